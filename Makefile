@@ -1,0 +1,36 @@
+# Two commands set everything up: make demo and make test.
+export OMP_NUM_THREADS ?= 1
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check slow bench clean
+
+demo: .venv/core
+	$(BIN)/fedlore demo --out demo-results
+
+test: check
+	$(BIN)/pytest -n 2 -m "not slow"
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+slow: .venv/dev
+	$(BIN)/pytest -m slow
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/step.py
+
+clean:
+	rm -rf .venv demo-results
+
+.venv/core: pyproject.toml constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+.venv/dev: .venv/core
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Federated learning that knows what your experts know."""

@@ -1,0 +1,74 @@
+"""The paper's function transformation T, its loss, and the gradient of that loss in closed form.
+
+Fan, Zhou, Pei, Friedlander, Hu, Li, Zhang (2022), Knowledge-Injected Federated Learning:
+the transformation of Definition 5.1, its Jacobian of Proposition 5.1 (d), its batch gradient.
+"""
+
+import torch
+from torch import Tensor
+
+
+def inject(
+    logits: Tensor,  # (..., k)
+    prior: Tensor | None = None,  # (..., k)  rows of g_p; a zero row abstains
+    allowed: Tensor | None = None,  # (..., k)  rows of g_r, bool, never empty
+    trust: float | Tensor = 0.0,  # λ in the paper
+) -> Tensor:
+    """log[(1-λ)·softmax(f + ∞·(g_r - 1)) + λ·g_p], row by row.
+
+    >>> logits = torch.zeros(1, 3)
+    >>> inject(logits, torch.tensor([[0., 1., 0.]]), torch.tensor([[True, True, False]]), 0.5).exp()
+    tensor([[0.2500, 0.7500, 0.0000]])
+    """
+    if allowed is not None:
+        logits = logits.masked_fill(~allowed, -torch.inf)
+    learned = logits.log_softmax(-1)
+    if prior is None:
+        return learned
+    told = trust * prior  # rows sum to λ, or to 0 where g_p abstains
+    # clamped: a soft row may sum to a hair above 1, and log1p(-1.0000001) is NaN
+    kept = learned + torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
+    spoken = told > 0
+    safe = torch.where(spoken, told, 1.0).log()  # never log(0): keeps the gradient finite
+    return torch.where(spoken, torch.logaddexp(kept, safe), kept)
+
+
+def log_odds(prior: Tensor | None, y: Tensor, trust: float) -> Tensor:
+    """log[λ·p_y / (1-λ_row)] for each row: how loudly the expert already says the label; (n,).
+
+    It is all that the gradient needs to know about g_p and λ: -inf where the expert is wrong
+    or silent.
+    """
+    if prior is None:
+        return torch.full(y.shape, -torch.inf, device=y.device)
+    told = trust * prior
+    at_label = told.gather(-1, y.unsqueeze(-1)).squeeze(-1)
+    return at_label.log() - torch.log1p(-told.sum(-1).clamp(max=1.0))
+
+
+def slope(
+    logits: Tensor,  # (..., n, k)
+    y: Tensor,  # (..., n)
+    *,
+    allowed: Tensor | None = None,  # (..., n, k)
+    odds: Tensor | None = None,  # (..., n)  from log_odds
+    plain: float = 0.0,  # α, the share of ordinary cross-entropy
+) -> Tensor:
+    """d/df of α·CE(f) + (1-α)·CE(f^m) for each row, without a graph.
+
+    With s the masked softmax the second part is w·(s - y), w = s_y / (s_y + odds): the network
+    spends its effort where the expert is wrong.
+    """
+    index = y.unsqueeze(-1)
+    masked = logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
+    log_s = masked.log_softmax(-1)
+    error = log_s.exp()
+    error.scatter_add_(-1, index, error.new_full((), -1.0).expand(index.shape))
+    if odds is not None:
+        # in log space: s_y may underflow, and 0 / (0 + 0) is not the weight 1 that is meant
+        error *= torch.sigmoid(log_s.gather(-1, index) - odds.unsqueeze(-1))
+    if plain == 0.0:
+        return error
+    ordinary = logits.softmax(-1)
+    ordinary.scatter_add_(-1, index, ordinary.new_full((), -1.0).expand(index.shape))
+    return error.mul_(1.0 - plain).add_(ordinary, alpha=plain)

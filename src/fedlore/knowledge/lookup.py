@@ -1,0 +1,50 @@
+"""The paper's hash map: what was written down for rows seen before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Rows of knowledge keyed by the exact features.
+
+    A row that was never written down gets `default`: zeros (abstain) for a P-KM, ones (all
+    allowed) for an R-KM.
+    """
+
+    rows: Mapping[bytes, Tensor]  # features -> (k,)
+    default: Tensor  # (k,)
+
+    @staticmethod
+    def of(x: Tensor, answers: Tensor) -> "Lookup":
+        """Write down one answer per row, (n, *features) and (n, k).
+
+        Rows with the same features share one answer: ranges are joined; predictions must agree.
+        """
+        ranges = answers.dtype == torch.bool
+        table: dict[bytes, Tensor] = {}
+        for name, answer in zip(_keys(x), answers, strict=True):
+            before = table.get(name)
+            if before is None:
+                table[name] = answer
+            elif ranges:
+                table[name] = before | answer
+            elif not torch.equal(before, answer):
+                raise KnowledgeError("two rows have the same features and different predictions")
+        blank = torch.ones if ranges else torch.zeros
+        return Lookup(table, blank(answers.shape[1], dtype=answers.dtype))
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        found = [self.rows.get(name, self.default) for name in _keys(x)]
+        if not found:
+            return self.default.new_zeros(0, len(self.default)).to(x.device)
+        return torch.stack(found).to(x.device)
+
+
+def _keys(x: Tensor) -> list[bytes]:
+    return [row.tobytes() for row in x.detach().cpu().flatten(1).numpy()]

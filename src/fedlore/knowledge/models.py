@@ -1,0 +1,130 @@
+"""Knowledge models and the door where they become tensors (Fan et al. 2022, Definition 4.2)."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, get_args
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from ..examples import Examples
+from .audit import Audit, count
+
+Outside = Literal["error", "widen", "drop"]
+Conflict = Literal["abstain", "error"]
+
+
+class PredictionModel(Protocol):
+    """P-KM: what the expert would answer."""
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, *features) -> (n, k); rows sum to 1, or to 0 where the expert abstains."""
+        ...
+
+
+class RangeModel(Protocol):
+    """R-KM: which answers are possible."""
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, *features) -> (n, k) bool, no empty row."""
+        ...
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """One site's knowledge and how far it is trusted. It never leaves the site."""
+
+    pkm: PredictionModel | None = None  # g_p
+    rkm: RangeModel | None = None  # g_r
+    trust: float = 0.0  # λ in the paper, in [0, 1]
+    rely: float | None = None  # λ at prediction, where it should differ from training
+    outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
+    conflict: Conflict = "abstain"  # a P-KM answer outside the range: silence it, or refuse
+
+    def __post_init__(self) -> None:
+        for name, value in (("trust", self.trust), ("rely", self.reliance)):
+            if not 0.0 <= value <= 1.0:
+                raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
+        if self.outside not in get_args(Outside):
+            raise KnowledgeError(f"outside must be error, widen or drop, got '{self.outside}'")
+        if self.conflict not in get_args(Conflict):
+            raise KnowledgeError(f"conflict must be abstain or error, got '{self.conflict}'")
+
+    @property
+    def reliance(self) -> float:
+        """λ at prediction."""
+        return self.trust if self.rely is None else self.rely
+
+    @torch.no_grad()
+    def annotate(self, data: Examples, classes: int | None = None) -> Examples:
+        """Evaluate both models once and check what they say; the result carries it as tensors."""
+        return self._examine(data, classes)[0]
+
+    @torch.no_grad()
+    def audit(self, data: Examples, classes: int | None = None) -> Audit:
+        """Count how the knowledge fits the data: abstentions, conflicts, labels outside."""
+        lenient = replace(self, outside="widen", conflict="abstain")
+        return lenient._examine(data, classes)[1]
+
+    def _examine(self, data: Examples, classes: int | None) -> tuple[Examples, Audit]:
+        prior = None if self.pkm is None else _prior(self.pkm(data.x), len(data), classes)
+        allowed = None if self.rkm is None else _allowed(self.rkm(data.x), len(data), classes)
+        conflicts = torch.zeros(len(data), dtype=torch.bool, device=data.x.device)
+        if prior is not None and allowed is not None:
+            if prior.shape != allowed.shape:
+                raise KnowledgeError(
+                    f"the P-KM knows {prior.shape[1]} classes, the R-KM {allowed.shape[1]}"
+                )
+            conflicts = ((prior > 0) & ~allowed).any(1)
+            if conflicts.any():
+                if self.conflict == "error":
+                    raise KnowledgeError(
+                        f"the P-KM leaves the range in {int(conflicts.sum())} rows, first row "
+                        f"{int(conflicts.nonzero()[0])}"
+                    )
+                prior = prior.masked_fill(conflicts.unsqueeze(1), 0.0)
+        known = Examples(data.x, data.y, prior, allowed)
+        report = count(known, conflicts=int(conflicts.sum()))
+        if report.outside and self.outside == "error":
+            raise KnowledgeError(
+                f"{report.outside} labels lie outside their range, first row {report.first_outside}"
+                " (policy outside = error; widen and drop are the alternatives)"
+            )
+        return known, report
+
+
+def _prior(rows: Tensor, n: int, classes: int | None) -> Tensor:
+    _check_shape("P-KM", rows, n, classes)
+    if not rows.is_floating_point():
+        rows = rows.float()
+    total = rows.sum(1)
+    legal = (rows >= 0).all(1) & ((total == 0) | ((total - 1).abs() <= 1e-4))
+    if not legal.all():
+        row = int((~legal).nonzero()[0])
+        raise KnowledgeError(
+            "a P-KM row must be one-hot, a distribution, or zero to abstain: "
+            f"row {row} is {[round(v, 4) for v in rows[row].tolist()]}"
+        )
+    return rows
+
+
+def _allowed(rows: Tensor, n: int, classes: int | None) -> Tensor:
+    _check_shape("R-KM", rows, n, classes)
+    if rows.dtype != torch.bool:
+        if not ((rows == 0) | (rows == 1)).all():
+            raise KnowledgeError("an R-KM row must hold booleans (or 0 and 1)")
+        rows = rows.bool()
+    empty = ~rows.any(1)
+    if empty.any():
+        raise KnowledgeError(
+            f"an R-KM row must allow at least one class: {int(empty.sum())} rows are empty, "
+            f"first row {int(empty.nonzero()[0])}"
+        )
+    return rows
+
+
+def _check_shape(who: str, rows: Tensor, n: int, classes: int | None) -> None:
+    wanted = f"({n}, {'k' if classes is None else classes})"
+    fits = rows.ndim == 2 and rows.shape[0] == n and classes in (None, rows.shape[1])
+    if not fits:
+        raise KnowledgeError(f"the {who} must return shape {wanted}, got {tuple(rows.shape)}")

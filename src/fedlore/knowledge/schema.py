@@ -1,0 +1,82 @@
+"""The names behind the columns: features with units and scope, classes in order."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..errors import KnowledgeError, unknown
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column. A feature with levels is categorical; its tensor column holds the level's index.
+
+    `low` and `high` are the scope: where the expert declares the knowledge to hold.
+    """
+
+    name: str
+    unit: str = ""
+    low: float = -math.inf
+    high: float = math.inf
+    levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise KnowledgeError(
+                f"a feature name must be a word of letters, digits and _, got '{self.name}'"
+            )
+        if math.isnan(self.low) or math.isnan(self.high) or not self.low < self.high:
+            raise KnowledgeError(
+                f"feature '{self.name}': the scope must have low < high, "
+                f"got {self.low:g} and {self.high:g}"
+            )
+        if len(set(self.levels)) != len(self.levels):
+            raise KnowledgeError(f"feature '{self.name}': a level is named twice")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns and classes by name. Classes are in order where the task has one (grades)."""
+
+    features: tuple[Feature, ...]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for what, names in (("feature", self.names), ("class", self.classes)):
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise KnowledgeError(f"{what} '{min(twice)}' is named twice")
+        if len(self.classes) < 2:
+            raise KnowledgeError(f"there must be at least 2 classes, got {len(self.classes)}")
+        if not self.features:
+            raise KnowledgeError("there must be at least one feature")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.features)
+
+    def column(self, name: str) -> int:
+        """The position of a feature."""
+        if name not in self.names:
+            raise KnowledgeError(unknown("feature", name, self.names))
+        return self.names.index(name)
+
+    def grade(self, name: str) -> int:
+        """The position of a class."""
+        if name not in self.classes:
+            raise KnowledgeError(unknown("class", name, self.classes))
+        return self.classes.index(name)
+
+    def check(self, x: Tensor) -> None:
+        if x.ndim != 2 or x.shape[1] != len(self.features):
+            raise KnowledgeError(
+                f"rows must have the {len(self.features)} columns of the schema, "
+                f"got shape {tuple(x.shape)}"
+            )
+
+
+def named(names: Sequence[str], classes: Sequence[str]) -> Schema:
+    """A schema without units or scope."""
+    return Schema(tuple(Feature(name) for name in names), tuple(classes))

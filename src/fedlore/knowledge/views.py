@@ -1,0 +1,40 @@
+"""What an expert sees of a row (Fan et al. 2022, appendix B)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+
+Model = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The view of an expert who knows only some columns, in the order given."""
+
+    columns: tuple[int, ...]  # Ω in the paper
+    model: Model
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        if max(self.columns, default=0) >= x.shape[1] or min(self.columns, default=0) < 0:
+            raise KnowledgeError(f"the view needs columns {self.columns}, rows have {x.shape[1]}")
+        return self.model(x[:, torch.tensor(self.columns, device=x.device)])
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """The view of an expert who sees images in low resolution: the maximum of p×p patches."""
+
+    size: int  # p in the paper
+    model: Model
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        height, width = x.shape[-2:]
+        if self.size < 1 or height % self.size or width % self.size:
+            raise KnowledgeError(f"{height}×{width} images cannot be pooled by {self.size}")
+        images = x if x.ndim == 4 else x.unsqueeze(1)
+        pooled = torch.nn.functional.max_pool2d(images, self.size)
+        return self.model(pooled.reshape(*x.shape[:-2], *pooled.shape[-2:]))

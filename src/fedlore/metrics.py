@@ -1,0 +1,35 @@
+"""Scores: test accuracy (TA), percentage of violation (POV), negative log-likelihood."""
+
+import torch
+from torch import Tensor
+
+
+def accuracy(predicted: Tensor, y: Tensor) -> float:
+    """Share of rows predicted right."""
+    return float((predicted == y).double().mean())
+
+
+def violation(predicted: Tensor, allowed: Tensor) -> float:
+    """Share of predictions outside the range (the paper's POV, as a fraction).
+
+    A prediction of -1 (an expert who abstains) says nothing, so it violates nothing.
+    """
+    inside = allowed.gather(1, predicted.clamp(min=0).unsqueeze(1)).squeeze(1)
+    return float((~inside & (predicted >= 0)).double().mean())
+
+
+def nll(log_probs: Tensor, y: Tensor) -> float:
+    """Mean of -log f^m(x)_y."""
+    return float(torch.nn.functional.nll_loss(log_probs.double(), y))
+
+
+def decide(log_probs: Tensor, prior: Tensor | None = None) -> Tensor:
+    """The most probable class of each row; at an exact tie the expert's class wins, (n, k) -> (n,).
+
+    Where the expert has no part in the tie, the lowest class wins.
+    """
+    best = log_probs.max(1, keepdim=True)
+    if prior is None:
+        return best.indices.squeeze(1)
+    tied = (log_probs == best.values) & (prior > 0)
+    return torch.where(tied.any(1), tied.double().argmax(1), best.indices.squeeze(1))

@@ -1,0 +1,37 @@
+"""The values that cross between server and client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .tree import Payload
+
+#: What a server may ask of a client, and what the client's upload then holds.
+KINDS = {
+    "train": "differences with the model's names and shapes",
+    "finish": "nothing: the last local steps stay at home",
+    "evaluate": "nothing; the scores are plain numbers in metrics",
+    "moments": "row count, sums and squares of the features, for a common scaling",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the server asks of the clients in one exchange."""
+
+    kind: str
+    round: int
+    sent: Payload = field(default_factory=dict)
+    seed: int = 0
+    rate: float = 1.0  # the schedule's factor on the plan's learning rate this round
+    accepted: Mapping[str, int] = field(default_factory=dict)  # client -> last round merged
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one client answers."""
+
+    client: str
+    round: int
+    upload: Payload = field(default_factory=dict)
+    rows: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
