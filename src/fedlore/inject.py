@@ -33,6 +33,12 @@ def inject(
     return torch.where(spoken, torch.logaddexp(kept, safe), kept)
 
 
+def guard(logits: Tensor) -> Tensor:
+    """Finite logits whatever the weights did, so that nothing can void the range."""
+    limit = torch.finfo(logits.dtype).max
+    return logits.nan_to_num(nan=0.0, posinf=limit, neginf=-limit)
+
+
 def log_odds(prior: Tensor | None, y: Tensor, trust: float) -> Tensor:
     """log[λ·p_y / (1-λ_row)] for each row: how loudly the expert already says the label; (n,).
 

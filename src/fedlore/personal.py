@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .errors import FedloreError
 from .examples import Examples
-from .inject import inject
+from .inject import guard, inject
 from .knowledge import Knowledge
 from .metrics import decide
 from .nets import server
@@ -54,10 +54,7 @@ class Personal(nn.Module):
 
     def logits(self, known: Examples) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
-        raw: Tensor = self.model(x, known.prior, known.allowed)
-        # finite, so that no weights, however large, can void the range
-        limit = torch.finfo(raw.dtype).max
-        return raw.nan_to_num(nan=0.0, posinf=limit, neginf=-limit)
+        return guard(self.model(x, known.prior, known.allowed))
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

@@ -1,0 +1,126 @@
+"""The work of one client: plain SGD over one flat vector of parameters."""
+
+import copy
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ..inject import slope
+from ..lesson import Lesson
+from ..rng import key, orders, stream
+from ..tree import Params
+from .base import Plan, reach
+
+
+class Desk:
+    """A private copy of the server model whose parameters are views of one flat vector.
+
+    Scratch space: made once, used by one client after another.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = copy.deepcopy(model).requires_grad_(True)
+        named = dict(self.model.named_parameters())
+        self.sizes = {name: p.numel() for name, p in named.items()}
+        self.shapes = {name: p.shape for name, p in named.items()}
+        self.flat = torch.cat([p.detach().reshape(-1) for p in named.values()])
+        self.grad = torch.zeros_like(self.flat)
+        values, grads = self.views(self.flat), self.views(self.grad)
+        for name, p in named.items():
+            p.data, p.grad = values[name], grads[name]
+
+    def views(self, flat: Tensor) -> Params:
+        """A flat vector cut into the model's parameters, without a copy."""
+        pieces = torch.split(flat, list(self.sizes.values()))
+        return {
+            name: piece.view(self.shapes[name])
+            for name, piece in zip(self.sizes, pieces, strict=True)
+        }
+
+    def flatten(self, params: Params) -> Tensor:
+        return torch.cat([params[name].reshape(-1) for name in self.sizes])
+
+
+class Solo:
+    """One client's round: its rows, its batches, its steps."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        lesson: Lesson,
+        plan: Plan,
+        *,
+        client: str,
+        seed: int = 0,
+        round: int = 1,
+        rate: float = 1.0,
+    ) -> None:
+        self.plan = plan
+        self._desk = desk
+        self._lesson = lesson
+        self._address = (seed, round)
+        self._key = key(seed, round, client)
+        self._lr = plan.lr * rate
+        self._steps = plan.local_steps(len(lesson))
+
+    @property
+    def reach(self) -> float:
+        return reach(self._steps, self._lr, self.plan.momentum)
+
+    def shared(self, purpose: str) -> torch.Generator:
+        return stream(*self._address, "shared", purpose)
+
+    def batches(self, steps: int) -> Iterator[Lesson]:
+        """Reshuffled epochs, cut into batches, until there were `steps` of them."""
+        rows = len(self._lesson)
+        size = self.plan.batch or rows
+        if size >= rows:
+            for _ in range(steps):
+                yield self._lesson
+            return
+        epochs = math.ceil(steps / self.plan.per_epoch(rows))
+        keys = torch.tensor([key(self._key, epoch) for epoch in range(epochs)])
+        for order in orders(keys, rows):
+            for part in order.split(size)[:steps]:
+                yield self._lesson[part]
+            steps -= self.plan.per_epoch(rows)
+
+    def gradient(self, batch: Lesson) -> Tensor:
+        """The batch gradient at the desk's parameters, weight decay included, flat."""
+        desk, plan = self._desk, self.plan
+        desk.grad.zero_()
+        logits = desk.model(batch.x, batch.prior, batch.allowed)
+        error = slope(
+            logits.detach(), batch.y, allowed=batch.within, odds=batch.odds, plain=plan.plain
+        )
+        logits.backward(error.div_(len(batch)))
+        if plan.clip is not None:
+            desk.grad.mul_((plan.clip / desk.grad.norm()).clamp(max=1.0))
+        return desk.grad.add_(desk.flat, alpha=plan.decay) if plan.decay else desk.grad
+
+    def descend(
+        self,
+        start: Params,
+        *,
+        shift: Params | None = None,
+        anchor: Params | None = None,
+        pull: float = 0.0,
+        steps: int | None = None,
+    ) -> Params:
+        desk = self._desk
+        desk.flat.copy_(desk.flatten(start))
+        velocity = torch.zeros_like(desk.flat)
+        bias = None if shift is None else desk.flatten(shift)
+        home = None if anchor is None else desk.flatten(anchor)
+        for batch in self.batches(self._steps if steps is None else steps):
+            direction = self.gradient(batch)
+            with torch.no_grad():
+                if bias is not None:
+                    direction.add_(bias)
+                if home is not None and pull:
+                    direction.add_(desk.flat - home, alpha=pull)
+                velocity.mul_(self.plan.momentum).add_(direction)
+                desk.flat.add_(velocity, alpha=-self._lr)
+        return desk.views(desk.flat.clone())

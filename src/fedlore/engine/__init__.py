@@ -1,0 +1,28 @@
+"""The round loop and its transports."""
+
+from .client import Client, Site, ready, score
+from .fit import Fitted, fit
+from .history import Row, read_rows, write_rows
+from .local import Local
+from .loop import Recipe, Run, Transport, answer, federate, scores
+from .memory import Memory
+
+__all__ = [
+    "Client",
+    "Fitted",
+    "Local",
+    "Memory",
+    "Recipe",
+    "Row",
+    "Run",
+    "Site",
+    "Transport",
+    "answer",
+    "federate",
+    "fit",
+    "read_rows",
+    "ready",
+    "score",
+    "scores",
+    "write_rows",
+]

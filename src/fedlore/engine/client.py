@@ -1,0 +1,126 @@
+"""A client: its rows and its knowledge, evaluated once at the door."""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import nn
+
+from ..errors import FedloreError
+from ..examples import Examples
+from ..inject import guard, inject
+from ..knowledge import Audit, Knowledge
+from ..knowledge.audit import count
+from ..lesson import Lesson, teach
+from ..metrics import accuracy, decide, nll, violation
+from ..scaler import Scaler
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """One site. `data` and `test` come in raw units and leave the constructor annotated.
+
+    Examples that carry knowledge already are taken as they are. With `injected` off the
+    knowledge only measures violations; training and prediction do not see it.
+    """
+
+    id: str
+    data: Examples
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    test: Examples | None = None
+    injected: bool = True
+    audit: Audit = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self.data.check()
+            if not _told(self.data):
+                object.__setattr__(self, "data", self.knowledge.annotate(self.data))
+            object.__setattr__(self, "audit", count(self.data))
+            if self.test is not None:
+                self.test.check()
+                if not _told(self.test):
+                    # policies speak of training labels; a test label outside is simply missed
+                    lenient = replace(self.knowledge, outside="widen")
+                    object.__setattr__(self, "test", lenient.annotate(self.test))
+        except FedloreError as error:
+            raise type(error)(f"client '{self.id}': {error}") from None
+
+    def bare(self) -> "Client":
+        """The same client without its knowledge in training or prediction."""
+        return replace(self, injected=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A client made ready for one recipe: scaled tensors, no knowledge models."""
+
+    client: Client
+    lesson: Lesson
+    test: Examples | None
+
+    @property
+    def id(self) -> str:
+        return self.client.id
+
+
+def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
+    """Check a client against the server model and turn its rows into what training reads."""
+    kind = next(model.parameters())
+    data, test = (_scaled(part, scaler, kind) for part in (client.data, client.test))
+    assert data is not None
+    try:
+        with torch.no_grad():
+            classes = model(data.x[:1], _first(data.prior), _first(data.allowed)).shape[1]
+        for part in (client.data, client.test):
+            if part is not None:
+                part.check(classes)
+                _check_width(part, classes)
+        if client.injected:
+            lesson = teach(data, trust=client.knowledge.trust, outside=client.knowledge.outside)
+        else:
+            lesson = teach(Examples(data.x, data.y))
+    except FedloreError as error:
+        raise type(error)(f"client '{client.id}': {error}") from None
+    return Site(client, lesson, test)
+
+
+@torch.no_grad()
+def score(site: Site, model: nn.Module) -> dict[str, float]:
+    """TA, POV and negative log-likelihood of the model on the site's own test rows."""
+    test = site.test
+    if test is None or test.y is None:
+        return {}
+    if site.client.injected:
+        logits = guard(model(test.x, test.prior, test.allowed))
+        log_probs = inject(logits, test.prior, test.allowed, site.client.knowledge.reliance)
+        predicted = decide(log_probs, test.prior)
+    else:
+        log_probs = guard(model(test.x)).log_softmax(1)
+        predicted = decide(log_probs)
+    scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
+    if test.allowed is not None:
+        scores["pov"] = violation(predicted, test.allowed)
+    return scores
+
+
+def _told(data: Examples) -> bool:
+    return data.prior is not None or data.allowed is not None
+
+
+def _scaled(data: Examples | None, scaler: Scaler | None, like: torch.Tensor) -> Examples | None:
+    if data is None:
+        return None
+    x = data.x if scaler is None else scaler(data.x)
+    return Examples(x.to(like.dtype), data.y, data.prior, data.allowed).to(like.device)
+
+
+def _first(rows: torch.Tensor | None) -> torch.Tensor | None:
+    return None if rows is None else rows[:1]
+
+
+def _check_width(data: Examples, classes: int) -> None:
+    for who, rows in (("P-KM", data.prior), ("R-KM", data.allowed)):
+        if rows is not None and rows.shape[1] != classes:
+            raise FedloreError(
+                f"the {who} knows {rows.shape[1]} classes, the server model {classes}"
+            )

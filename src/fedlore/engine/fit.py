@@ -1,0 +1,85 @@
+"""Train a federation in this process with one call."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from ..algorithms import Algorithm, FedAvg, Plan
+from ..errors import FedloreError, unknown
+from ..knowledge import Knowledge
+from ..nets import server
+from ..personal import Personal
+from ..tree import Payload
+from .client import Client
+from .history import Row
+from .local import Local
+from .loop import Recipe, Run, Weights, federate, own_params, scale_together
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A trained federation: a personal model for every client, and what happened."""
+
+    recipe: Recipe
+    run: Run
+    knowledge: dict[str, Knowledge]
+    memories: dict[str, Payload]
+
+    @property
+    def history(self) -> list[Row]:
+        """One row per round, and one per client and round that was evaluated."""
+        return self.run.rows
+
+    def model(self, client: str) -> Personal:
+        """This client's own model f^m."""
+        if client not in self.knowledge:
+            raise FedloreError(unknown("client", client, self.knowledge))
+        algorithm = self.recipe.algorithm
+        sent = algorithm.send(self.run.state)
+        memory = self.memories[client] or algorithm.start(sent)
+        weights = own_params(algorithm, sent, memory)
+        return Personal(
+            self.recipe.model,
+            self.knowledge[client],
+            scaler=self.recipe.scaler,
+            weights=weights,
+        )
+
+    def predict(self, client: str, x: Tensor) -> Tensor:
+        """This client's class for each row in raw units, (n,)."""
+        return self.model(client).predict(x)
+
+
+def fit(
+    clients: Sequence[Client],
+    model: nn.Module,
+    *,
+    algorithm: Algorithm | None = None,
+    plan: Plan | None = None,
+    rounds: int = 10,
+    sample: float = 1.0,
+    weights: Weights = "equal",
+    scale: bool = True,
+    seed: int = 0,
+    evaluate: int = 0,
+    on_round: Callable[[Run], None] | None = None,
+) -> Fitted:
+    """Train `model` over the clients, each seeing it through its own knowledge.
+
+    With `scale` the features are standardised by sums that the clients add up first. The
+    model passed in is not changed.
+    """
+    recipe = Recipe(server(model), algorithm or FedAvg(), plan or Plan(), seed, None, weights)
+    if scale and clients:
+        with torch.no_grad():
+            recipe = replace(recipe, scaler=scale_together(Local(clients, recipe)))
+    transport = Local(clients, recipe)
+    run = federate(transport, recipe, rounds, sample=sample, evaluate=evaluate, on_round=on_round)
+    return Fitted(
+        recipe,
+        run,
+        {c.id: c.knowledge if c.injected else Knowledge() for c in clients},
+        {name: m.settle(run.accepted.get(name, 0)) for name, m in transport.memories.items()},
+    )

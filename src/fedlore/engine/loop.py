@@ -1,0 +1,179 @@
+"""The one round loop, and a client's whole life in any engine."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, get_args
+
+from torch import nn
+
+from .. import tree
+from ..algorithms import Algorithm, Desk, Plan, Solo
+from ..errors import ConfigError
+from ..rng import choose
+from ..scaler import Scaler, from_moments, moments
+from ..tree import Params, Payload
+from ..wire import Reply, Task
+from .client import Site, score
+from .history import Row
+
+Weights = Literal["equal", "size"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """What all sites of a federation agree on before it starts."""
+
+    model: nn.Module  # a server model: its weights are the start of round 1
+    algorithm: Algorithm
+    plan: Plan = field(default_factory=Plan)
+    seed: int = 0
+    scaler: Scaler | None = None
+    weights: Weights = "equal"  # the paper counts clients equally; "size" counts rows
+
+    def __post_init__(self) -> None:
+        if self.weights not in get_args(Weights):
+            raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
+
+
+class Transport(Protocol):
+    """How tasks reach clients: in process, stacked, or over a network."""
+
+    def clients(self) -> Sequence[str]: ...
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterable[Reply]:
+        """Send the task to these clients; replies come in any order, and some may not come."""
+        ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where a federation stands."""
+
+    state: Payload
+    round: int = 0
+    accepted: dict[str, int] = field(default_factory=dict)  # client -> last round merged
+    rows: list[Row] = field(default_factory=list)
+
+
+def answer(
+    site: Site, recipe: Recipe, task: Task, memory: Payload, desk: Desk
+) -> tuple[Reply, Payload]:
+    """One task at one client, in any engine: the reply and what the client now remembers."""
+    reply = Reply(site.id, task.round, rows=len(site.lesson))
+    if task.kind == "moments":
+        return replace(reply, upload={"moments": moments(site.client.data.x)}), memory
+    memory = memory or recipe.algorithm.start(task.sent)
+    if task.kind == "evaluate":
+        desk.flat.copy_(desk.flatten(own_params(recipe.algorithm, task.sent, memory)))
+        return replace(reply, metrics=score(site, desk.model)), memory
+    work = Solo(
+        desk,
+        site.lesson,
+        recipe.plan,
+        client=site.id,
+        seed=task.seed,
+        round=task.round,
+        rate=task.rate,
+    )
+    if task.kind == "finish":
+        start = recipe.algorithm.personal(task.sent, memory)
+        return reply, memory | {"finished": work.descend(start, steps=recipe.plan.finish)}
+    if task.kind != "train":
+        raise ConfigError(f"unknown task '{task.kind}'")
+    upload, memory = recipe.algorithm.local(task.sent, memory, work)
+    return replace(reply, upload=upload), memory
+
+
+def own_params(algorithm: Algorithm, sent: Payload, memory: Payload) -> Params:
+    """What a client predicts with, its last local steps included."""
+    return memory["finished"] if "finished" in memory else algorithm.personal(sent, memory)
+
+
+def federate(
+    transport: Transport,
+    recipe: Recipe,
+    rounds: int,
+    *,
+    sample: float = 1.0,
+    evaluate: int = 0,
+    start: Run | None = None,
+    on_round: Callable[[Run], None] | None = None,
+) -> Run:
+    """Train for `rounds` rounds over any transport, with a share `sample` of clients in each.
+
+    With `evaluate` = e the clients score the model after every e-th round and the last.
+    """
+    names = sorted(transport.clients())
+    cohort_size = _cohort_size(sample, len(names), rounds)
+    algorithm, plan = recipe.algorithm, recipe.plan
+    initial = {name: p.detach().clone() for name, p in recipe.model.named_parameters()}
+    run = start or Run(algorithm.init(initial))
+    for round in range(run.round + 1, rounds + 1):
+        cohort = choose(cohort_size, names, recipe.seed, "cohort", round)
+        task = Task(
+            "train",
+            round,
+            algorithm.send(run.state),
+            recipe.seed,
+            plan.rate(round, rounds),
+            run.accepted,
+        )
+        replies = _ordered(transport.exchange(task, cohort))
+        run = _merged(run, recipe, round, replies, len(names))
+        if round == rounds and plan.finish:
+            finish = replace(
+                task,
+                kind="finish",
+                round=rounds + 1,
+                sent=algorithm.send(run.state),
+                accepted=run.accepted,
+            )
+            done = _ordered(transport.exchange(finish, names))
+            run.accepted.update({reply.client: rounds + 1 for reply in done})
+        if evaluate and (round % evaluate == 0 or round == rounds):
+            run.rows.extend(scores(transport, recipe, run))
+        if on_round is not None:
+            on_round(run)
+    return run
+
+
+def scores(transport: Transport, recipe: Recipe, run: Run) -> list[Row]:
+    """One row of scores per client, each on its own test rows with its own model."""
+    task = Task(
+        "evaluate", run.round, recipe.algorithm.send(run.state), recipe.seed, accepted=run.accepted
+    )
+    replies = _ordered(transport.exchange(task, sorted(transport.clients())))
+    return [{"round": run.round, "client": r.client, **r.metrics} for r in replies if r.metrics]
+
+
+def scale_together(transport: Transport) -> Scaler:
+    """A common scaler from the sites' sums and squares; rows stay at home."""
+    replies = _ordered(transport.exchange(Task("moments", 0), sorted(transport.clients())))
+    return from_moments(tree.mean((r.upload, 1.0) for r in replies)["moments"])
+
+
+def _cohort_size(sample: float, clients: int, rounds: int) -> int:
+    if not 0.0 < sample <= 1.0:
+        raise ConfigError(f"sample must lie in (0, 1], got {sample}")
+    if clients == 0:
+        raise ConfigError("a federation needs at least one client, got none")
+    if rounds < 1:
+        raise ConfigError(f"rounds must be at least 1, got {rounds}")
+    return math.ceil(sample * clients - 1e-9)  # the paper's ⌈τM⌉, safe from rounding up
+
+
+def _ordered(replies: Iterable[Reply]) -> list[Reply]:
+    """Replies by client, so that sums have the same bits in any order of arrival."""
+    return sorted(replies, key=lambda reply: reply.client)
+
+
+def _merged(run: Run, recipe: Recipe, round: int, replies: list[Reply], clients: int) -> Run:
+    good = [r for r in replies if r.round == round and tree.finite(r.upload)]
+    state = run.state
+    if good:
+        weighted = [(r.upload, float(r.rows) if recipe.weights == "size" else 1.0) for r in good]
+        state = recipe.algorithm.merge(state, tree.mean(weighted), len(good) / clients)
+    rows = [*run.rows, {"round": round, "asked": len(replies), "merged": len(good)}]
+    accepted = run.accepted | {r.client: round for r in good}
+    return Run(state, round, accepted, rows)
