@@ -1,5 +1,6 @@
 """One site's own model: scaler, shared network and private knowledge together, f^m."""
 
+import copy
 from dataclasses import replace
 
 import torch
@@ -30,7 +31,7 @@ class Personal(nn.Module):
         weights: Params | None = None,
     ) -> None:
         super().__init__()
-        self.model = server(model)
+        self.model = server(model if weights is None else copy.deepcopy(model))
         self.knowledge = knowledge or Knowledge()
         self.scaler = scaler
         if weights is not None:

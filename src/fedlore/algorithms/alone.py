@@ -1,6 +1,7 @@
 """No federation: every client trains its own model. With knowledge this is MLwKM, without ML."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..tree import Params, Payload
 from .base import Work
@@ -9,6 +10,8 @@ from .base import Work
 @dataclass(frozen=True)
 class Alone:
     """Clients start from the shared initial weights, keep what they learn and upload nothing."""
+
+    uploads: ClassVar[tuple[str, ...]] = ()
 
     def init(self, params: Params) -> Payload:
         return {"model": params}

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -106,6 +106,8 @@ class Work(Protocol):
 
 class Algorithm(Protocol):
     """Both halves of a federated algorithm. All functions are pure; uploads are differences."""
+
+    uploads: ClassVar[tuple[str, ...]]  # bundles of what was sent that come back as differences
 
     def init(self, params: Params) -> Payload:
         """The server's state before round 1."""

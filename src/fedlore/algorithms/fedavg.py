@@ -1,6 +1,7 @@
 """FedAvg (McMahan et al. 2017; Algorithm 1 of Fan et al. 2022)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .. import tree
 from ..tree import Params, Payload
@@ -10,6 +11,8 @@ from .base import Work
 @dataclass(frozen=True)
 class FedAvg:
     """Clients descend from the shared model; the server takes the mean of where they got."""
+
+    uploads: ClassVar[tuple[str, ...]] = ("model",)
 
     def init(self, params: Params) -> Payload:
         return {"model": params}

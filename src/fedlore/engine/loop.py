@@ -120,7 +120,7 @@ def federate(
             run.accepted,
         )
         replies = _ordered(transport.exchange(task, cohort))
-        run = _merged(run, recipe, round, replies, len(names))
+        run = _merged(run, recipe, task, replies, asked=len(cohort), clients=len(names))
         if round == rounds and plan.finish:
             finish = replace(
                 task,
@@ -168,12 +168,26 @@ def _ordered(replies: Iterable[Reply]) -> list[Reply]:
     return sorted(replies, key=lambda reply: reply.client)
 
 
-def _merged(run: Run, recipe: Recipe, round: int, replies: list[Reply], clients: int) -> Run:
-    good = [r for r in replies if r.round == round and tree.finite(r.upload)]
+def _merged(
+    run: Run, recipe: Recipe, task: Task, replies: list[Reply], *, asked: int, clients: int
+) -> Run:
+    """The state after one round, from the replies that can be used."""
+    good = [r for r in replies if r.round == task.round and _usable(r, recipe, task)]
     state = run.state
     if good:
         weighted = [(r.upload, float(r.rows) if recipe.weights == "size" else 1.0) for r in good]
         state = recipe.algorithm.merge(state, tree.mean(weighted), len(good) / clients)
-    rows = [*run.rows, {"round": round, "asked": len(replies), "merged": len(good)}]
-    accepted = run.accepted | {r.client: round for r in good}
-    return Run(state, round, accepted, rows)
+    rows = [*run.rows, {"round": task.round, "asked": asked, "merged": len(good)}]
+    accepted = run.accepted | {r.client: task.round for r in good}
+    return Run(state, task.round, accepted, rows)
+
+
+def _usable(reply: Reply, recipe: Recipe, task: Task) -> bool:
+    """Whether an upload is finite and shaped like what was sent."""
+    wanted = {key: _shapes(task.sent[key]) for key in recipe.algorithm.uploads}
+    found = {key: _shapes(bundle) for key, bundle in reply.upload.items()}
+    return found == wanted and tree.finite(reply.upload)
+
+
+def _shapes(bundle: Params) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(t.shape) for name, t in bundle.items()}

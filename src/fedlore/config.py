@@ -1,0 +1,81 @@
+"""TOML tables as frozen dataclasses: an unknown key or a wrong type is an error that says so."""
+
+import dataclasses
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .errors import ConfigError, unknown
+
+T = TypeVar("T")
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """A TOML file as plain values."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"'{path}' is not valid TOML: {error}") from None
+
+
+def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
+    """An instance of a dataclass from a table, nested tables included.
+
+    >>> from fedlore import Plan
+    >>> build(Plan, {"epochs": 3, "lr": 1}).lr
+    1.0
+    >>> build(Plan, {"epoch": 3}, "plan")
+    Traceback (most recent call last):
+    fedlore.errors.ConfigError: [plan] unknown key 'epoch'; did you mean 'epochs'?
+    """
+    hints = typing.get_type_hints(cls)
+    fields = {f.name for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    place = f"[{where}] " if where else ""
+    for name in values:
+        if name not in fields:
+            raise ConfigError(place + unknown("key", name, fields))
+    below = f"{where}." if where else ""
+    ready = {name: _fit(value, hints[name], below + name) for name, value in values.items()}
+    try:
+        return cls(**ready)
+    except ConfigError as error:
+        raise ConfigError(place + str(error)) from None
+    except TypeError as error:
+        missing = str(error).split("argument")[-1].lstrip("s: ")
+        raise ConfigError(f"{place}missing key {missing}") from None
+
+
+def _fit(value: Any, hint: Any, where: str) -> Any:
+    """The value in the type the field declares, or an error."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        failures = []
+        for option in options:
+            try:
+                return _fit(value, option, where)
+            except ConfigError as error:
+                failures.append(error)
+        raise failures[0]
+    if origin is typing.Literal:
+        if value in options:
+            return value
+        raise ConfigError(f"{where} must be one of {', '.join(map(str, options))}, got {value!r}")
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_fit(v, options[0], f"{where}[{i}]") for i, v in enumerate(value))
+    if origin is dict and isinstance(value, Mapping):
+        return {k: _fit(v, options[1], f"{where}.{k}") for k, v in value.items()}
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
+        return build(hint, value, where)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    exact = isinstance(hint, type) and origin is None and isinstance(value, hint)
+    if exact and (hint is bool or not isinstance(value, bool)):  # True is no number here
+        return value
+    if hint is Any:
+        return value
+    raise ConfigError(f"{where} must be {getattr(hint, '__name__', hint)}, got {value!r}")
