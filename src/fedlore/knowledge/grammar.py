@@ -1,0 +1,278 @@
+"""A small language for an expert's formulas: text -> steps, every fault marked with its position.
+
+From loosest to tightest:
+
+    or      and      not      < <= > >= == !=      + -      * /      unary -      ** (or ^)
+
+plus numbers, feature names, parentheses and the functions `min max log log10 exp sqrt abs where`.
+Nothing else exists: no calls of other names, attributes, indices, strings or assignments, so a
+formula can compute and do nothing more. A comparison is a truth, everything else a number;
+`where(truth, number, number)` turns the one into the other, and the two are never mixed.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ..errors import KnowledgeError, unknown
+from .schema import Schema
+
+LONGEST = 10_000  # characters
+DEEPEST = 50  # parentheses, functions and signs inside one another
+LARGEST = 500  # numbers, names and operations
+SMALLEST_NUMBER, LARGEST_NUMBER = 1.2e-38, 3.4e38  # what single precision holds
+
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+TRUTHS = (*COMPARISONS, "and", "or", "not")
+FUNCTIONS = {  # name -> fewest and most arguments
+    "min": (2, LARGEST),
+    "max": (2, LARGEST),
+    "log": (1, 1),
+    "log10": (1, 1),
+    "exp": (1, 1),
+    "sqrt": (1, 1),
+    "abs": (1, 1),
+    "where": (3, 3),
+}
+_LEVELS = {"or": 1, "and": 2, **dict.fromkeys(COMPARISONS, 4)} | {
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "**": 8,
+}
+_NOT, _SIGN = 3, 7  # the levels of the two prefixes: -x**2 is -(x**2)
+_TOKEN = re.compile(
+    r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[^\W\d]\w*)"
+    r"|(?P<sign>\*\*|<=|>=|==|!=|[-+*/^<>(),])"
+)
+_SPACE = re.compile(r"\s*")
+_HINTS = {
+    ".": "attributes are not allowed",
+    "[": "indices are not allowed",
+    "]": "indices are not allowed",
+    "=": "to compare, write ==",
+    "!": "to negate, write not",
+    "&": "write and",
+    "|": "write or",
+    "%": "write a share as a number, 5 % = 0.05",
+    "'": "there are no strings",
+    '"': "there are no strings",
+    "−": "write the minus of the keyboard, -",
+    "×": "write *",
+    "÷": "write /",
+}
+
+
+class FormulaError(KnowledgeError):
+    """A formula that cannot be read; `position` counts characters from 0."""
+
+    def __init__(self, reason: str, text: str, position: int) -> None:
+        super().__init__(f"{reason}\n{_marked(text, position)}")
+        self.position = position
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on the results of earlier steps, a number, or a column."""
+
+    op: str  # "number", "column", "neg", an operator of the grammar or a function
+    args: tuple[int, ...] = ()
+    value: float = 0.0  # of a number
+    column: int = -1  # of a column
+
+
+@dataclass(frozen=True)
+class _Token:
+    what: str  # "number", "name", "sign" or "end"
+    text: str
+    at: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Operand:
+    step: int
+    at: int  # where it begins in the text
+
+
+def parse(text: str, schema: Schema) -> tuple[Step, ...]:
+    """The steps of a formula over the features of a schema, the last one being its result.
+
+    Equal parts share one step, so nothing is computed twice.
+    """
+    if len(text) > LONGEST:
+        raise KnowledgeError(
+            f"a formula may have {LONGEST:,} characters, got {len(text):,}: {text[:40]!r}..."
+        )
+    reader = _Reader(text, schema)
+    whole = reader.expression(0)
+    token = reader.token
+    if token.what != "end":
+        reader.refuse(_leftover(token), token.at)
+    reader.want(whole, truth=False, what="a formula")
+    return tuple(reader.steps)
+
+
+class _Reader:
+    """Precedence climbing over the tokens; holds the steps made so far."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.text = text
+        self.features = {feature.name: feature for feature in schema.features}
+        self.columns = {name: column for column, name in enumerate(schema.names)}
+        self.steps: list[Step] = []
+        self.places: dict[Step, int] = {}
+        self.count = 0
+        self.depth = 0
+        self.token = self._next(0)
+
+    def refuse(self, reason: str, at: int) -> NoReturn:
+        raise FormulaError(reason, self.text, at)
+
+    def expression(self, level: int) -> _Operand:
+        """Everything that binds at least as tightly as `level`."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            self.refuse(f"a formula may be nested {DEEPEST} deep, this is deeper", self.token.at)
+        left = self._prefix()
+        while self.token.text in _LEVELS and _LEVELS[self.token.text] >= level:
+            op = self._advance().text
+            # ** groups from the right, the others from the left
+            right = self.expression(_LEVELS[op] + (op != "**"))
+            left = self._apply(op, left.at, left, right)
+            if op in COMPARISONS and self.token.text in COMPARISONS:
+                self.refuse("comparisons cannot be chained: write a < b and b < c", self.token.at)
+        self.depth -= 1
+        return left
+
+    def want(self, operand: _Operand, *, truth: bool, what: str) -> None:
+        """Refuse a truth where a number is due, and a number where a truth is."""
+        found = self.steps[operand.step].op in TRUTHS
+        if found and not truth:
+            self.refuse(
+                f"{what} needs a number and this is a comparison; where(comparison, 1, 0) is one",
+                operand.at,
+            )
+        if truth and not found:
+            self.refuse(f"{what} needs a comparison and this is a number", operand.at)
+
+    def _prefix(self) -> _Operand:
+        token = self._advance()
+        if token.text == "-":
+            return self._apply("neg", token.at, self.expression(_SIGN))
+        if token.text == "not":
+            return self._apply("not", token.at, self.expression(_NOT))
+        if token.text == "(":
+            inner = self.expression(0)
+            self._expect(")")
+            return _Operand(inner.step, token.at)
+        if token.what == "number":
+            return self._add(Step("number", value=self._number(token)), token.at)
+        if token.what == "name" and token.text not in _LEVELS:
+            return self._name(token)
+        if token.what == "end":
+            self.refuse("the formula ends where a number or a feature is due", token.at)
+        self.refuse(f"a number or a feature is due here, found '{token.text}'", token.at)
+
+    def _name(self, token: _Token) -> _Operand:
+        name = token.text
+        called = self.token.text == "("
+        if name.startswith("__"):
+            self.refuse("names that begin with two underscores are not allowed", token.at)
+        if name in FUNCTIONS:
+            if not called:
+                self.refuse(f"'{name}' is a function: write {name}(...)", token.at)
+            return self._call(token)
+        if called:
+            self.refuse(unknown("function", name, FUNCTIONS), token.at)
+        if name not in self.columns:
+            self.refuse(unknown("feature", name, self.columns), token.at)
+        if self.features[name].levels:
+            self.refuse(f"feature '{name}' has levels; a formula needs numbers", token.at)
+        return self._add(Step("column", column=self.columns[name]), token.at)
+
+    def _call(self, token: _Token) -> _Operand:
+        self._expect("(")
+        args = [self.expression(0)]
+        while self.token.text == ",":
+            self._advance()
+            args.append(self.expression(0))
+        self._expect(")")
+        fewest, most = FUNCTIONS[token.text]
+        if not fewest <= len(args) <= most:
+            wanted = f"{fewest}" if fewest == most else f"{fewest} or more"
+            self.refuse(f"{token.text} takes {wanted} values, got {len(args)}", token.at)
+        return self._apply(token.text, token.at, *args)
+
+    def _apply(self, op: str, at: int, *args: _Operand) -> _Operand:
+        for place, operand in enumerate(args):
+            truth = op in ("and", "or", "not") or (op == "where" and place == 0)
+            self.want(operand, truth=truth, what="unary -" if op == "neg" else f"'{op}'")
+        return self._add(Step(op, tuple(operand.step for operand in args)), at)
+
+    def _add(self, step: Step, at: int) -> _Operand:
+        self.count += 1
+        if self.count > LARGEST:
+            self.refuse(f"a formula may have {LARGEST} parts, this has more", at)
+        if step not in self.places:
+            self.places[step] = len(self.steps)
+            self.steps.append(step)
+        return _Operand(self.places[step], at)
+
+    def _number(self, token: _Token) -> float:
+        value = float(token.text)
+        if value != 0 and not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
+            self.refuse(
+                f"a number must be 0 or lie in {SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}", token.at
+            )
+        return value
+
+    def _expect(self, sign: str) -> None:
+        if self.token.text != sign:
+            found = f"found '{self.token.text}'" if self.token.text else "the formula ends"
+            self.refuse(f"'{sign}' is due here, {found}", self.token.at)
+        self._advance()
+
+    def _advance(self) -> _Token:
+        token = self.token
+        self.token = self._next(token.end)
+        return token
+
+    def _next(self, start: int) -> _Token:
+        space = _SPACE.match(self.text, start)
+        at = space.end() if space else start
+        if at >= len(self.text):
+            return _Token("end", "", at, at)
+        found = _TOKEN.match(self.text, at)
+        if found is None or found.lastgroup is None:
+            odd = self.text[at]
+            hint = f": {_HINTS[odd]}" if odd in _HINTS else ""
+            self.refuse(f"{_shown(odd)!r} has no meaning in a formula{hint}", at)
+        spelling = "**" if found.group() == "^" else found.group()
+        return _Token(found.lastgroup, spelling, at, found.end())
+
+
+def _leftover(token: _Token) -> str:
+    if token.text == ",":
+        return "a comma only separates the values of a function; decimals have a point"
+    if token.text == ")":
+        return "this parenthesis was never opened"
+    return f"an operator is missing before '{token.text}'"
+
+
+def _marked(text: str, position: int) -> str:
+    """The line of the fault, or the part of it around the fault, with a caret under the place."""
+    begin = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    end = len(text) if end < 0 else end
+    first, last = max(begin, position - 60), min(end, position + 20)
+    before = ("..." if first > begin else "") + _shown(text[first:position])
+    after = _shown(text[position:last]) + ("..." if last < end else "")
+    return f"  {before}{after}\n  {' ' * len(before)}^"
+
+
+def _shown(text: str) -> str:
+    """One visible character for each, so that the caret stands where it should."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
