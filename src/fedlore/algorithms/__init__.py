@@ -1,8 +1,42 @@
 """Federated algorithms: both halves of each in one small class."""
 
 from .alone import Alone
-from .base import Algorithm, Plan, Work
+from .apfl import Apfl
+from .base import Algorithm, Gradient, Slopes, Work
+from .catalog import ALGORITHMS, make
+from .ditto import Ditto
+from .facts import Facts, check_fit, check_settings, facts_of, setting
 from .fedavg import FedAvg
+from .fedopt import FedOpt
+from .fedper import FedPer
+from .plan import Plan, inverse, reach
+from .scaffnew import Scaffnew
+from .scaffold import Scaffold
 from .solo import Desk, Solo
 
-__all__ = ["Algorithm", "Alone", "Desk", "FedAvg", "Plan", "Solo", "Work"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Alone",
+    "Apfl",
+    "Desk",
+    "Ditto",
+    "Facts",
+    "FedAvg",
+    "FedOpt",
+    "FedPer",
+    "Gradient",
+    "Plan",
+    "Scaffnew",
+    "Scaffold",
+    "Slopes",
+    "Solo",
+    "Work",
+    "check_fit",
+    "check_settings",
+    "facts_of",
+    "inverse",
+    "make",
+    "reach",
+    "setting",
+]

@@ -5,22 +5,24 @@ from typing import ClassVar
 
 from ..tree import Params, Payload
 from .base import Work
+from .facts import Facts
 
 
 @dataclass(frozen=True)
 class Alone:
-    """Clients start from the shared initial weights, keep what they learn and upload nothing."""
+    """Clients start from the common initial weights and keep what they learn; nothing travels."""
 
+    facts: ClassVar[Facts] = Facts("no federation: the baselines ML and MLwKM", 0, 0, memory=True)
     uploads: ClassVar[tuple[str, ...]] = ()
 
     def init(self, params: Params) -> Payload:
         return {"model": params}
 
     def send(self, state: Payload) -> Payload:
-        return {"model": state["model"]}
+        return {}
 
-    def start(self, sent: Payload) -> Payload:
-        return {"own": sent["model"]}
+    def start(self, sent: Payload, initial: Params) -> Payload:
+        return {"own": initial}
 
     def local(self, sent: Payload, memory: Payload, work: Work) -> tuple[Payload, Payload]:
         return {}, {"own": work.descend(memory["own"])}

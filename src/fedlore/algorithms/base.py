@@ -1,86 +1,32 @@
-"""What every algorithm is made of: a plan, the work of one round, and the two halves."""
+"""What every algorithm is made of: the work of one round, and the two halves."""
 
-import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, get_args
+from collections.abc import Callable
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
 from ..tree import Params, Payload
+from .facts import Facts
+from .plan import Plan
 
-Schedule = Literal["constant", "cosine"]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a client trains in one round: mini-batch SGD, momentum fresh each round.
-
-    Rows are reshuffled for each epoch and the last, smaller batch is kept (the paper's
-    Algorithm 1 splits into batches once per round).
-    """
-
-    epochs: int = 5  # E in the paper
-    batch: int | None = 32  # C in the paper; None takes all rows at once
-    lr: float = 0.1  # η in the paper
-    momentum: float = 0.9
-    decay: float = 5e-4  # weight decay, added to the gradient
-    plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
-    finish: int = 0  # local steps after the last round; they stay at home
-    schedule: Schedule = "constant"
-    clip: float | None = None  # largest norm of a batch gradient
-    steps: int | None = None  # local steps per round, in place of epochs
-
-    def __post_init__(self) -> None:
-        _at_least("epochs", self.epochs, 1)
-        _at_least("finish", self.finish, 0)
-        for name in ("batch", "steps"):
-            if getattr(self, name) is not None:
-                _at_least(name, getattr(self, name), 1)
-        _within("lr", self.lr, 0.0, math.inf)
-        _within("momentum", self.momentum, 0.0, 1.0, open_end=True)
-        _within("decay", self.decay, 0.0, math.inf)
-        _within("plain", self.plain, 0.0, 1.0)
-        if self.clip is not None and not self.clip > 0:
-            raise ConfigError(f"clip must be positive, got {self.clip}")
-        if self.schedule not in get_args(Schedule):
-            raise ConfigError(f"schedule must be constant or cosine, got '{self.schedule}'")
-
-    def rate(self, round: int, rounds: int) -> float:
-        """The factor on the learning rate in round 1..rounds."""
-        if self.schedule == "constant":
-            return 1.0
-        return 0.5 * (1 + math.cos(math.pi * (round - 1) / rounds))
-
-    def local_steps(self, rows: int) -> int:
-        """Steps of one client in one round."""
-        if self.steps is not None:
-            return self.steps
-        return self.epochs * self.per_epoch(rows)
-
-    def per_epoch(self, rows: int) -> int:
-        return 1 if self.batch is None else math.ceil(rows / self.batch)
-
-
-def reach(steps: int, lr: float, momentum: float) -> float:
-    """How far `steps` steps along a gradient of constant size 1 go.
-
-    With momentum β this is η·Σ_t (1-β^t)/(1-β); without, η·K.
-    """
-    if momentum == 0.0:
-        return lr * steps
-    lost = momentum * (1 - momentum**steps) / (1 - momentum)
-    return lr * (steps - lost) / (1 - momentum)
+Gradient = Callable[[Params], Params]  # the gradient of this step's batch at any point
+Slopes = Callable[[Payload, Gradient], Payload]  # points -> the direction to leave each of them
 
 
 class Work(Protocol):
     """One round of local training, for one client or for a stack of clients in lockstep.
 
-    For a stack every tensor has a leading client axis, and so has what varies by client.
+    For a stack every tensor has a leading client axis, and so has what varies by client. The
+    gradient is that of the client's whole objective: weight decay is part of it.
     """
 
     plan: Plan
+
+    @property
+    def lr(self) -> float:
+        """The step size of this round."""
+        ...
 
     @property
     def reach(self) -> float | Tensor:
@@ -96,7 +42,20 @@ class Work(Protocol):
         pull: float = 0.0,
         steps: int | None = None,
     ) -> Params:
-        """SGD from `start` along grad + shift + pull·(params - anchor)."""
+        """SGD from `start` along grad + shift + pull·(params - anchor).
+
+        The pull is taken by an implicit (proximal) step after each gradient step, so that it
+        may be of any strength: with λ = lr·pull/(1 - momentum), params becomes
+        (params + λ·anchor) / (1 + λ). The explicit step explodes once λ exceeds 2.
+        """
+        ...
+
+    def walk(self, points: Payload, slopes: Slopes) -> Payload:
+        """SGD on several points at once, over the same batches as `descend`.
+
+        In each step `slopes` says where every point goes, from gradients that it may take
+        anywhere; step size and momentum are those of the plan.
+        """
         ...
 
     def shared(self, purpose: str) -> torch.Generator:
@@ -107,6 +66,7 @@ class Work(Protocol):
 class Algorithm(Protocol):
     """Both halves of a federated algorithm. All functions are pure; uploads are differences."""
 
+    facts: ClassVar[Facts]
     uploads: ClassVar[tuple[str, ...]]  # bundles of what was sent that come back as differences
 
     def init(self, params: Params) -> Payload:
@@ -117,8 +77,8 @@ class Algorithm(Protocol):
         """The part of the state that clients get."""
         ...
 
-    def start(self, sent: Payload) -> Payload:
-        """A client's memory before its first round."""
+    def start(self, sent: Payload, initial: Params) -> Payload:
+        """One client's memory before its first round; `initial` are the weights of round 1."""
         ...
 
     def local(self, sent: Payload, memory: Payload, work: Work) -> tuple[Payload, Payload]:
@@ -132,15 +92,3 @@ class Algorithm(Protocol):
     def personal(self, sent: Payload, memory: Payload) -> Params:
         """What this client predicts with."""
         ...
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value}")
-
-
-def _within(name: str, value: float, low: float, high: float, *, open_end: bool = False) -> None:
-    inside = low <= value < high if open_end or high == math.inf else low <= value <= high
-    if not inside:
-        end = ")" if open_end or high == math.inf else "]"
-        raise ConfigError(f"{name} must lie in [{low:g}, {high:g}{end}, got {value}")

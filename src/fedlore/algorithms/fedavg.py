@@ -1,4 +1,4 @@
-"""FedAvg (McMahan et al. 2017; Algorithm 1 of Fan et al. 2022)."""
+"""FedAvg (McMahan et al. 2017; Algorithm 1 of Fan et al. 2022) and FedProx (Li et al. 2020)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,13 +6,26 @@ from typing import ClassVar
 from .. import tree
 from ..tree import Params, Payload
 from .base import Work
+from .facts import Facts, check_settings, setting
 
 
 @dataclass(frozen=True)
 class FedAvg:
-    """Clients descend from the shared model; the server takes the mean of where they got."""
+    """Clients descend from the shared model; the server takes the mean of where they got.
 
+    With `prox` each client minimises its loss + μ/2·|params - shared|², which is FedProx.
+    """
+
+    prox: float = setting(0.0, "μ", "pull towards the shared model (FedProx)")
+
+    facts: ClassVar[Facts] = Facts(
+        "McMahan et al. 2017, Communication-Efficient Learning of Deep Networks from Decentralized "
+        "Data; prox: Li et al. 2020, Federated Optimization in Heterogeneous Networks"
+    )
     uploads: ClassVar[tuple[str, ...]] = ("model",)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def init(self, params: Params) -> Payload:
         return {"model": params}
@@ -20,12 +33,13 @@ class FedAvg:
     def send(self, state: Payload) -> Payload:
         return {"model": state["model"]}
 
-    def start(self, sent: Payload) -> Payload:
+    def start(self, sent: Payload, initial: Params) -> Payload:
         return {}
 
     def local(self, sent: Payload, memory: Payload, work: Work) -> tuple[Payload, Payload]:
-        end = work.descend(sent["model"])
-        return {"model": tree.sub(end, sent["model"])}, memory
+        shared = sent["model"]
+        end = work.descend(shared, anchor=shared, pull=self.prox)
+        return {"model": tree.sub(end, shared)}, {}
 
     def merge(self, state: Payload, mean: Payload, share: float) -> Payload:
         return {"model": tree.add(state["model"], mean["model"])}

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from .. import tree
 from ..inject import slope
 from ..lesson import Lesson
 from ..rng import key, orders, stream
-from ..tree import Params
-from .base import Plan, reach
+from ..tree import Params, Payload
+from .base import Slopes
+from .plan import Plan, reach
 
 
 class Desk:
@@ -62,12 +64,13 @@ class Solo:
         self._lesson = lesson
         self._address = (seed, round)
         self._key = key(seed, round, client)
-        self._lr = plan.lr * rate
+        self.lr = plan.lr * rate
         self._steps = plan.local_steps(len(lesson))
+        self.taken = 0  # steps of the last descent
 
     @property
     def reach(self) -> float:
-        return reach(self._steps, self._lr, self.plan.momentum)
+        return reach(self._steps, self.lr, self.plan.momentum)
 
     def shared(self, purpose: str) -> torch.Generator:
         return stream(*self._address, "shared", purpose)
@@ -114,13 +117,31 @@ class Solo:
         velocity = torch.zeros_like(desk.flat)
         bias = None if shift is None else desk.flatten(shift)
         home = None if anchor is None else desk.flatten(anchor)
-        for batch in self.batches(self._steps if steps is None else steps):
+        # implicit, so that any pull is stable; momentum lengthens gradient steps, so this one too
+        hold = self.lr * pull / (1.0 - self.plan.momentum)
+        self.taken = self._steps if steps is None else steps
+        for batch in self.batches(self.taken):
             direction = self.gradient(batch)
             with torch.no_grad():
                 if bias is not None:
                     direction.add_(bias)
-                if home is not None and pull:
-                    direction.add_(desk.flat - home, alpha=pull)
                 velocity.mul_(self.plan.momentum).add_(direction)
-                desk.flat.add_(velocity, alpha=-self._lr)
+                desk.flat.add_(velocity, alpha=-self.lr)
+                if home is not None and hold:
+                    desk.flat.lerp_(home, hold / (1.0 + hold))
         return desk.views(desk.flat.clone())
+
+    def walk(self, points: Payload, slopes: Slopes) -> Payload:
+        desk = self._desk
+        velocity = {k: tree.zeros(point) for k, point in points.items()}
+        self.taken = self._steps
+        for batch in self.batches(self.taken):
+
+            def gradient(at: Params, batch: Lesson = batch) -> Params:
+                desk.flat.copy_(desk.flatten(at))
+                return desk.views(self.gradient(batch).clone())
+
+            away = slopes(points, gradient)
+            velocity = {k: tree.axpy(self.plan.momentum, velocity[k], away[k]) for k in points}
+            points = {k: tree.axpy(-self.lr, velocity[k], point) for k, point in points.items()}
+        return points

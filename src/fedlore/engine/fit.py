@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from ..aggregate import Aggregate, aggregate_of
 from ..algorithms import Algorithm, FedAvg, Plan
 from ..errors import FedloreError, unknown
 from ..knowledge import Knowledge
@@ -15,7 +16,7 @@ from ..tree import Payload
 from .client import Client
 from .history import Row
 from .local import Local
-from .loop import Recipe, Run, Weights, federate, own_params, scale_together
+from .loop import Recipe, Run, Weights, federate, own_params, recall, scale_together
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Fitted:
             raise FedloreError(unknown("client", client, self.knowledge))
         algorithm = self.recipe.algorithm
         sent = algorithm.send(self.run.state)
-        memory = self.memories[client] or algorithm.start(sent)
+        memory = recall(self.recipe, sent, self.memories[client])
         weights = own_params(algorithm, sent, memory)
         return Personal(
             self.recipe.model,
@@ -61,6 +62,7 @@ def fit(
     rounds: int = 10,
     sample: float = 1.0,
     weights: Weights = "equal",
+    aggregate: Aggregate | str = "mean",
     scale: bool = True,
     seed: int = 0,
     evaluate: int = 0,
@@ -71,7 +73,14 @@ def fit(
     With `scale` the features are standardised by sums that the clients add up first. The
     model passed in is not changed.
     """
-    recipe = Recipe(server(model), algorithm or FedAvg(), plan or Plan(), seed, None, weights)
+    recipe = Recipe(
+        server(model),
+        algorithm or FedAvg(),
+        plan or Plan(),
+        seed,
+        weights=weights,
+        aggregate=aggregate_of(aggregate),
+    )
     if scale and clients:
         with torch.no_grad():
             recipe = replace(recipe, scaler=scale_together(Local(clients, recipe)))

@@ -8,8 +8,9 @@ from typing import Literal, Protocol, get_args
 from torch import nn
 
 from .. import tree
-from ..algorithms import Algorithm, Desk, Plan, Solo
-from ..errors import ConfigError
+from ..aggregate import Aggregate, Mean
+from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
+from ..errors import ConfigError, FedloreError
 from ..rng import choose
 from ..scaler import Scaler, from_moments, moments
 from ..tree import Params, Payload
@@ -30,10 +31,17 @@ class Recipe:
     seed: int = 0
     scaler: Scaler | None = None
     weights: Weights = "equal"  # the paper counts clients equally; "size" counts rows
+    aggregate: Aggregate = field(default_factory=Mean)
 
     def __post_init__(self) -> None:
         if self.weights not in get_args(Weights):
             raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
+        if self.aggregate.needs_individuals and self.weights == "size":
+            raise ConfigError(
+                f"aggregate '{self.aggregate.name}' counts clients equally: weights must be equal, "
+                "got 'size'"
+            )
+        check_fit(self.algorithm, self.plan, aggregate=self.aggregate)
 
 
 class Transport(Protocol):
@@ -63,7 +71,7 @@ def answer(
     reply = Reply(site.id, task.round, rows=len(site.lesson))
     if task.kind == "moments":
         return replace(reply, upload={"moments": moments(site.client.data.x)}), memory
-    memory = memory or recipe.algorithm.start(task.sent)
+    memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
         desk.flat.copy_(desk.flatten(own_params(recipe.algorithm, task.sent, memory)))
         return replace(reply, metrics=score(site, desk.model)), memory
@@ -82,7 +90,17 @@ def answer(
     if task.kind != "train":
         raise ConfigError(f"unknown task '{task.kind}'")
     upload, memory = recipe.algorithm.local(task.sent, memory, work)
+    if facts_of(recipe.algorithm).everyone:  # in lockstep by a public coin: the server checks it
+        reply = replace(reply, metrics={"steps": work.taken})
     return replace(reply, upload=upload), memory
+
+
+def recall(recipe: Recipe, sent: Payload, memory: Payload) -> Payload:
+    """What a client remembers, made up from the initial weights before its first round."""
+    if memory:
+        return memory
+    initial = {name: p.detach() for name, p in recipe.model.named_parameters()}
+    return recipe.algorithm.start(sent, initial)
 
 
 def own_params(algorithm: Algorithm, sent: Payload, memory: Payload) -> Params:
@@ -107,8 +125,15 @@ def federate(
     names = sorted(transport.clients())
     cohort_size = _cohort_size(sample, len(names), rounds)
     algorithm, plan = recipe.algorithm, recipe.plan
+    check_fit(algorithm, plan, weights=recipe.weights, sample=sample)
     initial = {name: p.detach().clone() for name, p in recipe.model.named_parameters()}
     run = start or Run(algorithm.init(initial))
+    gone = sorted(set(run.accepted) - set(names))
+    if gone and facts_of(algorithm).everyone:
+        raise FedloreError(
+            f"{type(algorithm).__name__} needs the same clients in every round: '{gone[0]}' took "
+            "part before and is missing"
+        )
     for round in range(run.round + 1, rounds + 1):
         cohort = choose(cohort_size, names, recipe.seed, "cohort", round)
         task = Task(
@@ -160,7 +185,10 @@ def _cohort_size(sample: float, clients: int, rounds: int) -> int:
         raise ConfigError("a federation needs at least one client, got none")
     if rounds < 1:
         raise ConfigError(f"rounds must be at least 1, got {rounds}")
-    return math.ceil(sample * clients - 1e-9)  # the paper's ⌈τM⌉, safe from rounding up
+    size = math.ceil(sample * clients - 1e-9)  # the paper's ⌈τM⌉, safe from rounding up
+    if size == 0:
+        raise ConfigError(f"sample {sample:g} of {clients} clients leaves no client")
+    return size
 
 
 def _ordered(replies: Iterable[Reply]) -> list[Reply]:
@@ -173,13 +201,27 @@ def _merged(
 ) -> Run:
     """The state after one round, from the replies that can be used."""
     good = [r for r in replies if r.round == task.round and _usable(r, recipe, task)]
+    if facts_of(recipe.algorithm).everyone:
+        _check_lockstep(good, recipe)
+        good = good if len(good) == clients else []  # void: nobody commits it
     state = run.state
     if good:
         weighted = [(r.upload, float(r.rows) if recipe.weights == "size" else 1.0) for r in good]
-        state = recipe.algorithm.merge(state, tree.mean(weighted), len(good) / clients)
+        state = recipe.algorithm.merge(state, recipe.aggregate(weighted), len(good) / clients)
     rows = [*run.rows, {"round": task.round, "asked": asked, "merged": len(good)}]
     accepted = run.accepted | {r.client: task.round for r in good}
     return Run(state, task.round, accepted, rows)
+
+
+def _check_lockstep(replies: list[Reply], recipe: Recipe) -> None:
+    """Refuse clients that took other numbers of steps where the algorithm counts on one."""
+    steps = {r.client: int(r.metrics["steps"]) for r in replies if "steps" in r.metrics}
+    if len(set(steps.values())) > 1:
+        (a, most), (b, least) = (pick(steps.items(), key=lambda s: s[1]) for pick in (max, min))
+        raise FedloreError(
+            f"{type(recipe.algorithm).__name__} needs the same number of local steps at every "
+            f"client: '{a}' took {most}, '{b}' took {least} (do they share seed and settings?)"
+        )
 
 
 def _usable(reply: Reply, recipe: Recipe, task: Task) -> bool:

@@ -1,0 +1,41 @@
+"""The algorithms by name, for configs and the command line."""
+
+from typing import Any
+
+from ..config import build
+from ..errors import ConfigError, unknown
+from .alone import Alone
+from .apfl import Apfl
+from .base import Algorithm
+from .ditto import Ditto
+from .fedavg import FedAvg
+from .fedopt import FedOpt
+from .fedper import FedPer
+from .scaffnew import Scaffnew
+from .scaffold import Scaffold
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "fedavg": FedAvg,
+    "fedopt": FedOpt,
+    "scaffold": Scaffold,
+    "scaffnew": Scaffnew,
+    "ditto": Ditto,
+    "apfl": Apfl,
+    "fedper": FedPer,
+    "alone": Alone,
+}
+
+
+def make(name: str, **settings: Any) -> Algorithm:
+    """An algorithm by its name in any case, with its settings.
+
+    >>> make("FedAvg", prox=1)
+    FedAvg(prox=1.0)
+    >>> make("scafold")
+    Traceback (most recent call last):
+    fedlore.errors.ConfigError: unknown algorithm 'scafold'; did you mean 'scaffold'?
+    """
+    kind = ALGORITHMS.get(name.lower())
+    if kind is None:
+        raise ConfigError(unknown("algorithm", name.lower(), ALGORITHMS))
+    return build(kind, settings, name.lower())
