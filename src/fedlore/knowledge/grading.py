@@ -1,0 +1,150 @@
+"""Numbers into classes: edges cut the line, formulas land between them."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from .formulas import Formula
+from .kinds import RangeKind
+
+Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,), NaN where undefined; a Formula is one
+Crossed = Literal["error", "all"]
+
+
+@dataclass(frozen=True)
+class Grading:
+    """k - 1 increasing edges make k classes; a number on an edge belongs to the class above it."""
+
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
+        if not self.edges or not all(map(math.isfinite, self.edges)):
+            raise KnowledgeError(f"there must be one or more finite edges, got {self.edges}")
+        # in single precision, because rows come in it
+        single = torch.tensor(self.edges, dtype=torch.float32).tolist()
+        for (a, b), (low, high) in zip(
+            itertools.pairwise(self.edges), itertools.pairwise(single), strict=True
+        ):
+            if not low < high:
+                raise KnowledgeError(f"edges must increase, got {a!r} before {b!r}")
+
+    @property
+    def classes(self) -> int:
+        return len(self.edges) + 1
+
+    def __call__(self, values: Tensor, /) -> Tensor:
+        """The class of each number, any shape; a NaN has no class and must be handled before."""
+        edges = torch.tensor(self.edges, dtype=values.dtype, device=values.device)
+        return torch.bucketize(values, edges, right=True)
+
+    def interval(self, grade: int) -> tuple[float, float]:
+        """Where a class begins (included) and ends (excluded)."""
+        low = -math.inf if grade == 0 else self.edges[grade - 1]
+        high = math.inf if grade == len(self.edges) else self.edges[grade]
+        return low, high
+
+
+@dataclass(frozen=True)
+class GradedFormula:
+    """A P-KM: the class in which a formula's value lies; it abstains where it is undefined.
+
+    The formula may be any function that gives one number per row: a simulation is one.
+    """
+
+    formula: Number
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", Grading(self.edges).edges)
+        _check_classes(self.formula, self.edges)
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k), one-hot."""
+        value = _values(self.formula, x)
+        grade = Grading(self.edges)(value.nan_to_num(0.0))
+        rows = torch.zeros(len(x), len(self.edges) + 1, dtype=value.dtype, device=x.device)
+        return rows.scatter_(1, grade.unsqueeze(1), value.isfinite().to(rows.dtype).unsqueeze(1))
+
+
+@dataclass(frozen=True)
+class FormulaRange:
+    """An R-KM: all classes that meet [lower, upper].
+
+    A side that is absent, or undefined in a row, does not limit that row. Where lower > upper by
+    more than rounding the two contradict each other: `crossed` refuses, or allows all.
+    """
+
+    kind: ClassVar[RangeKind] = "certain"
+
+    lower: Number | None = None
+    upper: Number | None = None
+    edges: tuple[float, ...] = ()
+    crossed: Crossed = "error"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", Grading(self.edges).edges)
+        if self.lower is None and self.upper is None:
+            raise KnowledgeError("a range needs a lower or an upper formula")
+        for side in (self.lower, self.upper):
+            if side is not None:
+                _check_classes(side, self.edges)
+        if self.crossed not in get_args(Crossed):
+            raise KnowledgeError(f"crossed must be error or all, got '{self.crossed}'")
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k) bool."""
+        low, high = self.limits(x)
+        wrong = low > high
+        if wrong.any():
+            near = torch.finfo(low.dtype).eps * 16 * torch.maximum(low.abs(), high.abs())
+            far = wrong & (low - high > near)
+            if self.crossed == "error" and far.any():
+                row = int(far.nonzero()[0])
+                raise KnowledgeError(
+                    f"the lower formula exceeds the upper one in {int(far.sum())} rows, first row "
+                    f"{row}: {float(low[row]):g} > {float(high[row]):g}"
+                )
+            low, high = torch.minimum(low, high), torch.maximum(low, high)
+            low, high = low.masked_fill(far, -torch.inf), high.masked_fill(far, torch.inf)
+        grading = Grading(self.edges)
+        grades = torch.arange(grading.classes, device=x.device)  # (k,)
+        return (grades >= grading(low).unsqueeze(1)) & (grades <= grading(high).unsqueeze(1))
+
+    def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The two ends for each row, (n,); infinite where they do not limit."""
+        low = None if self.lower is None else _values(self.lower, x)
+        high = None if self.upper is None else _values(self.upper, x)
+        one = low if low is not None else high
+        assert one is not None  # for the type checker: checked at the door
+        low = torch.full_like(one, -torch.inf) if low is None else low
+        high = torch.full_like(one, torch.inf) if high is None else high
+        low, high = low.to(x.device), high.to(x.device)
+        return (
+            torch.where(low.isfinite(), low, -torch.inf),
+            torch.where(high.isfinite(), high, torch.inf),
+        )
+
+
+def _values(number: Number, x: Tensor) -> Tensor:
+    value = number(x)
+    if value.shape != (len(x),) or not value.is_floating_point():
+        raise KnowledgeError(
+            f"a formula must give one number per row, shape ({len(x)},): "
+            f"got {value.dtype} of shape {tuple(value.shape)}"
+        )
+    return value.to(x.device)
+
+
+def _check_classes(number: Number, edges: tuple[float, ...]) -> None:
+    if isinstance(number, Formula) and len(number.schema.classes) != len(edges) + 1:
+        raise KnowledgeError(
+            f"{len(number.schema.classes)} classes need {len(number.schema.classes) - 1} edges, "
+            f"got {len(edges)}"
+        )

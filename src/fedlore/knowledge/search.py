@@ -1,0 +1,139 @@
+"""Branch and bound over a box of rows: is there a row that breaks a rule?
+
+Boxes on which interval arithmetic shows the rule to hold are dropped, the others are tried at a few
+points and halved, until a breaking row is found, nothing is left, or the budget is spent.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..rng import stream
+from .enclosure import Box
+
+Status = Literal["proved", "refuted", "unknown"]
+BUDGET = 20_000  # boxes
+_POINTS = 4_096  # tried before any box is halved
+_FARTHEST = 1e6  # where points are tried on a side without a bound
+_BATCH = 4_096  # boxes at a time
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a rule over a whole box: it holds, a row breaks it, or neither was found.
+
+    A proof is exact up to rounding: where two numbers agree to the last few digits, or a row lies
+    that near to a threshold, computed values may fall on the other side.
+    """
+
+    status: Status
+    example: tuple[float, ...] | None = None  # a whole row that breaks the rule
+    boxes: int = 0  # how many were looked at
+
+
+def decide(
+    holds: Callable[[Tensor, Tensor], Tensor],
+    broken: Callable[[Tensor], Tensor],
+    *,
+    box: Box,
+    columns: Sequence[int],
+    hints: Sequence[float] = (),
+    budget: int = BUDGET,
+) -> Verdict:
+    """Whether a rule holds on the whole box, halving it along these columns.
+
+    `hints` are numbers near which something happens, such as thresholds.
+
+    `holds(low, high)`, (b, d) each -> (b,): the rule is sure to hold in the box.
+    `broken(x)`, (n, d) -> (n,): the rule is broken in this row.
+    """
+    found = _first(broken, points(box, hints))
+    if found is not None:
+        return Verdict("refuted", found)
+    ruler = _Ruler(torch.tensor(box, dtype=torch.float64))
+    low, high = ruler.sides[:, 0].unsqueeze(0), ruler.sides[:, 1].unsqueeze(0)
+    halve = torch.tensor(sorted(columns), dtype=torch.int64)
+    looked = 0
+    while len(low):
+        if looked + len(low) > budget:
+            return Verdict("unknown", boxes=looked)
+        looked += len(low)
+        batches = [slice(start, start + _BATCH) for start in range(0, len(low), _BATCH)]
+        unsure = ~torch.cat([holds(low[rows], high[rows]) for rows in batches])
+        low, high = low[unsure], high[unsure]
+        middle = ruler.middle(low, high)
+        found = _first(broken, torch.cat([middle, _finite(low), _finite(high)]))
+        if found is not None:
+            return Verdict("refuted", found, looked)
+        share = ruler.share(low, high)
+        share = share.masked_fill((middle <= low) | (middle >= high), 0.0)[:, halve]
+        if not (share > 0).any(1).all():  # a box that cannot be halved
+            return Verdict("unknown", boxes=looked)
+        low, high = _halves(low, high, middle, halve[share.argmax(1)])
+    return Verdict("proved", boxes=looked)
+
+
+def points(box: Box, hints: Sequence[float] = ()) -> Tensor:
+    """Rows of a box to try first, (n, d): its middle, random ones, its corners or some of them."""
+    sides = torch.tensor(box, dtype=torch.float64)
+    low, high = _finite(sides[:, 0]), _finite(sides[:, 1])
+    draw = stream("formula points")
+    d = len(low)
+    if d <= 10:
+        ends = (torch.arange(1 << d).unsqueeze(1) >> torch.arange(d)) & 1
+    else:
+        ends = torch.randint(0, 2, (1 << 10, d), generator=draw)
+    inside = _Ruler(sides).inside(low, high, torch.rand(_POINTS, d, generator=draw).double())
+    middle = inside.new_zeros(1, d).clamp(low, high).where(sides.isinf().any(1), (low + high) / 2)
+    near = torch.tensor([*hints, 0.0], dtype=torch.float64)
+    near = near[torch.randint(0, len(near), (_POINTS, d), generator=draw)].clamp(low, high)
+    near = near.where(torch.rand(_POINTS, d, generator=draw) < 0.5, inside)
+    return torch.cat([middle, inside, near, torch.where(ends.bool(), high, low)])
+
+
+def _first(broken: Callable[[Tensor], Tensor], x: Tensor) -> tuple[float, ...] | None:
+    bad = broken(x).nonzero()
+    return tuple(x[int(bad[0])].tolist()) if len(bad) else None
+
+
+def _finite(side: Tensor) -> Tensor:
+    return side.clamp(-_FARTHEST, _FARTHEST).where(side.isinf(), side)
+
+
+def _halves(low: Tensor, high: Tensor, middle: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
+    """Every box cut in two at its middle along one column, (b, d) -> (2b, d)."""
+    rows = torch.arange(len(low))
+    upper_low, lower_high = low.clone(), high.clone()
+    upper_low[rows, column] = lower_high[rows, column] = middle[rows, column]
+    return torch.cat([low, upper_low]), torch.cat([lower_high, high])
+
+
+@dataclass(frozen=True, eq=False)
+class _Ruler:
+    """Measures boxes inside a large one; by order of magnitude where that has no bound."""
+
+    sides: Tensor  # (d, 2)
+
+    def middle(self, low: Tensor, high: Tensor) -> Tensor:
+        return self.inside(low, high, torch.full_like(low, 0.5))
+
+    def inside(self, low: Tensor, high: Tensor, share: Tensor) -> Tensor:
+        """The number that lies this share of the way from low to high."""
+        a, b = self._marks(low), self._marks(high)
+        mark = a + (b - a) * share
+        return torch.where(self._open, mark.sinh(), mark).clamp(low, high)
+
+    def share(self, low: Tensor, high: Tensor) -> Tensor:
+        """The width of each side as a share of the large box, 0 where that has none."""
+        whole = self._marks(self.sides[:, 1]) - self._marks(self.sides[:, 0])
+        return ((self._marks(high) - self._marks(low)) / whole).nan_to_num(0.0)
+
+    @property
+    def _open(self) -> Tensor:
+        return self.sides.isinf().any(1)
+
+    def _marks(self, side: Tensor) -> Tensor:
+        return torch.where(self._open, side.clamp(-1e38, 1e38).asinh(), side)
