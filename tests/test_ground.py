@@ -133,19 +133,19 @@ def out_of_range() -> Examples:
 
 
 def test_widening_touches_the_loss_and_not_what_the_network_hears():
-    lesson = teach(out_of_range(), outside="widen")
-    assert lesson.within.tolist() == [[True, False], [True, True]]
+    lesson = teach(out_of_range(), 2, outside="widen")
+    assert (lesson.wall == 0).tolist() == [[True, False], [True, True]]
     assert lesson.allowed.tolist() == [[True, False], [True, False]]
 
 
 def test_dropping_leaves_the_rows_inside():
-    assert teach(out_of_range(), outside="drop").y.tolist() == [0]
+    assert teach(out_of_range(), 2, outside="drop").y.tolist() == [[0]]
     with pytest.raises(FedloreError, match="1 labels lie outside their range, first row 1"):
-        teach(out_of_range())
+        teach(out_of_range(), 2)
     with pytest.raises(FedloreError, match="nothing is left to learn"):
-        teach(out_of_range()[torch.tensor([1])], outside="drop")
+        teach(out_of_range()[torch.tensor([1])], 2, outside="drop")
 
 
 def test_full_trust_is_refused_in_training():
     with pytest.raises(FedloreError, match="trust must be below 1 in training.*got 1"):
-        teach(Examples(torch.rand(1, 1), torch.tensor([0])), trust=1.0)
+        teach(Examples(torch.rand(1, 1), torch.tensor([0])), 2, trust=1.0)

@@ -85,15 +85,18 @@ def test_the_slope_is_the_gradient_of_the_hybrid_loss(case, plain):
         inject(logits, case.prior, case.allowed, case.trust), case.y, reduction="sum"
     )
     (plain * cross_entropy(logits, case.y, reduction="sum") + (1 - plain) * inside).backward()
-    odds = log_odds(case.prior, case.y, case.trust)
-    found = slope(case.logits, case.y, allowed=case.allowed, odds=odds, plain=plain)
+    y = case.y.unsqueeze(1)
+    wall = torch.zeros_like(logits).masked_fill(~case.allowed, -torch.inf)
+    target = one_hot(case.y, logits.shape[1]).to(logits.dtype)
+    odds = log_odds(case.prior, y, case.trust) if case.trust else None
+    found = slope(case.logits, y, target, wall=wall, odds=odds, plain=plain)
     torch.testing.assert_close(found, logits.grad, atol=1e-10, rtol=0)
 
 
 def test_the_weight_of_a_row_where_the_expert_is_right_by_hand():
     # two classes, even logits: s_y = 1/2; λ = 0.3: w = 0.7·0.5 / (0.7·0.5 + 0.3) = 7/13
-    odds = log_odds(torch.tensor([[1.0, 0.0]]), torch.tensor([0]), 0.3)
-    found = slope(torch.zeros(1, 2), torch.tensor([0]), odds=odds)
+    expert, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0]])
+    found = slope(torch.zeros(1, 2), y, expert, odds=log_odds(expert, y, 0.3))
     torch.testing.assert_close(found, torch.tensor([[-0.5, 0.5]]) * 7 / 13)
 
 

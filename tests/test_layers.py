@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "experiments": GROUND | {"knowledge", "personal", "algorithms", "engine", "data"},
     "cli": {"*"},
     "__init__": {"*"},
+    "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -39,25 +39,23 @@ def guard(logits: Tensor) -> Tensor:
     return logits.nan_to_num(nan=0.0, posinf=limit, neginf=-limit)
 
 
-def log_odds(prior: Tensor | None, y: Tensor, trust: float) -> Tensor:
-    """log[λ·p_y / (1-λ_row)] for each row: how loudly the expert already says the label; (n,).
+def log_odds(prior: Tensor, y: Tensor, trust: float) -> Tensor:
+    """log[λ·p_y / (1-λ_row)] for each row: how loudly the expert already says the label.
 
     It is all that the gradient needs to know about g_p and λ: -inf where the expert is wrong
-    or silent.
+    or silent. `y` holds class indices, (n, 1), and so has the result.
     """
-    if prior is None:
-        return torch.full(y.shape, -torch.inf, device=y.device)
     told = trust * prior
-    at_label = told.gather(-1, y.unsqueeze(-1)).squeeze(-1)
-    return at_label.log() - torch.log1p(-told.sum(-1).clamp(max=1.0))
+    return told.gather(-1, y).log() - torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
 
 
 def slope(
     logits: Tensor,  # (..., n, k)
-    y: Tensor,  # (..., n)
+    y: Tensor,  # (..., n, 1)  class index
+    target: Tensor,  # (..., n, k)  the same, one-hot
     *,
-    allowed: Tensor | None = None,  # (..., n, k)
-    odds: Tensor | None = None,  # (..., n)  from log_odds
+    wall: Tensor | None = None,  # (..., n, k)  0 inside the range, -inf outside
+    odds: Tensor | None = None,  # (..., n, 1)  from log_odds
     plain: float = 0.0,  # α, the share of ordinary cross-entropy
 ) -> Tensor:
     """d/df of α·CE(f) + (1-α)·CE(f^m) for each row, without a graph.
@@ -65,16 +63,14 @@ def slope(
     With s the masked softmax the second part is w·(s - y), w = s_y / (s_y + odds): the network
     spends its effort where the expert is wrong.
     """
-    index = y.unsqueeze(-1)
-    masked = logits if allowed is None else logits.masked_fill(~allowed, -torch.inf)
-    log_s = masked.log_softmax(-1)
-    error = log_s.exp()
-    error.scatter_add_(-1, index, error.new_full((), -1.0).expand(index.shape))
-    if odds is not None:
+    masked = logits if wall is None else logits + wall
+    if odds is None:
+        error = masked.softmax(-1).sub_(target)
+    else:
+        log_s = masked.log_softmax(-1)
         # in log space: s_y may underflow, and 0 / (0 + 0) is not the weight 1 that is meant
-        error *= torch.sigmoid(log_s.gather(-1, index) - odds.unsqueeze(-1))
+        weight = torch.sigmoid(log_s.gather(-1, y).sub_(odds))
+        error = log_s.exp_().sub_(target).mul_(weight)
     if plain == 0.0:
         return error
-    ordinary = logits.softmax(-1)
-    ordinary.scatter_add_(-1, index, ordinary.new_full((), -1.0).expand(index.shape))
-    return error.mul_(1.0 - plain).add_(ordinary, alpha=plain)
+    return error.lerp_(logits.softmax(-1).sub_(target), plain)

@@ -1,6 +1,7 @@
 """What training reads: rows with everything the loss needs, worked out once."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -13,20 +14,27 @@ from .inject import log_odds
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """Training rows. The network hears `prior` and `allowed`; the loss uses `within` and `odds`."""
+    """Training rows. The network hears `prior` and `allowed`; the loss uses the rest."""
 
     x: Tensor  # (n, *features), scaled
-    y: Tensor  # (n,)
+    y: Tensor  # (n, 1)  class index
+    target: Tensor  # (n, k)  the same, one-hot
     prior: Tensor | None = None  # (n, k)
     allowed: Tensor | None = None  # (n, k)
-    within: Tensor | None = None  # (n, k)  the range in the loss, widened where the policy says so
-    odds: Tensor | None = None  # (n,)    see inject.log_odds
+    wall: Tensor | None = None  # (n, k)  0 inside the range of the loss, -inf outside
+    odds: Tensor | None = None  # (n, 1)  see inject.log_odds
 
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Tensor) -> "Lesson":
+    def __getitem__(self, rows: Tensor | slice) -> "Lesson":
         return self._each(lambda t: t[rows])
+
+    def batches(self, size: int) -> Iterator["Lesson"]:
+        """Consecutive parts of `size` rows, the last one smaller; views, no copies."""
+        parts = [None if t is None else torch.split(t, size) for t in vars(self).values()]
+        for i in range(math.ceil(len(self) / size)):
+            yield Lesson(*(None if part is None else part[i] for part in parts))  # type: ignore[arg-type]
 
     def to(self, device: torch.device | str) -> "Lesson":
         return self._each(lambda t: t.to(device))
@@ -38,38 +46,66 @@ class Lesson:
         return Lesson(
             change(self.x),
             change(self.y),
+            change(self.target),
             apply(self.prior),
             apply(self.allowed),
-            apply(self.within),
+            apply(self.wall),
             apply(self.odds),
         )
 
 
-def teach(data: Examples, *, trust: float = 0.0, outside: str = "error") -> Lesson:
-    """Annotated examples as a lesson, with the policy for labels outside the range applied."""
+def teach(
+    data: Examples,
+    classes: int,
+    *,
+    trust: float = 0.0,
+    outside: str = "error",
+    heard: bool = True,
+) -> Lesson:
+    """Annotated examples as a lesson, with the policy for labels outside the range applied.
+
+    `heard` keeps what a hearing network gets as input; a deaf one has no use for it.
+    """
     if data.y is None:
         raise FedloreError("training needs labels, these examples have none")
     if trust >= 1.0:
         raise FedloreError(
             f"trust must be below 1 in training (nothing is left to learn), got {trust:g}"
         )
-    within = data.allowed
-    if within is not None:
-        label = data.y.unsqueeze(-1)
-        inside = within.gather(-1, label).squeeze(-1)
-        if not inside.all():
-            if outside == "drop":
-                data = data[inside]
-                if len(data) == 0:
-                    raise FedloreError("every label is outside its range: nothing is left to learn")
-                return teach(data, trust=trust)
-            if outside != "widen":
-                raise FedloreError(
-                    f"{int((~inside).sum())} labels lie outside their range, first row "
-                    f"{int((~inside).nonzero()[0])}"
-                )
-            within = within.scatter(-1, label, True)
-    assert data.y is not None  # for the type checker: kept by indexing
-    told = data.prior is not None and trust > 0
-    odds = log_odds(data.prior, data.y, trust).to(data.x.dtype) if told else None
-    return Lesson(data.x, data.y, data.prior, data.allowed, within, odds)
+    if outside == "drop" and data.allowed is not None:
+        data = _inside(data, data.allowed.gather(-1, data.y.unsqueeze(-1)).squeeze(-1))
+    assert data.y is not None  # kept by indexing
+    x, y = data.x, data.y.unsqueeze(-1)
+    wall = None
+    if data.allowed is not None:
+        within = data.allowed.scatter(-1, y, True) if outside == "widen" else data.allowed
+        _refuse_outside(within, y)
+        wall = x.new_zeros(within.shape).masked_fill_(~within, -torch.inf)
+    odds = None
+    if data.prior is not None and trust > 0:
+        odds = log_odds(data.prior, y, trust).to(x.dtype)
+    return Lesson(
+        x,
+        y,
+        target=x.new_zeros(len(x), classes).scatter_(-1, y, 1.0),
+        prior=data.prior if heard else None,
+        allowed=data.allowed if heard else None,
+        wall=wall,
+        odds=odds,
+    )
+
+
+def _inside(data: Examples, inside: Tensor) -> Examples:
+    """The rows whose label lies in the range."""
+    if not inside.any():
+        raise FedloreError("every label is outside its range: nothing is left to learn")
+    return data[inside]
+
+
+def _refuse_outside(within: Tensor, y: Tensor) -> None:
+    outside = ~within.gather(-1, y).squeeze(-1)
+    if outside.any():
+        raise FedloreError(
+            f"{int(outside.sum())} labels lie outside their range, first row "
+            f"{int(outside.nonzero()[0])}"
+        )

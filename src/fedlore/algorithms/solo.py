@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -86,8 +87,8 @@ class Solo:
         epochs = math.ceil(steps / self.plan.per_epoch(rows))
         keys = torch.tensor([key(self._key, epoch) for epoch in range(epochs)])
         for order in orders(keys, rows):
-            for part in order.split(size)[:steps]:
-                yield self._lesson[part]
+            # gathered once per epoch, so that batches are views
+            yield from islice(self._lesson[order].batches(size), steps)
             steps -= self.plan.per_epoch(rows)
 
     def gradient(self, batch: Lesson) -> Tensor:
@@ -96,7 +97,12 @@ class Solo:
         desk.grad.zero_()
         logits = desk.model(batch.x, batch.prior, batch.allowed)
         error = slope(
-            logits.detach(), batch.y, allowed=batch.within, odds=batch.odds, plain=plan.plain
+            logits.detach(),
+            batch.y,
+            batch.target,
+            wall=batch.wall,
+            odds=batch.odds,
+            plain=plan.plain,
         )
         logits.backward(error.div_(len(batch)))
         if plan.clip is not None:
@@ -117,8 +123,7 @@ class Solo:
         velocity = torch.zeros_like(desk.flat)
         bias = None if shift is None else desk.flatten(shift)
         home = None if anchor is None else desk.flatten(anchor)
-        # implicit, so that any pull is stable; momentum lengthens gradient steps, so this one too
-        hold = self.lr * pull / (1.0 - self.plan.momentum)
+        brake = 1.0 / (1.0 + self.lr * pull)  # makes the pull implicit: stable at any strength
         self.taken = self._steps if steps is None else steps
         for batch in self.batches(self.taken):
             direction = self.gradient(batch)
@@ -126,9 +131,9 @@ class Solo:
                 if bias is not None:
                     direction.add_(bias)
                 velocity.mul_(self.plan.momentum).add_(direction)
+                if home is not None and pull:
+                    velocity.add_(desk.flat - home, alpha=pull).mul_(brake)
                 desk.flat.add_(velocity, alpha=-self.lr)
-                if home is not None and hold:
-                    desk.flat.lerp_(home, hold / (1.0 + hold))
         return desk.views(desk.flat.clone())
 
     def walk(self, points: Payload, slopes: Slopes) -> Payload:

@@ -76,9 +76,11 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
                 part.check(classes)
                 _check_width(part, classes)
         if client.injected:
-            lesson = teach(data, trust=client.knowledge.trust, outside=client.knowledge.outside)
+            trust, outside = client.knowledge.trust, client.knowledge.outside
+            heard = getattr(model, "hears", True)
+            lesson = teach(data, classes, trust=trust, outside=outside, heard=heard)
         else:
-            lesson = teach(Examples(data.x, data.y))
+            lesson = teach(Examples(data.x, data.y), classes)
     except FedloreError as error:
         raise type(error)(f"client '{client.id}': {error}") from None
     return Site(client, lesson, test)

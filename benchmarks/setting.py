@@ -1,0 +1,31 @@
+"""What a benchmark row must say about where it was measured."""
+
+import csv
+import os
+import platform
+import subprocess
+
+import torch
+
+
+def machine() -> dict[str, str | int]:
+    """Threads, versions and commit."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return {
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count() or 0,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": commit.stdout.strip(),
+    }
+
+
+def write_csv(rows: list[dict[str, object]], path: str) -> None:
+    """Flat rows with one header."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
