@@ -1,0 +1,5 @@
+"""python -m fedlore."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,35 @@
+"""The `fedlore` command and its one way of reporting errors."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from ..errors import FedloreError
+from .demo import demo
+
+app = typer.Typer(
+    name="fedlore",
+    help="Federated learning that knows what your experts know.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps subcommands named even while there is only one."""
+
+
+def main() -> None:
+    """Run a command; what the user can mend is one line on stderr and exit code 2."""
+    try:
+        app()
+    except FedloreError as error:
+        Console(stderr=True, highlight=False).print(f"error: {error}", markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped")
+        sys.exit(130)
