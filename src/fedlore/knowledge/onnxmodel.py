@@ -1,0 +1,100 @@
+"""An ONNX file as a knowledge model, run by onnxruntime."""
+
+import hashlib
+import importlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..errors import KnowledgeError
+from .learned import Gives, as_prior
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """An ONNX file as a P-KM: one input of rows; scores per class, or labels 0 to `classes` - 1.
+
+    Scores are taken as probabilities unless `gives` says logits. One thread on the CPU. `digest`
+    is the sha256 of the file that was loaded.
+    """
+
+    path: str | Path
+    soft: bool = False
+    gives: Gives = "probabilities"
+    classes: int | None = None  # needed for labels only
+    digest: str = field(init=False)
+    session: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            ort = importlib.import_module("onnxruntime")
+        except ImportError as error:
+            raise KnowledgeError("an ONNX model needs: pip install 'fedlore[onnx]'") from error
+        try:
+            data = Path(self.path).read_bytes()
+        except OSError as error:
+            raise KnowledgeError(f"cannot read '{self.path}': {error.strerror}") from error
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what goes wrong is raised here
+        try:
+            # from the bytes that were hashed; a file that points to others cannot be loaded so
+            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime raises classes of its own for every fault
+            raise KnowledgeError(
+                f"'{self.path}' is no ONNX model that can be run: {error}"
+            ) from error
+        object.__setattr__(self, "digest", hashlib.sha256(data).hexdigest())
+        object.__setattr__(self, "session", session)
+        self._check()
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        entry, output = self.session.get_inputs()[0], self._output()
+        kind = np.float64 if entry.type == "tensor(double)" else np.float32
+        rows = x.detach().cpu().numpy().astype(kind)
+        try:
+            answer = self.session.run([output.name], {entry.name: rows})[0]
+        except Exception as error:  # see above
+            raise KnowledgeError(
+                f"'{self.path}' cannot take rows of this shape: {error}"
+            ) from error
+        found = torch.as_tensor(answer)
+        if output.type != "tensor(int64)":
+            return as_prior(found, soft=self.soft, gives=self.gives).to(x.device, x.dtype)
+        labels = found.reshape(len(x))
+        classes = self.classes or 0  # checked at the door
+        wrong = (labels < 0) | (labels >= classes)
+        if wrong.any():
+            row = int(wrong.nonzero()[0])
+            raise KnowledgeError(
+                f"labels must lie in 0 to {classes - 1}: row {row} has {int(labels[row])}"
+            )
+        return nn.functional.one_hot(labels, classes).to(x.device, x.dtype)
+
+    def _check(self) -> None:
+        inputs = self.session.get_inputs()
+        if len(inputs) != 1 or inputs[0].type not in ("tensor(float)", "tensor(double)"):
+            found = ", ".join(f"{entry.name}: {entry.type}" for entry in inputs)
+            raise KnowledgeError(f"the file must have one input of floats, got {found}")
+        if inputs[0].shape and isinstance(inputs[0].shape[0], int):
+            raise KnowledgeError(
+                f"the file takes {inputs[0].shape[0]} rows at a time: export it with a free axis"
+            )
+        if self._output().type == "tensor(int64)" and (self.classes is None or self.soft):
+            raise KnowledgeError("a file that gives labels needs classes=, and cannot be soft")
+
+    def _output(self) -> Any:
+        """The scores; else the labels."""
+        outputs = self.session.get_outputs()
+        for wanted in ("tensor(float)", "tensor(double)", "tensor(int64)"):
+            for output in outputs:
+                if output.type == wanted:
+                    return output
+        found = ", ".join(f"{output.name}: {output.type}" for output in outputs)
+        raise KnowledgeError(
+            f"the file must give scores or labels as a tensor, got {found} (zipmap=False helps)"
+        )
