@@ -1,0 +1,51 @@
+"""The command as a newcomer runs it, right and wrong."""
+
+import os
+import subprocess
+import sys
+
+from fedlore.engine import read_rows
+
+SMALL = "rounds = 2\nhidden = [8]\nrows = [10, 11, 12, 13]\ntest_rows = 30\n[plan]\nepochs = 1\n"
+
+
+def fedlore(*arguments, cwd) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "fedlore", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
+    )
+
+
+def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    done = fedlore("demo", "--config", "small.toml", "--seeds", "2", "--out", "o", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore", "simulated"):
+        assert name in done.stdout
+    assert "95 % interval, paired by seed" in done.stdout
+    rows = read_rows(tmp_path / "o" / "results.jsonl")
+    assert len(rows) == 2 * 7 * 4
+    assert all(type(v) in (str, int, float) for row in rows for v in row.values())
+
+
+def test_a_wrong_key_names_the_near_miss(tmp_path):
+    (tmp_path / "bad.toml").write_text("round = 3\n")
+    done = fedlore("demo", "--config", "bad.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: unknown key 'round'; did you mean 'rounds'?"
+
+
+def test_an_unwritable_folder_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    done = fedlore("demo", "--out", "file/below", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error: cannot write to 'file/below'" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+
+
+def test_help_names_the_commands(tmp_path):
+    assert "demo" in fedlore("--help", cwd=tmp_path).stdout
