@@ -4,8 +4,10 @@ The paper's five (Fan et al. 2022, section 6.1); FL+mask, which its authors' cod
 the paper leaves out; and lore, our own.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,6 +16,7 @@ from ..algorithms import Algorithm, Alone, FedAvg, Plan
 from ..engine import Client, Fitted, Row, fit
 from ..errors import FedloreError
 from ..metrics import accuracy, violation
+from .confusion import confusion
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ LORE = Approach(
 APPROACHES = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
 ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+Sink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
 
 
 def compare(
@@ -57,11 +61,16 @@ def compare(
     seed: int,
     approaches: Sequence[Approach] = APPROACHES,
     on_done: Callable[[str], None] | None = None,
+    on_history: Sink | None = None,
+    on_confusion: Sink | None = None,
 ) -> list[Row]:
     """Train and score approaches on the same clients, start and number of local steps.
 
-    One row per approach and client. FL+mask scores the very weights that FL trained.
+    One row per approach and client. FL+mask scores the very weights that FL trained, so it has
+    no history of its own. `on_history` takes scores at up to 20 points of each training,
+    `on_confusion` the counts of label against prediction.
     """
+    every = math.ceil(rounds / 20) if on_history is not None else 0
     rows: list[Row] = []
     trained: dict[Approach, Fitted] = {}
     for approach in approaches:
@@ -69,23 +78,28 @@ def compare(
             # what does not touch training is not part of what is trained
             key = replace(approach, name="", guarded=approach.trained)
             if key not in trained:
-                trained[key] = _train(approach, clients, make_model, plan, rounds, seed)
-            scored = [_score(approach, trained[key], client) for client in clients]
+                fitted = _train(approach, clients, make_model, plan, rounds, seed, every)
+                trained[key] = fitted
+                if on_history is not None:
+                    scored = [row for row in fitted.history if "ta" in row]
+                    on_history(_tagged(scored, approach=approach.name, seed=seed))
+            answers = [_predicted(approach, trained[key], client) for client in clients]
         else:
-            scored = [_expert(client) for client in clients]
-        for client, scores in zip(clients, scored, strict=True):
-            rows.append(
-                {
-                    "approach": approach.name,
-                    "client": client.id,
-                    "seed": seed,
-                    "model": approach.model,
-                    **scores,
-                }
-            )
+            answers = [_expert(client) for client in clients]
+        for client, predicted in zip(clients, answers, strict=True):
+            where = {"approach": approach.name, "client": client.id, "seed": seed}
+            scores = _scores(client, predicted, alone=approach.algorithm is None)
+            rows += _tagged([{"model": approach.model, **scores}], **where)
+            if on_confusion is not None:
+                on_confusion(_tagged(confusion(predicted, _labels(client)), **where))
         if on_done is not None:
             on_done(approach.name)
     return rows
+
+
+def _tagged(rows: Sequence[Row], **where: Any) -> list[Row]:
+    """The rows, each saying where it comes from."""
+    return [{**where, **row} for row in rows]
 
 
 def _train(
@@ -95,6 +109,7 @@ def _train(
     plan: Plan,
     rounds: int,
     seed: int,
+    every: int,
 ) -> Fitted:
     if approach.trained:
         clients = [_trusting(client, approach.trust) for client in clients]
@@ -107,6 +122,7 @@ def _train(
         plan=replace(plan, plain=approach.plain),
         rounds=rounds,
         seed=seed,
+        evaluate=every,
     )
 
 
@@ -116,31 +132,36 @@ def _trusting(client: Client, trust: float | None) -> Client:
     return replace(client, knowledge=replace(client.knowledge, trust=trust))
 
 
-def _score(approach: Approach, fitted: Fitted, client: Client) -> dict[str, float]:
-    test = client.test
-    if test is None or test.y is None:
+def _labels(client: Client) -> torch.Tensor:
+    if client.test is None or client.test.y is None:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
+    return client.test.y
+
+
+def _predicted(approach: Approach, fitted: Fitted, client: Client) -> torch.Tensor:
+    _labels(client)
+    assert client.test is not None
     personal = fitted.model(client.id)
     if approach.guarded:
         personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
-    predicted = personal.predict(test.x)
-    return _ta_pov(client, predicted)
+    return personal.predict(client.test.x)
 
 
-def _expert(client: Client) -> dict[str, float]:
-    """The P-KM by itself: an abstaining row counts as wrong, and their share is shown."""
+def _expert(client: Client) -> torch.Tensor:
+    """The P-KM by itself; -1 where it abstains."""
     test = client.test
     if test is None or test.prior is None:
         raise FedloreError(f"client '{client.id}' has no P-KM or no test rows to score it on")
     silent = (test.prior == 0).all(1)
-    predicted = test.prior.argmax(1).masked_fill(silent, -1)
-    return _ta_pov(client, predicted) | {"abstained": float(silent.double().mean())}
+    return test.prior.argmax(1).masked_fill(silent, -1)
 
 
-def _ta_pov(client: Client, predicted: torch.Tensor) -> dict[str, float]:
-    test = client.test
-    assert test is not None and test.y is not None
-    scores = {"ta": accuracy(predicted, test.y)}
-    if test.allowed is not None:
-        scores["pov"] = violation(predicted, test.allowed)
+def _scores(client: Client, predicted: torch.Tensor, *, alone: bool) -> dict[str, float]:
+    """TA and POV; of an expert alone a silent row counts as wrong, and their share is shown."""
+    scores = {"ta": accuracy(predicted, _labels(client))}
+    assert client.test is not None
+    if client.test.allowed is not None:
+        scores["pov"] = violation(predicted, client.test.allowed)
+    if alone:
+        scores["abstained"] = float((predicted < 0).double().mean())
     return scores
