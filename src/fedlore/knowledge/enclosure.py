@@ -71,26 +71,26 @@ class Enclosure:
     low: Tensor  # (b, d)
     high: Tensor  # (b, d)
 
-    def number(self, root: int, known: _Known | None = None) -> Interval:
-        """What a numeric step can be, given what is known of others."""
-        return self._run(root, known or {})[0][root]
+    def number(self, root: int) -> Interval:
+        """What a numeric step can be."""
+        return self._look(root, {}).numbers[root]
 
-    def _run(self, root: int, known: _Known) -> tuple[dict[int, Interval], dict[int, Truth]]:
-        numbers: dict[int, Interval] = {}
-        truths: dict[int, Truth] = {}
+    def _look(self, root: int, known: _Known) -> "_View":
+        """All that `root` needs, given what is known; no part of a formula is looked at twice."""
+        view = _View(known, {}, {}, {}, {})
         for place in self._needed(root):
             step = self.steps[place]
             if step.op in COMPARISONS:
-                left, right = (numbers[arg] for arg in step.args)
-                truths[place] = intervals.compare(step.op, left, right)
+                left, right = (view.numbers[arg] for arg in step.args)
+                view.truths[place] = intervals.compare(step.op, left, right)
             elif step.op == "not":
-                truths[place] = intervals.negation(truths[step.args[0]])
+                view.truths[place] = intervals.negation(view.truths[step.args[0]])
             elif step.op in ("and", "or"):
-                truths[place] = self._junction(step, truths[step.args[0]], known)
+                view.truths[place] = self._junction(place, view)
             else:
-                value = self._value(step, numbers, truths, known)
-                numbers[place] = meet(value, known[place]) if place in known else value
-        return numbers, truths
+                value = self._value(step, view)
+                view.numbers[place] = meet(value, known[place]) if place in known else value
+        return view
 
     def _needed(self, root: int) -> list[int]:
         """The steps below `root`, less those that are looked at under a condition."""
@@ -104,9 +104,7 @@ class Enclosure:
                 waiting.extend(step.args[:1] if guarded else step.args)
         return sorted(found)
 
-    def _value(
-        self, step: Step, numbers: _Known, truths: Mapping[int, Truth], known: _Known
-    ) -> Interval:
+    def _value(self, step: Step, view: "_View") -> Interval:
         if step.op == "number":
             value = self.low.new_full(self.low.shape[:1], step.value)
             return Interval(value, value, torch.zeros_like(value, dtype=torch.bool))
@@ -116,40 +114,58 @@ class Enclosure:
         if step.op == "where":
             condition, yes, no = step.args
             return intervals.choice(
-                truths[condition],
-                self.number(yes, self._suppose(condition, True, known)),
-                self.number(no, self._suppose(condition, False, known)),
+                view.truths[condition],
+                self._look(yes, self._suppose(condition, True, view)).numbers[yes],
+                self._look(no, self._suppose(condition, False, view)).numbers[no],
             )
-        return _ARITHMETIC[step.op](*[numbers[arg] for arg in step.args])
+        return _ARITHMETIC[step.op](*[view.numbers[arg] for arg in step.args])
 
-    def _junction(self, step: Step, left: Truth, known: _Known) -> Truth:
+    def _junction(self, place: int, view: "_View") -> Truth:
         """`and` and `or`; the right side matters only where the left one does not settle it."""
-        first, second = step.args
-        conjunction = step.op == "and"
+        first, second = self.steps[place].args
+        left = view.truths[first]
+        conjunction = self.steps[place].op == "and"
+        known = view.known
         if not left.undefined.any():
-            known = self._suppose(first, conjunction, known)
-        right = self._run(second, known)[1][second]
+            known = self._suppose(first, conjunction, view)
+        view.right[place] = self._look(second, known)
+        right = view.right[place].truths[second]
         if conjunction:
             return intervals.both(left, right)
         flipped = intervals.both(intervals.negation(left), intervals.negation(right))
         return intervals.negation(flipped)
 
-    def _suppose(self, place: int, holds: bool, known: _Known) -> _Known:
+    def _suppose(self, place: int, holds: bool, view: "_View") -> _Known:
         """What is known once the truth at `place` is settled to be true, or to be false."""
+        if (place, holds) not in view.supposed:
+            view.supposed[place, holds] = self._follows(place, holds, view)
+        return view.supposed[place, holds]
+
+    def _follows(self, place: int, holds: bool, view: "_View") -> _Known:
         step = self.steps[place]
         if step.op == "not":
-            return self._suppose(step.args[0], not holds, known)
+            return self._suppose(step.args[0], not holds, view)
         if step.op == ("and" if holds else "or"):
-            for arg in step.args:
-                known = self._suppose(arg, holds, known)
-            return known
+            first, second = step.args
+            known = self._suppose(first, holds, view)
+            return {**known, **self._suppose(second, holds, view.right[place])}
         if step.op not in COMPARISONS:
-            return known
+            return view.known
         left, right = step.args
         op = step.op if holds else _OPPOSITE[step.op]
-        a, b = self.number(left, known), self.number(right, known)
-        a, b = _narrow(op, a, b)
-        return {**known, left: a, right: b}
+        a, b = _narrow(op, view.numbers[left], view.numbers[right])
+        return {**view.known, left: a, right: b}
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """The steps as they look under some conditions."""
+
+    known: _Known
+    numbers: dict[int, Interval]
+    truths: dict[int, Truth]
+    right: dict[int, "_View"]  # of each `and` and `or`: the view its right side was seen in
+    supposed: dict[tuple[int, bool], _Known]  # what follows from a truth, once worked out
 
 
 def _narrow(op: str, a: Interval, b: Interval) -> tuple[Interval, Interval]:

@@ -85,7 +85,7 @@ class Step:
 
 @dataclass(frozen=True)
 class _Token:
-    what: str  # "number", "name", "sign" or "end"
+    what: str  # "number", "name", "sign", "odd" or "end"
     text: str
     at: int
     end: int
@@ -110,7 +110,7 @@ def parse(text: str, schema: Schema) -> tuple[Step, ...]:
     whole = reader.expression(0)
     token = reader.token
     if token.what != "end":
-        reader.refuse(_leftover(token), token.at)
+        reader.refuse(_unwanted(token, "an operator"), token.at)
     reader.want(whole, truth=False, what="a formula")
     return tuple(reader.steps)
 
@@ -172,9 +172,7 @@ class _Reader:
             return self._add(Step("number", value=self._number(token)), token.at)
         if token.what == "name" and token.text not in _LEVELS:
             return self._name(token)
-        if token.what == "end":
-            self.refuse("the formula ends where a number or a feature is due", token.at)
-        self.refuse(f"a number or a feature is due here, found '{token.text}'", token.at)
+        self.refuse(_unwanted(token, "a number or a feature"), token.at)
 
     def _name(self, token: _Token) -> _Operand:
         name = token.text
@@ -231,8 +229,7 @@ class _Reader:
 
     def _expect(self, sign: str) -> None:
         if self.token.text != sign:
-            found = f"found '{self.token.text}'" if self.token.text else "the formula ends"
-            self.refuse(f"'{sign}' is due here, {found}", self.token.at)
+            self.refuse(_unwanted(self.token, f"'{sign}'"), self.token.at)
         self._advance()
 
     def _advance(self) -> _Token:
@@ -247,19 +244,21 @@ class _Reader:
             return _Token("end", "", at, at)
         found = _TOKEN.match(self.text, at)
         if found is None or found.lastgroup is None:
-            odd = self.text[at]
-            hint = f": {_HINTS[odd]}" if odd in _HINTS else ""
-            self.refuse(f"{_shown(odd)!r} has no meaning in a formula{hint}", at)
+            # refused only when it is its turn, so that the first fault is the one shown
+            return _Token("odd", self.text[at], at, at + 1)
         spelling = "**" if found.group() == "^" else found.group()
         return _Token(found.lastgroup, spelling, at, found.end())
 
 
-def _leftover(token: _Token) -> str:
-    if token.text == ",":
+def _unwanted(token: _Token, due: str) -> str:
+    if token.what == "odd":
+        hint = f": {_HINTS[token.text]}" if token.text in _HINTS else ""
+        return f"'{_shown(token.text)}' has no meaning in a formula{hint}"
+    if token.what == "end":
+        return f"{due} is due here, the formula ends"
+    if token.text == "," and due == "an operator":
         return "a comma only separates the values of a function; decimals have a point"
-    if token.text == ")":
-        return "this parenthesis was never opened"
-    return f"an operator is missing before '{token.text}'"
+    return f"{due} is due here, found '{token.text}'"
 
 
 def _marked(text: str, position: int) -> str:
@@ -267,7 +266,7 @@ def _marked(text: str, position: int) -> str:
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
-    first, last = max(begin, position - 60), min(end, position + 20)
+    first, last = max(begin, position - 40), min(end, position + 40)
     before = ("..." if first > begin else "") + _shown(text[first:position])
     after = _shown(text[position:last]) + ("..." if last < end else "")
     return f"  {before}{after}\n  {' ' * len(before)}^"

@@ -219,8 +219,8 @@ def _joined(low: Tensor, high: Tensor, undefined: Tensor) -> Interval:
 def _outward(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """Moved out by more than rounding, without changing a sign or moving a 0."""
     return (
-        low * torch.where(low > 0, 1 - _LOOSE, 1 + _LOOSE),
-        high * torch.where(high > 0, 1 + _LOOSE, 1 - _LOOSE),
+        torch.where(low.isinf(), low, low - low.abs() * _LOOSE),
+        torch.where(high.isinf(), high, high + high.abs() * _LOOSE),
     )
 
 

@@ -64,6 +64,8 @@ def decide(
         batches = [slice(start, start + _BATCH) for start in range(0, len(low), _BATCH)]
         unsure = ~torch.cat([holds(low[rows], high[rows]) for rows in batches])
         low, high = low[unsure], high[unsure]
+        if not len(low):
+            break
         middle = ruler.middle(low, high)
         found = _first(broken, torch.cat([middle, _finite(low), _finite(high)]))
         if found is not None:
