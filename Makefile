@@ -28,7 +28,7 @@ clean:
 .venv/core: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e .
+	$(BIN)/pip install -q -c constraints.txt -e ".[plot]"
 	touch $@
 
 .venv/dev: .venv/core
