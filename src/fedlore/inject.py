@@ -57,6 +57,7 @@ def slope(
     wall: Tensor | None = None,  # (..., n, k)  0 inside the range, -inf outside
     odds: Tensor | None = None,  # (..., n, 1)  from log_odds
     plain: float = 0.0,  # α, the share of ordinary cross-entropy
+    dim: int = -1,  # the axis of classes
 ) -> Tensor:
     """d/df of α·CE(f) + (1-α)·CE(f^m) for each row, without a graph.
 
@@ -65,12 +66,12 @@ def slope(
     """
     masked = logits if wall is None else logits + wall
     if odds is None:
-        error = masked.softmax(-1).sub_(target)
+        error = masked.softmax(dim).sub_(target)
     else:
-        log_s = masked.log_softmax(-1)
+        log_s = masked.log_softmax(dim)
         # in log space: s_y may underflow, and 0 / (0 + 0) is not the weight 1 that is meant
-        weight = torch.sigmoid(log_s.gather(-1, y).sub_(odds))
+        weight = torch.sigmoid(log_s.gather(dim, y).sub_(odds))
         error = log_s.exp_().sub_(target).mul_(weight)
     if plain == 0.0:
         return error
-    return error.lerp_(logits.softmax(-1).sub_(target), plain)
+    return error.lerp_(logits.softmax(dim).sub_(target), plain)

@@ -33,22 +33,55 @@ def bits(keys: Tensor, count: int) -> Tensor:
     call and every device gives the same bits.
     """
     counter = torch.arange(1, count + 1, device=keys.device, dtype=torch.int64)
-    z = keys[:, None] + counter * _GOLDEN
-    z = (z ^ _shift(z, 30)) * _MIX_1
-    z = (z ^ _shift(z, 27)) * _MIX_2
-    return z ^ _shift(z, 31)
+    return _mix(keys[:, None] + counter * _GOLDEN)
 
 
-def orders(keys: Tensor, rows: int) -> Tensor:
-    """A random order of `rows` rows for each key, (m,) -> (m, rows)."""
-    return bits(keys, rows).argsort(dim=1)
+def join(common: int, own: Tensor) -> Tensor:
+    """Keys of addresses with a common part and one of their own, (m,) -> (m,), in one call."""
+    return _mix(own ^ common)
+
+
+def orders(keys: Tensor, rows: int, own: Tensor | None = None) -> Tensor:
+    """A random order of `rows` rows for each key, (m,) -> (m, rows).
+
+    With `own` row counts, (m,), key i orders its first own[i] rows as it would by itself, and
+    what follows is padding.
+    """
+    drawn = bits(keys, rows)
+    if own is not None:
+        beyond = torch.arange(rows, device=keys.device) >= own[:, None]
+        drawn = drawn.masked_fill_(beyond, torch.iinfo(torch.int64).max)
+    return drawn.argsort(dim=1)
+
+
+def draw(count: int, size: int, *path: int | str) -> list[int]:
+    """`count` of the numbers 0..size-1 without replacement, ascending.
+
+    Few of many cost by the few: numbers are drawn and repeats passed over.
+    """
+    if 2 * count > size:
+        return sorted(torch.randperm(size, generator=stream(*path))[:count].tolist())
+    start = torch.tensor([key(*path)])
+    picked: dict[int, None] = {}
+    wanted = 2 * count
+    while len(picked) < count:  # each draw is new with a chance of at least one half
+        drawn = bits(start, wanted).remainder(size)
+        picked = dict.fromkeys(drawn[0].tolist())
+        wanted *= 2
+    return sorted(list(picked)[:count])
 
 
 def choose(count: int, among: Sequence[str], *path: int | str) -> list[str]:
     """`count` of the names, drawn without replacement, the same for any order of `among`."""
     names = sorted(among)
-    picked = torch.randperm(len(names), generator=stream(*path))[:count]
-    return [names[i] for i in sorted(picked.tolist())]
+    return [names[i] for i in draw(count, len(names), *path)]
+
+
+def _mix(z: Tensor) -> Tensor:
+    """The output function of SplitMix64."""
+    z = (z ^ _shift(z, 30)) * _MIX_1
+    z = (z ^ _shift(z, 27)) * _MIX_2
+    return z ^ _shift(z, 31)
 
 
 def _shift(z: Tensor, by: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .. import tree
 from ..inject import slope
 from ..lesson import Lesson
-from ..rng import key, orders, stream
+from ..rng import bits, join, key, orders, stream
 from ..tree import Params, Payload
 from .base import Slopes
 from .plan import Plan, reach
@@ -64,7 +64,7 @@ class Solo:
         self._desk = desk
         self._lesson = lesson
         self._address = (seed, round)
-        self._key = key(seed, round, client)
+        self._key = join(key(seed, round), torch.tensor([key(client)]))  # (1,)
         self.lr = plan.lr * rate
         self._steps = plan.local_steps(len(lesson))
         self.taken = 0  # steps of the last descent
@@ -85,8 +85,7 @@ class Solo:
                 yield self._lesson
             return
         epochs = math.ceil(steps / self.plan.per_epoch(rows))
-        keys = torch.tensor([key(self._key, epoch) for epoch in range(epochs)])
-        for order in orders(keys, rows):
+        for order in orders(bits(self._key, epochs)[0], rows):
             # gathered once per epoch, so that batches are views
             yield from islice(self._lesson[order].batches(size), steps)
             steps -= self.plan.per_epoch(rows)
