@@ -42,7 +42,7 @@ class Grading:
     def __call__(self, values: Tensor, /) -> Tensor:
         """The class of each number, any shape; a NaN has no class and must be handled before."""
         edges = torch.tensor(self.edges, dtype=values.dtype, device=values.device)
-        return torch.bucketize(values, edges, right=True)
+        return torch.bucketize(values.contiguous(), edges, right=True)
 
     def interval(self, grade: int) -> tuple[float, float]:
         """Where a class begins (included) and ends (excluded)."""

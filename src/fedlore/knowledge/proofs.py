@@ -4,6 +4,7 @@ Each question is answered proved, refuted with a row, or unknown once the budget
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from .grading import FormulaRange, GradedFormula, Grading
 from .intervals import Interval
 from .linear import difference, join
 from .schema import Schema
-from .search import BUDGET, Verdict, decide, points
+from .search import BUDGET, Verdict, decide, first, points
 
 
 def always_defined(formula: Formula, box: Box | None = None, *, budget: int = BUDGET) -> Verdict:
@@ -39,13 +40,15 @@ def never_reached(
     grading = Grading(graded.edges)
     box = _box(formula.schema, box)
     tried = points(box, _numbers(formula))
-    values = formula(tried)
-    grades = torch.where(values.isfinite(), grading(values), -1)
+
+    def gets(grade: int, x: Tensor) -> Tensor:
+        values = formula(x)
+        return (grading(values) == grade) & values.isfinite()
 
     def verdict(grade: int) -> Verdict:
-        hits = (grades == grade).nonzero()
-        if len(hits):
-            return Verdict("refuted", tuple(tried[int(hits[0])].tolist()))
+        found = first(partial(gets, grade), tried, box)
+        if found is not None:
+            return Verdict("refuted", found)
         others = [True] * grading.classes
         others[grade] = False
         return stays_within(graded, others, box, budget=budget)
@@ -96,6 +99,15 @@ def stays_within(
         return left & number.isfinite()
 
     return _decide(holds, broken, box, [one for pair in pairs for one in pair], budget)
+
+
+def always(schema: Schema, grade: int, edges: Sequence[float]) -> GradedFormula:
+    """A prediction that is the same everywhere: a rule of a table is that on its box."""
+    if not 0 <= grade <= len(edges):
+        raise KnowledgeError(f"a class must lie in 0 to {len(edges)}, got {grade}")
+    value = edges[0] - 1 - abs(edges[0]) if grade == 0 else edges[grade - 1]
+    text = f"-{-value!r}" if value < 0 else repr(value)
+    return GradedFormula(Formula.parse(text, schema), tuple(edges))
 
 
 def never_crossed(limits: FormulaRange, box: Box | None = None, *, budget: int = BUDGET) -> Verdict:

@@ -50,7 +50,7 @@ def decide(
     `holds(low, high)`, (b, d) each -> (b,): the rule is sure to hold in the box.
     `broken(x)`, (n, d) -> (n,): the rule is broken in this row.
     """
-    found = _first(broken, points(box, hints))
+    found = first(broken, points(box, hints), box)
     if found is not None:
         return Verdict("refuted", found)
     ruler = _Ruler(torch.tensor(box, dtype=torch.float64))
@@ -67,7 +67,7 @@ def decide(
         if not len(low):
             break
         middle = ruler.middle(low, high)
-        found = _first(broken, torch.cat([middle, _finite(low), _finite(high)]))
+        found = first(broken, torch.cat([middle, _finite(low), _finite(high)]), box)
         if found is not None:
             return Verdict("refuted", found, looked)
         share = ruler.share(low, high)
@@ -96,9 +96,19 @@ def points(box: Box, hints: Sequence[float] = ()) -> Tensor:
     return torch.cat([middle, inside, near, torch.where(ends.bool(), high, low)])
 
 
-def _first(broken: Callable[[Tensor], Tensor], x: Tensor) -> tuple[float, ...] | None:
+def first(broken: Callable[[Tensor], Tensor], x: Tensor, box: Box) -> tuple[float, ...] | None:
+    """The first row that breaks the rule, in as few digits as will do; None if there is none."""
     bad = broken(x).nonzero()
-    return tuple(x[int(bad[0])].tolist()) if len(bad) else None
+    if not len(bad):
+        return None
+    row = x[int(bad[0])].tolist()
+    sides = list(zip(row, box, strict=True))
+    short = [
+        [min(max(float(f"{value:.{digits}g}"), low), high) for value, (low, high) in sides]
+        for digits in (2, 3, 4, 6)
+    ]
+    tidy = torch.tensor([*short, row], dtype=torch.float64)
+    return tuple(tidy[int(broken(tidy).nonzero()[0])].tolist())
 
 
 def _finite(side: Tensor) -> Tensor:

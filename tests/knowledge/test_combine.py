@@ -1,0 +1,159 @@
+"""Several experts at once."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlore.errors import KnowledgeError
+from fedlore.examples import Examples
+from fedlore.knowledge import Knowledge, Mask, MaxPool
+from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
+from fedlore.knowledge.conformal import ConformalRange
+from fedlore.knowledge.formulas import Formula
+from fedlore.knowledge.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.kinds import kind_of
+from fedlore.knowledge.schema import named
+
+X = torch.zeros(2, 1)
+
+
+def says(*rows, dtype=torch.bool):
+    """An expert who always answers the same."""
+    return lambda x: torch.tensor(rows, dtype=dtype)
+
+
+def predicts(*rows):
+    return says(*rows, dtype=torch.float32)
+
+
+def statistical():
+    return ConformalRange(predicts([0.5, 0.5], [0.9, 0.1]), (0.6, 0.6), 0.1)
+
+
+def test_ranges_intersect():
+    both = AllOf((says([1, 1, 0], [1, 1, 1]), says([0, 1, 1], [1, 0, 1])))
+    assert both(X).int().tolist() == [[0, 1, 0], [1, 0, 1]]
+
+
+def test_ranges_join():
+    either = AnyOf((says([1, 0, 0], [1, 1, 0]), says([0, 1, 0], [1, 0, 0])))
+    assert either(X).int().tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
+def test_an_empty_intersection_names_the_row_and_the_sources():
+    ranges = (says([1, 0], [1, 1]), says([1, 1], [1, 0]), statistical())
+    left = (says([1, 0], [1, 0]), says([1, 1], [0, 1]))
+    assert AllOf(ranges)(X).int().tolist() == [[1, 0], [1, 0]]
+    with pytest.raises(
+        KnowledgeError,
+        match=r"range 2 \(function\) leaves no class of what range 1 \(function\) allows in 1 "
+        "rows, first row 1",
+    ):
+        AllOf(left)(X)
+    assert AllOf(left, empty="first")(X).int().tolist() == [[1, 0], [1, 0]]
+    assert AllOf(left, empty="all")(X).int().tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(KnowledgeError, match="error, first or all"):
+        AllOf(left, empty="last")  # type: ignore[arg-type]
+
+
+def test_the_first_range_wins_even_if_later_ones_disagree_among_themselves():
+    ranges = (says([1, 1, 0], [1, 1, 0]), says([1, 0, 1], [0, 0, 1]), says([0, 0, 1], [0, 1, 1]))
+    assert AllOf(ranges, empty="first")(X).int().tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
+@given(
+    st.lists(
+        st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=3, max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_sets_are_sets(tables):
+    tables = [[[True, *row[1:]] for row in table] for table in tables]  # never empty
+    x = torch.zeros(3, 1)
+    every, some = AllOf(tuple(says(*t) for t in tables)), AnyOf(tuple(says(*t) for t in tables))
+    for i in range(3):
+        sets = [{c for c, yes in enumerate(table[i]) if yes} for table in tables]
+        assert set(every(x)[i].nonzero().flatten().tolist()) == set.intersection(*sets)
+        assert set(some(x)[i].nonzero().flatten().tolist()) == set.union(*sets)
+
+
+def test_the_first_who_speaks_is_heard():
+    first = FirstOf((predicts([0, 0], [1, 0]), predicts([0, 0], [0, 1]), predicts([0, 1], [0, 1])))
+    assert first(X).tolist() == [[0, 1], [1, 0]]
+    assert FirstOf((predicts([0, 0], [1, 0]),))(X).tolist() == [[0, 0], [1, 0]]
+
+
+def test_the_mean_is_over_those_who_speak():
+    experts = (predicts([1, 0], [0, 0]), predicts([0, 1], [0, 1]))
+    assert Average(experts)(X).tolist() == [[0.5, 0.5], [0, 1]]
+    assert Average(experts, weights=(3, 1))(X).tolist() == [[0.75, 0.25], [0, 1]]
+    silent = (predicts([0, 0], [0, 0]),)
+    assert Average(silent)(X).tolist() == [[0, 0], [0, 0]]
+
+
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_a_mean_of_distributions_is_one(seed, count):
+    generator = torch.Generator().manual_seed(seed)
+    spoken = torch.rand(count, 20, 1, generator=generator) < 0.7
+    rows = torch.rand(count, 20, 4, generator=generator).softmax(2) * spoken
+    experts = tuple((lambda x, r=r: r) for r in rows)
+    weights = tuple((torch.rand(count, generator=generator) + 0.1).tolist())
+    mean = Average(experts, weights)(torch.zeros(20, 1))
+    heard = spoken.any(0).squeeze(1)
+    assert torch.allclose(mean.sum(1), heard.float(), atol=1e-5)
+    scale = torch.tensor(weights)[:, None, None]
+    by_hand = (rows * scale).sum(0) / (spoken * scale).sum(0).clamp(min=1e-9)
+    assert torch.allclose(mean, by_hand, atol=1e-5)
+
+
+def test_the_door():
+    for make in (AllOf, AnyOf, FirstOf, Average):
+        with pytest.raises(KnowledgeError, match="at least one"):
+            make(())
+        with pytest.raises(KnowledgeError, match=r"same shape, got \(2, 2\) and \(2, 3\)"):
+            make((says([1, 1], [1, 1]), says([1, 1, 1], [1, 1, 1])))(X)
+        assert make([says([1, 1], [1, 1])]) is not None  # a list will do
+    with pytest.raises(KnowledgeError, match="each of 1 predictions, got 2"):
+        Average((predicts([1, 0], [1, 0]),), weights=(1, 2))
+    with pytest.raises(KnowledgeError, match="positive"):
+        Average((predicts([1, 0], [1, 0]),), weights=(0,))
+
+
+def test_the_kind_goes_through():
+    certain = says([1, 1], [1, 1])
+    for make in (AllOf, AnyOf):
+        assert make((certain, certain)).kind == "certain"
+        assert make((certain, statistical())).kind == "statistical"
+        assert make((certain, AllOf((Mask((0,), statistical()),)))).kind == "statistical"
+        assert kind_of(Mask((0,), make((certain, statistical())))) == "statistical"
+    assert kind_of(MaxPool(2, certain)) == "certain"
+
+
+def test_everything_composes():
+    """A formula of two columns, a certain band and a statistical set, in one piece of knowledge."""
+    schema = named(("ro", "mbi"), ("poor", "fair", "good"))
+    csr = Formula.parse("3.2 + 48.6 * ro - 6.9 * mbi", schema)
+    pkm = GradedFormula(csr, (45.0, 60.0))
+    band = FormulaRange(
+        Formula.parse(f"{csr.text} - 10", schema),
+        Formula.parse(f"{csr.text} + 10", schema),
+        (45.0, 60.0),
+    )
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(400, 3, generator=generator) + torch.tensor([0.6, 1.0, 0.0])
+    value = 3.2 + 48.6 * x[:, 0] - 6.9 * x[:, 1] + 3 * torch.randn(400, generator=generator)
+    y = torch.bucketize(value, torch.tensor([45.0, 60.0]), right=True)
+    calibration, rest = Examples(x, y)[:200], Examples(x, y)[200:]
+    soft = Mask((0, 1), Average((pkm, lambda x: torch.full((len(x), 3), 1 / 3))))
+    rkm = AllOf(
+        (Mask((0, 1), band), ConformalRange.calibrate(soft, calibration, alpha=0.1)), empty="first"
+    )
+    silent = Mask((2,), lambda x: torch.zeros(len(x), 3))
+    knowledge = Knowledge(FirstOf((silent, Mask((0, 1), pkm))), rkm, trust=0.3, outside="widen")
+    audit = knowledge.audit(rest)
+    assert rkm.kind == "statistical"
+    assert audit.hits is not None and audit.hits > 0.7
+    assert audit.abstained == audit.conflicts == 0
+    assert audit.width is not None and audit.width < 3
