@@ -17,13 +17,14 @@ class Examples:
     y: Tensor | None = None  # (n,)    class index
     prior: Tensor | None = None  # (n, k)  rows of g_p(x); a zero row abstains
     allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
+    target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2:
             raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
         if not self.x.is_floating_point():
             raise FedloreError(f"x must be floating point, got {self.x.dtype}")
-        for name in ("y", "prior", "allowed"):
+        for name in ("y", "prior", "allowed", "target"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.x):
                 raise FedloreError(f"{name} has {len(value)} rows, x has {len(self.x)}")
@@ -68,7 +69,8 @@ class Examples:
         def apply(t: Tensor | None) -> Tensor | None:
             return None if t is None else change(t)
 
-        return Examples(change(self.x), apply(self.y), apply(self.prior), apply(self.allowed))
+        rest = (self.y, self.prior, self.allowed, self.target)
+        return Examples(change(self.x), *map(apply, rest))
 
 
 def _shape(t: Tensor) -> tuple[int, ...]:

@@ -39,30 +39,33 @@ def guard(logits: Tensor) -> Tensor:
     return logits.nan_to_num(nan=0.0, posinf=limit, neginf=-limit)
 
 
-def log_odds(prior: Tensor, y: Tensor, trust: float) -> Tensor:
+def log_odds(prior: Tensor, y: Tensor | None, trust: float) -> Tensor:
     """log[λ·p_y / (1-λ_row)] for each row: how loudly the expert already says the label.
 
     It is all that the gradient needs to know about g_p and λ: -inf where the expert is wrong
-    or silent. `y` holds class indices, (n, 1), and so has the result.
+    or silent. `y` holds class indices, (n, 1), and so has the result; without it the result is
+    that of every class, (n, k).
     """
     told = trust * prior
-    return told.gather(-1, y).log() - torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
+    aimed = told if y is None else told.gather(-1, y)
+    return aimed.log() - torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
 
 
 def slope(
     logits: Tensor,  # (..., n, k)
     y: Tensor,  # (..., n, 1)  class index
-    target: Tensor,  # (..., n, k)  the same, one-hot
+    target: Tensor,  # (..., n, k)  the same, one-hot; or a distribution within the range
     *,
     wall: Tensor | None = None,  # (..., n, k)  0 inside the range, -inf outside
-    odds: Tensor | None = None,  # (..., n, 1)  from log_odds
+    odds: Tensor | None = None,  # (..., n, 1) from log_odds, (..., n, k) for a soft target
     plain: float = 0.0,  # α, the share of ordinary cross-entropy
     dim: int = -1,  # the axis of classes
 ) -> Tensor:
     """d/df of α·CE(f) + (1-α)·CE(f^m) for each row, without a graph.
 
     With s the masked softmax the second part is w·(s - y), w = s_y / (s_y + odds): the network
-    spends its effort where the expert is wrong.
+    spends its effort where the expert is wrong. For a soft target q the cross-entropy is
+    -Σ q_i log f^m_i, and the second part Σ q_i w_i·(s - e_i).
     """
     masked = logits if wall is None else logits + wall
     if odds is None:
@@ -70,8 +73,13 @@ def slope(
     else:
         log_s = masked.log_softmax(dim)
         # in log space: s_y may underflow, and 0 / (0 + 0) is not the weight 1 that is meant
-        weight = torch.sigmoid(log_s.gather(dim, y).sub_(odds))
-        error = log_s.exp_().sub_(target).mul_(weight)
+        if odds.shape[dim] == 1:
+            weight = torch.sigmoid(log_s.gather(dim, y).sub_(odds))
+            error = log_s.exp_().sub_(target).mul_(weight)
+        else:
+            # guarded: outside the range -inf - -inf is NaN, and the target there is 0
+            aimed = torch.sigmoid((log_s - odds).nan_to_num_(nan=0.0)).mul_(target)
+            error = log_s.exp_().mul_(aimed.sum(dim, keepdim=True)).sub_(aimed)
     if plain == 0.0:
         return error
     return error.lerp_(logits.softmax(dim).sub_(target), plain)

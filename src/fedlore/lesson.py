@@ -18,11 +18,11 @@ class Lesson:
 
     x: Tensor  # (n, *features), scaled
     y: Tensor  # (n, 1)  class index
-    target: Tensor  # (n, k)  the same, one-hot
+    target: Tensor  # (n, k)  the same, one-hot; or a distribution within the range
     prior: Tensor | None = None  # (n, k)
     allowed: Tensor | None = None  # (n, k)
     wall: Tensor | None = None  # (n, k)  0 inside the range of the loss, -inf outside
-    odds: Tensor | None = None  # (n, 1)  see inject.log_odds
+    odds: Tensor | None = None  # (n, 1), for a soft target (n, k); see inject.log_odds
 
     def __len__(self) -> int:
         return len(self.x)
@@ -76,18 +76,22 @@ def teach(
         data = _inside(data, data.allowed.gather(-1, data.y.unsqueeze(-1)).squeeze(-1))
     assert data.y is not None  # kept by indexing
     x, y = data.x, data.y.unsqueeze(-1)
-    wall = None
+    wall = within = None
     if data.allowed is not None:
         within = data.allowed.scatter(-1, y, True) if outside == "widen" else data.allowed
         _refuse_outside(within, y)
         wall = x.new_zeros(within.shape).masked_fill_(~within, -torch.inf)
+    target = x.new_zeros(len(x), classes).scatter_(-1, y, 1.0)
+    if data.target is not None:
+        target = _restricted(data.target.to(x.dtype), within, target)
     odds = None
     if data.prior is not None and trust > 0:
-        odds = log_odds(data.prior, y, trust).to(x.dtype)
+        aims = y if data.target is None else None
+        odds = log_odds(data.prior, aims, trust).to(x.dtype)
     return Lesson(
         x,
         y,
-        target=x.new_zeros(len(x), classes).scatter_(-1, y, 1.0),
+        target=target,
         prior=data.prior if heard else None,
         allowed=data.allowed if heard else None,
         wall=wall,
@@ -100,6 +104,14 @@ def _inside(data: Examples, inside: Tensor) -> Examples:
     if not inside.any():
         raise FedloreError("every label is outside its range: nothing is left to learn")
     return data[inside]
+
+
+def _restricted(target: Tensor, within: Tensor | None, hard: Tensor) -> Tensor:
+    """A soft target inside the range, rows sum to 1; where nothing is left of it, the label."""
+    if within is not None:
+        target = target.masked_fill(~within, 0.0)
+    total = target.sum(-1, keepdim=True)
+    return torch.where(total > 0, target / torch.where(total > 0, total, 1.0), hard)
 
 
 def _refuse_outside(within: Tensor, y: Tensor) -> None:

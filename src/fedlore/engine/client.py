@@ -80,7 +80,7 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
             heard = getattr(model, "hears", True)
             lesson = teach(data, classes, trust=trust, outside=outside, heard=heard)
         else:
-            lesson = teach(Examples(data.x, data.y), classes)
+            lesson = teach(replace(data, prior=None, allowed=None), classes)
     except FedloreError as error:
         raise type(error)(f"client '{client.id}': {error}") from None
     return Site(client, lesson, test)
@@ -113,7 +113,7 @@ def _scaled(data: Examples | None, scaler: Scaler | None, like: torch.Tensor) ->
     if data is None:
         return None
     x = data.x if scaler is None else scaler(data.x)
-    return Examples(x.to(like.dtype), data.y, data.prior, data.allowed).to(like.device)
+    return replace(data, x=x.to(like.dtype)).to(like.device)
 
 
 def _first(rows: torch.Tensor | None) -> torch.Tensor | None:
@@ -121,7 +121,7 @@ def _first(rows: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def _check_width(data: Examples, classes: int) -> None:
-    for who, rows in (("P-KM", data.prior), ("R-KM", data.allowed)):
+    for who, rows in (("P-KM", data.prior), ("R-KM", data.allowed), ("target", data.target)):
         if rows is not None and rows.shape[1] != classes:
             raise FedloreError(
                 f"the {who} knows {rows.shape[1]} classes, the server model {classes}"

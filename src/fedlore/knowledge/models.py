@@ -83,7 +83,7 @@ class Knowledge:
                         f"{int(conflicts.nonzero()[0])}"
                     )
                 prior = prior.masked_fill(conflicts.unsqueeze(1), 0.0)
-        known = Examples(data.x, data.y, prior, allowed)
+        known = replace(data, prior=prior, allowed=allowed)
         report = count(known, conflicts=int(conflicts.sum()))
         if report.outside and self.outside == "error":
             raise KnowledgeError(
