@@ -1,17 +1,20 @@
 """The round loop and its transports."""
 
 from .client import Client, Site, ready, score
-from .fit import Fitted, fit
+from .fit import Fitted, FittedNumbers, fit
 from .history import Row, read_rows, write_rows
 from .local import Local
 from .loop import Recipe, Run, Transport, answer, federate, scores
 from .memory import Memory
+from .numbers import NumberClient
 
 __all__ = [
     "Client",
     "Fitted",
+    "FittedNumbers",
     "Local",
     "Memory",
+    "NumberClient",
     "Recipe",
     "Row",
     "Run",

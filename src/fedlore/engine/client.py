@@ -1,5 +1,6 @@
 """A client: its rows and its knowledge, evaluated once at the door."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -13,6 +14,8 @@ from ..knowledge.audit import count
 from ..lesson import Lesson, teach
 from ..metrics import accuracy, decide, nll, violation
 from ..scaler import Scaler
+
+Measure = Callable[[torch.Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,7 @@ class Client:
     knowledge: Knowledge = field(default_factory=Knowledge)
     test: Examples | None = None
     injected: bool = True
+    measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
     audit: Audit = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,10 +92,16 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
 
 @torch.no_grad()
 def score(site: Site, model: nn.Module) -> dict[str, float]:
-    """TA, POV and negative log-likelihood of the model on the site's own test rows."""
+    """TA, POV and negative log-likelihood of the model on the site's own test rows.
+
+    A client with a measure of its own is scored by that: numbers have an RMSE, not a TA.
+    """
     test = site.test
     if test is None or test.y is None:
         return {}
+    if site.client.measure is not None:
+        heard = (test.prior, test.allowed) if site.client.injected else (None, None)
+        return site.client.measure(guard(model(test.x, *heard)))
     if site.client.injected:
         logits = guard(model(test.x, test.prior, test.allowed))
         log_probs = inject(logits, test.prior, test.allowed, site.client.knowledge.reliance)

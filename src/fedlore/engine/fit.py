@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypedDict, Unpack, overload
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +13,13 @@ from ..errors import FedloreError, unknown
 from ..knowledge import Knowledge
 from ..nets import server
 from ..personal import Personal
+from ..regression import Bins, Numbers, PersonalRegressor
 from ..tree import Payload
 from .client import Client
 from .history import Row
 from .local import Local
 from .loop import Recipe, Run, Weights, federate, own_params, recall, scale_together
+from .numbers import NumberClient, at_the_door
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +56,75 @@ class Fitted:
         return self.model(client).predict(x)
 
 
+@dataclass(frozen=True, eq=False)
+class FittedNumbers:
+    """A trained federation for numbers: a personal regressor for every client."""
+
+    fitted: Fitted  # the same, seen as classes
+    bins: Bins
+    knowledge: dict[str, Numbers]
+
+    @property
+    def history(self) -> list[Row]:
+        """One row per round, and one per client and round that was evaluated."""
+        return self.fitted.history
+
+    def model(self, client: str) -> PersonalRegressor:
+        """This client's own regressor."""
+        personal = self.fitted.model(client)
+        return PersonalRegressor(
+            personal.model, self.bins, self.knowledge[client], scaler=personal.scaler
+        )
+
+    def predict(self, client: str, x: Tensor) -> Tensor:
+        """This client's number for each row in raw units, (n,)."""
+        return self.model(client).predict(x)
+
+
+class Settings(TypedDict, total=False):
+    """What every task shares: the settings of `fit`."""
+
+    algorithm: Algorithm | None
+    plan: Plan | None
+    rounds: int
+    sample: float
+    weights: Weights
+    aggregate: Aggregate | str
+    scale: bool
+    seed: int
+    evaluate: int
+    on_round: Callable[[Run], None] | None
+
+
+@overload
 def fit(
     clients: Sequence[Client],
     model: nn.Module,
     *,
+    task: Literal["classification"] = ...,
+    **settings: Unpack[Settings],
+) -> Fitted: ...
+
+
+@overload
+def fit(
+    clients: Sequence[NumberClient],
+    model: nn.Module,
+    *,
+    task: Literal["regression"],
+    bins: Bins,
+    ordinal: float = ...,
+    **settings: Unpack[Settings],
+) -> FittedNumbers: ...
+
+
+def fit(
+    clients: Sequence[Client] | Sequence[NumberClient],
+    model: nn.Module,
+    *,
+    task: str = "classification",
+    bins: Bins | None = None,
+    ordinal: float = 0.0,
     algorithm: Algorithm | None = None,
     plan: Plan | None = None,
     rounds: int = 10,
@@ -67,12 +135,15 @@ def fit(
     seed: int = 0,
     evaluate: int = 0,
     on_round: Callable[[Run], None] | None = None,
-) -> Fitted:
+) -> Fitted | FittedNumbers:
     """Train `model` over the clients, each seeing it through its own knowledge.
 
     With `scale` the features are standardised by sums that the clients add up first. The
-    model passed in is not changed.
+    model passed in is not changed. For task = regression the clients are `NumberClient`s, the
+    model has one output per bin, and `ordinal` > 0 makes the loss aim at neighbouring bins too.
     """
+    people = clients
+    clients = at_the_door(people, task, bins, ordinal, model)
     recipe = Recipe(
         server(model),
         algorithm or FedAvg(),
@@ -86,9 +157,17 @@ def fit(
             recipe = replace(recipe, scaler=scale_together(Local(clients, recipe)))
     transport = Local(clients, recipe)
     run = federate(transport, recipe, rounds, sample=sample, evaluate=evaluate, on_round=on_round)
-    return Fitted(
+    fitted = Fitted(
         recipe,
         run,
         {c.id: c.knowledge if c.injected else Knowledge() for c in clients},
         {name: m.settle(run.accepted.get(name, 0)) for name, m in transport.memories.items()},
     )
+    if bins is None:
+        return fitted
+    known = {
+        c.id: c.knowledge if c.injected else Numbers()
+        for c in people
+        if isinstance(c, NumberClient)
+    }
+    return FittedNumbers(fitted, bins, known)

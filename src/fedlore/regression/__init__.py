@@ -1,0 +1,30 @@
+"""Regression with a guarantee: numbers as bins, knowledge about numbers, decoding inside S(x)."""
+
+from .bins import Bins
+from .conformal import ConformalInterval
+from .distribution import Distribution
+from .hearing import HearingOrder, ordered_mlp
+from .measured import Measured
+from .numbers import Numbers, SetModel
+from .ranges import Band, Between, Meet, Written
+from .regressor import PersonalRegressor
+from .sets import Sets
+from .told import Told
+
+__all__ = [
+    "Band",
+    "Between",
+    "Bins",
+    "ConformalInterval",
+    "Distribution",
+    "HearingOrder",
+    "Measured",
+    "Meet",
+    "Numbers",
+    "PersonalRegressor",
+    "SetModel",
+    "Sets",
+    "Told",
+    "Written",
+    "ordered_mlp",
+]

@@ -1,0 +1,104 @@
+"""One site's own regressor: shared network, private knowledge, and numbers that stay in S(x)."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import FedloreError
+from ..examples import Examples
+from ..inject import inject
+from ..knowledge import Knowledge
+from ..personal import Personal
+from ..scaler import Scaler
+from ..tree import Params
+from .bins import Bins
+from .distribution import Distribution
+from .measured import Measured
+from .numbers import Numbers
+from .told import Told
+
+Decode = Literal["mean", "mode", "median"]
+
+
+class PersonalRegressor(nn.Module):
+    """f^m of a number: the classes' probabilities, spread over S(x), and decoded inside it.
+
+    For any finite weights every number given out lies in S(x) exactly. A P-KM that names one
+    number keeps its λ on that very number, not on the middle of its bin; one with a `spread` is
+    part of the bins' probabilities.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        bins: Bins,
+        knowledge: Numbers | None = None,
+        *,
+        scaler: Scaler | None = None,
+        weights: Params | None = None,
+    ) -> None:
+        super().__init__()
+        self.bins = bins
+        self.knowledge = knowledge or Numbers()
+        # the network and its scaling; what is known about numbers comes with each row
+        self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, *features) in raw units -> (n,) expected values, in S(x)."""
+        return self.distribution(x).mean()
+
+    def annotate(self, x: Tensor) -> Told:
+        """The rows with what the expert says about them."""
+        return self.knowledge.examine(Measured(x), self.bins, training=False)
+
+    def predict(self, x: Tensor | Told, *, decode: Decode = "mean") -> Tensor:
+        """One number for each row, (n,) float64, in S(x)."""
+        if decode not in get_args(Decode):
+            raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
+        found = self.distribution(x)
+        if decode == "median":
+            return found.quantile(0.5)
+        return found.mode() if decode == "mode" else found.mean()
+
+    @torch.no_grad()
+    def distribution(self, x: Tensor | Told) -> Distribution:
+        """The predictive distribution of each row; rows annotated before are taken as they are."""
+        told = self.annotate(x) if isinstance(x, Tensor) else x
+        return decoded(self.logits(told), told, self.knowledge.reliance)
+
+    @torch.no_grad()
+    def logits(self, told: Told) -> Tensor:
+        """What the network says, (n, k), before the range and the expert."""
+        logits = self.personal.logits(Examples(told.x, None, told.prior, told.allowed))
+        if logits.shape[1] != self.bins.k:
+            raise FedloreError(
+                f"the server model has {logits.shape[1]} outputs, there are {self.bins.k} bins"
+            )
+        return logits
+
+    def quantiles(self, x: Tensor | Told, levels: Sequence[float]) -> Tensor:
+        """Quantiles of each row, (n, levels), all in S(x)."""
+        found = self.distribution(x)
+        return torch.stack([found.quantile(level) for level in levels], 1)
+
+    def interval(self, x: Tensor | Told, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """The ends of a central prediction interval, (n,) each, both in S(x)."""
+        return self.distribution(x).interval(level)
+
+    def with_knowledge(self, knowledge: Numbers | None) -> "PersonalRegressor":
+        """The same network seen through other knowledge, without retraining."""
+        return PersonalRegressor(
+            self.personal.model, self.bins, knowledge, scaler=self.personal.scaler
+        )
+
+
+def decoded(logits: Tensor, told: Told, reliance: float) -> Distribution:
+    """Logits (n, k) and what the expert said, as a distribution over numbers."""
+    allowed, sets = told.allowed, told.sets
+    if told.spread is None:
+        learned = inject(logits, None, allowed).exp()
+        return Distribution.spread(learned, told.bins, sets, said=told.said, weight=reliance)
+    mixed = inject(logits, told.prior, allowed, reliance).exp()
+    return Distribution.spread(mixed, told.bins, sets)

@@ -1,0 +1,50 @@
+"""Scores of decoded numbers: RMSE, MAE, R², violations, and how intervals cover."""
+
+from torch import Tensor
+
+from .sets import Sets
+
+
+def rmse(predicted: Tensor, y: Tensor) -> float:
+    """The root of the mean squared error."""
+    return float((predicted.double() - y.double()).square().mean().sqrt())
+
+
+def mae(predicted: Tensor, y: Tensor) -> float:
+    """The mean absolute error."""
+    return float((predicted.double() - y.double()).abs().mean())
+
+
+def r2(predicted: Tensor, y: Tensor) -> float:
+    """The share of the labels' variance that is explained; 0 where they do not vary."""
+    y = y.double()
+    total = float((y - y.mean()).square().sum())
+    return 1 - float((predicted.double() - y).square().sum()) / total if total > 0 else 0.0
+
+
+def violation(predicted: Tensor, sets: Sets) -> float:
+    """POV: the share of decoded numbers outside S(x), without tolerance; a NaN says nothing."""
+    return float((~sets.holds(predicted) & ~predicted.isnan()).double().mean())
+
+
+def coverage(regions: Sets, y: Tensor) -> float:
+    """The share of labels that lie in their prediction regions."""
+    return float(regions.holds(y).double().mean())
+
+
+def width(regions: Sets) -> float:
+    """The mean length of the regions, gaps not counted."""
+    return float(regions.length.mean())
+
+
+def all_scores(predicted: Tensor, y: Tensor, sets: Sets | None = None) -> dict[str, float]:
+    """The scores of point predictions, by name; `pov` where there is a range."""
+    found = {"rmse": rmse(predicted, y), "mae": mae(predicted, y), "r2": r2(predicted, y)}
+    if sets is not None:
+        found["pov"] = violation(predicted, sets)
+    return found
+
+
+def region_scores(regions: Sets, y: Tensor) -> dict[str, float]:
+    """Coverage and width of prediction regions."""
+    return {"coverage": coverage(regions, y), "width": width(regions)}
