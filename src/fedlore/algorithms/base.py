@@ -44,9 +44,9 @@ class Work(Protocol):
     ) -> Params:
         """SGD from `start` along grad + shift + pull·(params - anchor).
 
-        The pull is taken by an implicit (proximal) step after each gradient step, so that it
-        may be of any strength: with λ = lr·pull/(1 - momentum), params becomes
-        (params + λ·anchor) / (1 + λ). The explicit step explodes once λ exceeds 2.
+        The pull is implicit, taken at the end of each step, so that it may be of any strength
+        (an explicit one explodes above 2/lr): with v the velocity,
+        v <- (momentum·v + grad + shift + pull·(params - anchor)) / (1 + lr·pull).
         """
         ...
 
