@@ -3,9 +3,9 @@
 from .alone import Alone
 from .apfl import Apfl
 from .base import Algorithm, Gradient, Slopes, Work
-from .catalog import ALGORITHMS, make
+from .catalog import ALGORITHMS, Setting, make, settings_of
 from .ditto import Ditto
-from .facts import Facts, check_fit, check_settings, facts_of, setting
+from .facts import Facts, check_fit, check_settings, choice, facts_of, setting
 from .fedavg import FedAvg
 from .fedopt import FedOpt
 from .fedper import FedPer
@@ -29,14 +29,17 @@ __all__ = [
     "Plan",
     "Scaffnew",
     "Scaffold",
+    "Setting",
     "Slopes",
     "Solo",
     "Work",
     "check_fit",
     "check_settings",
+    "choice",
     "facts_of",
     "inverse",
     "make",
     "reach",
     "setting",
+    "settings_of",
 ]

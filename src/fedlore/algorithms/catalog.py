@@ -1,5 +1,6 @@
 """The algorithms by name, for configs and the command line."""
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ..config import build
@@ -24,6 +25,24 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedper": FedPer,
     "alone": Alone,
 }
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of an algorithm, for people."""
+
+    name: str
+    symbol: str
+    default: Any
+    meaning: str
+
+
+def settings_of(kind: type[Algorithm]) -> list[Setting]:
+    """The settings of an algorithm with the paper's symbols and our defaults."""
+    return [
+        Setting(f.name, f.metadata["symbol"], f.default, f.metadata["meaning"])
+        for f in fields(kind)  # type: ignore[arg-type]  # every algorithm is a dataclass
+    ]
 
 
 def make(name: str, **settings: Any) -> Algorithm:

@@ -45,6 +45,11 @@ def setting(default: float, symbol: str, meaning: str, within: str = "[0, inf)")
     return field(default=default, metadata=about)
 
 
+def choice(default: Any, meaning: str) -> Any:
+    """A setting of an algorithm that is no number."""
+    return field(default=default, metadata={"symbol": "", "meaning": meaning})
+
+
 def check_settings(algorithm: Any) -> None:
     """Refuse settings that are no numbers or lie outside their interval; for __post_init__."""
     for entry in fields(algorithm):

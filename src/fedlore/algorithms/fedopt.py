@@ -13,7 +13,7 @@ from .. import tree
 from ..errors import ConfigError
 from ..tree import Params, Payload
 from .base import Work
-from .facts import Facts, check_settings, setting
+from .facts import Facts, check_settings, choice, setting
 
 Kind = Literal["momentum", "adagrad", "adam", "yogi"]
 
@@ -26,7 +26,7 @@ class FedOpt:
     that as in torch's Adam, which `adam` equals; the paper starts them at τ² instead.
     """
 
-    kind: Kind = "adam"
+    kind: Kind = choice("adam", ", ".join(get_args(Kind)))
     lr: float = setting(0.03, "η", "step size of the server; with momentum 1 is usual")
     beta1: float = setting(0.9, "β1", "memory of the first moment (not adagrad)", "[0, 1)")
     beta2: float = setting(0.99, "β2", "memory of the second moment (adam, yogi)", "[0, 1)")

@@ -11,7 +11,7 @@ from .. import tree
 from ..errors import ConfigError, unknown
 from ..tree import Params, Payload
 from .base import Work
-from .facts import Facts
+from .facts import Facts, choice
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class FedPer:
     recipe's initial weights.
     """
 
-    private: tuple[str, ...] = ()
+    private: tuple[str, ...] = choice((), "layers that stay at home; () is the last one")
 
     facts: ClassVar[Facts] = Facts(
         "Arivazhagan et al. 2019, Federated Learning with Personalization Layers",
-        note="the shared layers only: less than the whole model",
+        note="the shared layers only, less than the whole model",
         memory=True,
     )
     uploads: ClassVar[tuple[str, ...]] = ("model",)
