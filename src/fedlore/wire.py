@@ -24,14 +24,21 @@ class Task:
     seed: int = 0
     rate: float = 1.0  # the schedule's factor on the plan's learning rate this round
     accepted: Mapping[str, int] = field(default_factory=dict)  # client -> last round merged
+    sums: bool = False  # the server needs no single upload: a reply may stand for many clients
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What one client answers."""
+    """What one client answers, or several simulated ones: then the upload is their mean."""
 
     client: str
     round: int
     upload: Payload = field(default_factory=dict)
     rows: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
+    members: tuple[str, ...] = ()  # those it stands for, where they are several
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everyone whose answer this is."""
+        return self.members or (self.client,)

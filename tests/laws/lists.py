@@ -12,6 +12,7 @@ from fedlore.algorithms import (
     Scaffold,
 )
 from fedlore.engine import Local, Recipe
+from fedlore.engine.stacked import Stacked
 from fedlore.nets import mlp
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -33,7 +34,7 @@ ALGORITHMS = [
 ]
 
 #: An engine is made from clients and a recipe, speaks Transport, and keeps `memories`.
-ENGINES = [Local]
+ENGINES = [Local, Stacked]
 
 
 def names(values):

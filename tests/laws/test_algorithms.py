@@ -189,7 +189,9 @@ def test_a_lost_reply_leaves_no_trace(engine, algorithm):
 
     lost = run_of(engine, algorithm, rounds=4, post={"lose": one_in_round_two})
     never = run_of(engine, algorithm, rounds=4, post={"skip": one_in_round_two})
-    assert_same(lost, never)
+    # who else is in a stack may change the last bit, never more
+    tolerance = {} if engine is Local else {"rtol": 1e-9, "atol": 1e-9}
+    assert_same(lost, never, **tolerance)
 
 
 @with_and_without

@@ -11,7 +11,7 @@ from .. import tree
 from ..aggregate import Aggregate, Mean
 from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
 from ..errors import ConfigError, FedloreError
-from ..rng import choose
+from ..rng import draw
 from ..scaler import Scaler, from_moments, moments
 from ..tree import Params, Payload
 from ..wire import Reply, Task
@@ -135,7 +135,7 @@ def federate(
             "part before and is missing"
         )
     for round in range(run.round + 1, rounds + 1):
-        cohort = choose(cohort_size, names, recipe.seed, "cohort", round)
+        cohort = [names[i] for i in draw(cohort_size, len(names), recipe.seed, "cohort", round)]
         task = Task(
             "train",
             round,
@@ -143,6 +143,7 @@ def federate(
             recipe.seed,
             plan.rate(round, rounds),
             run.accepted,
+            sums=getattr(transport, "sums", False) and not recipe.aggregate.needs_individuals,
         )
         replies = _ordered(transport.exchange(task, cohort))
         run = _merged(run, recipe, task, replies, asked=len(cohort), clients=len(names))
@@ -155,7 +156,7 @@ def federate(
                 accepted=run.accepted,
             )
             done = _ordered(transport.exchange(finish, names))
-            run.accepted.update({reply.client: rounds + 1 for reply in done})
+            run.accepted.update({name: rounds + 1 for reply in done for name in reply.names})
         if evaluate and (round % evaluate == 0 or round == rounds):
             run.rows.extend(scores(transport, recipe, run))
         if on_round is not None:
@@ -203,14 +204,20 @@ def _merged(
     good = [r for r in replies if r.round == task.round and _usable(r, recipe, task)]
     if facts_of(recipe.algorithm).everyone:
         _check_lockstep(good, recipe)
-        good = good if len(good) == clients else []  # void: nobody commits it
+        good = good if _heard(good) == clients else []  # void: nobody commits it
     state = run.state
     if good:
-        weighted = [(r.upload, float(r.rows) if recipe.weights == "size" else 1.0) for r in good]
-        state = recipe.algorithm.merge(state, recipe.aggregate(weighted), len(good) / clients)
-    rows = [*run.rows, {"round": task.round, "asked": asked, "merged": len(good)}]
-    accepted = run.accepted | {r.client: task.round for r in good}
+        by_size = recipe.weights == "size"
+        weighted = [(r.upload, float(r.rows if by_size else len(r.names))) for r in good]
+        state = recipe.algorithm.merge(state, recipe.aggregate(weighted), _heard(good) / clients)
+    rows = [*run.rows, {"round": task.round, "asked": asked, "merged": _heard(good)}]
+    accepted = run.accepted | {name: task.round for r in good for name in r.names}
     return Run(state, task.round, accepted, rows)
+
+
+def _heard(replies: list[Reply]) -> int:
+    """How many clients these replies stand for."""
+    return sum(len(reply.names) for reply in replies)
 
 
 def _check_lockstep(replies: list[Reply], recipe: Recipe) -> None:

@@ -1,0 +1,173 @@
+"""Where a stack of clients trains: flat parameters, their direction, and a gradient for them."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vjp, vmap
+
+from ..inject import slope
+from ..tree import Params
+from .stacked_layers import Place, Scratch, _Hear
+from .stacked_nets import Layers, layers_of
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One step's rows of a stack: a clients, b rows each. The rest is what the loss needs."""
+
+    x: Tensor  # (a, b, *features)
+    target: Tensor  # (a, k, b)
+    told: Tensor | None = None  # (a, b, 2k)  what a hearing network gets: prior and range
+    y: Tensor | None = None  # (a, 1, b)  with odds only
+    wall: Tensor | None = None  # (a, k, b)
+    odds: Tensor | None = None  # (a, 1, b)
+    weights: Tensor | None = None  # (a, 1, b)  where clients have different numbers of rows
+
+    def error(self, logits: Tensor, plain: float) -> Tensor:
+        """The slope of each client's mean loss, (a, k, b); times b where all weigh alike."""
+        found = slope(
+            logits,
+            self.target if self.y is None else self.y,
+            self.target,
+            wall=self.wall,
+            odds=self.odds,
+            plain=plain,
+            dim=-2,
+        )
+        return found if self.weights is None else found.mul_(self.weights)
+
+    @property
+    def share(self) -> float:
+        """What one row counts, where all weigh alike."""
+        return 1.0 / self.x.shape[1] if self.weights is None else 1.0
+
+
+class Program(Protocol):
+    """The model of a clients on b rows each."""
+
+    def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
+        """(a, b, *features) -> (a, k, b)."""
+        ...
+
+    def gradient(self, batch: Batch, plain: float, keep: float) -> None:
+        """Make the bench's direction keep·direction + gradient."""
+        ...
+
+
+class Bench:
+    """Scratch space for a stack of at most m clients, used by one stack after another."""
+
+    def __init__(self, model: nn.Module, x: Tensor, clients: int) -> None:
+        named = dict(model.named_parameters())
+        self.shapes = {name: p.shape for name, p in named.items()}
+        self.sizes = {name: p.numel() for name, p in named.items()}
+        kind = next(iter(named.values())).detach()
+        self.point = kind.new_zeros(clients, sum(self.sizes.values()))  # (m, p)
+        self.away = torch.zeros_like(self.point)  # velocity, or the gradient itself
+        self._model = model
+        layers = layers_of(model, x)
+        self.layers = layers if isinstance(layers, Layers) else None
+        self.scratch = Scratch(kind)
+        self._programs: dict[tuple[int, int], Program] = {}
+        self._values = self.views(self.point)
+
+    def views(self, flat: Tensor) -> Params:
+        """Flat vectors (a, p) cut into the model's parameters, without a copy."""
+        pieces = torch.split(flat, list(self.sizes.values()), 1)
+        shapes = self.shapes.items()
+        return {
+            name: piece.view(-1, *shape)
+            for (name, shape), piece in zip(shapes, pieces, strict=True)
+        }
+
+    def load(self, params: Params, clients: int) -> None:
+        """Put parameters, (a, ...) or common to all, on the bench."""
+        for name, value in self._values.items():
+            value[:clients].copy_(params[name])
+
+    def flatten(self, params: Params, clients: int) -> Tensor:
+        """Parameters (a, ...) as flat vectors (a, p)."""
+        flat = self.point.new_empty(clients, self.point.shape[1])
+        for name, value in self.views(flat).items():
+            value.copy_(params[name])
+        return flat
+
+    def program(self, clients: int, rows: int) -> Program:
+        """The model bound to the first clients of the bench, made once for each size."""
+        key = (clients, rows)
+        if key not in self._programs:
+            point, away = self.point[:clients], self.away[:clients]
+            if self.layers is not None:
+                place = Place(self.views(point), self.views(away), self.scratch, *key)
+                self._programs[key] = ByHand(self.layers, place)
+            else:
+                self._programs[key] = Traced(self._model, self.views(point), away)
+        return self._programs[key]
+
+
+class ByHand:
+    """Hand-written layers, one after another."""
+
+    def __init__(self, net: Layers, place: Place) -> None:
+        self._layers = [layer.bind(place, i) for i, layer in enumerate(net.layers)]
+        self._joined, self._images = net.joined, net.images
+        self._ears = [layer for layer in self._layers if isinstance(layer, _Hear)]
+
+    def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
+        a, b = x.shape[:2]
+        if self._images:
+            h = x.reshape(a, b, -1, *x.shape[-2:]).transpose(1, 2)  # channels first
+        else:
+            h = x if x.ndim == 3 else x.reshape(a, b, -1)
+        if told is not None:
+            if self._joined:
+                h = torch.cat([h, told], 2)
+            for ear in self._ears:
+                ear.told = told
+        for layer in self._layers:
+            h = layer.forward(h)
+        return h
+
+    def gradient(self, batch: Batch, plain: float, keep: float) -> None:
+        delta = batch.error(self.logits(batch.x, batch.told), plain)
+        share = batch.share
+        for i in range(len(self._layers) - 1, -1, -1):
+            delta = self._layers[i].backward(delta, keep, share, i > 0)
+
+
+class Traced:
+    """Any model that torch.func can map over clients."""
+
+    def __init__(self, model: nn.Module, params: Params, away: Tensor) -> None:
+        self._model, self._params, self._away = model, params, away
+
+    def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
+        with torch.no_grad():
+            return vmap(self._call)(self._params, x, *self._hear(told)).mT
+
+    def gradient(self, batch: Batch, plain: float, keep: float) -> None:
+        def one(params: Params, x: Tensor, parts: Params, *heard: Tensor) -> Params:
+            logits, back = vjp(lambda p: self._call(p, x, *heard), params)[:2]  # (b, k)
+            alone = replace(batch, **parts)  # one client of the batch: no leading axis
+            found: Params = back(alone.error(logits.mT, plain).mT)[0]
+            return found
+
+        names = ("target", "y", "wall", "odds", "weights")
+        parts = {n: t for n in names if (t := getattr(batch, n)) is not None}
+        grads = vmap(one)(self._params, batch.x, parts, *self._hear(batch.told))
+        flat = torch.cat([grads[name].flatten(1) for name in self._params], 1)
+        self._away.mul_(keep).add_(flat, alpha=batch.share)
+
+    def _call(self, params: Params, x: Tensor, *heard: Tensor) -> Tensor:
+        logits: Tensor = functional_call(self._model, params, (x, *heard))
+        return logits
+
+    @staticmethod
+    def _hear(told: Tensor | None) -> tuple[Tensor, ...]:
+        """What the expert says as the model's second and third argument."""
+        if told is None:
+            return ()
+        prior, allowed = told.chunk(2, 2)
+        return prior, allowed > 0

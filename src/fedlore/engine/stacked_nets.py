@@ -1,0 +1,114 @@
+"""Which server models have hand-written layers, read off the modules they are made of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ..nets import Deaf, Hearing
+from .stacked_convs import ConvPool
+from .stacked_layers import Dense, Flat, Hear, Layer
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A model as hand-written layers; `images` when the first takes maps, not rows."""
+
+    layers: tuple[Layer, ...]
+    images: bool
+    joined: bool  # the first layer hears the expert: what it says is appended to the features
+
+
+def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
+    """The model as layers for rows like x, (n, *features), or what stands in the way."""
+    try:
+        parts, heard = _parts(model)
+        found, images = _layers(parts, x)
+    except _Unknown as error:
+        return str(error)
+    used = [n for layer in found for n in vars(layer).values() if isinstance(n, str)]
+    if sorted(used) != sorted(name for name, _ in model.named_parameters()):
+        return "its layers share parameters or have others of their own"
+    joined = heard and isinstance(found[0], Hear)
+    return Layers(tuple(found[1:] if joined else found), images, joined)
+
+
+class _Unknown(Exception):
+    """A module without a hand-written twin."""
+
+
+def _parts(model: nn.Module) -> tuple[list[tuple[str, nn.Module | None]], bool]:
+    """The modules in the order they are called, None where the expert is heard."""
+    _check_hooks(model)
+    if type(model) is Deaf:
+        return list(_walk("body", model.body)), False
+    if type(model) is Hearing:
+        trunk, head = _walk("trunk", model.trunk), _walk("head", model.head)
+        return [*trunk, ("", None), *head], True
+    raise _Unknown(f"{type(model).__name__} is not built of plain layers")
+
+
+def _walk(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module | None]]:
+    _check_hooks(module)
+    if type(module) is nn.Sequential:
+        for part, inner in module.named_children():
+            yield from _walk(f"{name}.{part}", inner)
+    else:
+        yield name, module
+
+
+def _check_hooks(module: nn.Module) -> None:
+    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+        raise _Unknown(f"{type(module).__name__} has hooks")
+
+
+def _layers(parts: list[tuple[str, nn.Module | None]], x: Tensor) -> tuple[list[Layer], bool]:
+    found: list[Layer] = []
+    flat, images = x.ndim == 2, False
+    todo = [(name, m) for name, m in parts if not isinstance(m, nn.Identity)]
+    while todo:
+        name, module = todo.pop(0)
+        following = [type(m) for _, m in todo[:2]]
+        if module is None:
+            if not flat:
+                raise _Unknown("its trunk does not end in rows")
+            found.append(Hear())
+        elif type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1):
+            if images and not flat:
+                found.append(Flat())
+            flat = True
+        elif type(module).__name__ == "_AsImage":
+            continue
+        elif type(module) is nn.Linear and flat:
+            relu = following[:1] == [nn.ReLU]
+            found.append(_dense(name, module, relu, last=not todo))
+            del todo[: int(relu)]
+        elif type(module) is nn.Conv2d and not flat and set(following) == {nn.ReLU, nn.MaxPool2d}:
+            pool = next(m for _, m in todo[:2] if isinstance(m, nn.MaxPool2d))
+            found.append(_conv_pool(name, module, pool))
+            images = True
+            del todo[:2]
+        else:
+            raise _Unknown(f"there is no hand-written {type(module).__name__} at this place")
+    if not found or not isinstance(found[-1], Dense) or not found[-1].last:
+        raise _Unknown("it does not end in a linear layer")
+    return found, images
+
+
+def _dense(name: str, module: nn.Linear, relu: bool, last: bool) -> Dense:
+    return Dense(f"{name}.weight", _bias(name, module), relu, last)
+
+
+def _conv_pool(name: str, conv: nn.Conv2d, pool: nn.MaxPool2d) -> ConvPool:
+    square = conv.kernel_size[0] == conv.kernel_size[1] and conv.padding[0] == conv.padding[-1]
+    plain = conv.stride == (1, 1) and conv.dilation == (1, 1) and conv.groups == 1
+    if not square or not plain or isinstance(conv.padding, str) or conv.padding_mode != "zeros":
+        raise _Unknown("its convolution is not a plain square one")
+    halves = {pool.kernel_size, pool.stride} <= {2, (2, 2)} and pool.padding in (0, (0, 0))
+    if not halves or pool.dilation not in (1, (1, 1)) or pool.ceil_mode or pool.return_indices:
+        raise _Unknown("its maximum is not over 2×2 pixels")
+    return ConvPool(f"{name}.weight", _bias(name, conv), int(conv.padding[0]))
+
+
+def _bias(name: str, module: nn.Linear | nn.Conv2d) -> str | None:
+    return None if module.bias is None else f"{name}.bias"

@@ -1,0 +1,137 @@
+"""Scores of many clients at once: one pass over all of their test rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ..inject import guard, inject
+from ..metrics import decide
+from ..scaler import Scaler
+from ..tree import Params
+from .client import Client, Measure
+from .fleet import heard
+from .stacked_bench import Bench
+
+ROWS = 4096  # rows in one pass: enough to fill the arithmetic, small enough for the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """The test rows of m clients, each with what its own expert says; bare clients hear nothing."""
+
+    sizes: tuple[int, ...]  # rows of each client, 0 without a test
+    x: Tensor  # (n, *features), scaled
+    y: Tensor  # (n,)
+    prior: Tensor  # (n, k)  zeros where nothing is said
+    allowed: Tensor  # (n, k)  true where nothing is ruled out
+    trust: Tensor  # (n, 1)
+    hears: bool
+    limits: Tensor  # (n, k)  against which violations count, injected or not
+    limited: tuple[bool, ...]  # whether a client has such limits
+    measures: tuple[Measure | None, ...]
+
+    def told(self, rows: slice | Tensor) -> Tensor | None:
+        """What a hearing network gets of these rows, (..., 2k)."""
+        return heard(self.prior[rows], self.allowed[rows], self.prior[rows]) if self.hears else None
+
+
+def exam_of(
+    clients: Sequence[Client], model: nn.Module, scaler: Scaler | None, classes: int
+) -> Exam | None:
+    """The test rows of these clients together, None when there are none."""
+    like = next(model.parameters())
+    tests = [c.test if c.test is not None and c.test.y is not None else None for c in clients]
+    pairs = [(c, test) for c, test in zip(clients, tests, strict=True) if test is not None]
+    if not pairs:
+        return None
+
+    def whole(name: str, blank: Tensor, *, bare: bool = False) -> Tensor:
+        """One part of all tests; what is missing, or not for bare clients, is left blank."""
+        parts = []
+        for client, test in pairs:
+            part = getattr(test, name) if client.injected or not bare else None
+            parts.append(blank.expand(len(test), classes) if part is None else part.to(blank))
+        return torch.cat(parts).to(like.device)
+
+    nothing, everything = torch.zeros(1, 1, dtype=like.dtype), torch.ones(1, 1, dtype=torch.bool)
+    trust = [c.knowledge.reliance if c.injected else 0.0 for c, _ in pairs]
+    rows = torch.tensor([len(test) for _, test in pairs])
+    x = torch.cat([test.x for _, test in pairs])
+    x = x if scaler is None else scaler(x)
+    return Exam(
+        tuple(0 if test is None else len(test) for test in tests),
+        x.to(like),
+        torch.cat([test.y for _, test in pairs if test.y is not None]).to(like.device),
+        whole("prior", nothing, bare=True),
+        whole("allowed", everything, bare=True),
+        torch.tensor(trust, dtype=torch.float64).repeat_interleave(rows)[:, None].to(like),
+        getattr(model, "hears", True),
+        whole("allowed", everything),
+        tuple(test is not None and test.allowed is not None for test in tests),
+        tuple(c.measure for c in clients),
+    )
+
+
+@torch.no_grad()
+def marks(exam: Exam, logits: Tensor) -> list[dict[str, float]]:
+    """The scores of each client, from the logits of all of their rows, (n, k)."""
+    logits = guard(logits)
+    log_probs = inject(logits, exam.prior, exam.allowed, exam.trust)
+    predicted = decide(log_probs, exam.prior)
+    clients = torch.arange(len(exam.sizes))
+    owner = clients.repeat_interleave(torch.tensor(exam.sizes)).to(logits.device)
+    right = (predicted == exam.y).double()
+    loss = -log_probs.double().gather(1, exam.y[:, None])[:, 0]
+    outside = (~exam.limits.gather(1, predicted[:, None])[:, 0]).double()
+    sums = loss.new_zeros(len(exam.sizes), 3)
+    sums.index_add_(0, owner, torch.stack([right, loss, outside], 1))
+    found, start = [], 0
+    for i, (n, (ta, nll, pov)) in enumerate(zip(exam.sizes, sums.tolist(), strict=True)):
+        measure = exam.measures[i]
+        scores: dict[str, float] = {}
+        if n and measure is not None:
+            scores = measure(logits[start : start + n])
+        elif n:
+            scores = {"ta": ta / n, "nll": nll / n}
+            if exam.limited[i]:
+                scores["pov"] = pov / n
+        found.append(scores)
+        start += n
+    return found
+
+
+@torch.no_grad()
+def shared_logits(exam: Exam, model: nn.Module, params: Params) -> Tensor:
+    """The logits of all rows, (n, k), when all clients predict with the same network."""
+    parts = []
+    for s in range(0, len(exam.x), ROWS):
+        rows = slice(s, s + ROWS)
+        said = (exam.prior[rows], exam.allowed[rows]) if exam.hears else ()
+        parts.append(functional_call(model, params, (exam.x[rows], *said)))
+    return torch.cat(parts)
+
+
+@torch.no_grad()
+def own_logits(exam: Exam, bench: Bench, params: Params) -> Tensor:
+    """The logits of all rows, (n, k), when every client has a network of its own, (m, ...)."""
+    most, device = bench.point.shape[0], exam.x.device
+    sizes = torch.tensor(exam.sizes)
+    starts = sizes.cumsum(0) - sizes
+    tested = sizes.nonzero()[:, 0]
+    found: Tensor | None = None
+    for some in torch.split(tested, most):
+        bench.load({n: t.index_select(0, some.to(device)) for n, t in params.items()}, len(some))
+        for first in range(0, int(sizes[some].max()), ROWS):
+            width = min(ROWS, int(sizes[some].max()) - first)
+            place = first + torch.arange(width).expand(len(some), -1)  # (m, r)
+            inside = place < sizes[some, None]
+            rows = (starts[some, None] + torch.minimum(place, sizes[some, None] - 1)).to(device)
+            logits = bench.program(len(some), width).logits(exam.x[rows], exam.told(rows)).mT
+            if found is None:
+                found = logits.new_empty(len(exam.x), logits.shape[2])
+            found[rows[inside]] = logits[inside.to(device)]
+    assert found is not None
+    return found
