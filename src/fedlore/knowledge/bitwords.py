@@ -1,0 +1,137 @@
+"""Which rules hit which rows, 64 rules to a word.
+
+Each column is sorted into buckets between the thresholds of all rules, each bucket has a word with
+the rules it satisfies, and the words of the columns are ANDed. Compared with one comparison per
+rule and column this was eight times as fast at 50 rules and 10 columns.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .buckets import Buckets, Scratch, buckets
+from .cells import START, STOP, Condition, Cut, Numbers, Span
+
+WORD = 64
+CHAPTER = 1_024  # rules compiled together, so that a column's words stay in the cache
+
+Conditions = tuple[tuple[int, Condition], ...]  # column -> condition, the others are free
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column that some rule of the chapter looks at."""
+
+    index: int
+    buckets: Buckets
+    words: Tensor  # (words, buckets) int64: bit r of a word is rule r
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """Some rules, compiled for one dtype and device."""
+
+    rules: int
+    columns: tuple[Column, ...]
+    every: Tensor  # (words,) int64: a bit for each rule
+
+    def hit(self, x: Tensor, words: Tensor, scratch: Scratch) -> Tensor:
+        """Fill (words, n) with the rules that hit each row of x, (n, d)."""
+        n = len(x)
+        words = words[: len(self.every), :n]
+        words.copy_(self.every.unsqueeze(1))
+        for column in self.columns:
+            scratch.column[:n].copy_(x[:, column.index])
+            bucket = column.buckets.sort(scratch, n)
+            for word, options in zip(words, column.words, strict=True):
+                word.bitwise_and_(torch.index_select(options, 0, bucket, out=scratch.word[:n]))
+        return words
+
+
+def compile_rules(
+    rules: Sequence[Conditions], dtype: torch.dtype, device: torch.device
+) -> tuple[Chapter, ...]:
+    """Compile rules for columns of a dtype; thresholds are rounded to it, as the data were."""
+    return tuple(
+        _chapter(rules[start : start + CHAPTER], dtype, device)
+        for start in range(0, len(rules), CHAPTER)
+    )
+
+
+def working_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Where comparisons happen: half precision widens to float32, integers to float64."""
+    if dtype in (torch.float32, torch.float64):
+        return dtype
+    return torch.float32 if dtype.is_floating_point else torch.float64
+
+
+def blocks(n: int, device: torch.device) -> Iterator[slice]:
+    """Blocks of rows: small enough for the cache and for 10 times the output, not too small."""
+    most = 16_384 if device.type == "cpu" else 1_048_576
+    size = min(max(n // 8, 2_048), most)
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def spans(condition: Condition) -> tuple[Span, ...]:
+    """The numbers that satisfy a condition; a level is the number of its index alone."""
+    if isinstance(condition, Numbers):
+        return condition.spans
+    return tuple(Span(Cut(float(i), False), Cut(float(i), True)) for i in condition.chosen)
+
+
+def pack(bits: NDArray[np.bool_]) -> Tensor:
+    """(n, rules) bool -> (n, words) int64."""
+    n, rules = bits.shape
+    wide = np.zeros((n, -(-rules // WORD) * WORD), dtype=np.bool_)
+    wide[:, :rules] = bits
+    packed = np.packbits(wide, axis=1, bitorder="little").view("<i8")
+    return torch.from_numpy(packed.astype(np.int64))
+
+
+def _chapter(rules: Sequence[Conditions], dtype: torch.dtype, device: torch.device) -> Chapter:
+    by_column: dict[int, list[tuple[int, Condition]]] = {}
+    for number, conditions in enumerate(rules):
+        for column, condition in conditions:
+            by_column.setdefault(column, []).append((number, condition))
+    return Chapter(
+        len(rules),
+        tuple(_column(i, used, len(rules), dtype, device) for i, used in sorted(by_column.items())),
+        pack(np.ones((1, len(rules)), dtype=np.bool_))[0].to(device),
+    )
+
+
+def _column(
+    index: int,
+    used: Sequence[tuple[int, Condition]],
+    rules: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Column:
+    ends = {end for _, condition in used for span in spans(condition) for end in span}
+    first = _first_values(sorted(ends - {START, STOP}), dtype)  # cut -> smallest value beyond it
+    cuts = sorted(set(first.values()))
+    rank = {value: position for position, value in enumerate(cuts)}
+    table = np.ones((len(cuts) + 2, rules), dtype=np.bool_)  # the last bucket holds NaN
+    for number, condition in used:
+        table[:, number] = False
+        for start, stop in spans(condition):
+            begin = 0 if start == START else rank[first[start]] + 1
+            end = len(cuts) + 1 if stop == STOP else rank[first[stop]] + 1
+            table[begin:end, number] = True
+    values = torch.tensor(cuts, dtype=working_dtype(dtype), device=device)
+    return Column(index, buckets(values), pack(table).T.contiguous().to(device))
+
+
+def _first_values(cuts: Sequence[Cut], dtype: torch.dtype) -> dict[Cut, float]:
+    """The smallest value of the dtype on the far side of each cut: x > 12 is x >= next(12)."""
+    numbers = torch.tensor([cut.value for cut in cuts], dtype=torch.float64)
+    after = torch.tensor([cut.after for cut in cuts], dtype=torch.bool)
+    if dtype.is_floating_point:
+        numbers = numbers.to(dtype).to(working_dtype(dtype))
+    after |= numbers == -torch.inf  # too large for the dtype: beyond all its finite numbers
+    above = torch.nextafter(numbers, torch.full_like(numbers, torch.inf))
+    return dict(zip(cuts, torch.where(after, above, numbers).tolist(), strict=True))

@@ -1,0 +1,162 @@
+"""Decision tables: a rule per row, evaluated on whole tensors.
+
+A condition compares in the dtype of the column: the threshold 0.1 is rounded as the value 0.1 in
+the data was, so `<= 0.1` holds for it in float32 too. A threshold too large for the dtype lies
+beyond all its finite numbers. A missing value (NaN) satisfies no condition; on a categorical
+feature neither does a number that is no level's index.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from .cells import Condition, Kind, Levels
+from .findings import Place
+from .policies import Program
+from .schema import Schema
+
+Policy = Literal["first", "unique", "priority", "intersect", "union"]
+
+POLICIES: dict[Kind, tuple[Policy, ...]] = {
+    "predict": ("first", "unique", "priority"),
+    "range": ("intersect", "union"),
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """If all conditions hold, then the outcome."""
+
+    conditions: tuple[tuple[int, Condition], ...]  # by column, ascending; the others are free
+    outcome: tuple[int, ...]  # class indices, ascending; one for a prediction
+    priority: float = 0.0  # the smallest number speaks first, as in "priority 1"
+    name: str = ""
+    note: str = ""
+    place: Place = field(default=Place(), compare=False)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rules with a hit policy: a P-KM (`predict`) or an R-KM (`range`), callable on rows.
+
+    `first`: the first rule that hits; `priority`: the one with the smallest number, ties in row
+    order; `unique`: hitting rules must agree. No hit abstains (a zero row).
+    `intersect`: classes that every hitting rule allows; `union`: those that one allows. No hit
+    allows all.
+    """
+
+    schema: Schema
+    rules: tuple[Rule, ...]
+    kind: Kind
+    policy: Policy
+    name: str = field(default="table", compare=False)  # a file name, for messages
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES.get(self.kind, ()):
+            known = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in POLICIES.items())
+            raise KnowledgeError(
+                f"no hit policy '{self.policy}' for a table of kind '{self.kind}' ({known})"
+            )
+        if not self.rules:
+            raise KnowledgeError(f"{self.name}: a table needs at least one rule")
+        for index, rule in enumerate(self.rules):
+            self._check(rule, self.label(index))
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k): one-hot or zero rows of x's dtype, or bool for ranges."""
+        x, program = self._ready(x)
+        if self.policy in ("first", "priority"):
+            return program.first(x, x.dtype if x.is_floating_point() else torch.float32)
+        if self.policy == "intersect":
+            allowed = program.all_of(x)
+            self._refuse(x, ~allowed.any(1), "leave no class")
+            return allowed
+        named = program.any_of(x)
+        if self.policy == "union":
+            return named.logical_or_(~named.any(1, keepdim=True))
+        self._refuse(x, named.sum(1) > 1, "disagree, and the policy is unique")
+        return named.to(x.dtype if x.is_floating_point() else torch.float32)
+
+    def hits(self, x: Tensor) -> Tensor:
+        """Which rule hits which row, (n, d) -> (n, rules) bool, in the order of the table."""
+        x, program = self._ready(x)
+        hits = program.hits(x)
+        if self.policy == "priority":
+            hits = hits[:, torch.tensor(np.argsort(self.order), device=x.device)]
+        return hits
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The rules in the order in which they speak."""
+        numbers = range(len(self.rules))
+        if self.policy != "priority":
+            return tuple(numbers)
+        return tuple(sorted(numbers, key=lambda index: self.rules[index].priority))
+
+    @property
+    def place(self) -> Place:
+        """Where the whole table stands."""
+        return Place(self.name, self.rules[0].place.sheet)
+
+    def label(self, index: int) -> str:
+        """What to call a rule in a message."""
+        rule = self.rules[index]
+        where = f"row {rule.place.row}" if rule.place.row is not None else f"rule {index + 1}"
+        return f"'{rule.name}' ({where})" if rule.name else where
+
+    def labels(self, chosen: Sequence[int], most: int = 5) -> str:
+        """What to call several rules, in one phrase."""
+        names = [self.label(index) for index in chosen[:most]]
+        if len(chosen) > most:
+            return ", ".join(names) + f" and {len(chosen) - most} more"
+        return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+    def _ready(self, x: Tensor) -> tuple[Tensor, Program]:
+        self.schema.check(x)
+        if x.is_complex():
+            raise KnowledgeError(f"rows must hold real numbers, got {x.dtype}")
+        key = (x.dtype, x.device)
+        program = self._programs.get(key)
+        if program is None:
+            outcomes = np.zeros((len(self.rules), len(self.schema.classes)), dtype=np.bool_)
+            for position, index in enumerate(self.order):
+                outcomes[position, list(self.rules[index].outcome)] = True
+            conditions = [self.rules[index].conditions for index in self.order]
+            program = self._programs[key] = Program.of(conditions, outcomes, *key)
+        return x.detach(), program
+
+    @cached_property
+    def _programs(self) -> dict[tuple[torch.dtype, torch.device], Program]:
+        return {}
+
+    def _refuse(self, x: Tensor, bad: Tensor, why: str) -> None:
+        if not bad.any():
+            return
+        row = int(bad.nonzero()[0])
+        hit = self.hits(x[row : row + 1])[0].nonzero().flatten().tolist()
+        raise KnowledgeError(f"{self.name}: data row {row}: {self.labels(hit)} hit and {why}")
+
+    def _check(self, rule: Rule, label: str) -> None:
+        columns = [column for column, _ in rule.conditions]
+        d, k = len(self.schema.features), len(self.schema.classes)
+        if columns != sorted(set(columns)) or not all(0 <= column < d for column in columns):
+            raise KnowledgeError(f"{label}: conditions must name columns 0 to {d - 1}, ascending")
+        for column, condition in rule.conditions:
+            feature = self.schema.features[column]
+            if isinstance(condition, Levels) != bool(feature.levels):
+                raise KnowledgeError(f"{label}: the condition does not fit '{feature.name}'")
+            if isinstance(condition, Levels) and not all(
+                0 <= level < len(feature.levels) for level in condition.chosen
+            ):
+                raise KnowledgeError(f"{label}: '{feature.name}' has no such level")
+        classes = list(rule.outcome)
+        if not classes or classes != sorted(set(classes)) or not 0 <= classes[0] <= classes[-1] < k:
+            raise KnowledgeError(f"{label}: the outcome must be classes 0 to {k - 1}, ascending")
+        if self.kind == "predict" and len(classes) != 1:
+            raise KnowledgeError(f"{label}: a prediction names one class, got {len(classes)}")
