@@ -1,0 +1,199 @@
+"""Scores sorted into what belongs in one table: cases, panels and lines."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..experiments.intervals import Interval, interval, paired
+from .scores import Score, by_convention, mean, natural
+from .words import dataset_name, percent, range_name
+
+Metric = Literal["ta", "pov"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: an approach, and what tells it from its other lines."""
+
+    approach: str
+    model: str
+    share: float | None
+    trust: float | None  # only where λ was swept
+    label: str
+    scores: tuple[Score, ...]
+
+    def seeds(self, metric: Metric, clients: Sequence[str]) -> dict[int, float]:
+        """The mean over these clients for each seed that has them all."""
+        found: dict[int, dict[str, float]] = {}
+        for score in self.scores:
+            value = getattr(score, metric)
+            if score.client in clients and value is not None:
+                found.setdefault(score.seed, {})[score.client] = value
+        complete = {s: list(v.values()) for s, v in found.items() if len(v) == len(clients)}
+        return {seed: mean(values) for seed, values in sorted(complete.items())}
+
+    def covers(self, score: Score) -> bool:
+        """Whether a score, of another round for one, belongs to this line."""
+        same = (score.approach, score.model, score.share) == (self.approach, self.model, self.share)
+        return same and self.trust in (None, score.trust)
+
+    def interval(self, metric: Metric, clients: Sequence[str]) -> Interval | None:
+        """The mean over these clients with its 95 % interval over seeds, as fractions."""
+        values = list(self.seeds(metric, clients).values())
+        return interval(values) if values else None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What is compared side by side: one case at one share of the training rows."""
+
+    dataset: str
+    protocol: str
+    range: str
+    share: float | None
+    lines: tuple[Line, ...]
+    clients: tuple[str, ...]
+
+    @property
+    def seeds(self) -> int:
+        return len({score.seed for line in self.lines for score in line.scores})
+
+    @property
+    def reference(self) -> Line | None:
+        """The line that the others are held against: lore, or else the paper's own method."""
+        for name in ("lore", "FLwKM"):
+            mine = [line for line in self.lines if line.approach == name]
+            if len(mine) == 1 and len(self.lines) > 1:
+                return mine[0]
+        return None
+
+    @property
+    def missing(self) -> int:
+        """Cells that other lines have and these rows lack, as after an interruption."""
+        seeds = {score.seed for line in self.lines for score in line.scores}
+        cells = len(self.lines) * len(self.clients) * len(seeds)
+        return cells - sum(len(line.scores) for line in self.lines)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set under one protocol with one kind of range."""
+
+    dataset: str
+    protocol: str
+    range: str
+    scores: tuple[Score, ...]
+
+    @property
+    def title(self) -> str:
+        """What was run, in words."""
+        protocol = f"{self.protocol} protocol" if self.protocol else ""
+        parts = (dataset_name(self.dataset), protocol, range_name(self.range))
+        return " · ".join(part for part in parts if part)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(sorted({score.client for score in self.scores}, key=natural))
+
+    @property
+    def shares(self) -> list[float | None]:
+        return sorted({s.share for s in self.scores}, key=lambda share: share or 0.0)
+
+    def panels(self) -> list[Panel]:
+        """A panel for every share at which something is compared."""
+        kept = []
+        for share in self.shares:
+            lines = label([s for s in self.scores if s.share == share])
+            if len(lines) > 1 or len(self.shares) == 1:
+                clients = {score.client for line in lines for score in line.scores}
+                where = (self.dataset, self.protocol, self.range, share)
+                kept.append(Panel(*where, tuple(lines), tuple(sorted(clients, key=natural))))
+        return kept
+
+    def swept(self, of: Literal["share", "trust"]) -> list[list[Line]]:
+        """Lines that differ in nothing but the share or the trust, at least two together."""
+        groups: dict[tuple[object, ...], list[Line]] = {}
+        for line in label(self.scores):
+            key = (line.approach, line.model, line.trust if of == "share" else line.share)
+            if getattr(line, of) is not None:
+                groups.setdefault(key, []).append(line)
+        return [group for group in groups.values() if len(group) > 1]
+
+
+def cases(scores: Iterable[Score]) -> list[Case]:
+    """The cases in order of appearance.
+
+    Scores without any range stand beside every range of the same data and protocol.
+    """
+    found: dict[tuple[str, str, str], list[Score]] = {}
+    for score in scores:
+        found.setdefault((score.dataset, score.protocol, score.range), []).append(score)
+    made = []
+    for (dataset, protocol, kind), own in found.items():
+        ranges = {r for d, p, r in found if (d, p) == (dataset, protocol)}
+        if kind == "none" and len(ranges) > 1:
+            continue
+        bare = found.get((dataset, protocol, "none"), []) if kind != "none" else []
+        known = {score.approach for score in own}
+        joined = [replace(score, range=kind) for score in bare if score.approach not in known]
+        made.append(Case(dataset, protocol, kind, (*own, *joined)))
+    return made
+
+
+def label(scores: Sequence[Score]) -> list[Line]:
+    """Scores as lines, each named by its approach and by what varies within it."""
+    groups: dict[tuple[str, str, float | None, float | None], list[Score]] = {}
+    for approach in by_convention(score.approach for score in scores):
+        mine = [score for score in scores if score.approach == approach]
+        swept = _swept(mine)
+        for score in mine:
+            key = (approach, score.model, score.share, score.trust if swept else None)
+            groups.setdefault(key, []).append(score)
+    lines = []
+    for key in groups:
+        same = [other for other in groups if other[0] == key[0]]
+        lines.append(Line(*key, _name(key, same), tuple(groups[key])))
+    rank = by_convention(line.approach for line in lines).index
+    return sorted(lines, key=lambda l: (rank(l.approach), l.share or 0.0, l.trust or 0.0, l.model))
+
+
+def _swept(scores: Sequence[Score]) -> bool:
+    """Whether λ was varied: one cell met more than one. A client's private choice is no sweep."""
+    seen: dict[tuple[object, ...], float | None] = {}
+    for s in scores:
+        cell = (s.model, s.client, s.seed, s.share)
+        if seen.setdefault(cell, s.trust) != s.trust:
+            return True
+    return False
+
+
+def _name(
+    key: tuple[str, str, float | None, float | None],
+    same: Sequence[tuple[str, str, float | None, float | None]],
+) -> str:
+    """The approach, then the model, share and trust where they differ between its lines."""
+    shown: tuple[Callable[[], str], ...] = (
+        lambda: key[1] or "unnamed model",
+        lambda: "all rows" if key[2] is None else f"{percent(key[2])} % of the rows",
+        lambda: "own λ" if key[3] is None else f"λ = {key[3]:g}",
+    )
+    varying = [text() for i, text in enumerate(shown, 1) if len({other[i] for other in same}) > 1]
+    return ", ".join([key[0], *varying])
+
+
+def margins(panel: Panel) -> list[tuple[Line, Interval, Interval]]:
+    """TA of the reference minus that of every other line: (line, its TA, difference).
+
+    Paired by the seeds that both have.
+    """
+    if panel.reference is None:
+        return []
+    ours = panel.reference.seeds("ta", panel.clients)
+    found = []
+    for line in panel.lines:
+        theirs = line.seeds("ta", panel.clients)
+        both = [seed for seed in ours if seed in theirs]
+        if line is not panel.reference and both:
+            gap = paired([ours[s] for s in both], [theirs[s] for s in both])
+            found.append((line, interval([theirs[s] for s in both]), gap))
+    return found

@@ -1,0 +1,115 @@
+"""Rows in, a report out: one HTML page, Markdown tables, plots as files."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ..engine.history import Row
+from ..errors import FedloreError
+from . import words
+from .bars import panel_plots
+from .curves import rounds_curve, share_curve, trust_curve
+from .heat import confusion_matrix
+from .markdown import literal, markdown
+from .page import Section, page
+from .panels import Case, cases
+from .render import Plot, draw, save
+from .scores import Score, plain, read_scores
+from .tables import case_tables
+
+
+def write_report(
+    rows: Iterable[Row],
+    out_dir: str | Path,
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    confusion: Iterable[Row] = (),
+    history: Iterable[Row] = (),
+) -> Path:
+    """Write report.html, tables.md and plots/ into a folder; returns the page's path.
+
+    `facts` says what was run; seeds, settings and versions found in the rows are added to it.
+    """
+    rows, confusion, history = list(rows), list(confusion), list(history)
+    scores = read_scores(rows)
+    sections = [_section(case, confusion, history) for case in cases(scores)]
+    html = page(
+        plain(title),
+        facts={plain(k): plain(v) for k, v in (*facts.items(), *_found(rows, scores).items())},
+        reading=_reading(scores),
+        terms=_terms(scores),
+        sections=sections,
+    )
+    out = Path(out_dir)
+    try:
+        (out / "plots").mkdir(parents=True, exist_ok=True)
+        for drawing in (drawing for section in sections for drawing in section.plots):
+            save(drawing, out / "plots")
+        (out / "tables.md").write_text(_as_markdown(plain(title), sections), encoding="utf-8")
+        (out / "report.html").write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
+    return out / "report.html"
+
+
+def plots(case: Case, *, confusion: Iterable[Row] = (), history: Iterable[Row] = ()) -> list[Plot]:
+    """Every plot that a case has something to show in."""
+    name = _slug(case.title)
+    made: list[Plot] = []
+    for panel in case.panels():
+        own = name if panel.share is None else f"{name}-{words.percent(panel.share)}"
+        made += panel_plots(panel, own, case.title)
+    made += trust_curve(case, f"{name}-trust")
+    made += share_curve(case, f"{name}-share")
+    made += rounds_curve(case, history, f"{name}-rounds")
+    made += confusion_matrix(case, confusion, f"{name}-confusion")
+    return made
+
+
+def _section(case: Case, confusion: Sequence[Row], history: Sequence[Row]) -> Section:
+    return Section(
+        case.title or "Results",
+        tuple(words.caveats(case.dataset, case.range)),
+        tuple(case_tables(case)),
+        tuple(draw(plot) for plot in plots(case, confusion=confusion, history=history)),
+    )
+
+
+def _as_markdown(title: str, sections: Sequence[Section]) -> str:
+    parts = [f"# {literal(title)}\n"]
+    for section in sections:
+        parts.append(f"## {literal(section.title)}\n")
+        parts += [f"> {literal(text)}\n" for text in section.warnings]
+        parts.append(markdown(section.tables))
+    return "\n".join(parts)
+
+
+def _found(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
+    """What the rows themselves say about how they were made."""
+    seeds = sorted({score.seed for score in scores})
+    run = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 2
+    found = {"seeds": f"{seeds[0]} to {seeds[-1]}" if run else ", ".join(map(str, seeds))}
+    for key, name in (("config", "settings (hash)"), ("versions", "versions")):
+        values = list(dict.fromkeys(plain(row[key]) for row in rows if row.get(key)))
+        if values:
+            more = f" and {len(values) - 6} more" if len(values) > 6 else ""
+            found[name] = ", ".join(values[:6]) + more
+    return found
+
+
+def _reading(scores: Sequence[Score]) -> list[str]:
+    seeds = len({score.seed for score in scores})
+    chance = words.INTERVALS.format(seeds=seeds) if seeds > 1 else words.ONE_SEED
+    return [words.METRICS + chance]
+
+
+def _terms(scores: Sequence[Score]) -> dict[str, str]:
+    approaches = {score.approach for score in scores}
+    models = {score.model for score in scores}
+    found = {name: text for name, text in words.APPROACHES.items() if name in approaches}
+    return found | {f"{n} (model)": text for n, text in words.MODELS.items() if n in models}
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "results"

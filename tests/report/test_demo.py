@@ -1,0 +1,37 @@
+"""fedlore demo ends in a report."""
+
+import os
+import subprocess
+import sys
+
+from fedlore.engine import read_rows
+
+from ..cli.test_demo import SMALL, fedlore
+
+
+def test_the_demo_writes_its_report_beside_its_rows(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    done = fedlore("demo", "--config", "small.toml", "--out", "o", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Report written to o/report.html" in done.stdout
+    html = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    for words in ("no plant measured any of this", "Federation alone moved", "Confusion matrix"):
+        assert words in html
+    assert (tmp_path / "o" / "plots" / "simulated-coke-experts-ranges-rounds.png").exists()
+    assert {r["dataset"] for r in read_rows(tmp_path / "o" / "results.jsonl")} == {"coke"}
+
+
+def test_without_matplotlib_the_demo_says_what_to_install(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    script = "import sys; sys.modules['matplotlib'] = None; from fedlore.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "demo", "--config", "small.toml", "--out", "o"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'fedlore[plot]'" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["results.jsonl"]
