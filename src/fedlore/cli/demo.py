@@ -1,6 +1,9 @@
 """fedlore demo: why knowledge matters, on four simulated coking plants."""
 
 from collections.abc import Sequence
+from datetime import date
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +18,11 @@ from ..engine.history import Row, check_writable, write_rows
 from ..experiments.approaches import APPROACHES
 from ..experiments.demo import Demo, margins, means, run_demo, verdict
 from ..experiments.intervals import interval
+from ..report import write_report
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for results.jsonl.")] = Path("demo-results"),
+    out: Annotated[Path, typer.Option(help="Folder for rows and report.")] = Path("demo-results"),
     seed: Annotated[int, typer.Option(help="First seed; same seed, same numbers.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; above 1 adds intervals.")] = 1,
     config: Annotated[Path | None, typer.Option(help="TOML file with changed settings.")] = None,
@@ -35,6 +39,8 @@ def demo(
         f"{' / '.join(map(str, setting.rows))} training rows. All data are simulated.\n"
     )
     rows: list[Row] = []
+    history: list[Row] = []
+    confusion: list[Row] = []
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     )  # fmt: skip
@@ -45,6 +51,8 @@ def demo(
                 setting,
                 seed=one,
                 on_done=lambda name: progress.update(bar, advance=1, description=f"{name:8}"),
+                on_history=history.extend,
+                on_confusion=confusion.extend,
             )
     write_rows(rows, results)
     console.print(_scores(rows, seeds))
@@ -52,6 +60,33 @@ def demo(
         console.print(_margins(rows, seeds))
     console.print(f"\n{verdict(rows)}", highlight=False, soft_wrap=True)
     console.print(f"Rows written to {results}", highlight=False, soft_wrap=True)
+    if find_spec("matplotlib") is None:
+        console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
+        return
+    report = write_report(
+        rows,
+        out,
+        title="fedlore demo: four simulated coking plants",
+        facts=_facts(setting, rows),
+        confusion=confusion,
+        history=history,
+    )
+    console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
+
+
+def _facts(setting: Demo, rows: Sequence[Row]) -> dict[str, str]:
+    plan = setting.plan
+    return {
+        "in short": verdict(rows),
+        "data": "simulated: four coking plants, 17 coal features, 20 coke grades; "
+        f"{', '.join(map(str, setting.rows))} training rows, {setting.test_rows} test rows each",
+        "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
+        f"learning rate {plan.lr:g}, the same for every approach",
+        "trust λ": f"{setting.trust:g}",
+        "lore": "the network hears the expert, half of the loss is ordinary cross-entropy, λ = 0",
+        "date": date.today().isoformat(),
+        "versions": f"fedlore {version('fedlore')}, torch {torch.__version__}",
+    }
 
 
 def _scores(rows: Sequence[Row], seeds: int) -> Table:

@@ -9,7 +9,7 @@ from ..algorithms import Plan
 from ..data import COKE, coking_plants
 from ..engine import Client, Row
 from ..nets import mlp
-from .approaches import APPROACHES, compare
+from .approaches import APPROACHES, Sink, compare
 from .intervals import Interval, interval, paired
 
 
@@ -28,7 +28,14 @@ class Demo:
     slack: float = 1.0  # factor on the width of the ranges
 
 
-def run_demo(demo: Demo, *, seed: int, on_done: Callable[[str], None] | None = None) -> list[Row]:
+def run_demo(
+    demo: Demo,
+    *,
+    seed: int,
+    on_done: Callable[[str], None] | None = None,
+    on_history: Sink | None = None,
+    on_confusion: Sink | None = None,
+) -> list[Row]:
     """Simulate four plants and compare all approaches: one row per approach and plant."""
     plants = coking_plants(
         seed,
@@ -46,9 +53,17 @@ def run_demo(demo: Demo, *, seed: int, on_done: Callable[[str], None] | None = N
             len(COKE.features), len(COKE.classes), hidden=demo.hidden, hears=hears, seed=seed
         )
 
-    return compare(
-        clients, make_model, plan=demo.plan, rounds=demo.rounds, seed=seed, on_done=on_done
+    rows = compare(
+        clients,
+        make_model,
+        plan=demo.plan,
+        rounds=demo.rounds,
+        seed=seed,
+        on_done=on_done,
+        on_history=on_history,
+        on_confusion=on_confusion,
     )
+    return [{"dataset": "coke", "range": "expert", **row} for row in rows]
 
 
 def means(rows: Iterable[Row], metric: str) -> dict[str, list[float]]:
