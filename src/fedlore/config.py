@@ -52,6 +52,8 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 
 def _fit(value: Any, hint: Any, where: str) -> Any:
     """The value in the type the field declares, or an error."""
+    if hint is Any:
+        return value
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         failures = []
@@ -75,7 +77,5 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
         return float(value)
     exact = isinstance(hint, type) and origin is None and isinstance(value, hint)
     if exact and (hint is bool or not isinstance(value, bool)):  # True is no number here
-        return value
-    if hint is Any:
         return value
     raise ConfigError(f"{where} must be {getattr(hint, '__name__', hint)}, got {value!r}")

@@ -39,7 +39,7 @@ def test_trust_must_lie_between_0_and_1(trust):
 def test_policies_are_names():
     with pytest.raises(KnowledgeError, match="outside must be error, widen or drop, got 'ignore'"):
         Knowledge(outside="ignore")
-    with pytest.raises(KnowledgeError, match="conflict must be abstain or error, got 'ignore'"):
+    with pytest.raises(KnowledgeError, match="conflict must be abstain, restrict or error, got 'ignore'"):
         Knowledge(conflict="ignore")
 
 
@@ -78,6 +78,14 @@ def test_an_expert_who_leaves_the_range_is_silenced_and_counted():
     assert (audit.conflicts, audit.abstained, audit.outside) == (1, 1, 0)
     with pytest.raises(KnowledgeError, match="leaves the range in 1 rows, first row 1"):
         Knowledge(pkm, rkm, conflict="error").annotate(ROWS)
+
+
+def test_a_soft_expert_can_be_restricted_to_the_range():
+    pkm = says([0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0])
+    rkm = permits([0, 1, 1], [0, 1, 1], [0, 1, 1])
+    data = Examples(ROWS.x)
+    known = Knowledge(pkm, rkm, conflict="restrict").annotate(data)
+    assert known.prior.tolist() == [[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_a_label_outside_the_range_is_an_error_unless_the_policy_says_otherwise():

@@ -13,7 +13,7 @@ class Audit:
 
     rows: int
     abstained: int = 0  # rows on which the P-KM says nothing, conflicts included
-    conflicts: int = 0  # rows on which the P-KM left the range (and was silenced)
+    conflicts: int = 0  # rows on which the P-KM left the range (and was silenced or restricted)
     outside: int = 0  # labels outside their range
     first_outside: int | None = None
     hits: float | None = None  # share of labels the P-KM gets right
@@ -25,7 +25,7 @@ class Audit:
         if self.hits is not None:
             parts.append(f"P-KM right on {self.hits:.1%}, silent on {self.abstained}")
         if self.conflicts:
-            parts.append(f"P-KM outside the range on {self.conflicts} (silenced)")
+            parts.append(f"P-KM outside the range on {self.conflicts}")
         if self.width is not None:
             parts.append(f"range allows {self.width:.1f} of {self.classes} classes")
         if self.outside:

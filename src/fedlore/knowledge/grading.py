@@ -75,6 +75,34 @@ class GradedFormula:
 
 
 @dataclass(frozen=True)
+class SoftFormula:
+    """A soft P-KM: the formula's value blurred by a normal error, cut at the edges.
+
+    A soft row has a weaker property than a one-hot one: f_site >= λ·row, class by class.
+    """
+
+    formula: Number
+    edges: tuple[float, ...]
+    spread: float  # standard deviation of the error
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", Grading(self.edges).edges)
+        _check_classes(self.formula, self.edges)
+        if not 0 < self.spread < math.inf:
+            raise KnowledgeError(f"spread must be positive, got {self.spread:g}")
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k); rows sum to 1, or to 0 where the formula is undefined."""
+        value = _values(self.formula, x)
+        edges = torch.tensor(self.edges, dtype=torch.float64, device=x.device)
+        below = torch.special.ndtr((edges - value.double().unsqueeze(1)) / self.spread)
+        rows = torch.diff(
+            below, prepend=torch.zeros_like(below[:, :1]), append=torch.ones_like(below[:, :1])
+        )
+        return rows.masked_fill(~value.isfinite().unsqueeze(1), 0.0).to(value.dtype)
+
+
+@dataclass(frozen=True)
 class FormulaRange:
     """An R-KM: all classes that meet [lower, upper].
 

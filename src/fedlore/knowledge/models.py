@@ -1,6 +1,7 @@
 """Knowledge models and the door where they become tensors (Fan et al. 2022, Definition 4.2)."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 import torch
@@ -9,9 +10,11 @@ from torch import Tensor
 from ..errors import KnowledgeError
 from ..examples import Examples
 from .audit import Audit, count
+from .card import Card
+from .schema import Schema
 
 Outside = Literal["error", "widen", "drop"]
-Conflict = Literal["abstain", "error"]
+Conflict = Literal["abstain", "restrict", "error"]
 
 
 class PredictionModel(Protocol):
@@ -39,7 +42,9 @@ class Knowledge:
     trust: float = 0.0  # λ in the paper, in [0, 1]
     rely: float | None = None  # λ at prediction, where it should differ from training
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
-    conflict: Conflict = "abstain"  # a P-KM answer outside the range: silence it, or refuse
+    conflict: Conflict = "abstain"  # a P-KM row outside the range: silence, restrict or refuse
+    schema: Schema | None = None  # what the columns and classes are called, where it is known
+    card: Card | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("trust", self.trust), ("rely", self.reliance)):
@@ -48,7 +53,29 @@ class Knowledge:
         if self.outside not in get_args(Outside):
             raise KnowledgeError(f"outside must be error, widen or drop, got '{self.outside}'")
         if self.conflict not in get_args(Conflict):
-            raise KnowledgeError(f"conflict must be abstain or error, got '{self.conflict}'")
+            raise KnowledgeError(
+                f"conflict must be abstain, restrict or error, got '{self.conflict}'"
+            )
+
+    @staticmethod
+    def read(path: str | Path) -> "Knowledge":
+        """Read a knowledge.toml, with the tables and models it names."""
+        from .files import read  # files know Knowledge; only this shortcut knows files
+
+        return read(path)
+
+    def write(self, path: str | Path) -> None:
+        """Write a knowledge.toml, with its tables and models beside it."""
+        from .files import write
+
+        write(self, path)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything this knowledge says; it changes when any rule does."""
+        from .files import fingerprint
+
+        return fingerprint(self)
 
     @property
     def reliance(self) -> float:
@@ -63,8 +90,8 @@ class Knowledge:
     @torch.no_grad()
     def audit(self, data: Examples, classes: int | None = None) -> Audit:
         """Count how the knowledge fits the data: abstentions, conflicts, labels outside."""
-        lenient = replace(self, outside="widen", conflict="abstain")
-        return lenient._examine(data, classes)[1]
+        calm = "abstain" if self.conflict == "error" else self.conflict
+        return replace(self, outside="widen", conflict=calm)._examine(data, classes)[1]
 
     def _examine(self, data: Examples, classes: int | None) -> tuple[Examples, Audit]:
         prior = None if self.pkm is None else _prior(self.pkm(data.x), len(data), classes)
@@ -82,7 +109,10 @@ class Knowledge:
                         f"the P-KM leaves the range in {int(conflicts.sum())} rows, first row "
                         f"{int(conflicts.nonzero()[0])}"
                     )
-                prior = prior.masked_fill(conflicts.unsqueeze(1), 0.0)
+                inside = prior * allowed if self.conflict == "restrict" else 0.0 * prior
+                left = inside.sum(1, keepdim=True)  # nothing left: the expert is silent
+                inside = inside / torch.where(left > 0, left, 1.0)
+                prior = torch.where(conflicts.unsqueeze(1), inside, prior)
         known = replace(data, prior=prior, allowed=allowed)
         report = count(known, conflicts=int(conflicts.sum()))
         if report.outside and self.outside == "error":

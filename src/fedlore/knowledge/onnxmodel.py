@@ -22,7 +22,7 @@ class OnnxModel:
     is the sha256 of the file that was loaded.
     """
 
-    path: str | Path
+    path: str | Path = field(compare=False)  # the digest says what it is
     soft: bool = False
     gives: Gives = "probabilities"
     classes: int | None = None  # needed for labels only

@@ -42,6 +42,7 @@ class Schema:
 
     features: tuple[Feature, ...]
     classes: tuple[str, ...]
+    label: str = "label"  # the column of a data file that holds the class
 
     def __post_init__(self) -> None:
         for what, names in (("feature", self.names), ("class", self.classes)):

@@ -1,0 +1,167 @@
+"""Make the four example sites again: simulated rows, and knowledge as four experts would write it.
+
+    python examples/coke/make.py
+
+plant-1 and plant-2 write decision tables (CSV, XLSX), plant-3 a published formula, and plant-4
+has data but no bound, so its range is conformal: statistical, not certain. Rules of the tables
+are the plant's equation read off band by band over last year's charges, never over labels.
+"""
+
+import csv
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from openpyxl import Workbook
+
+from fedlore.data import COKE, coking_plants
+from fedlore.examples import Examples
+from fedlore.knowledge import Knowledge
+from fedlore.knowledge.card import Card
+from fedlore.knowledge.conformal import ConformalRange
+from fedlore.knowledge.formulas import Formula
+from fedlore.knowledge.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from fedlore.knowledge.schema import Schema
+
+HERE = Path(__file__).parent
+EDGES = tuple(float(csr) for csr in range(32, 70, 2))
+BOUND = 6.0  # points of CSR that the equations can miss at most, see fedlore.data.coke
+HOUSE = "0.3*max(inerts - 30, 0) - 15*max(Ro_sd - 0.15, 0)"
+ARCH = f"-116 + 253*Ro - 88.6*Ro*Ro + 0.0826*b - 6.9*MBI - {HOUSE}"
+REFIT = f"3.2 + 48.6*Ro + 3.6*logMF - 6.9*MBI - {HOUSE}"
+KOBE = "70.9*Ro + 7.8*logMF - 89*MBI*(100 - Vdaf*(1 - Ad/100))/(100*Ad) - 32"
+REFERENCE = "Diez, Alvarez, Barriocanal 2002, Int. J. Coal Geol. 50:389-412"
+
+
+def scoped(x: torch.Tensor) -> Schema:
+    """The coke schema with the ranges this plant works in: what it has charged, and a little."""
+    low, high = x.min(0).values, x.max(0).values
+    room = 0.15 * (high - low)
+    features = tuple(
+        replace(
+            f,
+            low=max(f.low, math.floor(100 * float(a - r)) / 100),
+            high=min(f.high, math.ceil(100 * float(b + r)) / 100),
+        )
+        for f, a, b, r in zip(COKE.features, low, high, room, strict=True)
+    )
+    return Schema(features, COKE.classes, "grade")
+
+
+def bands(schema: Schema, x: torch.Tensor, parts: dict[str, int]) -> list[dict[str, tuple]]:
+    """A grid over some features, cut at round numbers near their quantiles."""
+    cuts = {}
+    for name, count in parts.items():
+        values = x[:, schema.column(name)].double()
+        points = torch.quantile(values, torch.linspace(0, 1, count + 1).double()[1:-1])
+        digits = 2 if name in ("Ro", "MBI", "logMF") else 0
+        feature = schema.features[schema.column(name)]
+        cuts[name] = [feature.low, *(round(float(p), digits) for p in points), feature.high]
+    axes = [[(name, *ends) for ends in itertools.pairwise(cuts[name])] for name in parts]
+    return [{name: (low, high) for name, low, high in cell} for cell in itertools.product(*axes)]
+
+
+def rules(text: str, schema: Schema, x: torch.Tensor, parts: dict[str, int]):
+    """Header and rows of a range table and of a prediction table."""
+    formula, grading = Formula.parse(text, schema), Grading(EDGES)
+    predictions, ranges = [], []
+    for band in bands(schema, x, parts):
+        held = x.new_ones(len(x), dtype=torch.bool)
+        cells = []
+        for name, (a, b) in band.items():
+            feature = schema.features[schema.column(name)]
+            column = x[:, schema.column(name)]
+            held &= (column >= a) & (column < b)
+            last_band = b == feature.high
+            cells.append(f">= {a:g}" if last_band else f"< {b:g}" if a == feature.low
+                         else f"[{a:g}..{b:g})")  # fmt: skip
+        if not held.any():
+            continue  # never charged: no experience, so no rule
+        values = formula(x[held].double())
+        grades = grading(torch.stack([values.min() - BOUND, values.median(), values.max() + BOUND]))
+        first, middle, last = (schema.classes[i] for i in grades.tolist())
+        predictions.append([*cells, middle])
+        ranges.append([*cells, f"{first}..{last}"])
+    header = [f"{name} [{u}]" if (u := unit(schema, name)) else name for name in parts] + ["then"]
+    return [header, *predictions], [header, *ranges]
+
+
+def unit(schema: Schema, name: str) -> str:
+    return schema.features[schema.column(name)].unit
+
+
+def write_csv(path: Path, rows: list[list[object]]) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def write_rows(path: Path, data: Examples) -> None:
+    values = [[f"{v:.6g}" for v in row] for row in data.x.tolist()]
+    labels = [COKE.classes[i] for i in data.y.tolist()]
+    write_csv(
+        path, [[*COKE.names, "grade"], *([*v, y] for v, y in zip(values, labels, strict=True))]
+    )
+
+
+def with_tables(folder: Path, knowledge: Knowledge, sources: str) -> None:
+    """knowledge.toml with sources that stand in spreadsheets of their own."""
+    knowledge.write(folder / "knowledge.toml")
+    path = folder / "knowledge.toml"
+    path.write_text(path.read_text() + sources)
+
+
+def main() -> None:
+    plants = coking_plants(0, rows=(40, 60, 80, 170), test_rows=100)
+    wide = coking_plants(0, test_rows=4_000)  # how these plants charge; no label is looked at
+    for plant, like in zip(plants, wide, strict=True):
+        folder = HERE / plant.id
+        folder.mkdir(exist_ok=True)
+        x = torch.cat([plant.train.x, plant.test.x])
+        schema = scoped(torch.cat([x, like.test.x]))
+        constant = plant.knowledge.pkm.model.expert.constant
+        card = Card(f"{plant.id} (simulated)", "1", "2026-11-15", REFERENCE)
+        blank = Knowledge(trust=0.3, schema=schema, card=card)
+        train = plant.train
+        if plant.id in ("plant-1", "plant-2"):
+            equation, parts = ((ARCH, {"Ro": 6, "b": 4, "MBI": 3}) if plant.id == "plant-1"
+                               else (REFIT, {"Ro": 6, "logMF": 3, "MBI": 3}))  # fmt: skip
+            predict, limits = rules(f"{equation} + {constant}", schema, like.test.x, parts)
+        if plant.id == "plant-1":
+            write_csv(folder / "predict.csv", predict)
+            write_csv(folder / "range.csv", limits)
+            with_tables(folder, blank, '\n[[predict.sources]]\ntable = "predict.csv"\n'
+                        '\n[[range.sources]]\ntable = "range.csv"\n')  # fmt: skip
+        elif plant.id == "plant-2":
+            book = Workbook()
+            book.active.title = "predict"
+            for row in predict:
+                book.active.append(row)
+            sheet = book.create_sheet("range")
+            for row in limits:
+                sheet.append(row)
+            book.save(folder / "rules.xlsx")
+            with_tables(folder, blank, '\n[[predict.sources]]\ntable = "rules.xlsx"\n'
+                        'sheet = "predict"\n\n[[range.sources]]\ntable = "rules.xlsx"\n'
+                        'sheet = "range"\n')  # fmt: skip
+        elif plant.id == "plant-3":
+            formula = Formula.parse(f"{KOBE} + {constant}", schema)
+            lower, upper = (Formula.parse(f"{KOBE} + {constant + side}", schema)
+                            for side in (-BOUND, BOUND))  # fmt: skip
+            known = replace(blank, pkm=GradedFormula(formula, EDGES),
+                            rkm=FormulaRange(lower, upper, EDGES))  # fmt: skip
+            known.write(folder / "knowledge.toml")
+        else:
+            train, held_back = plant.train[slice(0, 110)], plant.train[slice(110, 170)]
+            soft = SoftFormula(Formula.parse(f"{KOBE} + {constant}", schema), EDGES, 3.0)
+            found = ConformalRange.calibrate(soft, held_back, alpha=0.05)
+            known = replace(blank, pkm=soft, rkm=found, outside="widen", conflict="restrict")
+            known.write(folder / "knowledge.toml")
+            write_rows(folder / "calibration.csv", held_back)
+        write_rows(folder / "train.csv", train)
+        write_rows(folder / "test.csv", plant.test)
+
+
+if __name__ == "__main__":
+    main()

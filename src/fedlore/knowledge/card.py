@@ -1,0 +1,14 @@
+"""The knowledge card: whose knowledge this is, and since when."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a person should know before trusting a piece of knowledge."""
+
+    owner: str = ""
+    version: str = ""
+    date: str = ""  # of the last change, as the owner writes it
+    reference: str = ""  # a paper, a standard, a works instruction
+    note: str = ""
