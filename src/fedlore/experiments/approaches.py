@@ -15,7 +15,8 @@ from torch import nn
 from ..algorithms import Algorithm, Alone, FedAvg, Plan
 from ..engine import Client, Fitted, Row, fit
 from ..errors import FedloreError
-from ..metrics import accuracy, violation
+from ..examples import Examples
+from ..metrics import accuracy, decide, violation
 from .confusion import confusion
 
 
@@ -48,6 +49,8 @@ LORE = Approach(
 
 APPROACHES = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
+BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
+
 ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 Sink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
 
@@ -74,21 +77,21 @@ def compare(
     rows: list[Row] = []
     trained: dict[Approach, Fitted] = {}
     for approach in approaches:
+        fitted = None
         if approach.algorithm is not None:
-            # what does not touch training is not part of what is trained
-            key = replace(approach, name="", guarded=approach.trained)
+            key = training(approach)
             if key not in trained:
-                fitted = _train(approach, clients, make_model, plan, rounds, seed, every)
-                trained[key] = fitted
+                trained[key] = train(
+                    approach, clients, make_model, plan=plan, rounds=rounds, seed=seed, every=every
+                )
                 if on_history is not None:
-                    scored = [row for row in fitted.history if "ta" in row]
+                    scored = [row for row in trained[key].history if "ta" in row]
                     on_history(_tagged(scored, approach=approach.name, seed=seed))
-            answers = [_predicted(approach, trained[key], client) for client in clients]
-        else:
-            answers = [_expert(client) for client in clients]
-        for client, predicted in zip(clients, answers, strict=True):
+            fitted = trained[key]
+        for client in clients:
+            predicted = predict(approach, fitted, client)
             where = {"approach": approach.name, "client": client.id, "seed": seed}
-            scores = _scores(client, predicted, alone=approach.algorithm is None)
+            scores = score(approach, client, predicted)
             rows += _tagged([{"model": approach.model, **scores}], **where)
             if on_confusion is not None:
                 on_confusion(_tagged(confusion(predicted, _labels(client)), **where))
@@ -97,20 +100,29 @@ def compare(
     return rows
 
 
+def training(approach: Approach) -> Approach:
+    """The part of an approach that its weights depend on: FL and FL+mask share theirs."""
+    trust = approach.trust if approach.trained else None
+    return replace(approach, name="", guarded=approach.trained, trust=trust)
+
+
 def _tagged(rows: Sequence[Row], **where: Any) -> list[Row]:
     """The rows, each saying where it comes from."""
     return [{**where, **row} for row in rows]
 
 
-def _train(
+def train(
     approach: Approach,
     clients: Sequence[Client],
     make_model: ModelMaker,
+    *,
     plan: Plan,
     rounds: int,
     seed: int,
-    every: int,
+    scale: bool = True,
+    every: int = 0,
 ) -> Fitted:
+    """The weights of one approach; with `every` = e its history has scores after each e rounds."""
     if approach.trained:
         clients = [_trusting(client, approach.trust) for client in clients]
     else:
@@ -121,6 +133,7 @@ def _train(
         algorithm=approach.algorithm,
         plan=replace(plan, plain=approach.plain),
         rounds=rounds,
+        scale=scale,
         seed=seed,
         evaluate=every,
     )
@@ -138,13 +151,24 @@ def _labels(client: Client) -> torch.Tensor:
     return client.test.y
 
 
-def _predicted(approach: Approach, fitted: Fitted, client: Client) -> torch.Tensor:
+@torch.no_grad()
+def predict(approach: Approach, fitted: Fitted | None, client: Client) -> torch.Tensor:
+    """The class of each of the client's test rows, (n,); -1 where an expert alone abstains.
+
+    What the knowledge says of these rows was worked out when the client was made.
+    """
+    if fitted is None:
+        return _expert(client)
     _labels(client)
     assert client.test is not None
     personal = fitted.model(client.id)
+    known = client.test
     if approach.guarded:
         personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
-    return personal.predict(client.test.x)
+    else:
+        known = Examples(known.x)
+    parts = [known[start : start + BATCH] for start in range(0, len(known), BATCH)]
+    return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
 
 
 def _expert(client: Client) -> torch.Tensor:
@@ -156,12 +180,12 @@ def _expert(client: Client) -> torch.Tensor:
     return test.prior.argmax(1).masked_fill(silent, -1)
 
 
-def _scores(client: Client, predicted: torch.Tensor, *, alone: bool) -> dict[str, float]:
+def score(approach: Approach, client: Client, predicted: torch.Tensor) -> dict[str, float]:
     """TA and POV; of an expert alone a silent row counts as wrong, and their share is shown."""
     scores = {"ta": accuracy(predicted, _labels(client))}
     assert client.test is not None
     if client.test.allowed is not None:
         scores["pov"] = violation(predicted, client.test.allowed)
-    if alone:
+    if approach.algorithm is None:
         scores["abstained"] = float((predicted < 0).double().mean())
     return scores
