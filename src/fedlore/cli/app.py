@@ -7,6 +7,7 @@ from rich.console import Console
 
 from ..errors import FedloreError
 from .demo import demo
+from .paper import app as paper
 
 app = typer.Typer(
     name="fedlore",
@@ -16,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.add_typer(paper, name="paper")
 
 
 @app.callback()

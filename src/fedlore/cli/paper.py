@@ -1,0 +1,108 @@
+"""fedlore paper: the paper's tables on real data, beside the paper's own numbers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..errors import FedloreError
+from ..experiments.case import run_measured, run_simulated
+from ..experiments.cells import Cell
+from ..experiments.paper import Study, run_study
+from .papertables import tell
+
+app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
+
+Dataset = Annotated[str, typer.Option(help="covtype or fmnist.")]
+Protocol = Annotated[str, typer.Option(help="paper, fair, or the path of a TOML.")]
+Range = Annotated[
+    str, typer.Option(help="oracle, conformal95, conformal99, several by comma, all.")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; each draws clients anew.")]
+Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
+Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
+OUT = Path("results")
+
+
+@app.command()
+def approaches(
+    dataset: Dataset = "covtype",
+    protocol: Protocol = "fair",
+    range: Range = "all",
+    seeds: Seeds = 5,
+    out: Out = OUT,
+    threads: Threads = 1,
+) -> None:
+    """Seven approaches per client at 1 % of the training rows: the paper's table 3."""
+    _run(Study("approaches", dataset, protocol, _kinds(range), seeds), out, threads)
+
+
+@app.command()
+def data(
+    dataset: Dataset = "covtype",
+    protocol: Protocol = "fair",
+    range: Range = "oracle",
+    seeds: Seeds = 5,
+    out: Out = OUT,
+    threads: Threads = 1,
+) -> None:
+    """FLwKM at 1, 5, 10 and 30 % of the training rows: the paper's table 2."""
+    _run(Study("data", dataset, protocol, _kinds(range), seeds), out, threads)
+
+
+@app.command("lambda")
+def trust(
+    dataset: Dataset = "covtype",
+    protocol: Protocol = "fair",
+    range: Range = "all",
+    seeds: Seeds = 5,
+    out: Out = OUT,
+    threads: Threads = 1,
+) -> None:
+    """FLwKM and FL+mask with trust λ from 0 to 0.5: the paper's figure."""
+    _run(Study("lambda", dataset, protocol, _kinds(range), seeds), out, threads)
+
+
+@app.command()
+def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
+    """The coking case: simulated plants, and real cokes where their file is at hand."""
+    torch.set_num_threads(threads)
+    console = Console()
+    with _progress(console) as progress:
+        bar = progress.add_task("simulated plants", total=seeds)
+        rows = run_simulated(seeds, out, on_seed=lambda *_: progress.advance(bar))
+    tell(rows, "case-coke", out, console)
+    try:
+        with _progress(console) as progress:
+            bar = progress.add_task("real cokes", total=seeds)
+            rows = run_measured(seeds, out, on_seed=lambda *_: progress.advance(bar))
+    except FedloreError as error:
+        console.print(f"The real cokes are left out: {error}", highlight=False, soft_wrap=True)
+        return
+    tell(rows, "case-coke-real", out, console)
+
+
+def _run(study: Study, out: Path, threads: int) -> None:
+    torch.set_num_threads(threads)
+    console = Console()
+    with _progress(console) as progress:
+        bar = progress.add_task("loading", total=None)
+
+        def on_cell(cell: Cell, done: int, total: int) -> None:
+            at = f"seed {cell.seed}, {cell.range}, {cell.approach}"
+            progress.update(bar, completed=done, total=total, description=f"{at:36}")
+
+        rows = run_study(study, out, on_cell=on_cell)
+    tell(rows, study.name, out, console)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(TextColumn("{task.description}"), *columns, console=console, transient=True)
+
+
+def _kinds(range: str) -> tuple[str, ...]:
+    return () if range == "all" else tuple(range.split(","))
