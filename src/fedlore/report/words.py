@@ -29,7 +29,12 @@ INTERVALS = (
 )
 ONE_SEED = "There is only one seed, so nothing can be said about chance: no intervals are shown."
 
-_DATASETS = {"covtype": "Covertype", "fmnist": "Fashion-MNIST", "coke": "Simulated coke"}
+_DATASETS = {
+    "covtype": "Covertype",
+    "fmnist": "Fashion-MNIST",
+    "coke": "Simulated coke",
+    "coke-real": "Real cokes",
+}
 
 _RANGES = {
     "oracle": "oracle ranges",
