@@ -30,7 +30,7 @@ def boxes(draw):
     return tuple((min(p, q), max(p, q)) for p, q in zip(a, b, strict=True))
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(tree=trees(), box=boxes(), data=st.data())
 def test_bounds_enclose_every_value(tree, box, data):
     formula = Formula.parse(text(tree), SCHEMA)
@@ -112,10 +112,10 @@ def test_what_never_has_a_value_has_no_bounds(formula):
     ids=["conditions", "branches", "guards", "and", "or"],
 )
 def test_twisted_formulas_take_no_longer(formula):
-    start = time.perf_counter()
+    start = time.process_time()
     low, high = bounds(formula, -5.0, 5.0)
     assert -5 <= low <= high <= 5
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_the_box_is_checked():
@@ -296,3 +296,14 @@ def test_verdicts_agree_with_rows(tree, data):
     elif found.status == "refuted":
         row = torch.tensor([found.example], dtype=torch.float64)
         assert (pkm(row).bool() & ~rkm(row)).any()
+
+
+def test_nested_extremes_take_no_longer():
+    """Taking min and max apart is bounded, or twenty of them would take years."""
+    small = large = "x"
+    for i in range(20):
+        small, large = f"min({small}, {i} * x)", f"max({large}, {i} - x)"
+    limits_ = FormulaRange(Formula.parse(small, X), Formula.parse(large, X), (0.0,))
+    start = time.process_time()
+    assert never_crossed(limits_, ((-2.0, 3.0),), budget=200).status in ("proved", "unknown")
+    assert time.process_time() - start < 10.0

@@ -124,10 +124,10 @@ def test_words_of_the_language_cannot_be_features():
     ids=["digits", "parentheses", "sum", "letters"],
 )
 def test_a_megabyte_is_refused_at_once(text):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(KnowledgeError, match="10,000 characters") as caught:
         Formula.parse(text, SCHEMA)
-    assert time.perf_counter() - start < 0.1
+    assert time.process_time() - start < 0.1
     assert len(str(caught.value)) < 200
 
 

@@ -18,6 +18,9 @@ from .linear import difference, join
 from .schema import Schema
 from .search import BUDGET, Verdict, decide, first, points
 
+# how far min and max are taken apart: each level multiplies the work by their arguments
+_DEEPEST, _WIDEST = 3, 6
+
 
 def always_defined(formula: Formula, box: Box | None = None, *, budget: int = BUDGET) -> Verdict:
     """Whether a formula has a value in every row of the box (default: the scope)."""
@@ -164,7 +167,9 @@ def _decide(
     return decide(holds, broken, box=box, columns=sorted(columns), hints=hints, budget=budget)
 
 
-def _ordered(over: Enclosure, small: int, large: int, grading: Grading | None) -> Tensor:
+def _ordered(
+    over: Enclosure, small: int, large: int, grading: Grading | None, depth: int = 0
+) -> Tensor:
     """In which boxes one step never exceeds another, or never by a whole class.
 
     The structure helps: small <= min(a, b) needs both, small <= max(a, b) either.
@@ -174,17 +179,13 @@ def _ordered(over: Enclosure, small: int, large: int, grading: Grading | None) -
     sure = difference(over, large, small).low >= 0
     a, b = over.number(small), over.number(large)
     sure |= _below(a, b, grading) | a.low.isnan() | b.low.isnan()
+    if depth == _DEEPEST:
+        return sure
     for place, is_large in ((large, True), (small, False)):
         step = over.steps[place]
-        if step.op in ("min", "max"):
-            parts = torch.stack(
-                [
-                    _ordered(over, small, arg, grading)
-                    if is_large
-                    else _ordered(over, arg, large, grading)
-                    for arg in step.args
-                ]
-            )
+        if step.op in ("min", "max") and len(step.args) <= _WIDEST:
+            pairs = [(small, arg) if is_large else (arg, large) for arg in step.args]
+            parts = torch.stack([_ordered(over, *pair, grading, depth + 1) for pair in pairs])
             sure |= parts.all(0) if (step.op == "min") == is_large else parts.any(0)
     return sure
 
