@@ -101,3 +101,9 @@ def test_parquet_reads_as_csv_does(tmp_path):
     parquet.write_table(pyarrow.table({**columns, "ash": [9.5, None, 8.0]}), path)
     with pytest.raises(FedloreError, match="row 2, column 'ash' is missing"):
         read_table(path, SCHEMA)
+    parquet.write_table(pyarrow.table({**columns, "ash": ["a", "b", "c"]}), path)
+    with pytest.raises(FedloreError, match="column 'ash' holds string, not numbers"):
+        read_table(path, SCHEMA)
+    path.write_bytes(b"no table")
+    with pytest.raises(FedloreError, match="cannot read"):
+        read_table(path, SCHEMA)

@@ -118,11 +118,11 @@ def _parquet(path: Path, numbers: Sequence[str], words: Sequence[str]) -> tuple[
         raise FedloreError("Parquet files need: pip install 'fedlore[parquet]'") from None
     try:
         header = parquet.read_schema(path).names
-        for name in (*numbers, *words):
-            _column(path, header, name)
-        table = parquet.read_table(path, columns=[*numbers, *words])
-    except OSError as error:  # also what pyarrow raises for a file that is no Parquet
+    except (OSError, ValueError) as error:  # the latter for a file that is no Parquet
         raise FedloreError(f"cannot read '{path}': {error}") from None
+    for name in (*numbers, *words):
+        _column(path, header, name)
+    table = parquet.read_table(path, columns=[*numbers, *words])
     values: Columns = {}
     texts: Columns = {}
     for name in (*numbers, *words):

@@ -16,7 +16,7 @@ from .confusion import confusion
 from .protocol import Setup
 from .tasks import Expert, Task, experts, know, share_out
 
-WATCHED = 2000  # test rows per client that a history is scored on
+WATCHED = 500  # test rows per client that a history is scored on, again and again
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def _history(got: Trained, approach: Approach, kind: str) -> list[Row]:
 
 
 def _watched(client: Client) -> Client:
-    """The client with fewer test rows, evenly spaced, to be scored again and again."""
+    """The client with fewer test rows, evenly spaced."""
     assert client.test is not None
     step = max(1, math.ceil(len(client.test) / WATCHED))
     return replace(client, test=client.test[torch.arange(0, len(client.test), step)])
