@@ -3,10 +3,11 @@
 from .bins import Bins
 from .conformal import ConformalInterval
 from .distribution import Distribution
+from .files import NumberFile, read_numbers
 from .hearing import HearingOrder, ordered_mlp
 from .measured import Measured
 from .numbers import Numbers, SetModel
-from .ranges import Band, Between, Meet, Written
+from .ranges import Band, Between, FirstSaid, Join, Meet, Written
 from .regressor import PersonalRegressor
 from .sets import Sets
 from .told import Told
@@ -17,9 +18,12 @@ __all__ = [
     "Bins",
     "ConformalInterval",
     "Distribution",
+    "FirstSaid",
     "HearingOrder",
+    "Join",
     "Measured",
     "Meet",
+    "NumberFile",
     "Numbers",
     "PersonalRegressor",
     "SetModel",
@@ -27,4 +31,5 @@ __all__ = [
     "Told",
     "Written",
     "ordered_mlp",
+    "read_numbers",
 ]

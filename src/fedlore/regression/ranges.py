@@ -108,8 +108,7 @@ class Meet:
 
     @property
     def kind(self) -> RangeKind:
-        kinds = [kind_of(r) for r in self.ranges]
-        return "statistical" if "statistical" in kinds else "certain"
+        return _kind(self.ranges)
 
     def __call__(self, x: Tensor, /) -> Sets:
         first, *others = self.ranges
@@ -124,6 +123,51 @@ class Meet:
                 )
             found = left
         return found
+
+
+@dataclass(frozen=True)
+class Join:
+    """What at least one range allows."""
+
+    ranges: tuple[SetModel, ...]
+
+    def __post_init__(self) -> None:
+        if not self.ranges:
+            raise KnowledgeError("there must be at least one of the ranges")
+
+    @property
+    def kind(self) -> RangeKind:
+        return _kind(self.ranges)
+
+    def __call__(self, x: Tensor, /) -> Sets:
+        first, *others = self.ranges
+        found = first(x)
+        for model in others:
+            found = found.join(model(x))
+        return found
+
+
+@dataclass(frozen=True)
+class FirstSaid:
+    """A P-KM: the number of the first expert, in this order, who is not silent."""
+
+    points: tuple[Number, ...]
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            raise KnowledgeError("there must be at least one of the experts")
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, *features) -> (n,)."""
+        said = _values(self.points[0], x)
+        for point in self.points[1:]:
+            said = torch.where(said.isfinite(), said, _values(point, x))
+        return said
+
+
+def _kind(ranges: tuple[SetModel, ...]) -> RangeKind:
+    kinds = [kind_of(r) for r in ranges]
+    return "statistical" if "statistical" in kinds else "certain"
 
 
 def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
