@@ -1,0 +1,179 @@
+"""The declared domain, cut into the cells that no rule divides further.
+
+Along a feature the cells are numbered; a rule is a few boxes of whole cells. Deciding something for
+every box of cells therefore decides it for every row of the domain: nothing is sampled.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise, product
+
+import numpy as np
+
+from .cells import START, STOP, Condition, Cut, Levels, Numbers, Span, format_condition
+from .schema import Feature, Schema
+
+Run = tuple[int, int]  # first and last cell
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One feature as numbered cells: spans of numbers, or groups of levels nobody tells apart."""
+
+    feature: Feature
+    spans: tuple[Span, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    @staticmethod
+    def of(feature: Feature, conditions: Iterable[Condition]) -> "Axis":
+        known = set(conditions)
+        if feature.levels:
+            chosen = [set(c.chosen) for c in known if isinstance(c, Levels)]
+            groups: dict[tuple[bool, ...], list[int]] = {}
+            for level in range(len(feature.levels)):
+                groups.setdefault(tuple(level in some for some in chosen), []).append(level)
+            return Axis(feature, groups=tuple(map(tuple, groups.values())))
+        start, stop = scope(feature)
+        ends = {end for c in known if isinstance(c, Numbers) for span in c.spans for end in span}
+        inner = sorted(end for end in ends if start < end < stop)
+        cells = (Span(*pair) for pair in pairwise((start, *inner, stop)))
+        return Axis(feature, spans=tuple(cell for cell in cells if _holds_a_float(cell)))
+
+    def __len__(self) -> int:
+        return len(self.spans) or len(self.groups)
+
+    def runs(self, condition: Condition) -> list[Run]:
+        """The cells that satisfy a condition, as runs of neighbours."""
+        if isinstance(condition, Levels):
+            chosen = set(condition.chosen)
+            inside = [i for i, group in enumerate(self.groups) if group[0] in chosen]
+            parts = groupby(enumerate(inside), key=lambda pair: pair[1] - pair[0])
+            packs = [[cell for _, cell in part] for _, part in parts]
+            return [(pack[0], pack[-1]) for pack in packs]
+        found = []
+        for start, stop in condition.spans:
+            first = bisect_left(self.spans, start, key=lambda cell: cell.start)
+            last = bisect_right(self.spans, stop, key=lambda cell: cell.stop) - 1
+            if first <= last:
+                found.append((first, last))
+        return found
+
+    def value(self, run: Run) -> float | str:
+        """Some value in the cells: a short number well inside, or the first level."""
+        if self.groups:
+            return self.feature.levels[self.groups[run[0]][0]]
+        inside = within(Span(self.spans[run[0]].start, self.spans[run[1]].stop))
+        return self.spans[run[0]].start.value if inside is None else inside
+
+    def text(self, run: Run) -> str:
+        """The cells as an expert would write them; empty where they are the whole axis."""
+        first, last = run
+        if (first, last) == (0, len(self) - 1):
+            return ""
+        if self.groups:
+            levels = sorted(level for group in self.groups[first : last + 1] for level in group)
+            return format_condition(Levels(tuple(levels)), self.feature)
+        start = START if first == 0 else self.spans[first].start
+        stop = STOP if last == len(self) - 1 else self.spans[last].stop
+        return format_condition(Numbers((Span(start, stop),)), self.feature)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The axes of the features that some rule looks at."""
+
+    schema: Schema
+    columns: tuple[int, ...]
+    axes: tuple[Axis, ...]
+
+    @staticmethod
+    def of(schema: Schema, rules: Iterable[Sequence[tuple[int, Condition]]]) -> "Domain":
+        used: dict[int, set[Condition]] = {}
+        for conditions in rules:
+            for column, condition in conditions:
+                used.setdefault(column, set()).add(condition)
+        columns = tuple(sorted(used))
+        axes = (Axis.of(schema.features[column], used[column]) for column in columns)
+        return Domain(schema, columns, tuple(axes))
+
+    def runs(self, conditions: Sequence[tuple[int, Condition]]) -> list[list[Run]]:
+        """Per axis, the cells a rule leaves."""
+        stated = dict(conditions)
+        return [
+            axis.runs(stated[column]) if column in stated else [(0, len(axis) - 1)]
+            for column, axis in zip(self.columns, self.axes, strict=True)
+        ]
+
+    def region(self, runs: Sequence[Run]) -> dict[str, str]:
+        """A box in the words of cells, free features left out."""
+        texts = ((axis, axis.text(run)) for axis, run in zip(self.axes, runs, strict=True))
+        return {axis.feature.name: text for axis, text in texts if text}
+
+    def row(self, runs: Sequence[Run]) -> dict[str, float | str]:
+        """A whole row inside a box."""
+        chosen = dict(zip(self.columns, zip(self.axes, runs, strict=True), strict=True))
+        row = {}
+        for column, feature in enumerate(self.schema.features):
+            axis, run = chosen.get(column) or (Axis.of(feature, ()), (0, 0))
+            row[feature.name] = axis.value(run)
+        return row
+
+
+def boxes_of(runs: Sequence[Sequence[Run]]) -> Iterator[tuple[Run, ...]]:
+    """The boxes whose union is a rule; none where an axis has no cells left."""
+    return product(*runs)
+
+
+def scope(feature: Feature) -> Span:
+    """The declared domain of a numeric feature; both ends belong to it."""
+    low, high = feature.low, feature.high
+    start = Cut(low, math.isinf(low))
+    return Span(start, Cut(high, not math.isinf(high)))
+
+
+def within(span: Span) -> float | None:
+    """A number inside a span with as few digits as will do, or None where no float fits.
+
+    It also lies inside after rounding to float32 where it can.
+    """
+    (low, _), (high, _) = span
+    if low == high:
+        return low if _contains(span, low) else None
+    if math.isinf(low) or math.isinf(high):
+        options = [_beyond(span), math.nextafter(low, math.inf), math.nextafter(high, -math.inf)]
+        options += [low, high]
+    else:
+        middle = low / 2 + high / 2
+        rounded = [float(f"{middle:.{digits}g}") for digits in range(1, 17)]
+        options = [number for number in rounded if _single(low) < _single(number) < _single(high)]
+        options += [number for number in (*rounded, middle) if low < number < high]
+        options += [middle, low, high]
+    return next((number for number in options if _contains(span, number)), None)
+
+
+def _beyond(span: Span) -> float:
+    (low, _), (high, _) = span
+    if math.isinf(low) and math.isinf(high):
+        return 0.0
+    if math.isinf(high):
+        return math.floor(low) + 1.0 if abs(low) < 2**20 else low + abs(low)
+    return math.ceil(high) - 1.0 if abs(high) < 2**20 else high - abs(high)
+
+
+def _contains(span: Span, number: float) -> bool:
+    return math.isfinite(number) and span.start <= Cut(number, False) < span.stop
+
+
+def _single(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _holds_a_float(span: Span) -> bool:
+    """False for the open gap between neighbouring floats, and beyond the largest."""
+    (low, open_low), (high, closed_high) = span
+    if not open_low or closed_high:
+        return True
+    return math.nextafter(low, math.inf) < high

@@ -1,0 +1,268 @@
+"""Decision tables checked over the whole declared domain, without data."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import KnowledgeError
+from .boxes import Box, GaveUp, Index, Meter
+from .findings import Finding, Place
+from .pool import Pool, common, gaps, rivals, speaks
+from .ranges import Clash, empty_range, outside_range
+from .review import SINGLE, WHOLE, Pairs, Review
+from .rulechecks import check_cells
+from .tables import Table
+
+LISTED = 100  # findings of one kind per table; the rest is counted
+GAPS = 5
+STEPS = 5_000_000  # a little more than as many microseconds
+
+
+def lint_tables(
+    predict: Sequence[Table] = (),
+    ranges: Sequence[Table] = (),
+    *,
+    listed: int = LISTED,
+    steps: int = STEPS,
+) -> list[Finding]:
+    """All that is wrong or odd in some tables, decided for every row of the declared domain.
+
+    Each table is judged by itself, range tables also together (they are intersected), and each
+    prediction table against all ranges. What could not be decided within `steps` is said.
+    """
+    tables = [*predict, *ranges]
+    for kind, some in (("predict", predict), ("range", ranges)):
+        for table in some:
+            if table.kind != kind or table.schema != tables[0].schema:
+                raise KnowledgeError(f"{table.name}: not a {kind} table of the same schema")
+    findings = [finding for table in tables for finding in check_cells(table)]
+    if not tables:
+        return findings
+    try:
+        review = Review(Pool.of(tables), Meter(steps), listed)
+    except GaveUp as reason:
+        return [*_shortened(findings, listed), _gave_up(Place(), f"anything more: {reason}")]
+    # errors first, while there is budget
+    over = range(len(predict), len(tables))
+    spoken: list[Index] = []  # per table, the boxes of the rules that ever speak
+    for place, table in enumerate(tables):
+        spoken.append(review.pool.between(review.pool.of_table(place)))
+        if table.policy in ("first", "priority"):
+            hidden, spoken[place] = _unreachable(review, place)
+            findings += hidden
+    for place, table in enumerate(predict):
+        if table.policy == "unique":
+            findings += _overlaps(review, place)
+    findings += _empty_ranges(review, over)
+    for place in range(len(predict)):
+        findings += _outside(review, place, spoken[place], over)
+    for place in range(len(tables)):
+        findings += _gaps(review, place, spoken[place])
+    for place, table in enumerate(predict):
+        if table.policy != "unique":
+            findings += _overlaps(review, place)
+    return _shortened(findings, listed)
+
+
+def _unreachable(review: Review, place: int) -> tuple[list[Finding], Index]:
+    """Rules that never speak, and the boxes of those that do (or might)."""
+    pool, table = review.pool, review.pool.tables[place]
+    findings: list[Finding] = []
+    undecided: list[int] = []
+    spoken, count = pool.between(pool.of_table(place)).copy(), 0
+    for member in pool.of_table(place):
+        own = pool.between(range(member, member + 1))
+        if not len(own):
+            continue  # outside the scope, which was said
+        earlier = spoken[:count]  # what never speaks covers nothing more
+        question = partial(speaks, pool, member, earlier, review.meter)
+        speaking, sure = review.ask(question, True, SINGLE)
+        if speaking:
+            spoken[count : count + len(own)] = own
+            count += len(own)
+        if not sure:
+            undecided.append(pool.members[member][1])
+        if not speaking and len(findings) >= review.listed:
+            findings.append(Finding("warning", "unreachable", "", review.place(member)))  # counted
+        elif not speaking:
+            before = [pool.members[other][1] for other in rivals(pool, member, earlier)]
+            finding = review.finding(
+                "warning",
+                "unreachable",
+                f"{review.name(member)} never speaks: all its rows go to {table.labels(before)}",
+                place=review.place(member),
+                box=pool.boxes[int(own[0])],
+                suggestion="move it up, narrow the rules before it, or delete it",
+            )
+            findings.append(finding)
+    findings += _undecided(table, undecided, "ever speak")
+    return findings, spoken[:count]
+
+
+def _overlaps(review: Review, place: int) -> Iterator[Finding]:
+    """Prediction rules with different outcomes that can hit together."""
+    pool, table = review.pool, review.pool.tables[place]
+    unique = table.policy == "unique"
+    rank = np.array(
+        [pool.table(m).rules[rule].priority for m, (_, rule) in enumerate(pool.members)]
+    )
+    if table.policy == "first":
+        rank = np.arange(len(rank))  # no two are equal
+
+    def equal(member: int, others: Index) -> NDArray[np.bool_]:
+        same: NDArray[np.bool_] = (rank[others] == rank[member]) | unique
+        return same
+
+    pairs = review.pairs([pool.of_table(place)], equal)
+    for one, other in pairs.found:
+        box = common(pool, one, other)
+        message = f"{review.name(one)} and {review.name(other)} say different things where "
+        yield review.finding(
+            "error" if unique else "warning",
+            "contradiction" if unique else "tie",
+            message + review.where(box),
+            place=review.place(other),
+            box=box,
+            suggestion="narrow one of them" if unique else "narrow one of them, or rank them",
+        )
+    if pairs.rest:
+        one, other = pairs.rest[0]
+        box = common(pool, one, other)
+        yield review.finding(
+            "info",
+            "overlap",
+            f"rules with different outcomes overlap in {pairs.others} pairs, and the earlier wins: "
+            f"{review.name(one)} before {review.name(other)} where {review.where(box)}",
+            place=table.place,
+            box=box,
+        )
+    yield from _more(table, pairs, "contradiction" if unique else "tie")
+    if not pairs.sure:
+        yield _gave_up(table.place, "which rules overlap")
+
+
+def _gaps(review: Review, place: int, spoken: Index) -> Iterator[Finding]:
+    table, found = review.pool.tables[place], list[Box]()
+
+    def collect() -> None:
+        for box in gaps(review.pool, spoken, review.meter, GAPS):
+            found.append(box)
+
+    _, sure = review.ask(collect, None, WHOLE)
+    says = "abstains" if table.kind == "predict" else "allows every class"
+    for box in found:
+        yield review.finding(
+            "info",
+            "gap",
+            f"no rule applies where {review.where(box)}; there the table {says}",
+            place=table.place,
+            box=box,
+            suggestion="add a rule, or leave it so on purpose",
+        )
+    if not sure:
+        yield _gave_up(table.place, "whether there are " + ("more gaps" if found else "gaps"))
+
+
+def _empty_ranges(review: Review, places: range) -> Iterator[Finding]:
+    """Range rules that together leave no class; sets of three and more where no two do."""
+    pool = review.pool
+    if not places:
+        return
+    strict = [pool.of_table(i) for i in places if pool.tables[i].policy == "intersect"]
+    pairs = review.pairs(strict, lambda _, others: np.full(len(others), True))
+    clashing = [Clash(pair, common(pool, *pair)) for pair in pairs.found]
+    sure = pairs.sure
+    if sure and not clashing:
+        clash, sure = review.ask(partial(empty_range, pool, places, review.meter), None, WHOLE)
+        clashing = [] if clash is None else [clash]
+    for members, box in clashing:
+        names = [review.name(member, file=len(places) > 1) for member in members]
+        yield review.finding(
+            "error",
+            "empty-range",
+            f"{', '.join(names[:-1])} and {names[-1]} together leave no class where "
+            f"{review.where(box)}",
+            place=review.place(members[-1]),
+            box=box,
+            suggestion="widen what one of them allows, or narrow its conditions",
+        )
+    yield from _more(pool.tables[places[0]], pairs, "empty-range")
+    if not sure:
+        yield _gave_up(pool.tables[places[0]].place, "which ranges can be empty")
+
+
+def _outside(review: Review, place: int, spoken: Index, ranges: range) -> Iterator[Finding]:
+    """Predictions outside the range: where they are, the paper's g_p ⊆ g_r does not hold."""
+    pool, table, undecided, count = review.pool, review.pool.tables[place], [], 0
+    if not ranges:
+        return
+    for member in sorted({*pool.owner[spoken].tolist()}):
+        rule = pool.members[member][1]
+        before = spoken[:0] if table.policy == "unique" else spoken[: _rank(pool, spoken, member)]
+        question = partial(outside_range, pool, member, before, ranges, review.meter)
+        clash, sure = review.ask(question, None, SINGLE)
+        if not sure:
+            undecided.append(rule)
+        if clash is None:
+            continue
+        count += 1
+        if count > review.listed:  # to be counted, not read
+            yield Finding("error", "outside-range", "", review.place(member))
+        else:
+            said = table.schema.classes[table.rules[rule].outcome[0]]
+            rival = review.name(clash.members[1], file=True)
+            yield review.finding(
+                "error",
+                "outside-range",
+                f"{review.name(member)} says {said}, which {rival} forbids where "
+                f"{review.where(clash.box)}",
+                place=review.place(member),
+                box=clash.box,
+                suggestion="change one of the two rules, or narrow its conditions",
+            )
+    yield from _undecided(table, undecided, "stay inside the range")
+
+
+def _rank(pool: Pool, boxes: Index, member: int) -> int:
+    """How many of some boxes, in order, come before those of a member."""
+    return int(np.searchsorted(boxes, pool.starts[member]))
+
+
+def _undecided(table: Table, rules: Sequence[int], what: str) -> Iterator[Finding]:
+    if rules:
+        yield _gave_up(table.place, f"whether {table.labels(rules)} {what}")
+
+
+def _gave_up(place: Place, what: str) -> Finding:
+    return Finding(
+        "info",
+        "gave-up",
+        f"gave up: too many steps to decide {what}",
+        place,
+        suggestion="split the table, or allow more steps",
+    )
+
+
+def _more(table: Table, pairs: Pairs, code: str) -> Iterator[Finding]:
+    left = pairs.count - len(pairs.found)
+    if left:
+        yield Finding("info", "more", f"{left} more of kind '{code}'", table.place)
+
+
+def _shortened(findings: Sequence[Finding], listed: int) -> list[Finding]:
+    """The gravest first, not more than some of a kind per file, and how many were left out."""
+    kept: list[Finding] = []
+    counts: dict[tuple[str, str], int] = {}
+    for finding in sorted(findings, key=lambda f: ("error", "warning", "info").index(f.severity)):
+        key = (finding.code, finding.place.file)
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] <= listed:
+            kept.append(finding)
+    for (code, file), count in counts.items():
+        if count > listed:
+            kept.append(
+                Finding("info", "more", f"{count - listed} more of kind '{code}'", Place(file))
+            )
+    return kept
