@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "algorithms": GROUND,
     "engine": GROUND | {"knowledge", "personal", "regression", "algorithms"},
     "data": GROUND | {"knowledge"},
+    "federation": GROUND | {"knowledge", "personal", "algorithms", "engine", "data"},
     "experiments": GROUND | {"knowledge", "personal", "regression", "algorithms", "engine", "data"},
     "report": GROUND | {"knowledge", "algorithms", "engine", "experiments"},
     "cli": {"*"},

@@ -1,0 +1,1 @@
+"""A federation of sites on several machines: files, keys, processes, policies."""
