@@ -16,6 +16,6 @@ peer() {
         echo "note: $name could not be installed, it will be left out"
 }
 
-peer flower torch "flwr[simulation]==1.41.0"
-peer pfl torch "pfl==0.6.0"
+peer flower "torch==2.13.0" "flwr[simulation]==1.41.0"
+peer pfl "torch==2.13.0" "pfl==0.6.0"
 peer fedjax "jax==0.5.3" "fedjax==0.0.17"

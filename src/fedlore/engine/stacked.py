@@ -1,257 +1,225 @@
 """The fast engine: many clients in lockstep, one set of tensor operations for a whole stack."""
 
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 
 import torch
-from torch import Tensor
 
-from .. import tree
-from ..algorithms import facts_of
 from ..errors import ConfigError, FedloreError
 from ..scaler import moments
-from ..tree import Params, Payload
 from ..wire import Reply, Task
 from .client import Client
-from .fleet import fleet_of
 from .loop import Recipe, own_params
 from .memory import Memory
-from .stacked_batches import Drill
+from .population import AtHand, Crowd, OnCall, Population
 from .stacked_bench import Bench
-from .stacked_memory import EMPTY, FINISHED, STARTED, Bank, Resident, Shape
+from .stacked_memory import FINISHED, STARTED, Bank, OnDisk, Resident, Shape
+from .stacked_pool import Pool, Tickets, tickets_of
 from .stacked_score import Exam, exam_of, marks, own_logits, shared_logits
-from .stacked_work import Crew
+from .stacked_stint import Stack, Stint, spread
+from .workers import can_fork, cores, one_thread, shared
 
 CACHE = 2 * 2**20  # bytes: what the parameters of a stack may take to stay near one core
 ROOM = 2 * 2**20  # bytes: gathered rows of one block of steps
-TICKETS = 64  # most replies of one round: sums are kept for each
+WORTH = 10**8  # operations in a round from which a second process pays
 
 
 class Stacked:
     """A transport that trains clients in stacks; the same results as one by one, to rounding.
 
-    A stack is small on a processor, so that its parameters stay in the cache.
+    A stack is small on a processor, so that its parameters stay in the cache. Given a
+    population, clients are made when they are asked and their memories lie on disk, so that
+    memory is bounded by the cohort. Close it, or use it in a with statement, to end its workers
+    at once; they end with this object in any case.
     """
 
-    sums = True  # replies may stand for many clients, where the server needs only their mean
+    sums = True  # a reply may stand for many clients, where the server needs only their mean
 
     def __init__(
-        self, clients: Sequence[Client], recipe: Recipe, *, stack: int | None = None
+        self,
+        clients: Sequence[Client] | Population,
+        recipe: Recipe,
+        *,
+        workers: int | None = 1,
+        stack: int | None = None,
+        folder: str | None = None,
     ) -> None:
-        twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
-        if twice:
-            raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
-        if not clients:
-            raise ConfigError("a federation needs at least one client, got none")
+        where = next(recipe.model.parameters()).device
+        self._crowd: Crowd
+        if isinstance(clients, Population):
+            self._crowd, lazy = OnCall(clients, recipe, where), True
+        else:
+            self._crowd, lazy = AtHand(_distinct(clients), recipe, where), False
         self._recipe = recipe
-        self._clients = list(clients)
-        self._at = {c.id: i for i, c in enumerate(clients)}
-        self._fleet = fleet_of(clients, recipe.model, recipe.scaler)
-        counts = self._fleet.counts
-        ranked = sorted(range(len(clients)), key=lambda i: (-counts[i], clients[i].id))
-        self._rank = {i: r for r, i in enumerate(ranked)}
-        self._initial = {name: p.detach() for name, p in recipe.model.named_parameters()}
-        self._size = stack or self._stack_size()
-        self._bench = Bench(recipe.model, self._fleet.x[:1], min(self._size, len(clients)))
-        self._bank = self._make_bank()
-        self._exams: dict[tuple[int, ...], Exam | None] = {}
+        self._at = {name: i for i, name in enumerate(self._crowd.ids)}
+        initial = {name: p.detach() for name, p in recipe.model.named_parameters()}
+        sample, _ = self._crowd.fleet([0])
+        self._classes, self._rows = sample.classes, max(sample.counts)  # of a client, about
+        rows = min(recipe.plan.batch or self._rows, self._rows)
+        size = 2 * sum(p.numel() * p.element_size() for p in initial.values())
+        self._size = stack or max(1, CACHE // (size + 4 * rows * sample.row_bytes))
+        bench = Bench(recipe.model, sample.x[:1], min(self._size, len(self._at)))
+        if bench.images and stack is None:
+            self._size = 1  # unfolded images fill the cache by themselves
+        bank = self._bank(initial, folder, lazy)
+        self._stint = Stint(recipe, self._crowd, bench, bank, initial, ROOM)
+        usable = where.type == "cpu" and can_fork() and bench.by_hand
+        self._processes = (cores() if workers is None else workers) if usable else 1
+        self._eager = workers is not None
+        self._pool: Pool | None = None
+        self._exams: dict[tuple[int, ...], Exam | None] | None = None if lazy else {}
 
     @property
     def memories(self) -> MutableMapping[str, Memory]:
         """What each client remembers."""
-        return self._bank
+        return self._stint.bank
 
     def clients(self) -> Sequence[str]:
-        return list(self._at)
+        return self._crowd.ids
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         members = [self._at[name] for name in to]
         if task.kind == "moments":
-            for i in members:
-                client = self._clients[i]
+            for client in (self._crowd.clients([i])[0] for i in members):
                 yield Reply(client.id, task.round, {"moments": moments(client.data.x)})
         elif task.kind == "evaluate":
             yield from self._evaluate(task, members)
         elif task.kind in ("train", "finish"):
-            yield from self._train(task, members)
+            with one_thread():
+                replies = self._train(task, members)
+            yield from replies
         else:
             raise ConfigError(f"unknown task '{task.kind}'")
 
-    # -- training
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
-    def _train(self, task: Task, members: list[int]) -> Iterator[Reply]:
-        members = sorted(members, key=self._rank.__getitem__)  # the same stacks in any order
-        accepted = [task.accepted.get(self._fleet.ids[i], 0) for i in members]
-        rows, held = self._bank.settle(members, accepted)
-        stacks = _stacks(members, rows, held, self._size)
-        replies = [r for ticket in _tickets(stacks) for r in self._ticket(task, ticket)]
-        if self._bank.width:
-            self._bank.turn(rows, task.round, FINISHED if task.kind == "finish" else STARTED)
-        yield from replies
+    def __enter__(self) -> "Stacked":
+        return self
 
-    def _ticket(self, task: Task, stacks: Sequence["_Stack"]) -> list[Reply]:
-        """The replies of several stacks: one for each client, or one for all that can be used."""
-        replies: list[Reply] = []
-        total: Payload = {}
-        names: list[str] = []
-        weight, rows = 0.0, 0
-        metrics: dict[str, float] = {}
-        for members, settled, held in stacks:
-            upload, metrics = self._stack(task, members, settled, held)
-            if not task.sums:
-                replies += self._singly(task, members, upload, metrics)
-                continue
-            good, upload = _finite(members, upload)
-            weights = self._weights(good)
-            total = _plus(total, upload, weights)
-            weight += sum(weights) if weights else len(good)
-            rows += sum(self._fleet.counts[i] for i in good)
-            names += [self._fleet.ids[i] for i in good]
-        if names:
-            mean = {key: tree.scale(bundle, 1.0 / weight) for key, bundle in total.items()}
-            replies.append(Reply(names[0], task.round, mean, rows, metrics, members=tuple(names)))
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def _train(self, task: Task, members: Sequence[int]) -> list[Reply]:
+        ids, stint = self._crowd.ids, self._stint
+        members = self._crowd.order(members)
+        accepted = [task.accepted.get(ids[i], 0) for i in members]
+        settled, held = stint.bank.settle(members, accepted)
+        processes = self._processes if task.sums and self._worth(task, len(members)) else 1
+        stacks = _stacks(members, settled, held, self._size, processes)
+        replies = []
+        if not task.sums:
+            for one in stint.singles(task, stacks):
+                metrics = stint.metrics(one.steps)
+                replies.append(Reply(ids[one.member], task.round, one.upload, one.rows, metrics))
+        else:
+            tickets = tickets_of(stacks)
+            pool = self._workers(task) if processes > 1 and len(tickets) > 1 else None
+            if pool is not None:
+                shares = pool.shares(task, tickets)
+            else:
+                shares = [stint.share(task, ticket) for ticket in tickets]
+            for share in shares:
+                names = tuple(ids[i] for i in share.members)
+                if names:
+                    metrics = stint.metrics(share.steps)
+                    mean = share.mean()
+                    replies.append(
+                        Reply(names[0], task.round, mean, share.rows, metrics, members=names)
+                    )
+        if stint.bank.width:
+            kind = FINISHED if task.kind == "finish" else STARTED
+            stint.bank.turn(settled, task.round, kind)
         return replies
 
-    def _stack(
-        self, task: Task, members: Sequence[int], settled: Sequence[int], held: int
-    ) -> tuple[Payload, dict[str, float]]:
-        """One task at a stack of clients that remember alike: uploads with a client axis."""
-        algorithm, plan = self._recipe.algorithm, self._recipe.plan
-        drill = Drill(self._fleet, tuple(members), plan, task.seed, task.round, ROOM)
-        crew = Crew(self._bench, drill, rate=task.rate)
-        sent = _spread(task.sent, len(members))
-        memory = self._recall(task, settled, held)
-        metrics: dict[str, float] = {}
-        if task.kind == "finish":
-            start = algorithm.personal(sent, memory)
-            upload: Payload = {}
-            memory = memory | {"finished": crew.descend(start, steps=plan.finish)}
-        else:
-            upload, memory = algorithm.local(sent, memory, crew)
-            if facts_of(algorithm).everyone:  # the server checks that all took the same steps
-                metrics = {"steps": crew.taken}
-        if memory:
-            self._bank.write(settled, memory)
-        return upload, metrics
+    def _worth(self, task: Task, clients: int) -> bool:
+        """Whether the round is long enough for a second process."""
+        if self._processes == 1 or self._eager:
+            return self._processes > 1
+        plan, stint = self._recipe.plan, self._stint
+        steps = plan.finish if task.kind == "finish" else plan.local_steps(self._rows)
+        batch = min(plan.batch or self._rows, self._rows)
+        work = 6 * stint.bench.width * batch * steps * clients
+        return work >= WORTH
 
-    def _recall(self, task: Task, settled: Sequence[int], held: int) -> Payload:
-        """What the clients of a stack remember, made up before their first round."""
-        if held == EMPTY:
-            start = self._recipe.algorithm.start(task.sent, self._initial)
-            return _spread(start, len(settled))
-        return self._bank.read(settled, held)
-
-    def _singly(
-        self, task: Task, members: Sequence[int], upload: Payload, metrics: Mapping[str, float]
-    ) -> Iterator[Reply]:
-        for j, i in enumerate(members):
-            own = {key: {n: t[j] for n, t in bundle.items()} for key, bundle in upload.items()}
-            yield Reply(self._fleet.ids[i], task.round, own, self._fleet.counts[i], metrics)
-
-    def _weights(self, members: Sequence[int]) -> list[float] | None:
-        if self._recipe.weights == "equal":
-            return None
-        return [float(self._fleet.counts[i]) for i in members]
-
-    # -- evaluation
+    def _workers(self, task: Task) -> Pool | None:
+        if self._pool is None:
+            self._pool = Pool(self._processes, self._stint, task.sent, len(self._at))
+        return self._pool if self._pool.fits(task) else None
 
     def _evaluate(self, task: Task, members: list[int]) -> Iterator[Reply]:
-        accepted = [task.accepted.get(self._fleet.ids[i], 0) for i in members]
-        rows, held = self._bank.settle(members, accepted)
-        for some, settled, kind in _stacks(members, rows, held, 512):
+        ids, stint = self._crowd.ids, self._stint
+        accepted = [task.accepted.get(ids[i], 0) for i in members]
+        settled, held = stint.bank.settle(members, accepted)
+        for some, rows, kind in _stacks(members, settled, held, 512, 1):
             exam = self._exam(tuple(some))
-            scores = [{} for _ in some] if exam is None else self._scores(task, exam, settled, kind)
+            if exam is None:
+                scores: list[dict[str, float]] = [{} for _ in some]
+            else:
+                sent = spread(task.sent, len(some))
+                memory = stint.recall(task, rows, kind)
+                params = own_params(self._recipe.algorithm, sent, memory)
+                if all(t.stride(0) == 0 for t in params.values()):  # one network for them all
+                    common = {name: t[0] for name, t in params.items()}
+                    logits = shared_logits(exam, self._recipe.model, common)
+                else:
+                    logits = own_logits(exam, stint.bench, params)
+                scores = marks(exam, logits)
             for i, metrics in zip(some, scores, strict=True):
-                count = self._fleet.counts[i]
-                yield Reply(self._fleet.ids[i], task.round, rows=count, metrics=metrics)
-
-    def _scores(
-        self, task: Task, exam: Exam, settled: Sequence[int], held: int
-    ) -> list[dict[str, float]]:
-        sent = _spread(task.sent, len(settled))
-        params = own_params(self._recipe.algorithm, sent, self._recall(task, settled, held))
-        if all(t.stride(0) == 0 for t in params.values()):  # one network, seen by every client
-            common = {name: t[0] for name, t in params.items()}
-            return marks(exam, shared_logits(exam, self._recipe.model, common))
-        return marks(exam, own_logits(exam, self._bench, params))
+                yield Reply(ids[i], task.round, metrics=metrics)
 
     def _exam(self, members: tuple[int, ...]) -> Exam | None:
-        if members not in self._exams:
-            recipe, clients = self._recipe, [self._clients[i] for i in members]
-            found = exam_of(clients, recipe.model, recipe.scaler, self._fleet.classes)
-            self._exams[members] = found
-        return self._exams[members]
+        if self._exams is not None and members in self._exams:
+            return self._exams[members]
+        recipe, clients = self._recipe, self._crowd.clients(members)
+        exam = exam_of(clients, recipe.model, recipe.scaler, self._classes)
+        if self._exams is not None:
+            self._exams[members] = exam
+        return exam
 
-    # -- room
-
-    def _stack_size(self) -> int:
-        """As many clients as fit into the cache with their parameters, velocity and rows."""
-        some = next(iter(self._initial.values()))
-        size = sum(p.numel() for p in self._initial.values()) * some.element_size()
-        batch = min(self._recipe.plan.batch or 32, max(self._fleet.counts))
-        return max(1, CACHE // (2 * size + 4 * batch * self._fleet.row_bytes))
-
-    def _make_bank(self) -> Bank:
+    def _bank(self, initial: dict[str, torch.Tensor], folder: str | None, lazy: bool) -> Bank:
         algorithm = self._recipe.algorithm
-        sent = algorithm.send(algorithm.init(self._initial))
-        like = algorithm.start(sent, self._initial)
+        like = algorithm.start(algorithm.send(algorithm.init(initial)), initial)
         if self._recipe.plan.finish:
-            like = like | {"finished": self._initial}
-        shape = Shape(like)
-        some = next(iter(self._initial.values()))
-        table = Resident(some.new_empty(2 * len(self._clients), shape.width))
-        return Bank(self._at, shape, table, Bank.ledger(len(self._clients)))
+            like = like | {"finished": initial}
+        shape, some, clients = Shape(like), next(iter(initial.values())), len(self._at)
+        ledger = shared(torch.empty(0, dtype=torch.int64), 4, clients)
+        if lazy:
+            file = tempfile.TemporaryFile(dir=folder)  # without a name: gone with this process
+            return Bank(self._at, shape, OnDisk(file, some, shape.width), ledger)
+        if some.device.type == "cpu":
+            table = Resident(shared(some, 2 * clients, shape.width))
+        else:
+            table = Resident(some.new_empty(2 * clients, shape.width))
+        return Bank(self._at, shape, table, ledger)
 
 
-_Stack = tuple[list[int], list[int], int]  # clients, their settled rows, what those hold
+def _distinct(clients: Sequence[Client]) -> Sequence[Client]:
+    twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
+    if twice:
+        raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
+    if not clients:
+        raise ConfigError("a federation needs at least one client, got none")
+    return clients
 
 
 def _stacks(
-    members: Sequence[int], rows: Sequence[int], held: Sequence[int], size: int
-) -> list[_Stack]:
-    """Clients that remember alike, at most `size` at a time, in the order given."""
-    found: list[_Stack] = []
+    members: Sequence[int], settled: Sequence[int], held: Sequence[int], size: int, processes: int
+) -> list[Stack]:
+    """Clients that remember alike, at most `size` at a time, the same number for each process."""
+    found: list[Stack] = []
     for kind in sorted(set(held)):
         alike = [j for j, h in enumerate(held) if h == kind]
-        for s in range(0, len(alike), size):
-            part = alike[s : s + size]
-            found.append(([members[j] for j in part], [rows[j] for j in part], kind))
+        count = -(-len(alike) // size)
+        count = min(len(alike), -(-count // processes) * processes)
+        for n in range(count):
+            part = alike[n * len(alike) // count : (n + 1) * len(alike) // count]
+            found.append(([members[j] for j in part], [settled[j] for j in part], kind))
     return found
 
 
-def _tickets(stacks: Sequence[_Stack]) -> Iterator[Sequence[_Stack]]:
-    """Stacks whose uploads are summed together: what is in a sum never depends on who did it."""
-    each = max(1, -(-len(stacks) // TICKETS))
-    for s in range(0, len(stacks), each):
-        yield stacks[s : s + each]
-
-
-def _spread(payload: Payload, clients: int) -> Payload:
-    """The same for every client of a stack, without a copy."""
-
-    def spread(bundle: Params) -> Params:
-        return {name: t.expand(clients, *t.shape) for name, t in bundle.items()}
-
-    return {key: spread(bundle) for key, bundle in payload.items()}
-
-
-def _finite(members: Sequence[int], upload: Payload) -> tuple[list[int], Payload]:
-    """The clients whose upload can be used, and their uploads: one that diverged drops out."""
-    tensors = [t for bundle in upload.values() for t in bundle.values()]
-    if all(bool(t.sum().isfinite()) for t in tensors):  # a NaN or infinity would show in the sum
-        return list(members), upload
-    good = torch.stack([t.flatten(1).isfinite().all(1) for t in tensors]).all(0)
-    kept = {k: {n: t[good] for n, t in bundle.items()} for k, bundle in upload.items()}
-    return [i for i, fine in zip(members, good.tolist(), strict=True) if fine], kept
-
-
-def _plus(total: Payload, upload: Payload, weights: list[float] | None) -> Payload:
-    """The sum so far and that of a stack's uploads, each client with its weight."""
-
-    def summed(t: Tensor) -> Tensor:
-        if weights is None:
-            return t.sum(0)
-        return (t.new_tensor(weights) @ t.flatten(1)).view(t.shape[1:])
-
-    part = {key: {n: summed(t) for n, t in b.items()} for key, b in upload.items()}
-    return {k: tree.add(total[k], b) for k, b in part.items()} if total else part
+__all__ = ["Population", "Stacked", "Tickets"]

@@ -57,53 +57,87 @@ class Program(Protocol):
 
 
 class Bench:
-    """Scratch space for a stack of at most m clients, used by one stack after another."""
+    """Scratch space for a stack of at most m clients, used by one stack after another.
+
+    Flat vectors hold the first parameter of all clients, then the second, and so on: each is
+    one block of memory, which batched matrix products ask for, and so is all of them together,
+    which is what the optimizer walks over.
+    """
 
     def __init__(self, model: nn.Module, x: Tensor, clients: int) -> None:
         named = dict(model.named_parameters())
         self.shapes = {name: p.shape for name, p in named.items()}
         self.sizes = {name: p.numel() for name, p in named.items()}
+        self.clients, self.width = clients, sum(self.sizes.values())
         kind = next(iter(named.values())).detach()
-        self.point = kind.new_zeros(clients, sum(self.sizes.values()))  # (m, p)
-        self.away = torch.zeros_like(self.point)  # velocity, or the gradient itself
+        self._point = kind.new_zeros(clients * self.width)
+        self._away = torch.zeros_like(self._point)
         self._model = model
         layers = layers_of(model, x)
         self.layers = layers if isinstance(layers, Layers) else None
         self.scratch = Scratch(kind)
+        self._params: dict[int, tuple[Params, Params]] = {}
         self._programs: dict[tuple[int, int], Program] = {}
-        self._values = self.views(self.point)
 
-    def views(self, flat: Tensor) -> Params:
-        """Flat vectors (a, p) cut into the model's parameters, without a copy."""
-        pieces = torch.split(flat, list(self.sizes.values()), 1)
-        shapes = self.shapes.items()
+    @property
+    def by_hand(self) -> bool:
+        return self.layers is not None
+
+    @property
+    def images(self) -> bool:
+        return self.layers is not None and self.layers.images
+
+    def point(self, clients: int) -> Tensor:
+        """The parameters of the stack, flat."""
+        return self._point[: clients * self.width]
+
+    def away(self, clients: int) -> Tensor:
+        """Their velocity, or the gradient itself, flat."""
+        return self._away[: clients * self.width]
+
+    def views(self, flat: Tensor, clients: int) -> Params:
+        """A flat vector cut into parameters (a, ...), without a copy."""
+        pieces = torch.split(flat, [clients * size for size in self.sizes.values()])
         return {
-            name: piece.view(-1, *shape)
-            for (name, shape), piece in zip(shapes, pieces, strict=True)
+            name: piece.view(clients, *shape)
+            for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)
         }
 
+    def params(self, clients: int) -> tuple[Params, Params]:
+        """Point and direction of the stack, cut into parameters."""
+        if clients not in self._params:
+            flats = self.point(clients), self.away(clients)
+            self._params[clients] = (self.views(flats[0], clients), self.views(flats[1], clients))
+        return self._params[clients]
+
     def load(self, params: Params, clients: int) -> None:
-        """Put parameters, (a, ...) or common to all, on the bench."""
-        for name, value in self._values.items():
-            value[:clients].copy_(params[name])
+        """Put parameters, (a, ...), on the bench."""
+        for name, value in self.params(clients)[0].items():
+            value.copy_(params[name])
 
     def flatten(self, params: Params, clients: int) -> Tensor:
-        """Parameters (a, ...) as flat vectors (a, p)."""
-        flat = self.point.new_empty(clients, self.point.shape[1])
-        for name, value in self.views(flat).items():
+        """Parameters (a, ...) as a flat vector."""
+        flat = self._point.new_empty(clients * self.width)
+        for name, value in self.views(flat, clients).items():
             value.copy_(params[name])
         return flat
 
+    def shrink(self, flat: Tensor, before: int, after: int) -> None:
+        """Keep the first clients of a flat vector, in place."""
+        old = self.views(flat[: before * self.width].clone(), before)
+        for name, value in self.views(flat[: after * self.width], after).items():
+            value.copy_(old[name][:after])
+
     def program(self, clients: int, rows: int) -> Program:
-        """The model bound to the first clients of the bench, made once for each size."""
+        """The model bound to a stack of this size, made once for each."""
         key = (clients, rows)
         if key not in self._programs:
-            point, away = self.point[:clients], self.away[:clients]
+            params, grads = self.params(clients)
             if self.layers is not None:
-                place = Place(self.views(point), self.views(away), self.scratch, *key)
+                place = Place(params, grads, self.scratch, *key)
                 self._programs[key] = ByHand(self.layers, place)
             else:
-                self._programs[key] = Traced(self._model, self.views(point), away)
+                self._programs[key] = Traced(self._model, params, grads)
         return self._programs[key]
 
 
@@ -113,12 +147,14 @@ class ByHand:
     def __init__(self, net: Layers, place: Place) -> None:
         self._layers = [layer.bind(place, i) for i, layer in enumerate(net.layers)]
         self._joined, self._images = net.joined, net.images
+        self._scratch = place.scratch
         self._ears = [layer for layer in self._layers if isinstance(layer, _Hear)]
 
     def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
         a, b = x.shape[:2]
         if self._images:
-            h = x.reshape(a, b, -1, *x.shape[-2:]).transpose(1, 2)  # channels first
+            maps = x.reshape(a, b, -1, *x.shape[-2:]).permute(0, 2, 3, 4, 1)  # rows last
+            h = self._scratch.take("maps", *maps.shape).copy_(maps)
         else:
             h = x if x.ndim == 3 else x.reshape(a, b, -1)
         if told is not None:
@@ -140,8 +176,8 @@ class ByHand:
 class Traced:
     """Any model that torch.func can map over clients."""
 
-    def __init__(self, model: nn.Module, params: Params, away: Tensor) -> None:
-        self._model, self._params, self._away = model, params, away
+    def __init__(self, model: nn.Module, params: Params, grads: Params) -> None:
+        self._model, self._params, self._grads = model, params, grads
 
     def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
         with torch.no_grad():
@@ -156,9 +192,9 @@ class Traced:
 
         names = ("target", "y", "wall", "odds", "weights")
         parts = {n: t for n in names if (t := getattr(batch, n)) is not None}
-        grads = vmap(one)(self._params, batch.x, parts, *self._hear(batch.told))
-        flat = torch.cat([grads[name].flatten(1) for name in self._params], 1)
-        self._away.mul_(keep).add_(flat, alpha=batch.share)
+        found = vmap(one)(self._params, batch.x, parts, *self._hear(batch.told))
+        for name, grad in self._grads.items():
+            grad.mul_(keep).add_(found[name], alpha=batch.share)
 
     def _call(self, params: Params, x: Tensor, *heard: Tensor) -> Tensor:
         logits: Tensor = functional_call(self._model, params, (x, *heard))

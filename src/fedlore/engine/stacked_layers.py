@@ -136,26 +136,19 @@ class _Last:
 
 @dataclass(frozen=True)
 class Flat:
-    """Feature maps (a, c, b, h, w), channels first, as rows (a, b, c·h·w)."""
+    """Feature maps (a, c, h, w, b) as rows (a, b, c·h·w): a matrix seen the other way round."""
 
     def bind(self, place: Place, number: int) -> Bound:
-        return _Flat(place, number)
+        return _Flat()
 
 
 class _Flat:
-    def __init__(self, place: Place, number: int) -> None:
-        self._place, self._number = place, number
-
     def forward(self, h: Tensor) -> Tensor:
-        a, c, b, *side = h.shape
         self._shape = h.shape
-        rows = self._place.scratch.take(f"out {self._number}", a, b, c, *side)
-        return rows.copy_(h.transpose(1, 2)).view(a, b, -1)
+        return h.view(h.shape[0], -1, h.shape[-1]).mT
 
     def backward(self, delta: Tensor, keep: float, share: float, wanted: bool) -> Tensor:
-        a, c, b, *side = self._shape
-        maps = self._place.scratch.take(f"back {self._number}", *self._shape)
-        return maps.copy_(delta.view(a, b, c, *side).transpose(1, 2))
+        return delta.mT.reshape(self._shape)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 import numpy as np
 import torch
@@ -25,6 +24,11 @@ class Shape:
         ]
         self.width = sum(entry[3] for entry in self._entries)
         self.bundles = set(like)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shape) and self._entries == other._entries
+
+    __hash__ = None  # type: ignore[assignment]
 
     def cut(self, rows: Tensor, bundles: set[str]) -> Payload:
         """Rows (m, w) as a memory with a leading client axis, without a copy."""
@@ -66,10 +70,10 @@ class Resident:
 class OnDisk:
     """A table in a sparse file: only rows that were written take space, and none takes memory."""
 
-    def __init__(self, path: Path, like: Tensor, width: int) -> None:
-        self._like, self._width = like, width
+    def __init__(self, file: IO[bytes], like: Tensor, width: int) -> None:
+        self._keep = file  # open for as long as the table is used
+        self._file, self._like, self._width = file.fileno(), like, width
         self._size = width * like.element_size()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
     def read(self, rows: Sequence[int]) -> Tensor:
         found = self._like.new_empty(len(rows), self._width, device="cpu")
@@ -81,9 +85,6 @@ class OnDisk:
     def write(self, rows: Sequence[int], values: Tensor) -> None:
         for i, row in zip(rows, values.cpu(), strict=True):
             os.pwrite(self._file, row.contiguous().numpy(), i * self._size)
-
-    def __del__(self) -> None:
-        os.close(self._file)
 
 
 class Bank(MutableMapping[str, Memory]):
@@ -101,10 +102,6 @@ class Bank(MutableMapping[str, Memory]):
     def width(self) -> int:
         """Numbers in one memory; 0 where clients remember nothing."""
         return self._shape.width
-
-    @staticmethod
-    def ledger(clients: int) -> Tensor:
-        return torch.zeros(4, clients, dtype=torch.int64)
 
     def settle(
         self, members: Sequence[int], accepted: Sequence[int]

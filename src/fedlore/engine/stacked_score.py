@@ -117,7 +117,7 @@ def shared_logits(exam: Exam, model: nn.Module, params: Params) -> Tensor:
 @torch.no_grad()
 def own_logits(exam: Exam, bench: Bench, params: Params) -> Tensor:
     """The logits of all rows, (n, k), when every client has a network of its own, (m, ...)."""
-    most, device = bench.point.shape[0], exam.x.device
+    most, device = bench.clients, exam.x.device
     sizes = torch.tensor(exam.sizes)
     starts = sizes.cumsum(0) - sizes
     tested = sizes.nonzero()[:, 0]

@@ -1,0 +1,190 @@
+"""Worker processes that share tensors with this one and take numbered pieces of its work.
+
+They are forked, as torch's own data loaders are on Linux: they start in milliseconds with
+everything in place, nothing is copied or pickled, and what they write to shared tensors is seen
+here. They use no autograd and one thread, which is what fork leaves usable.
+"""
+
+import json
+import math
+import mmap
+import os
+import select
+import signal
+import struct
+import sys
+import traceback
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import FedloreError
+
+_TICKET = struct.Struct("<i")
+_LENGTH = struct.Struct("<q")
+_PATIENCE = 2.0  # seconds between looks at whether the parent is still there
+
+Message = dict[str, Any]  # plain values
+Job = Callable[[Message, int], None]  # does one numbered piece of what the message asks
+
+
+def shared(like: Tensor, *shape: int) -> Tensor:
+    """An empty tensor that forked processes see as one; unused pages take no memory."""
+    count = math.prod(shape)
+    if count == 0:
+        return like.new_empty(shape)
+    memory = mmap.mmap(-1, count * like.element_size())
+    return torch.frombuffer(memory, dtype=like.dtype, count=count).view(shape)
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def can_fork() -> bool:
+    """Whether workers are to be had: system libraries elsewhere do not bear a fork."""
+    return sys.platform == "linux"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """A second torch thread slows small matrices down."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Workers:
+    """Some forked processes beside this one; all take tickets from one queue until it is empty."""
+
+    def __init__(self, count: int, job: Job) -> None:
+        self._tickets = os.pipe()  # reads of one ticket are atomic: a queue that needs no lock
+        os.set_blocking(self._tickets[0], False)
+        self._job = job
+        self._orders: list[int] = []  # where to write to each worker
+        self._answers: list[int] = []  # where to read from each worker
+        pids = [self._fork() for _ in range(count)]
+        ends = [*self._tickets, *self._orders, *self._answers]
+        self._close = weakref.finalize(self, _stop, os.getpid(), pids, self._orders, ends)
+
+    def run(self, message: Message, tickets: int) -> None:
+        """Do all pieces of the work, here and in the workers, and wait for the last."""
+        try:
+            os.write(self._tickets[1], b"".join(map(_TICKET.pack, range(tickets))))
+            text = json.dumps(message).encode()
+            for order in self._orders:
+                _send(order, text)
+            self._take(message)
+            for answer in self._answers:
+                problem = _receive(answer)
+                if problem is None:
+                    raise FedloreError("a worker process ended before its work was done")
+                if problem:
+                    raise FedloreError(f"a worker process failed: {problem.decode()}")
+        except BaseException:  # Ctrl-C too: the queue may be half empty, nobody goes on with it
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the workers."""
+        self._close()
+
+    def _take(self, message: Message) -> None:
+        while True:
+            try:
+                ticket = os.read(self._tickets[0], _TICKET.size)
+            except BlockingIOError:
+                return
+            self._job(message, _TICKET.unpack(ticket)[0])
+
+    def _fork(self) -> int:
+        order, answer = os.pipe(), os.pipe()
+        with warnings.catch_warnings():
+            # other threads (a progress bar) stay behind; a worker takes no lock of theirs
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for end in (order[1], answer[0], *self._orders, *self._answers):
+                    os.close(end)
+                self._serve(order[0], answer[1])
+                code = 0
+            finally:
+                os._exit(code)  # never the parent's way out: its handlers are not ours to run
+        os.close(order[0])
+        os.close(answer[1])
+        self._orders.append(order[1])
+        self._answers.append(answer[0])
+        return pid
+
+    def _serve(self, order: int, answer: int) -> None:
+        """A worker's life: until the parent says stop, or is no more."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+        torch.set_num_threads(1)
+        parent = os.getppid()
+        while True:
+            while not select.select([order], [], [], _PATIENCE)[0]:
+                if os.getppid() != parent:
+                    return
+            text = _receive(order)
+            if not text:
+                return
+            try:
+                self._take(json.loads(text))
+                problem = b""
+            except BaseException as error:
+                traceback.print_exc()
+                problem = f"{type(error).__name__}: {error}".encode()
+            _send(answer, problem)
+
+
+def _send(end: int, text: bytes) -> None:
+    data = memoryview(_LENGTH.pack(len(text)) + text)
+    while data:
+        data = data[os.write(end, data) :]
+
+
+def _receive(end: int) -> bytes | None:
+    """One text; None when the other side is gone."""
+    head = _read(end, _LENGTH.size)
+    return None if head is None else _read(end, _LENGTH.unpack(head)[0])
+
+
+def _read(end: int, size: int) -> bytes | None:
+    parts = b""
+    while len(parts) < size:
+        part = os.read(end, size - len(parts))
+        if not part:
+            return None
+        parts += part
+    return parts
+
+
+def _stop(owner: int, pids: list[int], orders: list[int], ends: list[int]) -> None:
+    """Tell workers to end and wait for them; a process forked from the owner leaves them be."""
+    if os.getpid() != owner:
+        return
+    for order in orders:
+        try:
+            _send(order, b"")
+        except OSError:
+            pass  # it has ended already
+    for end in ends:
+        os.close(end)
+    for pid in pids:
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            pass
