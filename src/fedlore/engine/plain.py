@@ -28,6 +28,11 @@ def to_bytes(bundle: Params) -> bytes:
     return b"".join(_bytes(t) for t in bundle.values())
 
 
+def size_of(layout: Sequence[Any]) -> int:
+    """How many bytes a layout asks for."""
+    return sum(math.prod(shape) * kind.itemsize for _, kind, shape in map(_entry, layout))
+
+
 def from_bytes(layout: Sequence[Any], data: bytes | bytearray) -> Params:
     """The bundle that has this layout; bytes that do not fit it are refused."""
     bundle: Params = {}
