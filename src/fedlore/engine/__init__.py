@@ -7,6 +7,8 @@ from .local import Local
 from .loop import Recipe, Run, Transport, answer, federate, scores
 from .memory import Memory
 from .numbers import NumberClient
+from .population import Population
+from .stacked import Stacked
 
 __all__ = [
     "Client",
@@ -15,10 +17,12 @@ __all__ = [
     "Local",
     "Memory",
     "NumberClient",
+    "Population",
     "Recipe",
     "Row",
     "Run",
     "Site",
+    "Stacked",
     "Transport",
     "answer",
     "federate",

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, Unpack, overload
 
-import torch
 from torch import Tensor, nn
 
 from ..aggregate import Aggregate, aggregate_of
@@ -15,10 +14,10 @@ from ..nets import server
 from ..personal import Personal
 from ..regression import Bins, Numbers, PersonalRegressor
 from ..tree import Payload
+from .choice import brought_home, engine_for, scaler_of
 from .client import Client
 from .history import Row
-from .local import Local
-from .loop import Recipe, Run, Weights, federate, own_params, recall, scale_together
+from .loop import Recipe, Run, Weights, federate, own_params, recall
 from .numbers import NumberClient, at_the_door
 
 
@@ -94,6 +93,9 @@ class Settings(TypedDict, total=False):
     seed: int
     evaluate: int
     on_round: Callable[[Run], None] | None
+    engine: str
+    workers: int | None
+    device: str | None
 
 
 @overload
@@ -135,12 +137,18 @@ def fit(
     seed: int = 0,
     evaluate: int = 0,
     on_round: Callable[[Run], None] | None = None,
+    engine: str = "auto",
+    workers: int | None = None,
+    device: str | None = None,
 ) -> Fitted | FittedNumbers:
     """Train `model` over the clients, each seeing it through its own knowledge.
 
     With `scale` the features are standardised by sums that the clients add up first. The
     model passed in is not changed. For task = regression the clients are `NumberClient`s, the
     model has one output per bin, and `ordinal` > 0 makes the loss aim at neighbouring bins too.
+
+    The engine trains many clients at once where the model bears it ("auto"), always or not at
+    all ("stacked", "local"); `workers` are its processes, and `device` is where it computes.
     """
     people = clients
     clients = at_the_door(people, task, bins, ordinal, model)
@@ -153,16 +161,17 @@ def fit(
         aggregate=aggregate_of(aggregate),
     )
     if scale and clients:
-        with torch.no_grad():
-            recipe = replace(recipe, scaler=scale_together(Local(clients, recipe)))
-    transport = Local(clients, recipe)
-    run = federate(transport, recipe, rounds, sample=sample, evaluate=evaluate, on_round=on_round)
-    fitted = Fitted(
-        recipe,
-        run,
-        {c.id: c.knowledge if c.injected else Knowledge() for c in clients},
-        {name: m.settle(run.accepted.get(name, 0)) for name, m in transport.memories.items()},
-    )
+        recipe = replace(recipe, scaler=scaler_of(clients))
+    chosen = engine_for(clients, recipe, engine=engine, workers=workers, device=device)
+    with chosen as (transport, there):
+        run = federate(
+            transport, there, rounds, sample=sample, evaluate=evaluate, on_round=on_round
+        )
+        kept = transport.memories.items()
+        memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
+    run, memories = brought_home(run, memories, recipe.model)
+    knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
+    fitted = Fitted(recipe, run, knowledge, memories)
     if bins is None:
         return fitted
     known = {
