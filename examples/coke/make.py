@@ -125,8 +125,8 @@ def main() -> None:
         blank = Knowledge(trust=0.3, schema=schema, card=card)
         train = plant.train
         if plant.id in ("plant-1", "plant-2"):
-            equation, parts = ((ARCH, {"Ro": 6, "b": 4, "MBI": 3}) if plant.id == "plant-1"
-                               else (REFIT, {"Ro": 6, "logMF": 3, "MBI": 3}))  # fmt: skip
+            equation, parts = ((ARCH, {"Ro": 5, "b": 2, "MBI": 2}) if plant.id == "plant-1"
+                               else (REFIT, {"Ro": 5, "logMF": 2, "MBI": 2}))  # fmt: skip
             predict, limits = rules(f"{equation} + {constant}", schema, like.test.x, parts)
         if plant.id == "plant-1":
             write_csv(folder / "predict.csv", predict)
@@ -147,7 +147,7 @@ def main() -> None:
                         'sheet = "range"\n')  # fmt: skip
         elif plant.id == "plant-3":
             formula = Formula.parse(f"{KOBE} + {constant}", schema)
-            lower, upper = (Formula.parse(f"{KOBE} + {constant + side}", schema)
+            lower, upper = (Formula.parse(f"{KOBE} + {constant + side:.1f}", schema)
                             for side in (-BOUND, BOUND))  # fmt: skip
             known = replace(blank, pkm=GradedFormula(formula, EDGES),
                             rkm=FormulaRange(lower, upper, EDGES))  # fmt: skip

@@ -39,7 +39,9 @@ def test_trust_must_lie_between_0_and_1(trust):
 def test_policies_are_names():
     with pytest.raises(KnowledgeError, match="outside must be error, widen or drop, got 'ignore'"):
         Knowledge(outside="ignore")
-    with pytest.raises(KnowledgeError, match="conflict must be abstain, restrict or error, got 'ignore'"):
+    with pytest.raises(
+        KnowledgeError, match="conflict must be abstain, restrict or error, got 'ignore'"
+    ):
         Knowledge(conflict="ignore")
 
 

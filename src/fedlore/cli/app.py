@@ -6,7 +6,9 @@ import typer
 from rich.console import Console
 
 from ..errors import FedloreError
+from .algorithms import algorithms
 from .demo import demo
+from .lint import calibrate, lint
 from .paper import app as paper
 
 app = typer.Typer(
@@ -16,7 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(demo)
+for command in (demo, lint, calibrate, algorithms):
+    app.command()(command)
 app.add_typer(paper, name="paper")
 
 

@@ -14,10 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..config import build, read_toml
+from ..engine import Client
 from ..engine.history import Row, check_writable, write_rows
 from ..experiments.approaches import APPROACHES
 from ..experiments.demo import Demo, margins, means, run_demo, verdict
 from ..experiments.intervals import interval
+from ..experiments.sites import read_sites
 from ..report import write_report
 
 
@@ -26,6 +28,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="First seed; same seed, same numbers.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; above 1 adds intervals.")] = 1,
     config: Annotated[Path | None, typer.Option(help="TOML file with changed settings.")] = None,
+    sites: Annotated[Path | None, typer.Option(help="Site folders to use instead.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
     """Train seven approaches on four simulated coking plants and compare them."""
@@ -34,10 +37,9 @@ def demo(
     check_writable(results)
     torch.set_num_threads(threads)
     console = Console()
-    console.print(
-        "Four coking plants, 17 coal features, 20 coke grades, "
-        f"{' / '.join(map(str, setting.rows))} training rows. All data are simulated.\n"
-    )
+    clients = None if sites is None else read_sites(sites)
+    data = _data(setting, clients, sites)
+    console.print(f"{data[0].upper()}{data[1:]}.\n", highlight=False)
     rows: list[Row] = []
     history: list[Row] = []
     confusion: list[Row] = []
@@ -50,12 +52,14 @@ def demo(
             rows += run_demo(
                 setting,
                 seed=one,
+                clients=clients,
                 on_done=lambda name: progress.update(bar, advance=1, description=f"{name:8}"),
                 on_history=history.extend,
                 on_confusion=confusion.extend,
             )
     write_rows(rows, results)
-    console.print(_scores(rows, seeds))
+    what = "Simulated coke" if clients is None else "Sites"
+    console.print(_scores(rows, seeds, what))
     if seeds > 1:
         console.print(_margins(rows, seeds))
     console.print(f"\n{verdict(rows)}", highlight=False, soft_wrap=True)
@@ -66,20 +70,29 @@ def demo(
     report = write_report(
         rows,
         out,
-        title="fedlore demo: four simulated coking plants",
-        facts=_facts(setting, rows),
+        title="fedlore demo: " + ("four simulated coking plants" if sites is None else sites.name),
+        facts=_facts(setting, rows, data),
         confusion=confusion,
         history=history,
     )
     console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
 
 
-def _facts(setting: Demo, rows: Sequence[Row]) -> dict[str, str]:
+def _data(setting: Demo, clients: Sequence[Client] | None, sites: Path | None) -> str:
+    if clients is not None:
+        sizes = " / ".join(str(len(client.data)) for client in clients)
+        return f"{len(clients)} sites of {sites}, {sizes} training rows"
+    return (
+        "four coking plants, 17 coal features, 20 coke grades, "
+        f"{' / '.join(map(str, setting.rows))} training rows; all data are simulated"
+    )
+
+
+def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
     plan = setting.plan
     return {
         "in short": verdict(rows),
-        "data": "simulated: four coking plants, 17 coal features, 20 coke grades; "
-        f"{', '.join(map(str, setting.rows))} training rows, {setting.test_rows} test rows each",
+        "data": data,
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",
         "trust λ": f"{setting.trust:g}",
@@ -89,12 +102,10 @@ def _facts(setting: Demo, rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _scores(rows: Sequence[Row], seeds: int) -> Table:
+def _scores(rows: Sequence[Row], seeds: int, what: str) -> Table:
     plants = sorted({str(row["client"]) for row in rows})
     over = f", mean of {seeds} seeds" if seeds > 1 else ""
-    table = Table(
-        title=f"Simulated coke: test accuracy | violations, %{over}", title_justify="left"
-    )
+    table = Table(title=f"{what}: test accuracy | violations, %{over}", title_justify="left")
     for name in ("approach", *plants, "mean"):
         table.add_column(name, justify="left" if name == "approach" else "right")
     for approach in APPROACHES:

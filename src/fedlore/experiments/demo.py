@@ -28,15 +28,8 @@ class Demo:
     slack: float = 1.0  # factor on the width of the ranges
 
 
-def run_demo(
-    demo: Demo,
-    *,
-    seed: int,
-    on_done: Callable[[str], None] | None = None,
-    on_history: Sink | None = None,
-    on_confusion: Sink | None = None,
-) -> list[Row]:
-    """Simulate four plants and compare all approaches: one row per approach and plant."""
+def plants_of(demo: Demo, seed: int) -> list[Client]:
+    """The four simulated plants as clients."""
     plants = coking_plants(
         seed,
         rows=demo.rows,
@@ -46,12 +39,26 @@ def run_demo(
         blur=demo.blur,
         slack=demo.slack,
     )
-    clients = [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
+    return [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
+
+
+def run_demo(
+    demo: Demo,
+    *,
+    seed: int,
+    clients: Sequence[Client] | None = None,
+    on_done: Callable[[str], None] | None = None,
+    on_history: Sink | None = None,
+    on_confusion: Sink | None = None,
+) -> list[Row]:
+    """Compare all approaches, one row per approach and plant: on simulated plants, or on others."""
+    name = "coke" if clients is None else "sites"
+    clients = plants_of(demo, seed) if clients is None else clients
+    features = clients[0].data.x.shape[1]
+    classes = clients[0].audit.classes or len(COKE.classes)
 
     def make_model(hears: bool) -> nn.Module:
-        return mlp(
-            len(COKE.features), len(COKE.classes), hidden=demo.hidden, hears=hears, seed=seed
-        )
+        return mlp(features, classes, hidden=demo.hidden, hears=hears, seed=seed)
 
     rows = compare(
         clients,
@@ -63,7 +70,7 @@ def run_demo(
         on_history=on_history,
         on_confusion=on_confusion,
     )
-    return [{"dataset": "coke", "range": "expert", **row} for row in rows]
+    return [{"dataset": name, "range": "expert", **row} for row in rows]
 
 
 def means(rows: Iterable[Row], metric: str) -> dict[str, list[float]]:

@@ -1,0 +1,119 @@
+"""fedlore lint and fedlore calibrate: knowledge checked before it touches a training run."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from ..data import read_table
+from ..errors import KnowledgeError
+from ..knowledge import Knowledge
+from ..knowledge.checkup import Checkup, check_data, check_file
+from ..knowledge.combine import AllOf
+from ..knowledge.conformal import ConformalRange
+from ..knowledge.findings import Finding, errors
+from ..knowledge.rulestats import rule_report
+
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+
+
+_COLUMNS = ("table", "rule", "rows", "overlaps", "conflicts", "decides", "accuracy")
+
+
+def lint(
+    knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml.")],
+    data: Annotated[Path | None, typer.Option(help="Labelled rows, CSV or Parquet.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Findings as JSON.")] = False,
+) -> None:
+    """Check a knowledge file: its tables, its formulas, and how they fit the data.
+
+    Exit code 0: no errors; 1: findings of severity error; 2: the input cannot be used.
+    """
+    found = check_file(knowledge)
+    rules: list[dict[str, object]] = []
+    if data is not None and found.knowledge is not None and found.knowledge.schema is not None:
+        schema = found.knowledge.schema
+        rows = read_table(data, schema, label=schema.label)
+        found = check_data(found, rows, data.name)
+        rules = [
+            {"table": t.name, **dict(row)} for t in found.tables for row in rule_report(t, rows)
+        ]
+    if as_json:
+        audit = None if found.audit is None else asdict(found.audit)
+        findings = [finding.as_row() for finding in found.findings]
+        print(json.dumps({"findings": findings, "rules": rules, "audit": audit}, indent=2))
+    else:
+        _show(found, rules, Console())
+    raise typer.Exit(1 if errors(found.findings) else 0)
+
+
+def calibrate(
+    knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml with a soft [predict].")],
+    data: Annotated[Path, typer.Option(help="Labelled rows the prediction has not seen.")],
+    out: Annotated[Path, typer.Option(help="Where to write the new knowledge.toml.")],
+    alpha: Annotated[float, typer.Option(help="How often the range may miss the label.")] = 0.05,
+    per_class: Annotated[bool, typer.Option(help="Hold the level for each class.")] = False,
+) -> None:
+    """Add a statistical range, calibrated on data, to knowledge without rules for one."""
+    known = Knowledge.read(knowledge)
+    if known.pkm is None or known.schema is None:
+        raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
+    rows = read_table(data, known.schema, label=known.schema.label)
+    found = ConformalRange.calibrate(known.pkm, rows, alpha=alpha, per_class=per_class)
+    together = found if known.rkm is None else AllOf((known.rkm, found), "first")
+    # soft probabilities reach everywhere: what lies outside the range is cut off
+    replace(known, rkm=together, conflict="restrict", outside="widen").write(out)
+    audit = Knowledge(rkm=found).audit(rows)
+    Console().print(
+        f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: on them the range allows "
+        f"{audit.width:.1f} of {audit.classes} classes and misses {audit.outside} labels. "
+        f"This range is statistical, not certain. Written to {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _show(found: Checkup, rules: list[dict[str, object]], console: Console) -> None:
+    for finding in found.findings:
+        _print(finding, console)
+    if rules:
+        grid = Grid(title="Rules on the data", title_justify="left")
+        for name in _COLUMNS:
+            grid.add_column(name, justify="left" if name in ("table", "rule") else "right")
+        for row in rules:
+            if row["rows"]:
+                grid.add_row(*(_cell(row[name]) for name in _COLUMNS))
+        console.print(grid)
+        unused = sum(not row["rows"] for row in rules)
+        if unused:
+            console.print(f"{unused} of {len(rules)} rules never applied", highlight=False)
+    if found.audit is not None:
+        console.print(str(found.audit), highlight=False)
+    if found.knowledge is not None:
+        console.print(f"knowledge {found.knowledge.fingerprint[:12]}", highlight=False)
+    words = {"error": "error", "warning": "warning", "info": "remark"}
+    counts = {word: sum(f.severity == s for f in found.findings) for s, word in words.items()}
+    said = (f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())
+    console.print(", ".join(said), highlight=False)
+
+
+def _print(finding: Finding, console: Console) -> None:
+    colour = _COLOURS[finding.severity]
+    console.print(f"[{colour}]{finding.severity}[/{colour}]", end=" ")
+    place = f"{finding.place}: " if str(finding.place) else ""
+    console.print(f"{place}{finding.message}", markup=False, highlight=False, soft_wrap=True)
+    if finding.counterexample:
+        row = ", ".join(f"{k} = {_cell(v)}" for k, v in finding.counterexample.items())
+        console.print(f"      for example {row}", markup=False, highlight=False, soft_wrap=True)
+    if finding.suggestion:
+        console.print(f"      {finding.suggestion}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)
