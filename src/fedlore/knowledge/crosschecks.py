@@ -1,0 +1,125 @@
+"""Tables against formulas, over the whole scope: a rule is a box on which the other must hold."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .cells import Condition, Levels
+from .enclosure import Box, scope
+from .findings import Finding
+from .formulas import Formula
+from .grading import FormulaRange, GradedFormula
+from .proofs import always, stays_within
+from .schema import Schema
+from .search import Verdict
+from .tables import Rule, Table
+
+BUDGET = 4_000  # boxes per rule
+MOST_RULES = 500
+_MOST_BOXES = 64  # of one rule
+
+
+def cross_check(
+    predict: Sequence[Any], ranges: Sequence[Any], *, budget: int = BUDGET
+) -> list[Finding]:
+    """Where a table's prediction can leave a range of formulas, or a formula's a table's range.
+
+    Two tables, or two formulas, are checked elsewhere. What a search suggests is only reported
+    after the models themselves confirmed it on that very row.
+    """
+    findings: list[Finding] = []
+    for pkm, rkm in itertools.product(predict, ranges):
+        if isinstance(pkm, Table) and _readable(rkm):
+            findings += _checked(pkm, pkm, rkm, budget)
+        elif isinstance(rkm, Table) and _readable(pkm):
+            findings += _checked(rkm, pkm, rkm, budget)
+    return findings
+
+
+def _checked(table: Table, pkm: Any, rkm: Any, budget: int) -> Iterator[Finding]:
+    """One finding per rule of the table that goes wrong, and one for what was left open."""
+    undecided: list[int] = []
+    for index, rule in enumerate(table.rules[:MOST_RULES]):
+        verdicts = [_verdict(table, rule, box, pkm, rkm, budget) for box in _boxes(table, rule)]
+        rows = [v.example for v in verdicts if v.status == "refuted" and v.example]
+        found = next((row for row in rows if _leaves(pkm, rkm, row)), None)
+        if found is not None:
+            yield Finding(
+                "error",
+                "outside-range",
+                f"{table.label(index)}: the prediction leaves the range",
+                rule.place,
+                counterexample=_named(table.schema, found),
+                suggestion="correct the rule or the formula: one of them is wrong there",
+            )
+        elif any(v.status != "proved" for v in verdicts):
+            undecided.append(index)
+    open_ones = [*undecided, *range(MOST_RULES, len(table.rules))]
+    if open_ones:
+        yield Finding(
+            "info",
+            "gave-up",
+            f"not decided whether {table.labels(open_ones)} keep prediction and range together",
+            table.place,
+        )
+
+
+def _verdict(table: Table, rule: Rule, box: Box, pkm: Any, rkm: Any, budget: int) -> Verdict:
+    if table is pkm:
+        constant = always(table.schema, rule.outcome[0], rkm.edges)
+        return stays_within(constant, rkm, box, budget=budget)
+    allowed = [grade in rule.outcome for grade in range(len(table.schema.classes))]
+    return stays_within(pkm, allowed, box, budget=budget)
+
+
+def _boxes(table: Table, rule: Rule) -> list[Box]:
+    """The closed boxes that hold a rule's rows within the scope; their hull if they are many."""
+    whole = list(scope(table.schema))
+    choices = [[side] for side in whole]
+    for column, condition in rule.conditions:
+        low, high = whole[column]
+        sides = [(max(a, low), min(b, high)) for a, b in _sides(condition)]
+        choices[column] = [(a, b) for a, b in sides if a <= b]
+    count = 1
+    for sides in choices:
+        count *= len(sides)
+    if count > _MOST_BOXES:
+        choices = [[(sides[0][0], sides[-1][1])] for sides in choices]
+    return [list(box) for box in itertools.product(*choices)]
+
+
+def _sides(condition: Condition) -> list[tuple[float, float]]:
+    if isinstance(condition, Levels):
+        return [(float(level), float(level)) for level in condition.chosen]
+    # an open end is the next number inside, so that every row of the box is one of the rule's
+    return [
+        (
+            math.nextafter(start.value, math.inf) if start.after else start.value,
+            stop.value if stop.after else math.nextafter(stop.value, -math.inf),
+        )
+        for start, stop in condition.spans
+    ]
+
+
+def _leaves(pkm: Any, rkm: Any, row: Sequence[float]) -> bool:
+    """Whether the models themselves disagree on a row; both speak for their whole file here."""
+    x = torch.tensor([row], dtype=torch.float64)
+    return bool(((pkm(x) > 0) & ~rkm(x)).any())
+
+
+def _readable(model: Any) -> bool:
+    if isinstance(model, GradedFormula):
+        return isinstance(model.formula, Formula)
+    if not isinstance(model, FormulaRange):
+        return False
+    return all(side is None or isinstance(side, Formula) for side in (model.lower, model.upper))
+
+
+def _named(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
+    return {
+        feature.name: feature.levels[int(value)] if feature.levels else value
+        for feature, value in zip(schema.features, row, strict=True)
+    }

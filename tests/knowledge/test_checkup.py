@@ -1,0 +1,125 @@
+"""The whole audit of a knowledge file, without and with data."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlore import Examples, KnowledgeError
+from fedlore.data import read_table
+from fedlore.knowledge.checkup import check_data, check_file
+from fedlore.knowledge.crosschecks import cross_check
+from fedlore.knowledge.findings import errors
+from fedlore.knowledge.formulas import Formula
+from fedlore.knowledge.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.rulesheets import table_of
+from fedlore.knowledge.schema import Feature, Schema
+
+from .test_files import FILE, PREDICT, folder
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "coke"
+SMALL = Schema((Feature("a", "", 0, 4), Feature("b", "", 0, 4)), ("low", "mid", "high"))
+EDGES = (2.0, 4.0)
+
+
+RANGE_ONLY = FILE[: FILE.index("[[predict.sources]]")] + (
+    '[[predict.sources]]\nformula = "0"\n[[range.sources]]\ntable = "range.csv"\n'
+)
+
+
+def codes(found, severity="error") -> set[str]:
+    return {f.code for f in found.findings if f.severity == severity}
+
+
+def test_a_contradiction_of_two_tables_is_found_with_a_row(tmp_path):
+    predict = PREDICT.replace("<= 10", "<= 13")
+    found = check_file(folder(tmp_path, predict=predict))
+    finding = next(f for f in errors(found.findings) if f.code == "outside-range")
+    assert finding.place.file == "predict.csv" and finding.place.row == 3
+    row = finding.counterexample
+    assert 12 < row["ash"] <= 13 and row["Ro"] > 1.4 and row["seam"] in ("A", "B")
+
+
+def test_every_bad_cell_of_a_table_is_reported_at_its_place(tmp_path):
+    bad = 'ash,then\n> 12,"III, II"\n' + "> x,III\n" + "< 9,IV\n"
+    found = check_file(folder(tmp_path, limits=bad))
+    places = [(f.place.file, f.place.row, f.place.column) for f in errors(found.findings)]
+    assert ("range.csv", 3, "ash") in places and ("range.csv", 4, "then") in places
+    assert found.knowledge is None
+
+
+def test_a_missing_source_is_a_finding_and_a_broken_file_is_not_usable(tmp_path):
+    gone = FILE.replace("range.csv", "absent.csv")
+    assert codes(check_file(folder(tmp_path, gone))) == {"source"}
+    with pytest.raises(KnowledgeError, match="not valid TOML"):
+        check_file(folder(tmp_path, "classes = ["))
+
+
+def test_a_statistical_range_is_marked(tmp_path):
+    assert "statistical" in codes(check_file(folder(tmp_path)), "info")
+
+
+def data(*rows: tuple[float, float, float, int]) -> Examples:
+    values = torch.tensor(rows)
+    return Examples(values[:, :3].contiguous(), values[:, 3].long())
+
+
+def test_data_show_labels_outside_rows_out_of_scope_and_weak_experts(tmp_path):
+    found = check_file(folder(tmp_path, RANGE_ONLY))
+    rows = data((13, 1.0, 0, 2), (20, 1.0, 0, 0), (8, 1.0, 1, 1), (8, 1.0, 1, 1))
+    found = check_data(found, rows, "rows.csv")
+    outside = next(f for f in found.findings if f.code == "label-outside")
+    assert outside.severity == "error" and "row 1" in outside.message
+    scope = next(f for f in found.findings if f.code == "out-of-scope")
+    assert (scope.place.row, scope.place.column) == (2, "ash")
+    weak = next(f for f in found.findings if f.code == "weak-expert")
+    assert "25.0%" in weak.message and "50.0%" in weak.message
+    assert found.audit.outside == 1
+
+
+@pytest.mark.parametrize("plant", ["plant-1", "plant-2", "plant-3", "plant-4"])
+def test_the_example_sites_have_no_errors(plant):
+    found = check_file(EXAMPLES / plant / "knowledge.toml")
+    schema = found.knowledge.schema
+    rows = read_table(EXAMPLES / plant / "train.csv", schema, label=schema.label)
+    found = check_data(found, rows)
+    assert errors(found.findings) == []
+    assert found.audit.rows == {"plant-1": 40, "plant-2": 60, "plant-3": 80, "plant-4": 110}[plant]
+
+
+def grid(step: float = 0.25) -> torch.Tensor:
+    axis = torch.arange(0, 4 + step / 2, step, dtype=torch.float64)
+    return torch.cartesian_prod(axis, axis)
+
+
+bands = st.sampled_from(["", "> 1", "<= 3", "[1..3)", "= 2"])
+
+
+@given(bands, bands, st.sampled_from(SMALL.classes), st.integers(-2, 2), st.integers(0, 2))
+def test_table_against_formulas_agrees_with_a_grid(a, b, outcome, shift, width):
+    table = table_of([{"a": a, "b": b, "then": outcome}], SMALL, kind="predict")
+    lower = Formula.parse(
+        f"a + {shift} - {width}" if shift >= 0 else f"a - {-shift} - {width}", SMALL
+    )
+    upper = Formula.parse(
+        f"a + {shift} + {width}" if shift >= 0 else f"a - {-shift} + {width}", SMALL
+    )
+    limits = FormulaRange(lower, upper, EDGES)
+    x = grid()
+    truly = bool(((table(x) > 0) & ~limits(x)).any())
+    found = cross_check([table], [limits])
+    assert bool(errors(found)) == truly
+    for finding in errors(found):
+        row = torch.tensor([list(finding.counterexample.values())], dtype=torch.float64)
+        assert ((table(row) > 0) & ~limits(row)).any()
+
+
+@given(bands, st.lists(st.sampled_from(SMALL.classes), min_size=1, unique=True), st.integers(0, 3))
+def test_formula_against_table_agrees_with_a_grid(a, outcome, shift):
+    table = table_of([{"a": a, "then": ", ".join(outcome)}], SMALL, kind="range")
+    graded = GradedFormula(Formula.parse(f"b + {shift}", SMALL), EDGES)
+    x = grid()
+    truly = bool(((graded(x) > 0) & ~table(x)).any())
+    assert bool(errors(cross_check([graded], [table]))) == truly
