@@ -17,9 +17,11 @@ MAY_IMPORT = {
     "regression": GROUND | {"knowledge", "personal"},
     "algorithms": GROUND,
     "engine": GROUND | {"knowledge", "personal", "regression", "algorithms"},
+    "tuning": GROUND | {"knowledge", "personal", "regression", "algorithms", "engine"},
     "data": GROUND | {"knowledge"},
     "federation": GROUND | {"knowledge", "personal", "algorithms", "engine", "data"},
-    "experiments": GROUND | {"knowledge", "personal", "regression", "algorithms", "engine", "data"},
+    "experiments": GROUND
+    | {"knowledge", "personal", "regression", "algorithms", "engine", "tuning", "data"},
     "report": GROUND | {"knowledge", "algorithms", "engine", "experiments"},
     "cli": {"*"},
     "__init__": {"*"},

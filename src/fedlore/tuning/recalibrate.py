@@ -1,0 +1,71 @@
+"""A weak expert made honest: what the labels were when he said what he said, at this site.
+
+The confusion of a P-KM on the client's own training rows turns its word into a distribution,
+restricted to the range, so the guarantee stays. It is computed and used at home.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..engine import Client
+from ..examples import Examples
+from ..knowledge import PredictionModel
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibrated:
+    """A P-KM behind its own confusion: soft rows, silent where the expert is silent."""
+
+    expert: PredictionModel
+    confusion: Tensor  # (k, k)  row i: how labels fell where the expert said i; sums to 1
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, *features) -> (n, k)."""
+        said = self.expert(x)
+        return reread(said, self.confusion)
+
+
+def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:
+    """P(label | word of the expert) from training rows, (k, k), rows sum to 1; None without one.
+
+    Each row starts with `weight` counts spread as the site's labels are, and one more for the
+    word itself: an expert who spoke rarely is half believed, not half forgotten.
+    """
+    if data.prior is None or data.y is None:
+        return None
+    prior = data.prior.double()  # (n, k)
+    k = prior.shape[1]
+    labels = torch.eye(k, dtype=torch.float64)[data.y]  # (n, k)
+    base = (labels.sum(0) + 1.0 / k) / (len(labels) + 1.0)
+    counts = prior.T @ labels + weight * base + torch.eye(k, dtype=torch.float64)
+    return counts / counts.sum(1, keepdim=True)
+
+
+def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The expert's rows as distributions within the range, (n, k)."""
+    soft = prior.double() @ confusion.to(prior.device)
+    if allowed is not None:
+        soft = soft * allowed
+    total = soft.sum(1, keepdim=True)
+    return (soft / torch.where(total > 0, total, 1.0)).to(prior.dtype)
+
+
+def recalibrated(client: Client, *others: Examples) -> tuple[Client, list[Examples]]:
+    """A client, and other rows of it, with the expert as his confusion on `client.data` reads."""
+    confusion = confusion_of(client.data)
+    if confusion is None:
+        return client, list(others)
+
+    def soft(rows: Examples) -> Examples:
+        if rows.prior is None:
+            return rows
+        return replace(rows, prior=reread(rows.prior, confusion, rows.allowed))
+
+    known = client.knowledge
+    if known.pkm is not None:
+        known = replace(known, pkm=Recalibrated(known.pkm, confusion), conflict="restrict")
+    test = None if client.test is None else soft(client.test)
+    changed = replace(client, data=soft(client.data), test=test, knowledge=known)
+    return changed, [soft(rows) for rows in others]
