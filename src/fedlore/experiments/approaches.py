@@ -62,6 +62,7 @@ def compare(
     plan: Plan,
     rounds: int,
     seed: int,
+    scale: bool = True,
     approaches: Sequence[Approach] = APPROACHES,
     on_done: Callable[[str], None] | None = None,
     on_history: Sink | None = None,
@@ -82,7 +83,14 @@ def compare(
             key = training(approach)
             if key not in trained:
                 trained[key] = train(
-                    approach, clients, make_model, plan=plan, rounds=rounds, seed=seed, every=every
+                    approach,
+                    clients,
+                    make_model,
+                    plan=plan,
+                    rounds=rounds,
+                    seed=seed,
+                    scale=scale,
+                    every=every,
                 )
                 if on_history is not None:
                     scored = [row for row in trained[key].history if "ta" in row]

@@ -1,0 +1,108 @@
+"""The recipe and private λ as approaches of an experiment: train on all but test, then score."""
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from ..algorithms import FedAvg, Plan
+from ..engine import Client, Fitted, Row, fit
+from ..errors import FedloreError
+from ..metrics import accuracy, decide, violation
+from ..tuning import Lore, Trials, Tuning, lore, trusting, tune
+from ..tuning.lore import ModelMaker
+
+BATCH = 8192  # test rows at a time
+
+
+@torch.no_grad()
+def classes_of(fitted: Fitted, client: Client) -> torch.Tensor:
+    """The class of each of the client's test rows by its own model and its own λ, (n,)."""
+    if client.test is None:
+        raise FedloreError(f"client '{client.id}' has no test rows to score")
+    personal = fitted.model(client.id)
+    test = client.test
+    parts = [test[start : start + BATCH] for start in range(0, len(test), BATCH)]
+    return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
+
+
+def scored(fitted: Fitted, clients: Sequence[Client]) -> list[dict[str, str | float]]:
+    """TA and POV of each client's own model on its own test rows."""
+    rows: list[dict[str, str | float]] = []
+    for client in clients:
+        predicted = classes_of(fitted, client)
+        assert client.test is not None and client.test.y is not None
+        row: dict[str, str | float] = {
+            "client": client.id,
+            "ta": accuracy(predicted, client.test.y),
+        }
+        if client.test.allowed is not None:
+            row["pov"] = violation(predicted, client.test.allowed)
+        rows.append(row)
+    return rows
+
+
+def lore_rows(
+    clients: Sequence[Client],
+    make_model: ModelMaker,
+    *,
+    plan: Plan,
+    rounds: int,
+    seed: int,
+    scale: bool = True,
+    trials: Trials | None = None,
+) -> tuple[list[Row], Lore]:
+    """The chosen recipe: one row per client, with what was chosen in common and in private."""
+    start = time.perf_counter()
+    found = lore(
+        clients,
+        make_model,
+        trials=trials,
+        algorithm=FedAvg(),
+        plan=plan,
+        rounds=rounds,
+        seed=seed,
+        scale=scale,
+    )
+    seconds = (time.perf_counter() - start) / len(clients)
+    rows: list[Row] = []
+    for row in scored(found.fitted, found.clients):
+        mine = found.private.get(str(row["client"]))
+        own = {} if mine is None else {"trust": mine.rely, "finish": mine.finish}
+        chosen = {"model": "shared", "chosen": str(found.candidate), "seconds": round(seconds, 2)}
+        rows.append({"approach": "lore", "seed": seed, **row, **own, **chosen})
+    return rows, found
+
+
+def auto_rows(
+    clients: Sequence[Client],
+    make_model: ModelMaker,
+    *,
+    plan: Plan,
+    rounds: int,
+    seed: int,
+    scale: bool = True,
+    tuning: Tuning | None = None,
+) -> list[Row]:
+    """FLwKM with a private λ at each client, for training and for prediction."""
+    start = time.perf_counter()
+
+    def train(some: Sequence[Client]) -> Fitted:
+        return fit(some, make_model(False), plan=plan, rounds=rounds, seed=seed, scale=scale)
+
+    chosen = tune(clients, train, tuning=tuning, seed=seed)
+    known = trusting(clients, chosen)
+    fitted = train(known)
+    seconds = (time.perf_counter() - start) / len(clients)
+    return [
+        {
+            "approach": "FLwKM auto",
+            "model": "shared",
+            "seed": seed,
+            **row,
+            "trained": client.knowledge.trust,
+            "trust": client.knowledge.reliance,
+            "seconds": round(seconds, 2),
+        }
+        for row, client in zip(scored(fitted, known), known, strict=True)
+    ]
