@@ -8,6 +8,8 @@ from rich.console import Console
 from ..errors import FedloreError
 from .algorithms import algorithms
 from .demo import demo
+from .federation import app as federation
+from .federation import doctor, join, server, status, train, up
 from .lint import calibrate, lint
 from .paper import app as paper
 
@@ -20,7 +22,10 @@ app = typer.Typer(
 )
 for command in (demo, lint, calibrate, algorithms):
     app.command()(command)
+for command in (server, join, train, status, doctor, up):
+    app.command()(command)
 app.add_typer(paper, name="paper")
+app.add_typer(federation, name="federation")
 
 
 @app.callback()

@@ -107,7 +107,8 @@ class Remote:
             waiting = [s for s in to if s not in done]
             away = now > began + self.grace and not any(s in online for s in waiting)
             enough = len(good) >= self.quorum or task.kind in ("evaluate", "finish")
-            if not waiting or now > began + self.deadline or (away and enough):
+            hopeless = not enough and len(good) + len(waiting) < self.quorum
+            if not waiting or hopeless or now > began + self.deadline or (away and enough):
                 break
             if now > looked + 2.0:
                 looked, online = now, self.post.online()

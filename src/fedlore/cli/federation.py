@@ -1,0 +1,261 @@
+"""fedlore federation, server, join, train, status, doctor, up: sites on several machines."""
+
+import importlib.util
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..errors import FedloreError
+
+if TYPE_CHECKING:
+    from ..federation.coordinator import Reports
+
+app = typer.Typer(help="Set up a federation of sites and hand out their kits.")
+
+Folder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
+Dir = Annotated[Path, typer.Option("--dir", help="The coordinator's folder.")]
+
+
+def _needed() -> None:
+    """flwr takes seconds to load and is not in the core: only these commands touch it."""
+    missing = [name for name in ("flwr", "cryptography") if not importlib.util.find_spec(name)]
+    if missing:
+        raise FedloreError(f"{missing[0]} is missing: pip install 'fedlore[flower]'")
+
+
+def _say(line: str) -> None:
+    Console(highlight=False, soft_wrap=True).print(line, markup=False)
+    sys.stdout.flush()
+
+
+@app.command("init")
+def init_(
+    folder: Folder,
+    address: Annotated[str, typer.Option(help="host:port where sites reach it.")],
+    schema: Annotated[Path, typer.Option(help="A knowledge.toml with features and classes.")],
+    name: Annotated[str, typer.Option(help="The federation's name.")] = "federation",
+    days: Annotated[int, typer.Option(help="How long its certificates hold.")] = 365,
+) -> None:
+    """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
+    _needed()
+    from ..federation.kits import init
+    from ..knowledge.files import read_document
+
+    init(folder, name=name, address=address, schema=read_document(schema).schema, days=days)
+    _say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
+
+
+@app.command("add-site")
+def add_site_(name: str, folder: Dir = Path(".")) -> None:
+    """Enrol a site and make its kit."""
+    _needed()
+    from ..federation.kits import add_site
+
+    _kit_made(name, add_site(folder, name))
+
+
+@app.command("remove-site")
+def remove_site_(name: str, folder: Dir = Path(".")) -> None:
+    """Shut a site out; a running server notices within seconds."""
+    _needed()
+    from ..federation.kits import remove_site
+
+    remove_site(folder, name)
+    _say(f"Site {name} is shut out.")
+
+
+@app.command("renew")
+def renew_(
+    name: Annotated[str | None, typer.Argument(help="A site; none: the server.")] = None,
+    folder: Dir = Path("."),
+    days: Annotated[int, typer.Option(help="How long the server certificate holds.")] = 365,
+) -> None:
+    """A new key for a site, or a new certificate for the server."""
+    _needed()
+    from ..federation.kits import renew_server, renew_site
+
+    if name is None:
+        renew_server(folder, days=days)
+        _say("The server has a new certificate: restart fedlore server.")
+    else:
+        _kit_made(name, renew_site(folder, name))
+
+
+def _kit_made(name: str, kit: Path) -> None:
+    _say(f"Wrote {kit}: it holds the private key of {name}.")
+    _say("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
+
+
+def server(
+    folder: Folder,
+    insecure: Annotated[bool, typer.Option(help="No TLS; loopback addresses only.")] = False,
+) -> None:
+    """Run the coordinator's server until Ctrl-C."""
+    _needed()
+    from ..federation.processes import stopping
+    from ..federation.server import serve
+
+    with stopping() as stop:
+        serve(folder, insecure=insecure, stop=stop, told=_say)
+    _say("server stopped")
+
+
+def join(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
+    """Take part as a site until Ctrl-C."""
+    _needed()
+    from ..federation.joining import join as take_part
+    from ..federation.kits import unpack
+    from ..federation.processes import stopping
+
+    with stopping() as stop:
+        take_part(unpack(kit), stop=stop, told=_say)
+    _say("left")
+
+
+def train(
+    folder: Folder,
+    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+) -> None:
+    """Train, with a line per round and for every site in trouble."""
+    _needed()
+    from ..federation.coordinator import train as run_all
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    run = run_all(folder, resume=resume, reports=_reports(folder))
+    _finished(folder, run.round)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _reports(folder: Path) -> "Reports":
+    from ..federation.agreement import read_agreement
+    from ..federation.coordinator import Reports
+
+    rounds = read_agreement(folder).rounds
+    answers: list[tuple[str, float]] = []
+
+    def notice(found: object) -> None:
+        from ..engine.remote import Notice
+
+        assert isinstance(found, Notice)
+        if found.what != "reply":
+            reason = f": {found.detail}" if found.detail else ""
+            _say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
+        elif found.kind == "train":
+            answers.append((found.site, found.seconds))
+
+    def round(run: object, seconds: float) -> None:
+        from ..engine import Run
+
+        assert isinstance(run, Run)
+        row = next(r for r in reversed(run.rows) if "merged" in r)
+        times = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers))
+        answers.clear()
+        _say(
+            f"round {run.round}/{rounds}: {row['merged']} of {row['asked']} sites merged in "
+            f"{seconds:.1f} s ({times})"
+        )
+
+    return Reports(_say, notice, round)
+
+
+def _finished(folder: Path, rounds: int) -> None:
+    from ..federation.status import read_status
+
+    table = Table(title=f"Scores after round {rounds}, as the sites report them")
+    rows = read_status(folder)["scores"]
+    names = list(dict.fromkeys(key for row in rows for key in row if key != "round"))
+    for key in names:
+        table.add_column(key, justify="left" if key == "client" else "right")
+    for row in rows:
+        table.add_row(*(_cell(row.get(key)) for key in names))
+    Console().print(table)
+    _say(f"Shared weights: {folder / 'shared.weights'}; each site holds its own personal.weights.")
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def status(
+    folder: Folder,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Where a training stands, and which sites are here."""
+    _needed()
+    from ..engine.remote import LinkLost
+    from ..federation.certificates import raw
+    from ..federation.kits import enrolled
+    from ..federation.server import link_of
+    from ..federation.status import read_status
+
+    found = dict(read_status(folder))
+    try:
+        here = link_of(folder).online()
+        online = {name: here.get(raw(key), False) for name, key in enrolled(folder).items()}
+    except LinkLost:
+        online = {}
+    found |= {"server": bool(online), "online": sorted(n for n, is_in in online.items() if is_in)}
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    where = "is up" if online else "does not answer"
+    _say(f"{found['state']}: round {found['round']} of {found['rounds']}; the server {where}")
+    if "reason" in found:
+        _say(str(found["reason"]))
+    table = Table()
+    for heading in (
+        "site",
+        "here",
+        "last round",
+        "answers",
+        "rejected",
+        "refused",
+        "silent",
+        "note",
+    ):
+        table.add_column(heading, overflow="fold")
+    for name, site in found["sites"].items():
+        counts = site["counts"]
+        told = [counts[key] for key in ("reply", "rejected", "refused", "silent")]
+        is_here = "yes" if online.get(name) else "no"
+        table.add_row(name, is_here, str(site["round"]), *map(str, told), site["note"])
+    Console().print(table)
+
+
+def doctor(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
+    """Check a site before it joins; exit code 1 if anything must be mended."""
+    _needed()
+    from ..federation.doctor import examine
+    from ..federation.kits import unpack
+
+    checks = examine(unpack(kit))
+    for check in checks:
+        _say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
+    raise typer.Exit(0 if all(check.fine for check in checks) else 1)
+
+
+def up(
+    folder: Folder,
+    sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
+    rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
+    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+) -> None:
+    """A whole federation on this machine: server, sites and one training."""
+    _needed()
+    from ..federation.coordinator import train as run_all
+    from ..federation.together import together
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    with together(folder, sites=sites, rounds=rounds, told=_say):
+        run = run_all(folder, resume=resume, reports=_reports(folder))
+    _finished(folder, run.round)

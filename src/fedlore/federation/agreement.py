@@ -1,0 +1,200 @@
+"""What all sites agree on: federation.toml, and the terms that go with every task."""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from ..algorithms import Plan, facts_of
+from ..algorithms.catalog import make
+from ..config import build, read_toml
+from ..engine import Recipe
+from ..engine.loop import Weights
+from ..errors import ConfigError
+from ..knowledge.schema import Schema
+from ..nets import logistic, mlp
+from ..scaler import Scaler
+
+
+def fedlore_version() -> str:
+    return version("fedlore")
+
+
+@dataclass(frozen=True)
+class Model:
+    """[model]: the network whose weights travel."""
+
+    kind: Literal["mlp", "logistic"] = "mlp"
+    hidden: tuple[int, ...] = (64, 64)
+    hears: bool = False  # whether it gets what the expert says as input
+
+    def make(self, schema: Schema, seed: int) -> nn.Module:
+        features, classes = len(schema.features), len(schema.classes)
+        if self.kind == "logistic":
+            return logistic(features, classes, seed=seed)
+        return mlp(features, classes, hidden=self.hidden, hears=self.hears, seed=seed)
+
+
+@dataclass(frozen=True)
+class Method:
+    """[algorithm]: its name and its own settings."""
+
+    name: str = "fedavg"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """[privacy]: what hides single uploads. Nothing does in this version, and sites know it."""
+
+    secure_aggregation: bool = False
+    epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.secure_aggregation or self.epsilon is not None:
+            raise ConfigError(
+                "secure_aggregation and epsilon are not available in this version: a site whose "
+                "policy demands them will not take part"
+            )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """federation.toml."""
+
+    name: str
+    address: str  # host:port where sites reach the coordinator
+    schema: Schema
+    task: Literal["classification"] = "classification"
+    model: Model = field(default_factory=Model)
+    algorithm: Method = field(default_factory=Method)
+    plan: Plan = field(default_factory=Plan)
+    privacy: Privacy = field(default_factory=Privacy)
+    rounds: int = 10
+    sample: float = 1.0  # share of the sites asked in each round
+    seed: int = 0
+    weights: Weights = "equal"
+    scale: bool = True  # standardise features by sums that the sites add up first
+    evaluate: int = 0  # score every so many rounds; the last is always scored
+    quorum: float = 0.5  # share of the asked sites without whose answer a round does not count
+    deadline: float = 120.0  # seconds that a round waits for slow sites
+    largest: float = 1000.0  # the largest norm of an upload
+
+    def __post_init__(self) -> None:
+        host, colon, port = self.address.rpartition(":")
+        if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+            raise ConfigError(f"address must be host:port, got '{self.address}'")
+        for name, low, high in (("sample", 0, 1), ("quorum", 0, 1)):
+            if not low < getattr(self, name) <= high:
+                raise ConfigError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
+        for name in ("deadline", "largest"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.rounds < 1:
+            raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
+        make(self.algorithm.name, **self.algorithm.settings)
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def least(self, sites: int) -> int:
+        """How many answers a round needs."""
+        if facts_of(make(self.algorithm.name, **self.algorithm.settings)).everyone:
+            return sites
+        asked = math.ceil(self.sample * sites - 1e-9)
+        return max(1, math.ceil(self.quorum * asked - 1e-9))
+
+
+def read_agreement(folder: Path) -> Agreement:
+    """The federation.toml of a coordinator's folder."""
+    path = folder / "federation.toml"
+    if not path.exists():
+        raise ConfigError(
+            f"'{folder}' holds no federation.toml: fedlore federation init '{folder}'"
+        )
+    try:
+        return build(Agreement, read_toml(path))
+    except ConfigError as error:
+        raise ConfigError(f"federation.toml: {error}") from None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a site is told with every task, and all that it trains by."""
+
+    run: str  # a name for one training, also across restarts
+    federation: str
+    version: str
+    participants: int
+    rounds: int
+    seed: int
+    weights: Weights
+    schema: Schema
+    model: Model
+    algorithm: Method
+    plan: Plan
+    privacy: Privacy = field(default_factory=Privacy)
+    shift: tuple[float, ...] | None = None  # the common scaling, once it is known
+    spread: tuple[float, ...] | None = None
+
+    def text(self) -> str:
+        """JSON; Python writes floats so that reading gives the same bits."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    def scaled(self, scaler: Scaler) -> "Terms":
+        shift, spread = tuple(scaler.shift.tolist()), tuple(scaler.spread.tolist())
+        return dataclasses.replace(self, shift=shift, spread=spread)
+
+    def recipe(self) -> Recipe:
+        """The same recipe on either side: even the initial weights follow from the seed."""
+        scaler = None
+        if self.shift is not None and self.spread is not None:
+            shift, spread = (
+                torch.tensor(v, dtype=torch.float64) for v in (self.shift, self.spread)
+            )
+            scaler = Scaler(shift, spread)
+        return Recipe(
+            self.model.make(self.schema, self.seed),
+            make(self.algorithm.name, **self.algorithm.settings),
+            self.plan,
+            self.seed,
+            scaler,
+            self.weights,
+        )
+
+
+def read_terms(text: str) -> Terms:
+    """Terms as they arrive; what does not fit is an error."""
+    try:
+        return build(Terms, json.loads(text))
+    except (json.JSONDecodeError, AttributeError):
+        raise ConfigError("the terms are not readable") from None
+
+
+def terms_of(agreement: Agreement, *, run: str, participants: int) -> Terms:
+    a = agreement
+    return Terms(
+        run,
+        a.name,
+        fedlore_version(),
+        participants,
+        a.rounds,
+        a.seed,
+        a.weights,
+        a.schema,
+        a.model,
+        a.algorithm,
+        a.plan,
+        a.privacy,
+    )

@@ -1,0 +1,127 @@
+"""Children that end with us: no process is left behind, whatever happens to the parent."""
+
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from ..errors import FedloreError
+
+QUIET = {  # what keeps flwr at home and silent
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+}
+
+
+class Child:
+    """A process in a group of its own, which the kernel ends when this process ends."""
+
+    def __init__(
+        self, command: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.log = log
+        parent = os.getpid()
+        with open(log, "ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **QUIET, **(env or {})},
+                start_new_session=True,
+                preexec_fn=lambda: _tie(parent),
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def code(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self, patience: float = 3.0) -> None:
+        """Ask it to end, then end it and all that it started."""
+        for sign, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):
+            if self.code() is None:
+                self._signal(sign)
+                self.wait(seconds)
+        self._signal(signal.SIGKILL)  # what it started and left
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self.wait(5.0)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        try:
+            os.killpg(self.pid, sign)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of what it printed."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _tie(parent: int) -> None:
+    """In the child: die with the parent (Linux; elsewhere stop() has to do)."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None, use_errno=True).prctl(set_death_signal, signal.SIGKILL)
+        if os.getppid() != parent:  # it was gone before we asked
+            os._exit(1)
+
+
+def fedlore_command(*arguments: str) -> list[str]:
+    """A command line of this very installation."""
+    return [sys.executable, "-m", "fedlore", *arguments]
+
+
+def script(name: str) -> str:
+    """A program that was installed beside this Python."""
+    path = Path(sys.executable).parent / name
+    if not path.exists():
+        raise FedloreError(f"'{name}' is not installed: pip install 'fedlore[flower]'")
+    return str(path)
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, in place of ending the process on the spot."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for sign, old in before.items():
+            signal.signal(sign, old)
+
+
+@contextmanager
+def alone(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file: two processes on one folder would spoil each other's books."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FedloreError(f"{what} is running already (lock '{path}')") from None
+        yield

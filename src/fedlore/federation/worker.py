@@ -1,0 +1,103 @@
+"""A site at work: policy first, then the same `answer` as in every engine, then the books."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..algorithms import Desk
+from ..engine import Recipe, Site, answer, ready
+from ..engine.journal import write_state
+from ..engine.loop import own_params, recall
+from ..engine.remote import Refusal
+from ..errors import FedloreError
+from ..tree import Payload, finite
+from ..wire import KINDS, Reply, Task
+from .agreement import Terms, fedlore_version, read_terms
+from .audit import AuditLog, described, digest
+from .site import Kit
+from .store import Store
+
+log = logging.getLogger("fedlore.site")
+
+
+class Worker:
+    """Answers tasks in this process, with everything that is ready kept ready."""
+
+    def __init__(self, kit: Kit, told: Callable[[str], None] = lambda line: None) -> None:
+        self._kit, self._told = kit, told
+        kit.state.mkdir(parents=True, exist_ok=True)
+        self._audit = AuditLog(kit.folder / "audit.jsonl")
+        self._ready: tuple[str, Site, Recipe, Desk] | None = None
+
+    def __call__(self, task: Task, text: str) -> Reply:
+        where = {"kind": task.kind, "round": task.round, "site": self._kit.file.name}
+        where |= {"coordinator": self._kit.file.address, "model": digest(task.sent)}
+        try:
+            terms = self._read(text)
+            where |= {"run": terms.run, "federation": terms.federation}
+            reply = self._answer(task, terms, text)
+        except Exception as error:
+            reason = str(error) if isinstance(error, FedloreError) else repr(error)
+            self._audit.write(event="refused", reason=reason, **where)
+            self._told(f"round {task.round}: {task.kind} refused: {reason}")
+            log.exception("round %s: %s refused", task.round, task.kind)
+            raise
+        sent = {"sent": described(reply.upload), "metrics": sorted(reply.metrics)}
+        self._audit.write(event="answered", **sent, **where)
+        self._told(f"round {task.round}: {task.kind} answered")
+        return reply
+
+    def _read(self, text: str) -> Terms:
+        try:
+            return read_terms(text)
+        except FedloreError as error:
+            raise Refusal(
+                f"the terms do not fit fedlore {fedlore_version()} at this site: {error}"
+            ) from None
+
+    def _answer(self, task: Task, terms: Terms, text: str) -> Reply:
+        if task.kind not in KINDS:
+            raise Refusal(f"unknown task '{task.kind}'")
+        policy, name = self._kit.file.policy, self._kit.file.name
+        policy.refuse(terms, task)
+        site, recipe, desk = self._prepared(terms, text)
+        store = Store(self._kit.state, terms.run)
+        accepted = task.accepted.get(name, 0)
+        if task.kind in ("train", "finish"):
+            known = store.again(name, task, accepted)
+            if known is not None:
+                return known
+        settled = store.settle(accepted)
+        reply, memory = answer(site, recipe, task, settled, desk)
+        if not finite(reply.upload):
+            raise Refusal("training diverged at this site: its upload is not finite")
+        allowed = ("steps",) if task.kind == "train" else policy.metrics
+        reply = replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
+        if task.kind in ("train", "finish"):
+            store.commit(task, accepted, memory, reply)
+        if task.kind == "evaluate":
+            self._keep(task, terms, text, recipe, memory)
+        return reply
+
+    def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk]:
+        """Rows, knowledge and model made ready once for the same terms."""
+        if self._ready is None or self._ready[0] != text:
+            recipe = terms.recipe()
+            try:
+                client = self._kit.client(terms.schema)
+                site = ready(client, recipe.model, recipe.scaler)
+            except FedloreError as error:
+                log.error("%s", error)
+                self._told(f"cannot take part: {error}")
+                raise Refusal(
+                    "this site's data or knowledge does not fit the federation's schema: its own "
+                    "log says what to mend (fedlore doctor)"
+                ) from error
+            self._ready = (text, site, recipe, Desk(recipe.model))
+        return self._ready[1:]
+
+    def _keep(self, task: Task, terms: Terms, text: str, recipe: Recipe, memory: Payload) -> None:
+        """The weights this site predicts with, on its own disk."""
+        own = own_params(recipe.algorithm, task.sent, recall(recipe, task.sent, memory))
+        about = {"run": terms.run, "round": task.round, "terms": text}
+        write_state(self._kit.folder / "personal.weights", about, {"model": own})
