@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise, product
 
 import numpy as np
@@ -39,7 +40,7 @@ class Axis:
         ends = {end for c in known if isinstance(c, Numbers) for span in c.spans for end in span}
         inner = sorted(end for end in ends if start < end < stop)
         cells = (Span(*pair) for pair in pairwise((start, *inner, stop)))
-        return Axis(feature, spans=tuple(cell for cell in cells if _holds_a_float(cell)))
+        return Axis(feature, spans=tuple(cell for cell in cells if holds_a_float(cell)))
 
     def __len__(self) -> int:
         return len(self.spans) or len(self.groups)
@@ -54,11 +55,19 @@ class Axis:
             return [(pack[0], pack[-1]) for pack in packs]
         found = []
         for start, stop in condition.spans:
-            first = bisect_left(self.spans, start, key=lambda cell: cell.start)
-            last = bisect_right(self.spans, stop, key=lambda cell: cell.stop) - 1
+            first = bisect_left(self._starts, start)
+            last = bisect_right(self._stops, stop) - 1
             if first <= last:
                 found.append((first, last))
         return found
+
+    @cached_property
+    def _starts(self) -> list[Cut]:
+        return [span.start for span in self.spans]
+
+    @cached_property
+    def _stops(self) -> list[Cut]:
+        return [span.stop for span in self.spans]
 
     def value(self, run: Run) -> float | str:
         """Some value in the cells: a short number well inside, or the first level."""
@@ -171,7 +180,7 @@ def _single(number: float) -> float:
         return float(np.float32(number))
 
 
-def _holds_a_float(span: Span) -> bool:
+def holds_a_float(span: Span) -> bool:
     """False for the open gap between neighbouring floats, and beyond the largest."""
     (low, open_low), (high, closed_high) = span
     if not open_low or closed_high:

@@ -71,8 +71,8 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def blocks(n: int, device: torch.device) -> Iterator[slice]:
     """Blocks of rows: small enough for the cache and for 10 times the output, not too small."""
-    most = 16_384 if device.type == "cpu" else 1_048_576
-    size = min(max(n // 8, 2_048), most)
+    least, most = (2_048, 16_384) if device.type == "cpu" else (65_536, 1_048_576)
+    size = min(max(n // 8, least), most)
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 

@@ -17,7 +17,7 @@ from .tables import Table
 
 LISTED = 100  # findings of one kind per table; the rest is counted
 GAPS = 5
-STEPS = 5_000_000  # a little more than as many microseconds
+STEPS = 5_000_000  # about as many microseconds
 
 
 def lint_tables(

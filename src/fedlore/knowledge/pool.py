@@ -130,7 +130,9 @@ def clashes(
         others = np.concatenate(met)
         meter.spend(NODE + len(others) // 8)
         if len(others):
-            yield member, np.unique(others)
+            known = np.zeros(len(pool.members), dtype=np.bool_)
+            known[others] = True
+            yield member, np.flatnonzero(known)
 
 
 def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ from .boxes import Box, GaveUp, Index, Meter
 from .findings import Finding, Place, Severity
 from .pool import Pool, clashes
 
-WHOLE, SINGLE = 0.4, 0.02  # shares of the budget for a question about a table, and about a rule
+WHOLE, SINGLE = 0.5, 0.02  # shares of the budget for a question about a table, and about a rule
 
 Answer = TypeVar("Answer")
 Keep = Callable[[int, Index], NDArray[np.bool_]]  # which of the others to list one by one

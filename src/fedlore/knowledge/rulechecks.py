@@ -1,13 +1,14 @@
 """Faults of a decision table that show in its cells: doubles, scope, thresholds too close."""
 
+import math
 from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import replace
 
 import numpy as np
 
-from .axes import Axis, scope
-from .cells import START, STOP, Condition, Levels, Numbers, format_condition, number
-from .findings import Finding, Place
+from .axes import holds_a_float, scope
+from .cells import Numbers, Span, format_condition, number
+from .findings import Finding
 from .tables import Table
 
 
@@ -42,38 +43,41 @@ def _doubles(table: Table) -> Iterator[Finding]:
 
 
 def _scope(table: Table) -> Iterator[Finding]:
-    """Rules that no row inside the scope can satisfy, and thresholds beyond it."""
-    features = table.schema.features
-    seen: dict[tuple[int, Condition], str] = {}
-    for index, rule in enumerate(table.rules):
-        for column, condition in rule.conditions:
-            feature = features[column]
-            if isinstance(condition, Levels):
+    """Rules that no row inside the scope can satisfy, and thresholds beyond it, by column."""
+    far: dict[int, list[int]] = {}
+    for column, feature in enumerate(table.schema.features):
+        start, stop = scope(feature)
+        bounds = f"the scope {number(feature.low)}..{number(feature.high)}"
+        for index, rule in enumerate(table.rules):
+            condition = dict(rule.conditions).get(column)
+            if not isinstance(condition, Numbers):
                 continue
-            key = (column, condition)
-            if key not in seen:
-                start, stop = scope(feature)
-                ends = {end for span in condition.spans for end in span} - {START, STOP}
-                far = not all(start <= end <= stop for end in ends)
-                empty = not Axis.of(feature, [condition]).runs(condition)
-                seen[key] = "outside-scope" if empty else "beyond-scope" if far else ""
-            if not seen[key]:
-                continue
-            low, high = number(feature.low), number(feature.high)
-            cell = f"'{feature.name}' {format_condition(condition, feature)}"
-            where = Place(rule.place.file, rule.place.sheet, rule.place.row, feature.name)
-            if seen[key] == "beyond-scope":
-                message = f"{cell} reaches beyond the scope {low}..{high}"
-                yield Finding("info", "beyond-scope", message, where)
-            else:
+            spans = [Span(max(a, start), min(b, stop)) for a, b in condition.spans]
+            if not any(span.start < span.stop and holds_a_float(span) for span in spans):
+                cell = format_condition(condition, feature)
                 yield Finding(
                     "warning",
                     "outside-scope",
-                    f"{table.label(index)} never applies: {cell} lies outside the scope "
-                    f"{low}..{high}",
-                    where,
+                    f"{table.label(index)} never applies: '{feature.name}' {cell} lies outside "
+                    f"{bounds}",
+                    replace(rule.place, column=feature.name),
                     suggestion="check the number and its unit, or widen the declared scope",
                 )
+            elif any(
+                not start <= end <= stop
+                for span in condition.spans
+                for end in span
+                if math.isfinite(end.value)
+            ):
+                far.setdefault(column, []).append(index)
+    for column, rules in far.items():
+        name = table.schema.features[column].name
+        yield Finding(
+            "info",
+            "beyond-scope",
+            f"'{name}' reaches beyond its scope in {table.labels(rules)}",
+            replace(table.rules[rules[0]].place, column=name),
+        )
 
 
 def _close(table: Table) -> Iterator[Finding]:
@@ -82,18 +86,18 @@ def _close(table: Table) -> Iterator[Finding]:
     for rule in table.rules:
         for column, condition in rule.conditions:
             if isinstance(condition, Numbers):
-                values = (end.value for span in condition.spans for end in span)
-                by_column.setdefault(column, set()).update(values)
+                ends = (end.value for span in condition.spans for end in span)
+                by_column.setdefault(column, set()).update(ends)
     for column, found in sorted(by_column.items()):
-        for one, other in pairwise(sorted(found)):
-            with np.errstate(over="ignore"):
-                same = np.float32(one) == np.float32(other)
-            if same:
-                name = table.schema.features[column].name
-                yield Finding(
-                    "warning",
-                    "same-in-float32",
-                    f"{number(one)} and {number(other)} are one number in single precision",
-                    Place(table.name, column=name),
-                    suggestion="use one of the two, or keep the data in float64",
-                )
+        values = np.array(sorted(found))
+        with np.errstate(over="ignore"):
+            single = values.astype(np.float32)
+        for first in np.flatnonzero(single[1:] == single[:-1]).tolist():
+            one, other = values[first : first + 2].tolist()
+            yield Finding(
+                "warning",
+                "same-in-float32",
+                f"{number(one)} and {number(other)} are one number in single precision",
+                replace(table.place, column=table.schema.features[column].name),
+                suggestion="use one of the two, or keep the data in float64",
+            )
