@@ -12,6 +12,8 @@ from .federation import app as federation
 from .federation import doctor, join, server, status, train, up
 from .lint import calibrate, lint
 from .paper import app as paper
+from .run import new, run
+from .tune import tune_sites
 
 app = typer.Typer(
     name="fedlore",
@@ -24,6 +26,9 @@ for command in (demo, lint, calibrate, algorithms):
     app.command()(command)
 for command in (server, join, train, status, doctor, up):
     app.command()(command)
+app.command()(new)
+app.command()(run)
+app.command("tune")(tune_sites)
 app.add_typer(paper, name="paper")
 app.add_typer(federation, name="federation")
 

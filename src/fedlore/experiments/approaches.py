@@ -14,6 +14,7 @@ from torch import nn
 
 from ..algorithms import Algorithm, Alone, FedAvg, Plan
 from ..engine import Client, Fitted, Row, fit
+from ..engine.loop import Weights
 from ..errors import FedloreError
 from ..examples import Examples
 from ..metrics import accuracy, decide, violation
@@ -129,6 +130,8 @@ def train(
     seed: int,
     scale: bool = True,
     every: int = 0,
+    sample: float = 1.0,
+    weights: Weights = "equal",
 ) -> Fitted:
     """The weights of one approach; with `every` = e its history has scores after each e rounds."""
     if approach.trained:
@@ -144,6 +147,8 @@ def train(
         scale=scale,
         seed=seed,
         evaluate=every,
+        sample=1.0 if isinstance(approach.algorithm, Alone) else sample,
+        weights=weights,
     )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import torch
 
-from ..algorithms import FedAvg, Plan
+from ..algorithms import Algorithm, Plan
 from ..engine import Client, Fitted, Row, fit
+from ..engine.loop import Weights
 from ..errors import FedloreError
 from ..metrics import accuracy, decide, violation
 from ..tuning import Lore, Trials, Tuning, lore, trusting, tune
@@ -51,6 +52,10 @@ def lore_rows(
     seed: int,
     scale: bool = True,
     trials: Trials | None = None,
+    algorithm: Algorithm | None = None,
+    every: int = 0,
+    sample: float = 1.0,
+    weights: Weights = "equal",
 ) -> tuple[list[Row], Lore]:
     """The chosen recipe: one row per client, with what was chosen in common and in private."""
     start = time.perf_counter()
@@ -58,19 +63,31 @@ def lore_rows(
         clients,
         make_model,
         trials=trials,
-        algorithm=FedAvg(),
+        algorithm=algorithm,
         plan=plan,
         rounds=rounds,
         seed=seed,
         scale=scale,
+        evaluate=every,
+        sample=sample,
+        weights=weights,
     )
     seconds = (time.perf_counter() - start) / len(clients)
     rows: list[Row] = []
     for row in scored(found.fitted, found.clients):
         mine = found.private.get(str(row["client"]))
-        own = {} if mine is None else {"trust": mine.rely, "finish": mine.finish}
-        chosen = {"model": "shared", "chosen": str(found.candidate), "seconds": round(seconds, 2)}
-        rows.append({"approach": "lore", "seed": seed, **row, **own, **chosen})
+        rows.append(
+            {
+                "approach": "lore",
+                "model": "shared",
+                "seed": seed,
+                **row,
+                "trust": None if mine is None else mine.rely,
+                "finish": 0 if mine is None else mine.finish,
+                "chosen": str(found.candidate),
+                "seconds": round(seconds, 2),
+            }
+        )
     return rows, found
 
 

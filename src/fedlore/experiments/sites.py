@@ -26,15 +26,23 @@ def read_site(folder: str | Path) -> Client:
     )
 
 
-def read_sites(folder: str | Path) -> list[Client]:
-    """All sites of a folder, which must agree on features and classes."""
-    folder = Path(folder)
-    found = sorted(path.parent for path in folder.glob("*/knowledge.toml"))
-    if not found:
-        raise FedloreError(f"no site in '{folder}': a site is a folder with a knowledge.toml")
-    clients = [read_site(site) for site in found]
+def read_sites(where: str | Path | Sequence[str | Path]) -> list[Client]:
+    """All sites of a folder, or those of a list, which must agree on features and classes."""
+    clients = [read_site(site) for site in find_sites(where)]
     _agree(clients)
     return clients
+
+
+def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The folders of the sites."""
+    if not isinstance(where, str | Path):
+        if not where:
+            raise FedloreError("there must be at least one site, the list is empty")
+        return [Path(site) for site in where]
+    found = sorted(path.parent for path in Path(where).glob("*/knowledge.toml"))
+    if not found:
+        raise FedloreError(f"no site in '{where}': a site is a folder with a knowledge.toml")
+    return found
 
 
 def _rows(folder: Path, part: str) -> Path | None:

@@ -1,0 +1,129 @@
+"""fedlore new and fedlore run: a federation of one's own files, in one process."""
+
+from collections.abc import Sequence
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..engine.history import Row, check_writable
+from ..experiments.federations import Gathering, gather
+from ..experiments.runs import Finished, run_federation
+from ..experiments.starter import write_starter
+from ..report import write_report
+
+
+def new(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
+    """Write a small working federation to start from: four simulated plants."""
+    sites = write_starter(folder)
+    console = Console()
+    console.print(f"{len(sites)} sites written to {folder / 'sites'}", highlight=False)
+    console.print(
+        f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="A federation.toml, or a folder of sites.")],
+    out: Annotated[Path, typer.Option(help="Folder for rows, weights and report.")] = Path(
+        "results"
+    ),
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
+) -> None:
+    """Train and compare approaches on your own files; a finished approach is not run again."""
+    check_writable(out / "results.jsonl")
+    torch.set_num_threads(threads)
+    console = Console()
+    gathering = gather(config)
+    setting = gathering.setting
+    clients = gathering.clients
+    console.print(
+        f"{setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
+        f"{gathering.size[1]} classes, {' / '.join(str(len(c.data)) for c in clients)} "
+        "training rows.\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(
+        TextColumn("{task.description}"), *columns, console=console, transient=True
+    ) as progress:
+        names = [a.name for a in setting.approaches]
+        bar = progress.add_task(f"{names[0]:8}", total=len(names))
+
+        def on_approach(name: str, fresh: bool) -> None:
+            place = names.index(name) + 1
+            following = names[place] if place < len(names) else name
+            progress.update(bar, completed=place, description=f"{following:8}")
+
+        found = run_federation(gathering, out, on_approach=on_approach)
+    _tell(gathering, found, out, console)
+
+
+def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) -> None:
+    for name, reason in found.left_out.items():
+        console.print(f"{name} is left out: {reason}", highlight=False, soft_wrap=True)
+    if not found.rows:
+        return
+    console.print(_table(gathering.setting.name, found.rows))
+    chosen = next((row["chosen"] for row in found.rows if row.get("chosen")), None)
+    if chosen is not None:
+        console.print(f"lore chose: {chosen}", highlight=False, soft_wrap=True)
+    console.print(f"Rows and personal weights written to {out}", highlight=False, soft_wrap=True)
+    if find_spec("matplotlib") is None:
+        console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
+        return
+    report = write_report(
+        found.rows,
+        out,
+        title=gathering.setting.name,
+        facts=_facts(gathering, None if chosen is None else str(chosen)),
+        confusion=found.confusion,
+        history=found.history,
+    )
+    console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
+
+
+def _table(name: str, rows: Sequence[Row]) -> Table:
+    sites = list(dict.fromkeys(str(row["client"]) for row in rows))
+    table = Table(title=f"{name}: test accuracy | violations, %", title_justify="left")
+    for column in ("approach", *sites, "mean"):
+        table.add_column(column, justify="left" if column == "approach" else "right")
+    for approach in dict.fromkeys(str(row["approach"]) for row in rows):
+        mine = [row for row in rows if row["approach"] == approach]
+        cells = [_cell([row for row in mine if row["client"] == site]) for site in sites]
+        table.add_row(approach, *cells, f"[bold]{_cell(mine)}[/bold]")
+    return table
+
+
+def _cell(rows: Sequence[Row]) -> str:
+    ta = 100 * sum(float(row["ta"] or 0) for row in rows) / len(rows)
+    known = [float(row["pov"] or 0) for row in rows if row.get("pov") is not None]
+    if not known:
+        return f"{ta:.1f}"
+    pov = 100 * sum(known) / len(known)
+    return f"{ta:.1f} | {pov:.1f}" if pov else f"{ta:.1f} | 0"
+
+
+def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
+    setting, plan = gathering.setting, gathering.setting.plan
+    sizes = ", ".join(
+        f"{c.id} {len(c.data)} + {0 if c.test is None else len(c.test)}" for c in gathering.clients
+    )
+    recipe = chosen or "fixed: the network hears the expert, half of the loss is plain, λ = 0"
+    return {
+        "data": f"{gathering.size[0]} features, {gathering.size[1]} classes; training + test "
+        f"rows: {sizes}",
+        "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
+        f"learning rate {plan.lr:g}, {setting.algorithm.name}",
+        "lore": recipe,
+        "date": date.today().isoformat(),
+    }

@@ -1,0 +1,107 @@
+"""fedlore tune: every site finds out for itself how far its expert can be trusted."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..config import build
+from ..engine import Client, Fitted, fit
+from ..errors import FedloreError
+from ..experiments.federations import gather, site_folders
+from ..tuning import Trust, Tuning, tune
+
+
+def tune_sites(
+    config: Annotated[Path, typer.Argument(help="A federation.toml, or a folder of sites.")],
+    method: Annotated[str, typer.Option(help="grid, gradient, or tpe (retrains).")] = "grid",
+    folds: Annotated[int, typer.Option(min=2, help="Parts; each is held out once.")] = 3,
+    write: Annotated[
+        bool, typer.Option("--write", help="Put each λ into the site's knowledge.toml.")
+    ] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
+) -> None:
+    """Let each site choose its λ on rows of its own; nothing about it leaves the site."""
+    torch.set_num_threads(threads)
+    tuning = build(Tuning, {"method": method, "folds": folds})
+    gathering = gather(config)
+    setting = gathering.setting
+    console = Console()
+
+    def train(clients: list[Client]) -> Fitted:
+        return fit(
+            clients,
+            gathering.make_model(setting.model.hears),
+            algorithm=setting.algorithm.make(),
+            plan=setting.plan,
+            rounds=setting.rounds,
+            sample=setting.sample,
+            weights=setting.weights,
+            scale=setting.scale,
+            seed=setting.seed,
+        )
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(
+        TextColumn("{task.description}"), *columns, console=console, transient=True
+    ) as progress:
+        bar = progress.add_task("trainings", total=None)
+        found = tune(
+            gathering.clients,
+            train,  # type: ignore[arg-type]
+            tuning=tuning,
+            seed=setting.seed,
+            on_training=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    console.print(_table(gathering.clients, found))
+    if not write:
+        console.print("Nothing was written; --write puts them into each knowledge.toml.")
+        return
+    for folder in site_folders(config):
+        if folder.name in found:
+            put(folder / "knowledge.toml", found[folder.name])
+    console.print(f"Written to the knowledge.toml of {len(found)} sites.")
+
+
+def put(path: Path, chosen: Trust) -> None:
+    """Both λ in a knowledge.toml, everything else as it stands."""
+    try:
+        text = with_trust(path.read_text(encoding="utf-8"), chosen)
+        part = path.with_name(f".{path.name}.part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
+
+
+def with_trust(text: str, chosen: Trust) -> str:
+    """A document with other values of trust and rely at its top.
+
+    >>> print(with_trust('trust = 0.3 # old\\nlabel = "y"\\n', Trust(0.0, 0.15, 0.9, 40)), end="")
+    trust = 0.0
+    rely = 0.15
+    label = "y"
+    """
+    table = re.search(r"^\s*\[", text, re.MULTILINE)  # keys below the first table are others
+    top, rest = (text, "") if table is None else (text[: table.start()], text[table.start() :])
+    top = re.sub(r"^[ \t]*(trust|rely)[ \t]*=.*\n?", "", top, flags=re.MULTILINE)
+    return f"trust = {round(chosen.trust, 4)!r}\nrely = {round(chosen.rely, 4)!r}\n{top}{rest}"
+
+
+def _table(clients: list[Client], found: dict[str, Trust]) -> Table:
+    table = Table(title="λ that each site chose for itself", title_justify="left")
+    for name in ("site", "in training", "at prediction", "right on held-out rows", "rows"):
+        table.add_column(name, justify="left" if name == "site" else "right")
+    for client in clients:
+        mine = found.get(client.id)
+        if mine is None:
+            table.add_row(client.id, "kept", "kept", "no expert, or too few rows", "")
+        else:
+            cells = (f"{mine.trust:.2f}", f"{mine.rely:.2f}", f"{100 * mine.ta:.1f} %")
+            table.add_row(client.id, *cells, str(mine.rows))
+    return table

@@ -1,0 +1,64 @@
+"""fedlore new, run and tune, as a newcomer types them."""
+
+from typer.testing import CliRunner
+
+from fedlore.cli.app import app
+from fedlore.cli.tune import with_trust
+from fedlore.engine import read_rows
+from fedlore.knowledge import Knowledge
+from fedlore.tuning import Trust
+
+from .test_demo import fedlore
+
+QUICK = """
+rounds = 2
+[run]
+approaches = ["FL", "FLwKM"]
+[model]
+hidden = [4]
+[plan]
+epochs = 1
+"""
+
+
+def typed(*arguments: str) -> str:
+    """What a command says, in this process."""
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.exception
+    return done.output
+
+
+def test_new_then_run_then_tune(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "Next: fedlore run d/federation.toml" in typed("new", "d")
+    (tmp_path / "d" / "federation.toml").write_text(QUICK)
+    said = typed("run", "d/federation.toml", "--out", "o")
+    for word in ("plant-1", "FLwKM", "4 sites, 17 features, 20 classes", "report.html"):
+        assert word in said
+    assert len(read_rows(tmp_path / "o" / "results.jsonl")) == 8
+    assert (tmp_path / "o" / "report.html").exists()
+    said = typed("tune", "d/federation.toml", "--method", "gradient", "--folds", "2")
+    assert "Nothing was written" in said
+    assert Knowledge.read(tmp_path / "d/sites/plant-1/knowledge.toml").trust == 0.3
+    typed("tune", "d/federation.toml", "--write")
+    known = Knowledge.read(tmp_path / "d/sites/plant-1/knowledge.toml")
+    assert known.rely is not None and known.trust in (0.0, 0.3)
+
+
+def test_errors_are_one_line(tmp_path):
+    done = fedlore("run", "none.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot read 'none.toml'")
+
+
+def test_a_folder_without_sites_is_named(tmp_path):
+    done = CliRunner().invoke(app, ["tune", str(tmp_path)])
+    assert "a site is a folder with a knowledge.toml" in str(done.exception)
+
+
+def test_only_the_two_lambdas_of_a_file_change():
+    text = 'trust = 0.3\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
+    told = with_trust(text, Trust(0.0, 0.25, 0.8, 10))
+    assert told == 'trust = 0.0\nrely = 0.25\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
+    assert with_trust(told, Trust(0.0, 0.25, 0.8, 10)) == told
