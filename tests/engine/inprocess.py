@@ -33,6 +33,7 @@ class Loopback(Grid):
     wire: list[bytes] = field(default_factory=list)  # all that was carried
     replies: dict = field(default_factory=dict)
     absent: set = field(default_factory=set)
+    keys: dict = field(default_factory=dict)  # public keys, where a site's name will not do
 
     def __post_init__(self):
         TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
@@ -40,7 +41,11 @@ class Loopback(Grid):
 
     def get_nodes(self):
         return [
-            SimpleNamespace(node_id=10 + i, public_key=name.encode(), last_activated_at="now")
+            SimpleNamespace(
+                node_id=10 + i,
+                public_key=self.keys.get(name, name.encode()),
+                last_activated_at="now",
+            )
             for i, name in enumerate(self.names)
             if name not in self.absent
         ]

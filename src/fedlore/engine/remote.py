@@ -84,7 +84,8 @@ class Remote:
     grace: float = 2.0  # how long sites that are not online are waited for
     check: Callable[[Task, Reply], str | None] = _accept  # what is wrong with a reply
     watch: Callable[[Notice], None] = _ignore
-    poll: float = 0.1
+    poll: float = 0.1  # seconds between looks for replies
+    look: float = 2.0  # and for sites that come and go
     _asked: dict[str, tuple[str, Task, float]] = field(default_factory=dict)  # by message
 
     def clients(self) -> Sequence[str]:
@@ -110,7 +111,7 @@ class Remote:
             hopeless = not enough and len(good) + len(waiting) < self.quorum
             if not waiting or hopeless or now > began + self.deadline or (away and enough):
                 break
-            if now > looked + 2.0:
+            if now > looked + self.look:
                 looked, online = now, self.post.online()
             time.sleep(self.poll)
         for site in waiting:

@@ -27,6 +27,7 @@ from .status import Status
 from .uploads import flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
+GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
 
 
@@ -179,7 +180,7 @@ class Session:
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
-        return Remote(mail, sites, least, a.deadline, check=check, watch=watch)
+        return Remote(mail, sites, least, a.deadline, GRACE, check, watch)
 
     def _scaled(self) -> Terms:
         """The terms with the scaling, once there is one."""

@@ -1,0 +1,79 @@
+"""A deployed federation without processes: real kits, workers, journal; messages as bytes."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from fedlore.engine import Local, federate
+from fedlore.engine.flower import Link
+from fedlore.engine.loop import scale_together
+from fedlore.federation import coordinator
+from fedlore.federation.agreement import read_agreement, terms_of
+from fedlore.federation.certificates import raw
+from fedlore.federation.kits import enrolled
+from fedlore.federation.site import read_kit
+from fedlore.federation.trial import make_trial, trial_sites
+from fedlore.federation.worker import Worker
+
+from ..engine.inprocess import Loopback
+from ..laws.test_algorithms import Post
+
+
+def edited(path: Path, *changes: tuple[str, str]) -> None:
+    """A file with some lines changed, all of which must be there."""
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+
+
+def small(folder: Path, *, sites: int = 3, rounds: int = 3, algorithm: str = "fedavg") -> Path:
+    """A coordinator's folder with small plants and a small model."""
+    make_trial(folder, sites=sites, address="127.0.0.1:9", rounds=rounds, test_rows=30)
+    changes = [("hidden = [64, 64]", "hidden = [6]"), ("epochs = 5", "epochs = 1")]
+    changes += [("deadline = 120.0", "deadline = 1.0"), ('"fedavg"', f'"{algorithm}"')]
+    if algorithm in ("scaffnew", "scaffold"):
+        changes.append(("lr = 0.05", "lr = 0.05\nmomentum = 0.0\nsteps = 5"))
+    edited(folder / "federation.toml", *changes)
+    return folder
+
+
+class Inside:
+    """The sites of a folder in this process, and trainings over them."""
+
+    def __init__(self, folder: Path, monkeypatch) -> None:
+        self.folder = folder
+        self.keys = {name: raw(key) for name, key in enrolled(folder).items()}
+        self.absent: set[str] = set()
+        self.wire: list[bytes] = []
+        self.wrap = {}  # site -> what to make of its worker
+        self.restart()
+        monkeypatch.setattr(coordinator, "healthy", lambda address, ca: None)
+        monkeypatch.setattr(coordinator, "ATTEMPTS", 1)
+        monkeypatch.setattr(coordinator, "GRACE", 0.01)
+        monkeypatch.setattr(Link, "run", lambda link, secret: self.run())
+
+    def restart(self) -> None:
+        """Every site anew, with nothing but its folder."""
+        self.workers = {home.name: Worker(read_kit(home)) for home in trial_sites(self.folder)}
+
+    @contextmanager
+    def run(self):
+        workers = {name: self.wrap.get(name, lambda w: w)(w) for name, w in self.workers.items()}
+        yield Loopback(workers, self.wire, absent=self.absent, keys=self.keys)
+
+    def train(self, *, resume=False, **reports):
+        return coordinator.train(self.folder, resume=resume, reports=coordinator.Reports(**reports))
+
+
+def reference(folder: Path, lost: str = ""):
+    """The same training in one process, over the reference engine; one site's uploads get lost."""
+    agreement = read_agreement(folder)
+    homes = trial_sites(folder)
+    terms = terms_of(agreement, run="x", participants=len(homes))
+    clients = [read_kit(home).client(agreement.schema) for home in homes]
+    recipe = terms.recipe()
+    recipe = replace(recipe, scaler=scale_together(Local(clients, recipe)))
+    transport = Post(Local(clients, recipe), lose=lambda t, name: (t.kind, name) == ("train", lost))
+    return federate(transport, recipe, agreement.rounds, evaluate=agreement.rounds)

@@ -1,0 +1,164 @@
+"""Kits: keys that only their owner reads, archives that hold nothing else."""
+
+import datetime
+import stat
+import zipfile
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.x509 import SubjectAlternativeName
+
+from fedlore import FedloreError
+from fedlore.data import COKE
+from fedlore.federation.agreement import read_agreement
+from fedlore.federation.certificates import (
+    check_dates,
+    new_server,
+    raw,
+    read_certificate,
+    read_site_key,
+)
+from fedlore.federation.kits import (
+    add_site,
+    enrolled,
+    init,
+    remove_site,
+    renew_server,
+    renew_site,
+    unpack,
+)
+from fedlore.federation.site import read_kit
+
+from .inside import edited
+
+
+@pytest.fixture
+def folder(tmp_path):
+    init(tmp_path / "fed", name="coke", address="coke.example:9300", schema=COKE)
+    return tmp_path / "fed"
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_init_writes_can_be_read(folder):
+    agreement = read_agreement(folder)
+    assert agreement.schema == COKE
+    assert (agreement.host, agreement.port, agreement.rounds) == ("coke.example", 9300, 10)
+    assert [mode(folder / n) for n in ("ca.key", "server.key", "runner.secret")] == [0o600] * 3
+    with pytest.raises(FedloreError, match="holds a federation already"):
+        init(folder, name="coke", address="h:1", schema=COKE)
+
+
+def test_the_authority_signs_for_the_server_and_its_names(folder):
+    authority, server = (read_certificate(folder / n) for n in ("ca.crt", "server.pem"))
+    server.verify_directly_issued_by(authority)
+    names = server.extensions.get_extension_for_class(SubjectAlternativeName).value
+    found = [str(name.value) for name in names]
+    assert found == ["coke.example", "localhost", "127.0.0.1"]
+
+
+def test_a_kit_holds_a_key_that_fits_the_enrolled_one(folder):
+    kit = add_site(folder, "plant-1")
+    assert mode(kit) == 0o600
+    home = unpack(kit)
+    key = read_site_key(home / "site.key")
+    assert mode(home / "site.key") == 0o600
+    assert raw(key.public_key()) == raw(enrolled(folder)["plant-1"])
+    signature = key.sign(b"here", ec.ECDSA(SHA384()))
+    enrolled(folder)["plant-1"].verify(signature, b"here", ec.ECDSA(SHA384()))
+    assert read_kit(home).file.address == "coke.example:9300"
+    assert not (home / "ca.key").exists()
+
+
+def test_a_key_that_others_may_read_is_refused(folder):
+    home = unpack(add_site(folder, "plant-1"))
+    (home / "site.key").chmod(0o644)
+    with pytest.raises(FedloreError, match="chmod 600"):
+        read_site_key(home / "site.key")
+
+
+def test_a_renewed_kit_keeps_the_sites_own_file(folder):
+    home = unpack(add_site(folder, "plant-1"))
+    old = raw(enrolled(folder)["plant-1"])
+    edited(home / "site.toml", ("max_rounds = 1000", "max_rounds = 7"))
+    unpack(renew_site(folder, "plant-1"))
+    assert read_kit(home).file.policy.max_rounds == 7
+    new = raw(read_site_key(home / "site.key").public_key())
+    assert new == raw(enrolled(folder)["plant-1"]) != old
+
+
+def test_sites_are_added_once_and_removed_by_name(folder):
+    add_site(folder, "plant-1")
+    with pytest.raises(FedloreError, match="enrolled already"):
+        add_site(folder, "plant-1")
+    with pytest.raises(FedloreError, match="did you mean 'plant-1'"):
+        remove_site(folder, "plant-2")
+    remove_site(folder, "plant-1")
+    assert enrolled(folder) == {}
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", "-x", "x" * 65, "ä b"])
+def test_a_name_that_could_leave_the_folder_is_refused(folder, name):
+    with pytest.raises(FedloreError, match="a name must be"):
+        add_site(folder, name)
+
+
+@pytest.mark.parametrize(
+    "members", [{"site/evil.py": b""}, {"../site.toml": b""}, {"a/site.toml": b"", "b/x": b""}]
+)
+def test_an_archive_with_anything_else_is_no_kit(tmp_path, members):
+    path = tmp_path / "kit.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(FedloreError, match="is no kit"):
+        unpack(path)
+
+
+def test_what_is_no_archive_is_no_kit(tmp_path):
+    (tmp_path / "kit.zip").write_bytes(b"nothing")
+    with pytest.raises(FedloreError, match="is no kit"):
+        unpack(tmp_path / "kit.zip")
+
+
+def test_an_expired_certificate_says_what_to_do(folder):
+    new_server(folder, ["localhost"], days=-1)
+    with pytest.raises(FedloreError, match="expired on .* fedlore federation renew"):
+        check_dates(folder / "server.pem")
+    renew_server(folder)
+    assert check_dates(folder / "server.pem").days == 364
+
+
+def test_a_clock_that_is_behind_is_blamed(folder):
+    past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
+    with pytest.raises(FedloreError, match="set this machine's clock"):
+        check_dates(folder / "server.pem", now=past)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("quorum = 0.5", "quorum = 0.0", "quorum must lie in"),
+        ("quorum = 0.5", "quorom = 0.5", "did you mean 'quorum'"),
+        ('"coke.example:9300"', '"coke.example"', "address must be host:port"),
+        ('"fedavg"', '"fedagv"', "did you mean 'fedavg'"),
+        ("secure_aggregation = false", "secure_aggregation = true", "not available"),
+        ("deadline = 120.0", "deadline = -1", "deadline must be positive"),
+    ],
+)
+def test_a_mistake_in_federation_toml_is_named(folder, old, new, message):
+    edited(folder / "federation.toml", (old, new))
+    with pytest.raises(FedloreError, match=f"federation.toml: .*{message}"):
+        read_agreement(folder)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "quorum", "least"), [("fedavg", 0.5, 2), ("fedavg", 0.9, 4), ("scaffnew", 0.1, 4)]
+)
+def test_a_quorum_is_a_share_of_the_sites_or_all_of_them(folder, algorithm, quorum, least):
+    edited(folder / "federation.toml", ('"fedavg"', f'"{algorithm}"'))
+    edited(folder / "federation.toml", ("quorum = 0.5", f"quorum = {quorum}"))
+    assert read_agreement(folder).least(4) == least

@@ -1,0 +1,299 @@
+"""Real processes on loopback, with TLS and keys: faults, strangers and clocks. Minutes, not seconds."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fedlore.engine.flower import Link, Mail
+from fedlore.engine.journal import Journal, read_state
+from fedlore.engine.remote import LinkLost, Remote
+from fedlore.federation.agreement import read_agreement, terms_of
+from fedlore.federation.certificates import new_server, raw
+from fedlore.federation.coordinator import Reports, train
+from fedlore.federation.kits import add_site, enrolled, init, remove_site, unpack
+from fedlore.federation.processes import Child, fedlore_command
+from fedlore.federation.server import link_of
+from fedlore.federation.together import free_port, start_site, together
+from fedlore.federation.trial import make_trial
+from fedlore.wire import Task
+
+from ..laws.test_algorithms import assert_close
+from .inside import edited, reference
+
+pytestmark = pytest.mark.slow
+
+
+def trial(folder: Path, *changes, sites=3, rounds=3) -> Path:
+    address = f"127.0.0.1:{free_port()}"
+    make_trial(folder, sites=sites, address=address, rounds=rounds, test_rows=50)
+    edited(folder / "federation.toml", *changes)
+    return folder
+
+
+@contextmanager
+def running(folder: Path):
+    with together(folder, sites=0, rounds=0, told=print) as federation:
+        yield federation
+    assert left_behind(folder) == []
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Processes whose command line names this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words and int(path.parent.name) != os.getpid():
+            found.append(words)
+    return found
+
+
+def start_training(folder: Path, *options: str) -> Child:
+    return Child(fedlore_command("train", str(folder), *options), log=folder / "logs" / "train.log")
+
+
+def rounds_done(folder: Path) -> int:
+    files = Journal(folder / "journal").files()
+    return int(files[0].name[6:12]) if files else -1
+
+
+def wait_until(true, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def test_four_sites_ten_rounds_equal_one_process(tmp_path):
+    folder = trial(tmp_path / "fed", sites=4, rounds=10)
+    with running(folder):
+        child = start_training(folder)
+        assert child.wait(300) == 0, child.tail()
+    local = reference(folder)
+    about, shared = read_state(folder / "shared.weights")
+    assert about["round"] == 10
+    assert_close(shared, {"model": local.state["model"]})
+    entry, wrong = Journal(folder / "journal").last()
+    assert entry.run.rows == local.rows and not wrong
+
+
+def test_three_rounds_with_three_sites_take_half_a_minute_at_most(tmp_path):
+    folder = trial(tmp_path / "fed")
+    with running(folder):
+        began = time.monotonic()
+        train(folder)
+        took = time.monotonic() - began
+    print(f"3 sites, 3 rounds: {took:.1f} s")
+    assert took <= 30.0
+
+
+SLOWER = ("epochs = 5", "epochs = 40")  # so that a kill falls into a round
+
+
+def test_a_killed_site_is_done_without_and_takes_part_again(tmp_path):
+    quick = ("deadline = 120.0", "deadline = 8.0")
+    steady = ('"fedavg"', '"scaffold"'), ("lr = 0.05", "lr = 0.01\nmomentum = 0.0")
+    folder = trial(tmp_path / "fed", SLOWER, quick, *steady, rounds=8)
+    told = []
+    with running(folder) as federation:
+        thread = threading.Thread(
+            target=train, args=(folder,), kwargs={"reports": Reports(notice=told.append)}
+        )
+        thread.start()
+        wait_until(lambda: rounds_done(folder) >= 2)
+        federation.sites["plant-2"].kill()
+        wait_until(lambda: any(n.what == "silent" for n in told))
+        federation.restart_site("plant-2")
+        thread.join(240)
+        assert not thread.is_alive()
+    run = Journal(folder / "journal").last()[0].run
+    merged = [row["merged"] for row in run.rows if "merged" in row]
+    assert run.round == 8 and min(merged) == 2 and merged[-1] == 3
+    assert run.accepted == dict.fromkeys(("plant-1", "plant-2", "plant-3"), 8)
+    assert {n.what for n in told} <= {"reply", "silent", "late"}
+
+
+def test_a_killed_coordinator_loses_nothing(tmp_path):
+    folder = trial(tmp_path / "fed", SLOWER, rounds=6)
+    with running(folder) as federation:
+        first = start_training(folder)
+        wait_until(lambda: rounds_done(folder) >= 2)
+        first.kill()
+        second = start_training(folder, "--resume")
+        wait_until(lambda: rounds_done(folder) >= 4)
+        federation.server.kill()
+        federation.restart_server()
+        assert second.wait(240) == 0, second.tail()
+    assert_close(
+        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
+    )
+
+
+def test_twenty_random_kills_lose_nothing(tmp_path):
+    dice = random.Random(8)
+    folder = trial(tmp_path / "fed", SLOWER, rounds=40)
+    with running(folder) as federation:
+        training, kills = start_training(folder), 0
+        end = time.monotonic() + 900
+        while training.code() is None or kills < 20:
+            assert time.monotonic() < end, training.tail()
+            if training.code() not in (None, 0) or (training.code() is None and kills >= 20):
+                assert training.code() is None, training.tail()
+                time.sleep(0.5)
+                continue
+            victim = dice.choice(["plant-1", "plant-2", "plant-3", "server", "train"])
+            time.sleep(dice.uniform(0.5, 4.0))
+            if training.code() is not None:
+                break
+            kills += 1
+            if victim == "train":
+                training.kill()
+                training = start_training(folder, "--resume" if rounds_done(folder) >= 0 else "")
+            elif victim == "server":
+                federation.server.kill()
+                federation.restart_server()
+            else:
+                federation.sites[victim].kill()
+                federation.restart_site(victim)
+        assert training.code() == 0, training.tail()
+        assert kills == 20
+    assert_close(
+        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
+    )
+
+
+def test_strangers_stay_outside(tmp_path):
+    """A key that was never enrolled, a revoked one, another authority, an expired certificate."""
+    folder = trial(tmp_path / "fed", sites=2)
+    with running(folder) as federation:
+        home = folder / "sites" / "plant-1"
+        stranger = shutil.copytree(home, tmp_path / "stranger")
+        shutil.rmtree(stranger / "state")
+        elsewhere = tmp_path / "elsewhere"
+        agreement = read_agreement(folder)
+        init(elsewhere, name="other", address=agreement.address, schema=agreement.schema)
+        other = unpack(add_site(elsewhere, "plant-1"))
+        shutil.copy(other / "site.key", stranger / "site.key")
+        child = start_site(stranger)
+        assert child.wait(60) == 2
+        assert "does not know this key" in child.tail() and "add-site" in child.tail()
+
+        shutil.copy(other / "ca.crt", stranger / "ca.crt")
+        child = start_site(stranger)
+        assert child.wait(60) == 2
+        assert "certificate is not accepted" in child.tail()
+
+        remove_site(folder, "plant-2")
+        assert federation.sites["plant-2"].wait(60) == 2
+        assert "revoked" in federation.sites["plant-2"].tail()
+
+        (home / "site.key").chmod(0o644)
+        federation.sites["plant-1"].stop()
+        child = start_site(home)
+        assert child.wait(60) == 2 and "chmod 600" in child.tail()
+    new_server(folder, ["localhost", "127.0.0.1"], days=-1)
+    late = Child(fedlore_command("server", str(folder)), log=tmp_path / "late.log")
+    assert late.wait(60) == 2
+    assert "expired on" in late.tail() and "fedlore federation renew" in late.tail()
+
+
+def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2)
+    canary = tmp_path / "canary"
+    evil = f"open({str(canary)!r}, 'a').write(__name__)\nraise SystemExit(1)\n".encode()
+    project = b"""[project]
+name = "evil"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "evil"
+[tool.flwr.app.components]
+serverapp = "evil:server"
+clientapp = "evil:client"
+[tool.flwr.app.config]
+"""
+    with running(folder):
+        link, secret = link_of(folder), (folder / "runner.secret").read_bytes()
+        keys = {name: raw(key) for name, key in enrolled(folder).items()}
+        terms = terms_of(read_agreement(folder), run="x", participants=2)
+        with link.run(secret, app={"pyproject.toml": project, "evil.py": evil}) as grid:
+            remote = Remote(Mail(grid, keys, terms.text()), sorted(keys), 2)
+            replies = remote.exchange(Task("moments", 0), sorted(keys))
+        assert len(replies) == 2  # the sites did answer a message of that run
+        with pytest.raises(LinkLost), link.run(b"a guess"):
+            pass
+        time.sleep(5.0)  # the run that could not be claimed is still there: nobody starts it
+    assert not canary.exists()
+
+
+def test_both_sides_say_that_versions_differ(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2, rounds=1)
+    with running(folder):
+        code = (
+            "import fedlore.federation.agreement as a, sys; a.fedlore_version = lambda: '9.9'\n"
+            "from fedlore.cli import main; sys.argv[1:] = ['train', sys.argv[1]]; main()"
+        )
+        child = Child([sys.executable, "-c", code, str(folder)], log=folder / "logs" / "train.log")
+        assert child.wait(120) == 2
+    assert "the coordinator 9.9: install the same version" in child.tail(40)
+    assert "9.9" in (folder / "sites" / "plant-1" / "audit.jsonl").read_text()
+    assert "quorum" in child.tail()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_everything(tmp_path, sign):
+    folder = trial(tmp_path / "fed", SLOWER, sites=2, rounds=100)
+    (folder / "logs").mkdir()
+    whole = Child(fedlore_command("up", str(folder)), log=tmp_path / "up.log")
+    wait_until(lambda: rounds_done(folder) >= 1)
+    os.kill(whole.pid, sign)
+    assert whole.wait(60) not in (0, None)
+    assert left_behind(folder) == []
+
+
+def test_nothing_outlives_a_killed_parent(tmp_path):
+    folder = trial(tmp_path / "fed", SLOWER, sites=2, rounds=100)
+    (folder / "logs").mkdir()
+    whole = Child(fedlore_command("up", str(folder)), log=tmp_path / "up.log")
+    wait_until(lambda: rounds_done(folder) >= 1)
+    os.kill(whole.pid, signal.SIGKILL)
+    whole.wait(10)
+    wait_until(lambda: left_behind(folder) == [], 15.0)
+
+
+def test_it_needs_no_network_beyond_loopback(tmp_path):
+    inside = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine does not let us make a network namespace")
+    folder = trial(tmp_path / "fed", sites=2, rounds=2)
+    (folder / "logs").mkdir()
+    routes = subprocess.run([*inside, "ip", "route"], check=True, capture_output=True)
+    assert routes.stdout == b""
+    child = Child([*inside, *fedlore_command("up", str(folder))], log=tmp_path / "up.log")
+    assert child.wait(240) == 0, child.tail()
+    assert json.loads((folder / "status.json").read_text())["state"] == "finished"
+
+
+def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
+    folder = trial(tmp_path / "fed", sites=2)
+    monkeypatch.setattr("fedlore.federation.coordinator.PATIENCE", 2.0)
+    with pytest.raises(Exception, match="is fedlore server running"):
+        train(folder)
+    with pytest.raises((LinkLost, httpx.HTTPError)):
+        Link(read_agreement(folder).address, (folder / "ca.crt").read_bytes()).online()

@@ -1,0 +1,213 @@
+"""A site's policy wins, its memory follows what was accepted, and its books are honest."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore import FedloreError
+from fedlore.engine.remote import Refusal
+from fedlore.federation import worker as worker_module
+from fedlore.federation.agreement import Method, Privacy, fedlore_version, read_terms, terms_of
+from fedlore.federation.agreement import read_agreement as agreement_of
+from fedlore.federation.audit import AuditLog, check_audit
+from fedlore.federation.site import Policy, read_kit
+from fedlore.federation.store import KEEP, Store
+from fedlore.federation.worker import Worker
+from fedlore.wire import Reply, Task
+
+from ..laws.test_algorithms import assert_close
+from .inside import edited, small
+
+NAME = "plant-1"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return small(tmp_path_factory.mktemp("site") / "fed", algorithm="scaffold")
+
+
+@pytest.fixture
+def home(made, tmp_path):
+    return shutil.copytree(made / "sites" / NAME, tmp_path / NAME)
+
+
+@pytest.fixture
+def terms(made):
+    return terms_of(agreement_of(made), run="run-1", participants=3)
+
+
+def first_task(terms, **changes):
+    recipe = terms.recipe()
+    params = {n: p.detach() for n, p in recipe.model.named_parameters()}
+    sent = recipe.algorithm.send(recipe.algorithm.init(params))
+    return replace(Task("train", 1, sent, terms.seed), **changes)
+
+
+def private(epsilon=None, hidden=False):
+    privacy = object.__new__(Privacy)  # as a later version might offer it
+    object.__setattr__(privacy, "epsilon", epsilon)
+    object.__setattr__(privacy, "secure_aggregation", hidden)
+    return privacy
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes", "reason"),
+    [
+        (Policy(min_participants=4), {}, "at least 4 participants, this federation has 3"),
+        (Policy(max_rounds=2), {}, "at most 2 rounds, asked for 3"),
+        (Policy(secure_aggregation=True), {}, "secure aggregation is demanded"),
+        (Policy(max_epsilon=1.0), {}, "differential privacy is demanded .* has None"),
+        (Policy(max_epsilon=1.0), {"privacy": private(2.0)}, "at most 1.0, this run has 2.0"),
+        (Policy(models=("logistic",)), {}, "model 'mlp' is not allowed"),
+        (Policy(algorithms=("fedavg",)), {}, "algorithm 'scaffold' is not allowed"),
+        (Policy(), {"version": "9.9"}, "this site runs fedlore .*, the coordinator 9.9"),
+    ],
+)
+def test_a_policy_refuses_with_its_reason(terms, policy, changes, reason):
+    with pytest.raises(Refusal, match=reason):
+        policy.refuse(replace(terms, **changes), Task("train", 1))
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes"),
+    [
+        (Policy(), {}),
+        (Policy(min_participants=3, max_rounds=3, models=("mlp",)), {}),
+        (Policy(max_epsilon=3.0, secure_aggregation=True), {"privacy": private(3.0, True)}),
+        (Policy(algorithms=("fedavg",)), {"algorithm": Method("FedAvg")}),
+    ],
+)
+def test_a_policy_that_is_met_lets_the_task_through(terms, policy, changes):
+    policy.refuse(replace(terms, **changes), Task("train", 1))
+
+
+def test_sums_of_features_can_be_kept_back(terms):
+    with pytest.raises(Refusal, match="sums of features"):
+        Policy(moments=False).refuse(terms, Task("moments", 0))
+    Policy(moments=False).refuse(terms, Task("train", 1))
+
+
+def test_rounds_beyond_what_was_announced_are_refused(terms):
+    with pytest.raises(Refusal, match="at most 3 rounds"):
+        Policy(max_rounds=3).refuse(terms, Task("train", 5))
+
+
+def test_terms_come_back_from_their_text(terms):
+    scaled = replace(terms, shift=(0.1, 1 / 3), spread=(2.0, 3.0))
+    assert read_terms(scaled.text()) == scaled
+    with pytest.raises(FedloreError):
+        read_terms("[]")
+
+
+def test_only_allowed_metrics_leave(home, terms):
+    edited(home / "site.toml", ('metrics = ["ta", "nll", "pov"]', 'metrics = ["ta"]'))
+    reply = Worker(read_kit(home))(first_task(terms, kind="evaluate"), terms.text())
+    assert set(reply.metrics) == {"ta"}
+
+
+def test_a_task_that_is_sent_again_gets_the_very_same_reply(home, terms, monkeypatch):
+    worker, task = Worker(read_kit(home)), first_task(terms)
+    first = worker(task, terms.text())
+    monkeypatch.setattr(worker_module, "answer", None)  # whoever calls it fails
+    again = Worker(read_kit(home))(task, terms.text())
+    assert replace(again, upload={}) == replace(first, upload={})
+    assert_close(again.upload, first.upload)
+    with pytest.raises(TypeError):
+        worker(replace(task, seed=task.seed + 1), terms.text())
+
+
+def test_memory_follows_what_the_coordinator_accepted(home, terms):
+    """Round 1 counts or not: what round 2 starts from differs, and both can be had again."""
+    task = first_task(terms)
+    worker = Worker(read_kit(home))
+    worker(task, terms.text())
+    second = replace(task, round=2)
+    counted = worker(replace(second, accepted={NAME: 1}), terms.text())
+    void = Worker(read_kit(home))(second, terms.text())
+    assert not torch.equal(counted.upload["control"][b0(counted)], void.upload["control"][b0(void)])
+    back = Worker(read_kit(home))(replace(second, accepted={NAME: 1}), terms.text())
+    assert_close(back.upload, counted.upload)
+
+
+def b0(reply):
+    return next(iter(reply.upload["control"]))
+
+
+def test_memory_that_is_lost_is_said_to_be_lost(home, terms):
+    worker, task = Worker(read_kit(home)), first_task(terms)
+    with pytest.raises(Refusal, match="memory of round 3 is lost: start a new run"):
+        worker(replace(task, round=4, accepted={NAME: 3}), terms.text())
+
+
+def test_old_versions_and_other_runs_are_cleared_away(tmp_path):
+    for run in ("one", "two"):
+        store = Store(tmp_path, run)
+        for round in range(1, 10):
+            reply = Reply(NAME, round, {"model": {"w": torch.ones(1)}})
+            store.commit(Task("train", round), round - 1, {"c": {"w": torch.ones(1)}}, reply)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == KEEP + 1 + 1 and all(
+        n.split("-")[1] == names[0].split("-")[1] for n in names
+    )
+    assert_close(store.settle(8), {"c": {"w": torch.ones(1)}})
+
+
+def test_unknown_tasks_and_unreadable_terms_are_refused(home, terms):
+    worker = Worker(read_kit(home))
+    with pytest.raises(Refusal, match="unknown task 'upload_rows'"):
+        worker(Task("upload_rows", 1), terms.text())
+    with pytest.raises(Refusal, match=f"do not fit fedlore {fedlore_version()}"):
+        worker(Task("train", 1), '{"surprise": 1}')
+
+
+def test_another_schema_is_refused(home, terms):
+    features = (replace(terms.schema.features[0], name="Other"), *terms.schema.features[1:])
+    other = replace(terms, schema=replace(terms.schema, features=features))
+    told = []
+    with pytest.raises(Refusal, match="does not fit the federation's schema"):
+        Worker(read_kit(home), told.append)(first_task(other), other.text())
+    assert "differ from number 1 on" in told[0]
+
+
+def test_the_audit_log_tells_what_was_asked_and_sent(home, terms):
+    Worker(read_kit(home))(first_task(terms), terms.text())
+    (line,) = (home / "audit.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert (found["event"], found["kind"], found["round"]) == ("answered", "train", 1)
+    assert (found["run"], found["federation"]) == ("run-1", "coke")
+    assert len(found["model"]) == 64 and found["time"].startswith("20")
+    assert found["sent"]["model"]["tensors"]["body.1.0.weight"] == [6, 17]
+    assert found["sent"]["model"]["norm"] > 0
+
+
+def test_a_changed_or_missing_audit_line_is_noticed(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    for n in range(4):
+        log.write(event="answered", n=n)
+    lines = path.read_text().splitlines(keepends=True)
+    check_audit(path)
+    for bad in (
+        lines[:1] + lines[2:],
+        [lines[0], lines[1].replace('"n": 1', '"n": 7'), *lines[2:]],
+    ):
+        path.write_text("".join(bad))
+        with pytest.raises(FedloreError, match="does not follow from the line before"):
+            AuditLog(path)
+
+
+def test_an_audit_line_cut_by_a_crash_is_dropped(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    log.write(event="answered")
+    log.write(event="answered")
+    path.write_text(path.read_text()[:-30])
+    AuditLog(path).write(event="refused")
+    assert [json.loads(x)["event"] for x in path.read_text().splitlines()] == [
+        "answered",
+        "refused",
+    ]
+    check_audit(path)

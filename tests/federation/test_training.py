@@ -1,0 +1,287 @@
+"""A training over kits and messages: the same bits as in one process, whatever goes wrong."""
+
+import errno
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedlore import FedloreError, Knowledge
+from fedlore.engine.journal import Journal, read_state
+from fedlore.engine.remote import LinkLost, QuorumLost
+from fedlore.federation.site import read_kit
+from fedlore.federation.status import read_status
+from fedlore.federation.worker import Worker
+
+from ..laws.test_algorithms import assert_close
+from .inside import Inside, edited, reference, small
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return small(tmp_path / "fed")
+
+
+class Crash(BaseException):
+    """The coordinator ends here, without a word."""
+
+
+def crash_after(round):
+    def done(run, seconds):
+        if run.round == round:
+            raise Crash
+
+    return done
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "scaffnew", "ditto"])
+def test_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
+    folder = small(tmp_path / "fed", algorithm=algorithm)
+    run, local = Inside(folder, monkeypatch).train(), reference(folder)
+    assert_close(run.state, local.state)
+    assert run.rows == local.rows
+    about, shared = read_state(folder / "shared.weights")
+    assert about["round"] == 3 and torch.equal(
+        shared["model"]["body.1.0.bias"], local.state["model"]["body.1.0.bias"]
+    )
+    for site in ("plant-1", "plant-2", "plant-3"):
+        assert read_state(folder / "sites" / site / "personal.weights")[0]["round"] == 3
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+@pytest.mark.parametrize("round", [1, 2])
+def test_a_crash_and_a_resume_change_nothing(tmp_path, monkeypatch, algorithm, round):
+    folder = small(tmp_path / "fed", algorithm=algorithm)
+    inside = Inside(folder, monkeypatch)
+    with pytest.raises(Crash):
+        inside.train(round=crash_after(round))
+    inside.restart()
+    run, local = inside.train(resume=True), reference(folder)
+    assert_close(run.state, local.state)
+    assert run.rows == local.rows
+
+
+@pytest.mark.parametrize("harm", [lambda b: b[:-40], lambda b: b[:100] + b"x" + b[101:]])
+def test_a_damaged_journal_costs_one_round_and_no_bits(tmp_path, monkeypatch, harm):
+    folder = small(tmp_path / "fed", algorithm="scaffold")
+    inside = Inside(folder, monkeypatch)
+    with pytest.raises(Crash):
+        inside.train(round=crash_after(2))
+    newest = Journal(folder / "journal").files()[0]
+    newest.write_bytes(harm(newest.read_bytes()))
+    said = []
+    run = inside.train(resume=True, line=said.append)
+    assert "damaged" in said[0] and "after round 1" in said[1]
+    assert_close(run.state, reference(folder).state)
+
+
+def test_a_lost_server_is_waited_for(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    whole, lost = inside.run, []
+
+    @contextmanager
+    def breaking():
+        with whole() as grid:
+            push = grid.push_messages
+
+            def failing(messages):
+                if messages[0].metadata.group_id == "2" and not lost:
+                    lost.append("now")
+                    raise LinkLost("gone")
+                return push(messages)
+
+            grid.push_messages = failing
+            yield grid
+
+    inside.run = breaking
+    assert_close(inside.train().state, reference(folder).state)
+    assert lost
+
+
+def test_a_quorum_is_enough_and_a_site_that_comes_back_takes_part_again(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    inside.absent.add("plant-2")
+
+    def back(run, seconds):
+        if run.round == 2:
+            inside.absent.clear()
+
+    run = inside.train(round=back)
+    merged = [row["merged"] for row in run.rows if "merged" in row]
+    assert merged == [2, 2, 3]
+    assert run.accepted == {"plant-1": 3, "plant-2": 3, "plant-3": 3}
+
+
+def test_without_a_quorum_the_run_ends_and_says_how_to_go_on(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    with pytest.raises(Crash):
+        inside.train(round=crash_after(1))
+    inside.absent |= {"plant-1", "plant-2"}
+    with pytest.raises(QuorumLost, match=r"round 2: 1 of 3 .* quorum is 2.*round 1: .*--resume"):
+        inside.train(resume=True)
+    assert read_status(folder)["state"] == "stopped"
+    inside.absent.clear()
+    assert_close(inside.train(resume=True).state, reference(folder).state)
+
+
+def spoiled(change):
+    """A site that sends something else than it worked out."""
+
+    def wrap(worker):
+        def answer(task, terms):
+            reply = worker(task, terms)
+            return replace(reply, upload=change(reply.upload)) if task.kind == "train" else reply
+
+        return answer
+
+    return wrap
+
+
+def scaled(by):
+    return lambda upload: {k: {n: t * by for n, t in b.items()} for k, b in upload.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (scaled(float("nan")), "not finite"),
+        (scaled(float("inf")), "not finite"),
+        (scaled(1e9), "above 1000"),
+        (lambda upload: {}, "names, shapes"),
+        (lambda u: {"model": {n: t[:1] for n, t in u["model"].items()}}, "names, shapes"),
+        (lambda u: {"model": {n: t.double() for n, t in u["model"].items()}}, "names, shapes"),
+    ],
+    ids=["nan", "inf", "huge", "empty", "cut", "double"],
+)
+def test_a_bad_upload_does_not_touch_the_model(folder, monkeypatch, change, reason):
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = spoiled(change)
+    run, without = inside.train(), reference(folder, lost="plant-2")
+    assert_close(run.state, without.state)
+    assert run.accepted == without.accepted == {"plant-1": 3, "plant-3": 3}
+    site = read_status(folder)["sites"]["plant-2"]
+    assert site["counts"]["rejected"] == 3 and reason in site["note"]
+
+
+def test_a_refusal_is_told_at_both_ends(folder, monkeypatch):
+    home = folder / "sites" / "plant-3"
+    edited(home / "site.toml", ("min_participants = 2", "min_participants = 4"))
+    told = []
+    Inside(folder, monkeypatch).train(notice=told.append)
+    reasons = {n.detail for n in told if n.what == "refused"}
+    assert reasons == {"policy: at least 4 participants, this federation has 3"}
+    assert "at least 4 participants" in (home / "audit.jsonl").read_text()
+
+
+def test_resuming_needs_a_journal_and_the_same_agreement(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    with pytest.raises(FedloreError, match="no round to resume"):
+        inside.train(resume=True)
+    inside.train()
+    edited(folder / "federation.toml", ("seed = 0", "seed = 1"))
+    with pytest.raises(FedloreError, match="has changed since round 3"):
+        inside.train(resume=True)
+
+
+def test_a_new_training_starts_from_nothing(tmp_path, monkeypatch):
+    folder = small(tmp_path / "fed", algorithm="scaffold")
+    inside = Inside(folder, monkeypatch)
+    assert_close(inside.train().state, inside.train().state)
+    assert (folder / "journal.before").is_dir()
+
+
+def test_a_full_disk_ends_the_run_with_the_last_round_safe(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    real = os.replace
+
+    def full(source, target):
+        if str(target).endswith("round-000002.journal"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(FedloreError, match="No space left.*safe"):
+        inside.train()
+    monkeypatch.setattr(os, "replace", real)
+    assert Journal(folder / "journal").last()[0].run.round == 1
+    assert_close(inside.train(resume=True).state, reference(folder).state)
+
+
+def test_nothing_of_a_site_travels_but_its_uploads(folder, monkeypatch):
+    """Canaries in formulas, λ and rows: none of them is in any message."""
+    home = folder / "sites" / "plant-1"
+    edited(home / "knowledge.toml", ("trust = 0.3", "trust = 0.31415926"))
+    edited(home / "knowledge.toml", ("253 * Ro", "253.27182818 * Ro"))
+    rows = (home / "train.csv").read_text().splitlines()
+    cells = [cell for cell in rows[1].split(",")[:-1] if len(cell) > 5]
+    inside = Inside(folder, monkeypatch)
+    inside.train()
+    wire = b"\n".join(inside.wire)
+    assert len(inside.wire) > 50
+    formula = Knowledge.read(home / "knowledge.toml")
+    assert formula.trust == 0.31415926
+    secrets = [b"0.31415926", b"253.27182818", b"knowledge.toml", b"train.csv", str(home).encode()]
+    for secret in secrets + [cell.encode() for cell in cells]:
+        assert secret not in wire
+    numbers = [0.31415926, 253.27182818, *map(float, cells)]
+    for number in numbers:
+        for kind in (np.float32, np.float64):
+            assert kind(number).tobytes() not in wire
+
+
+def test_a_canary_that_is_sent_is_found(folder, monkeypatch):
+    """The test above can fail: a site that uploads a secret is caught by the same search."""
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-1"] = spoiled(
+        lambda u: {"model": {n: t * 0 + 253.27182818 for n, t in u["model"].items()}}
+    )
+    inside.train()
+    assert np.float32(253.27182818).tobytes() in b"\n".join(inside.wire)
+
+
+def test_the_coordinator_never_opens_a_sites_folder(folder, monkeypatch):
+    """Sites answer from another place, so any path under sites/ is the coordinator's doing."""
+    inside = Inside(folder, monkeypatch)
+    elsewhere = folder.parent / "elsewhere"
+    shutil.move(folder / "sites", elsewhere)
+    inside.workers = {h.name: Worker(read_kit(h)) for h in sorted(elsewhere.iterdir())}
+    opened, watching = [], [True]
+
+    def hook(event, arguments):
+        if watching[0] and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            opened.append(os.fsdecode(arguments[0]))
+
+    sys.addaudithook(hook)
+    asking = []
+    for name in inside.workers:
+
+        def wrap(worker):
+            def answer(task, terms):
+                watching[0] = False
+                asking.append(task)
+                try:
+                    return worker(task, terms)
+                finally:
+                    watching[0] = True
+
+            return answer
+
+        inside.wrap[name] = wrap
+    inside.train()
+    watching[0] = False
+    assert any("journal" in path for path in opened) and asking
+    assert not [path for path in opened if "elsewhere" in path or f"{os.sep}sites" in path]
+
+
+def test_a_site_in_trouble_does_not_say_more_than_it_may(folder, monkeypatch):
+    edited(folder / "sites" / "plant-1" / "train.csv", ("\n", "\nsecret-cell,"))
+    told = []
+    Inside(folder, monkeypatch).train(notice=told.append)
+    texts = {n.detail for n in told if n.site == "plant-1"}
+    assert len(texts) == 1 and "data or knowledge does not fit" in texts.pop()
+    assert "secret-cell" not in " ".join(n.detail for n in told)
