@@ -8,8 +8,9 @@ import torch
 from fedlore import Client, FedloreError, Lookup, Plan
 from fedlore.engine.history import Row
 from fedlore.experiments import approaches
-from fedlore.experiments.approaches import APPROACHES, FL, FL_MASK, ML, PKM, compare
+from fedlore.experiments.approaches import APPROACHES, CHOSEN, FL, FL_MASK, ML, PKM, compare
 from fedlore.nets import mlp
+from fedlore.tuning import Candidate, Trials, lore
 
 from ..engine.federation import CLASSES, FEATURES, federation
 
@@ -88,3 +89,23 @@ def test_same_seed_same_rows():
 def test_a_client_without_test_rows_cannot_be_scored():
     with pytest.raises(FedloreError, match="'site-0' has no test rows"):
         run((FL,), [replace(with_models()[0], test=None)])
+
+
+@pytest.mark.parametrize("reread", [False, True])
+def test_the_chosen_recipe_is_scored_with_what_each_client_chose(monkeypatch, reread):
+    few = Trials(candidates=(Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
+    monkeypatch.setattr(approaches, "lore", lambda *a, **k: lore(*a, **k, trials=few))
+    clients = with_models()
+    rows = run((CHOSEN,), clients)
+    assert [(r["approach"], r["pov"]) for r in rows] == [("lore", 0.0)] * 3
+    found = lore(
+        clients,
+        lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
+        trials=few,
+        plan=PLAN,
+        rounds=2,
+    )
+    for client, row in zip(clients, rows, strict=True):
+        # the personal model, asked from raw rows, predicts what was scored
+        predicted = found.fitted.predict(client.id, client.test.x)
+        assert row["ta"] == (predicted == client.test.y).double().mean()

@@ -27,7 +27,7 @@ def test_lore_has_a_row_per_client_with_what_was_chosen():
     assert [r["client"] for r in rows] == ["site-0", "site-1", "site-2"]
     assert {r["chosen"] for r in rows} == {str(found.candidate)}
     assert all(r["approach"] == "lore" and r["pov"] == 0 and 0 <= r["ta"] <= 1 for r in rows)
-    assert [r["trust"] for r in rows] == [found.private[str(r["client"])].rely for r in rows]
+    assert [r["rely"] for r in rows] == [found.private[str(r["client"])].rely for r in rows]
 
 
 def test_private_trust_has_a_row_per_client_with_both_lambdas():

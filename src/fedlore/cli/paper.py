@@ -22,6 +22,7 @@ Range = Annotated[
     str, typer.Option(help="oracle, conformal95, conformal99, several by comma, all.")
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; each draws clients anew.")]
+Recipe = Annotated[str, typer.Option(help="lore as one fixed combination, or chosen by trials.")]
 Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
 Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
 OUT = Path("results")
@@ -33,11 +34,12 @@ def approaches(
     protocol: Protocol = "fair",
     range: Range = "all",
     seeds: Seeds = 5,
+    recipe: Recipe = "fixed",
     out: Out = OUT,
     threads: Threads = 1,
 ) -> None:
     """Seven approaches per client at 1 % of the training rows: the paper's table 3."""
-    _run(Study("approaches", dataset, protocol, _kinds(range), seeds), out, threads)
+    _run(Study("approaches", dataset, protocol, _kinds(range), seeds, recipe), out, threads)
 
 
 @app.command()

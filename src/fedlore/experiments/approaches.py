@@ -6,7 +6,7 @@ the paper leaves out; and lore, our own.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from ..engine.loop import Weights
 from ..errors import FedloreError
 from ..examples import Examples
 from ..metrics import accuracy, decide, violation
+from ..tuning import Recalibrated, lore, recalibrated
 from .confusion import confusion
 
 
@@ -33,6 +34,8 @@ class Approach:
     hears: bool = False  # knowledge as input of the network
     plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
     trust: float | None = None  # λ, where it is not the client's own
+    # what is common is chosen by trials on training rows, λ and last steps by each client
+    chosen: bool = field(default=False, repr=False)
 
 
 ML = Approach("ML", "own", Alone())
@@ -47,6 +50,8 @@ FL_MASK = Approach("FL+mask", "shared", FedAvg(), guarded=True)
 LORE = Approach(
     "lore", "shared", FedAvg(), trained=True, guarded=True, hears=True, plain=0.5, trust=0.0
 )
+#: The same name where an experiment asks for the recipe that chooses for itself.
+CHOSEN = replace(LORE, chosen=True, trust=None)
 
 APPROACHES = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
@@ -134,6 +139,19 @@ def train(
     weights: Weights = "equal",
 ) -> Fitted:
     """The weights of one approach; with `every` = e its history has scores after each e rounds."""
+    if approach.chosen:
+        return lore(
+            clients,
+            make_model,
+            algorithm=approach.algorithm,
+            plan=plan,
+            rounds=rounds,
+            scale=scale,
+            seed=seed,
+            evaluate=every,
+            sample=sample,
+            weights=weights,
+        ).fitted
     if approach.trained:
         clients = [_trusting(client, approach.trust) for client in clients]
     else:
@@ -176,7 +194,10 @@ def predict(approach: Approach, fitted: Fitted | None, client: Client) -> torch.
     assert client.test is not None
     personal = fitted.model(client.id)
     known = client.test
-    if approach.guarded:
+    if approach.chosen:
+        if isinstance(personal.knowledge.pkm, Recalibrated):
+            known = recalibrated(client)[0].test or known
+    elif approach.guarded:
         personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
     else:
         known = Examples(known.x)

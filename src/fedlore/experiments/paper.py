@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..engine import Row
 from ..errors import ConfigError, unknown
-from .approaches import APPROACHES, FL_MASK, FLWKM, Approach
+from .approaches import APPROACHES, CHOSEN, FL_MASK, FLWKM, LORE, Approach
 from .bench import Bench
 from .cells import Cell, Ledger, replace_rows
 from .protocol import Protocol, Setup, fingerprint, level, read_protocol
@@ -29,12 +29,15 @@ class Study:
     protocol: str  # the name of a shipped protocol or the path of a TOML
     ranges: tuple[str, ...] = ()  # none: all of the protocol's
     seeds: int = 5
+    recipe: str = "fixed"  # what lore stands for: one fixed combination, or chosen by trials
 
     def __post_init__(self) -> None:
         if self.table not in TABLES:
             raise ConfigError(unknown("table", self.table, TABLES))
         if self.dataset not in TASKS:
             raise ConfigError(unknown("data set", self.dataset, TASKS))
+        if self.recipe not in ("fixed", "chosen"):
+            raise ConfigError(f"recipe must be fixed or chosen, got '{self.recipe}'")
         if self.seeds < 1:
             raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
         for kind in self.ranges:
@@ -64,7 +67,8 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
     bench: Bench | None = None
     rows: list[Row] = []
     for done, (cell, approach) in enumerate(work, 1):
-        config = fingerprint(setup, repr(replace(approach, trust=cell.trust)), cell.range)
+        settings = (setup, repr(replace(approach, trust=cell.trust)), cell.range)
+        config = fingerprint(*settings, "chosen") if approach.chosen else fingerprint(*settings)
         # the first seed also tells its history, which other tables do not keep
         watch = study.table == "approaches" and cell.seed == 0
         found = ledger.find(cell, config, borrow=not watch)
@@ -76,8 +80,8 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
             if watch:
                 _side(out / f"rounds{where}.jsonl", cell, history)
                 _side(out / f"confusion{where}.jsonl", cell, mistakes)
-            settings = {"config": config, "versions": versions()}
-            found = [{**cell.tags, **row, **settings} for row in scored]
+            own = {"config": config, "versions": versions()}
+            found = [{**cell.tags, **row, **own} for row in scored]
             ledger.add(cell, found)
         rows += found
         if on_cell is not None:
@@ -90,7 +94,8 @@ def cells(study: Study, protocol: Protocol) -> Iterable[tuple[Cell, Approach]]:
     setup: Setup = getattr(protocol, study.dataset)
     for seed in range(study.seeds):
         for kind in study.ranges or setup.ranges:
-            for approach, share in _lines(study.table, setup):
+            for line, share in _lines(study.table, setup):
+                approach = CHOSEN if line is LORE and study.recipe == "chosen" else line
                 where = (study.dataset, Path(study.protocol).stem, kind)
                 trust = trust_of(approach, setup.trust)
                 yield Cell(*where, approach.name, seed, share, trust), approach
@@ -109,7 +114,7 @@ def _lines(table: str, setup: Setup) -> Sequence[tuple[Approach, float]]:
 
 def trust_of(approach: Approach, clients: float) -> float | None:
     """λ of an approach whose clients trust their expert so far; None where it has no use for it."""
-    if not approach.guarded or approach.algorithm is None:
+    if not approach.guarded or approach.algorithm is None or approach.chosen:
         return None
     return clients if approach.trust is None else approach.trust
 

@@ -82,7 +82,8 @@ def lore_rows(
                 "model": "shared",
                 "seed": seed,
                 **row,
-                "trust": None if mine is None else mine.rely,
+                "trust": "auto",  # each client's own
+                "rely": None if mine is None else mine.rely,
                 "finish": 0 if mine is None else mine.finish,
                 "chosen": str(found.candidate),
                 "seconds": round(seconds, 2),
@@ -118,7 +119,8 @@ def auto_rows(
             "seed": seed,
             **row,
             "trained": client.knowledge.trust,
-            "trust": client.knowledge.reliance,
+            "trust": "auto",  # each client's own
+            "rely": client.knowledge.reliance,
             "seconds": round(seconds, 2),
         }
         for row, client in zip(scored(fitted, known), known, strict=True)

@@ -134,9 +134,8 @@ def _chosen(gathering: Gathering, every: int) -> _Made:
     )
     mistakes = [row for c in found.clients for row in _confusion(c, classes_of(found.fitted, c))]
     # λ is each site's own, so the cell has no one value
-    plain = [{k: v for k, v in row.items() if k != "trust"} | {"rely": row.get("trust")}
-             for row in rows]  # fmt: skip
-    return _Made(list(plain), _history(found.fitted), mistakes, found.fitted, found.clients)
+    plain: list[Row] = [{k: v for k, v in row.items() if k != "trust"} for row in rows]
+    return _Made(plain, _history(found.fitted), mistakes, found.fitted, found.clients)
 
 
 def _history(fitted: Fitted) -> list[Row]:

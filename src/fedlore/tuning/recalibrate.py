@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..engine import Client
+from ..errors import KnowledgeError
 from ..examples import Examples
 from ..knowledge import PredictionModel
 
@@ -18,13 +19,14 @@ from ..knowledge import PredictionModel
 class Recalibrated:
     """A P-KM behind its own confusion: soft rows, silent where the expert is silent."""
 
-    expert: PredictionModel
+    expert: PredictionModel | None  # None where his rows came with the data
     confusion: Tensor  # (k, k)  row i: how labels fell where the expert said i; sums to 1
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k)."""
-        said = self.expert(x)
-        return reread(said, self.confusion)
+        if self.expert is None:
+            raise KnowledgeError("this expert's rows came with the data: there is nobody to ask")
+        return reread(self.expert(x), self.confusion)
 
 
 def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:
@@ -63,9 +65,8 @@ def recalibrated(client: Client, *others: Examples) -> tuple[Client, list[Exampl
             return rows
         return replace(rows, prior=reread(rows.prior, confusion, rows.allowed))
 
-    known = client.knowledge
-    if known.pkm is not None:
-        known = replace(known, pkm=Recalibrated(known.pkm, confusion), conflict="restrict")
+    pkm = Recalibrated(client.knowledge.pkm, confusion)
+    known = replace(client.knowledge, pkm=pkm, conflict="restrict")
     test = None if client.test is None else soft(client.test)
     changed = replace(client, data=soft(client.data), test=test, knowledge=known)
     return changed, [soft(rows) for rows in others]
