@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from setting import machine, write_csv
 
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.schema import named
 from fedlore.rng import stream
 

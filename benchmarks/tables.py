@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from setting import machine, write_csv
 
-from fedlore.knowledge.lint import lint_tables
-from fedlore.knowledge.rulesheets import table_of
+from fedlore.knowledge.lint.logic import lint_tables
 from fedlore.knowledge.schema import Feature, Schema
-from fedlore.knowledge.tables import Table
+from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.table import Table
 from fedlore.rng import stream
 
 CLASSES = ("I", "II", "III", "IV", "V")

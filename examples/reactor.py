@@ -23,7 +23,7 @@ from torch import Tensor
 from fedlore.errors import KnowledgeError
 from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.grading import GradedFormula
+from fedlore.knowledge.formulas.grading import GradedFormula
 
 GRADES = ("green", "sound", "burnt")
 EDGES = (0.95, 0.99)  # of the volatile matter gone

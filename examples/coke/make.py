@@ -21,8 +21,8 @@ from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.card import Card
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
 from fedlore.knowledge.schema import Schema
 
 HERE = Path(__file__).parent

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.knowledge.axes import Axis, within
-from fedlore.knowledge.boxes import Box, Boxes, GaveUp, Meter, grown, outside, uncovered
-from fedlore.knowledge.cells import Cut, Numbers, Span, parse_condition
+from fedlore.knowledge.lint.axes import Axis, within
+from fedlore.knowledge.lint.boxes import Box, Boxes, GaveUp, Meter, grown, outside, uncovered
 from fedlore.knowledge.schema import Feature
+from fedlore.knowledge.tables.cells import Cut, Numbers, Span, parse_condition
 
 SIZE = (4, 3, 5)
 

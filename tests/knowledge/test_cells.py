@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.cells import (
+from fedlore.knowledge.schema import Feature
+from fedlore.knowledge.tables.cells import (
     Levels,
     Numbers,
     format_condition,
@@ -15,7 +16,6 @@ from fedlore.knowledge.cells import (
     parse_condition,
     parse_outcome,
 )
-from fedlore.knowledge.schema import Feature
 
 ASH = Feature("ash", unit="%")
 COAL = Feature("coal", levels=("A", "B", "C", "A, B", "-", 'say "x"'))

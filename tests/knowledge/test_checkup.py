@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from fedlore import Examples, KnowledgeError
 from fedlore.data import read_table
-from fedlore.knowledge.checkup import check_data, check_file
-from fedlore.knowledge.crosschecks import cross_check
 from fedlore.knowledge.findings import errors
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.rulesheets import table_of
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.lint.checkup import check_data, check_file
+from fedlore.knowledge.lint.crosschecks import cross_check
 from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.tables.rulesheets import table_of
 
 from .test_files import FILE, PREDICT, folder
 

@@ -10,8 +10,8 @@ from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge, Mask, MaxPool
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.kinds import kind_of
 from fedlore.knowledge.schema import named
 

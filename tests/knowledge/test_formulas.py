@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.formulas import Formula
+from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.schema import named
 
 from .formula_trees import NAMES, SCHEMA, Undefined, rows, text, trees, value

@@ -9,10 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.enclosure import enclose, scope
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.proofs import always_defined, never_crossed, never_reached, stays_within
+from fedlore.knowledge.formulas.enclosure import enclose, scope
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas.proofs import (
+    always_defined,
+    never_crossed,
+    never_reached,
+    stays_within,
+)
 from fedlore.knowledge.schema import Feature, Schema, named
 
 from .formula_trees import SCHEMA, rows, text, trees

@@ -5,8 +5,8 @@ import torch
 
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.learned import from_torch
 from fedlore.knowledge.schema import Feature, Schema
 

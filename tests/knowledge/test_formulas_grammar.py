@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grammar import DEEPEST, LARGEST, FormulaError
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grammar import DEEPEST, LARGEST, FormulaError
 from fedlore.knowledge.schema import Feature, Schema, named
 
 SCHEMA = Schema((Feature("ash"), Feature("vm"), Feature("seam", levels=("A", "B"))), ("no", "yes"))

@@ -3,10 +3,10 @@
 import pytest
 
 from fedlore.knowledge.findings import Place
-from fedlore.knowledge.formula_lint import lint_formulas
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.proofs import always, stays_within
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas.proofs import always, stays_within
+from fedlore.knowledge.lint.arithmetic import lint_formulas
 from fedlore.knowledge.schema import Feature, Schema
 
 SCHEMA = Schema(

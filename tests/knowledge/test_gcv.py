@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge, Plan, fit
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula, Grading
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.nets import mlp
 from fedlore.rng import stream

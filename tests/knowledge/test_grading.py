@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from fedlore.errors import KnowledgeError
 from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas import Formula
-from fedlore.knowledge.grading import FormulaRange, GradedFormula, Grading
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
 from fedlore.knowledge.kinds import kind_of
 from fedlore.knowledge.schema import named
 

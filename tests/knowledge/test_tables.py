@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fedlore.errors import KnowledgeError
 from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.cells import Levels
-from fedlore.knowledge.rulesheets import table_of
 from fedlore.knowledge.schema import Feature, Schema
-from fedlore.knowledge.tables import Rule, Table
+from fedlore.knowledge.tables.cells import Levels
+from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.table import Rule, Table
 
 LEVELS = ("A", "B", "C")
 CLASSES = ("I", "II", "III", "IV")

@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.rulesheets import (
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.tables.rulesheets import (
     examine_table,
     read_table,
     table_cells,
     table_of,
     write_table,
 )
-from fedlore.knowledge.schema import Feature, Schema
-from fedlore.knowledge.sheets import read_sheet, write_sheet
+from fedlore.knowledge.tables.sheets import read_sheet, write_sheet
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -5,10 +5,10 @@ import torch
 
 from fedlore.errors import KnowledgeError
 from fedlore.examples import Examples
-from fedlore.knowledge import rulestats
-from fedlore.knowledge.rulesheets import table_of
-from fedlore.knowledge.rulestats import rule_report
 from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.tables import rulestats
+from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.rulestats import rule_report
 
 SCHEMA = Schema((Feature("ash"),), ("I", "II", "III"))
 X = torch.tensor([[1.0], [2.0], [3.0], [4.0], [float("nan")]])

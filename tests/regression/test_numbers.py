@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples, FedloreError, Knowledge, KnowledgeError
-from fedlore.knowledge.formulas import Formula
+from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.kinds import kind_of
 from fedlore.knowledge.schema import named
 from fedlore.regression import (

@@ -1,6 +1,7 @@
 """The `fedlore` command and its one way of reporting errors."""
 
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.console import Console
@@ -22,20 +23,30 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, lint, calibrate, algorithms):
-    app.command()(command)
-for command in (server, join, train, status, doctor, up):
-    app.command()(command)
-app.command()(new)
-app.command()(run)
-app.command("tune")(tune_sites)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "new": new,
+    "run": run,
+    "lint": lint,
+    "calibrate": calibrate,
+    "tune": tune_sites,
+    "algorithms": algorithms,
+    "server": server,
+    "join": join,
+    "train": train,
+    "status": status,
+    "doctor": doctor,
+    "up": up,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
 app.add_typer(paper, name="paper")
 app.add_typer(federation, name="federation")
 
 
 @app.callback()
 def _root() -> None:
-    """Keeps subcommands named even while there is only one."""
+    """Federated learning that knows what your experts know."""
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from rich.table import Table as Grid
 from ..data import read_table
 from ..errors import KnowledgeError
 from ..knowledge import Knowledge
-from ..knowledge.checkup import Checkup, check_data, check_file
 from ..knowledge.combine import AllOf
 from ..knowledge.conformal import ConformalRange
 from ..knowledge.findings import Finding, errors
-from ..knowledge.rulestats import rule_report
+from ..knowledge.lint.checkup import Checkup, check_data, check_file
+from ..knowledge.tables.rulestats import rule_report
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 

@@ -23,7 +23,7 @@ from ..examples import Examples
 from ..knowledge import Knowledge
 from ..knowledge.audit import count
 from ..knowledge.conformal import quantile
-from ..knowledge.grading import GradedFormula, Grading
+from ..knowledge.formulas.grading import GradedFormula, Grading
 from ..knowledge.kinds import RangeKind
 from ..nets import mlp
 from .approaches import compare

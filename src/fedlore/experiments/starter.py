@@ -20,8 +20,8 @@ from ..examples import Examples
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
 from ..knowledge.conformal import ConformalRange
-from ..knowledge.formulas import Formula
-from ..knowledge.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from ..knowledge.formulas.formula import Formula
+from ..knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
 from ..knowledge.schema import Schema
 
 EDGES = tuple(float(csr) for csr in range(32, 70, 2))

@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..errors import FedloreError
-from ..knowledge.checkup import check_file
 from ..knowledge.findings import errors
+from ..knowledge.lint.checkup import check_file
 from .agreement import fedlore_version, read_terms
 from .certificates import check_dates, read_site_key
 from .site import Kit, read_kit

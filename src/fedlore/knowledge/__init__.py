@@ -1,8 +1,50 @@
 """What a client knows: prediction-type and range-type knowledge models, and their audit."""
 
 from .audit import Audit
+from .card import Card
+from .combine import AllOf, AnyOf, Average, FirstOf
+from .conformal import ConformalRange
+from .entrypoint import entry_point
+from .findings import Finding, Place
+from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
+from .learned import from_sklearn, from_torch
 from .lookup import Lookup
 from .models import Knowledge, PredictionModel, RangeModel
+from .onnxmodel import OnnxModel
+from .schema import Feature, Schema
+from .tables import Rule, Table, read_table, table_of, write_table
 from .views import Mask, MaxPool
 
-__all__ = ["Audit", "Knowledge", "Lookup", "Mask", "MaxPool", "PredictionModel", "RangeModel"]
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Audit",
+    "Average",
+    "Card",
+    "ConformalRange",
+    "Feature",
+    "Finding",
+    "FirstOf",
+    "Formula",
+    "FormulaRange",
+    "GradedFormula",
+    "Grading",
+    "Knowledge",
+    "Lookup",
+    "Mask",
+    "MaxPool",
+    "OnnxModel",
+    "Place",
+    "PredictionModel",
+    "RangeModel",
+    "Rule",
+    "Schema",
+    "SoftFormula",
+    "Table",
+    "entry_point",
+    "from_sklearn",
+    "from_torch",
+    "read_table",
+    "table_of",
+    "write_table",
+]

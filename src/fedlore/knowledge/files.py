@@ -15,10 +15,10 @@ from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
 from .models import Conflict, Knowledge, Outside
 from .onnxmodel import OnnxModel
-from .rulesheets import table_cells, write_table
 from .schema import Feature, Schema
 from .sources import Setting, Side, Source, model_of, source_of
-from .tables import Table
+from .tables.rulesheets import table_cells, write_table
+from .tables.table import Table
 from .toml import dump
 
 

@@ -9,13 +9,13 @@ from ..config import build
 from ..errors import KnowledgeError
 from .conformal import ConformalRange, Score
 from .entrypoint import EntryPoint, entry_point
-from .formulas import Formula
-from .grading import FormulaRange, GradedFormula, SoftFormula
+from .formulas.formula import Formula
+from .formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from .learned import Gives
 from .onnxmodel import OnnxModel
-from .rulesheets import read_table
 from .schema import Schema
-from .tables import Policy, Table
+from .tables.rulesheets import read_table
+from .tables.table import Policy, Table
 from .views import Mask, MaxPool
 
 Side = Literal["predict", "range"]

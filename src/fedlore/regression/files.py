@@ -10,7 +10,7 @@ from ..config import build, read_toml
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge.card import Card
 from ..knowledge.entrypoint import entry_point
-from ..knowledge.formulas import Formula
+from ..knowledge.formulas.formula import Formula
 from ..knowledge.models import Outside
 from ..knowledge.schema import Feature, Schema
 from ..knowledge.sources import Conformal, Source, read_source

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
-from ..knowledge.cells import START, STOP, Kind, Span, parse_condition
-from ..knowledge.cells import Numbers as Spans
-from ..knowledge.rulesheets import OUTCOMES, read_table
 from ..knowledge.schema import Feature, Schema
-from ..knowledge.sheets import read_sheet
-from ..knowledge.tables import Policy, Table
+from ..knowledge.tables.cells import START, STOP, Kind, Span, parse_condition
+from ..knowledge.tables.cells import Numbers as Spans
+from ..knowledge.tables.rulesheets import OUTCOMES, read_table
+from ..knowledge.tables.sheets import read_sheet
+from ..knowledge.tables.table import Policy, Table
 from .sets import Sets
 
 

@@ -13,8 +13,8 @@ from itertools import groupby, pairwise, product
 
 import numpy as np
 
-from .cells import START, STOP, Condition, Cut, Levels, Numbers, Span, format_condition
-from .schema import Feature, Schema
+from ..schema import Feature, Schema
+from ..tables.cells import START, STOP, Condition, Cut, Levels, Numbers, Span, format_condition
 
 Run = tuple[int, int]  # first and last cell
 

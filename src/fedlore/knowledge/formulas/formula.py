@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import KnowledgeError
+from ...errors import KnowledgeError
+from ..schema import Schema
 from .enclosure import Box, check_box, enclose, scope
 from .grammar import Step, parse
-from .schema import Schema
 
 _BLOCK = 16_384  # rows at a time on a CPU: a handful of columns stays in the cache
 _LARGE_BLOCK = 1 << 22  # elsewhere, where starting an operation is what costs

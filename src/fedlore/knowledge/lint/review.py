@@ -7,8 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..findings import Finding, Place, Severity
 from .boxes import Box, GaveUp, Index, Meter
-from .findings import Finding, Place, Severity
 from .pool import Pool, clashes
 
 WHOLE, SINGLE = 0.5, 0.02  # shares of the budget for a question about a table, and about a rule

@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import KnowledgeError
+from ...errors import KnowledgeError
+from ..findings import Place
 from .cells import number
-from .findings import Place
 
 LARGEST = 32 * 2**20  # bytes, unpacked
 MOST_CELLS = 2_000_000

@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import KnowledgeError
+from ...errors import KnowledgeError
+from ..findings import Finding, Place
+from ..tables.table import Table
 from .boxes import Box, GaveUp, Index, Meter
-from .findings import Finding, Place
 from .pool import Pool, common, gaps, rivals, speaks
 from .ranges import Clash, empty_range, outside_range
 from .review import SINGLE, WHOLE, Pairs, Review
 from .rulechecks import check_cells
-from .tables import Table
 
 LISTED = 100  # findings of one kind per table; the rest is counted
 GAPS = 5

@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from ..errors import KnowledgeError
-from ..examples import Examples
-from .audit import Audit
+from ...errors import KnowledgeError
+from ...examples import Examples
+from ..audit import Audit
+from ..files import Document, assemble, read_document, setting_of
+from ..findings import Finding, Place, Severity, errors
+from ..formulas.grading import FormulaRange, GradedFormula
+from ..kinds import kind_of
+from ..models import Conflict, Knowledge
+from ..sources import Side, Source, model_of
+from ..tables.rulesheets import examine_table
+from ..tables.sheets import read_sheet
+from ..tables.table import Table
+from .arithmetic import lint_formulas
 from .crosschecks import cross_check
-from .files import Document, assemble, read_document, setting_of
-from .findings import Finding, Place, Severity, errors
-from .formula_lint import lint_formulas
-from .grading import FormulaRange, GradedFormula
-from .kinds import kind_of
-from .lint import lint_tables
-from .models import Conflict, Knowledge
-from .rulesheets import examine_table
-from .sheets import read_sheet
-from .sources import Side, Source, model_of
-from .tables import Table
+from .logic import lint_tables
 
 _CONFLICTS: dict[Conflict, Severity] = {
     "error": "error",

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import KnowledgeError, unknown
+from ...errors import KnowledgeError, unknown
+from ..findings import Finding
+from ..schema import Feature, Schema
 from .cells import (
     LONGEST,
     Condition,
@@ -17,10 +19,8 @@ from .cells import (
     parse_outcome,
     short,
 )
-from .findings import Finding
-from .schema import Feature, Schema
 from .sheets import Broken, Cell, Sheet, read_sheet, write_sheet
-from .tables import POLICIES, Policy, Rule, Table
+from .table import POLICIES, Policy, Rule, Table
 
 OUTCOMES = ("then", "outcome", "range")  # names of the outcome column
 EXTRAS = ("priority", "rule", "note")

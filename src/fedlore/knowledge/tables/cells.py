@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..errors import KnowledgeError, unknown
-from .schema import Feature
+from ...errors import KnowledgeError, unknown
+from ..schema import Feature
 
 Kind = Literal["predict", "range"]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..findings import Finding
+from ..tables.cells import Numbers, Span, format_condition, number
+from ..tables.table import Table
 from .axes import holds_a_float, scope
-from .cells import Numbers, Span, format_condition, number
-from .findings import Finding
-from .tables import Table
 
 
 def check_cells(table: Table) -> Iterator[Finding]:

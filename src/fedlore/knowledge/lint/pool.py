@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tables.table import Table
 from .axes import Domain, Run, boxes_of
 from .boxes import NODE, Box, Boxes, GaveUp, Index, Meter, grown, outside, uncovered
-from .tables import Table
 
 MOST_PIECES = 4_096  # boxes that one rule may need
 MOST_BOXES = 200_000

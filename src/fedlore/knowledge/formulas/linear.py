@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 
 from .enclosure import Enclosure
-from .formulas import Formula
+from .formula import Formula
 from .grammar import Step
 from .intervals import Interval
 

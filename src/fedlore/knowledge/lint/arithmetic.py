@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from .findings import Finding, Place, Severity
-from .formulas import Formula
-from .grading import FormulaRange, GradedFormula, Grading
-from .proofs import always_defined, never_crossed, never_reached, stays_within
-from .schema import Schema
-from .search import BUDGET, Verdict
+from ..findings import Finding, Place, Severity
+from ..formulas.formula import Formula
+from ..formulas.grading import FormulaRange, GradedFormula, Grading
+from ..formulas.proofs import always_defined, never_crossed, never_reached, stays_within
+from ..formulas.search import BUDGET, Verdict
+from ..schema import Schema
 
 
 def lint_formulas(

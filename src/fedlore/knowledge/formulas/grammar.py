@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ..errors import KnowledgeError, unknown
-from .schema import Schema
+from ...errors import KnowledgeError, unknown
+from ..schema import Schema
 
 LONGEST = 10_000  # characters
 DEEPEST = 50  # parentheses, functions and signs inside one another

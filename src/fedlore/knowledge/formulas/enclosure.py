@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..errors import KnowledgeError
+from ...errors import KnowledgeError
+from ..schema import Schema
 from . import intervals
 from .grammar import COMPARISONS, Step
 from .intervals import Interval, Truth, above, below, meet
-from .schema import Schema
 
 Box = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 _Known = Mapping[int, Interval]  # what conditions say about steps

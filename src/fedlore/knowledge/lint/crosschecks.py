@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from .cells import Condition, Levels
-from .enclosure import Box, scope
-from .findings import Finding
-from .formulas import Formula
-from .grading import FormulaRange, GradedFormula
-from .proofs import always, stays_within
-from .schema import Schema
-from .search import Verdict
-from .tables import Rule, Table
+from ..findings import Finding
+from ..formulas.enclosure import Box, scope
+from ..formulas.formula import Formula
+from ..formulas.grading import FormulaRange, GradedFormula
+from ..formulas.proofs import always, stays_within
+from ..formulas.search import Verdict
+from ..schema import Schema
+from ..tables.cells import Condition, Levels
+from ..tables.table import Rule, Table
 
 BUDGET = 4_000  # boxes per rule
 MOST_RULES = 500

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from ..errors import KnowledgeError
-from .formulas import Formula
-from .kinds import RangeKind
+from ...errors import KnowledgeError
+from ..kinds import RangeKind
+from .formula import Formula
 
 Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,), NaN where undefined; a Formula is one
 Crossed = Literal["error", "all"]

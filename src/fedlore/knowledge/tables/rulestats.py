@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ..errors import KnowledgeError
-from ..examples import Examples
-from .tables import Table
+from ...errors import KnowledgeError
+from ...examples import Examples
+from .table import Table
 
 Row = dict[str, str | int | float | None]
 

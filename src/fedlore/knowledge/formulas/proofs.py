@@ -9,13 +9,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..errors import KnowledgeError
+from ...errors import KnowledgeError
+from ..schema import Schema
 from .enclosure import Box, Enclosure, check_box, enclose, scope
-from .formulas import Formula
+from .formula import Formula
 from .grading import FormulaRange, GradedFormula, Grading
 from .intervals import Interval
 from .linear import difference, join
-from .schema import Schema
 from .search import BUDGET, Verdict, decide, first, points
 
 # how far min and max are taken apart: each level multiplies the work by their arguments

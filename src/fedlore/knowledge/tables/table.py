@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import KnowledgeError
+from ...errors import KnowledgeError
+from ..findings import Place
+from ..schema import Schema
 from .cells import Condition, Kind, Levels
-from .findings import Place
 from .policies import Program
-from .schema import Schema
 
 Policy = Literal["first", "unique", "priority", "intersect", "union"]
 
