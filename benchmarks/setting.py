@@ -10,15 +10,17 @@ import torch
 
 def machine() -> dict[str, str | int]:
     """Threads, versions and commit."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
+    try:
+        asked = ["git", "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # a machine without git
+        commit = ""
     return {
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count() or 0,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "commit": commit.stdout.strip(),
+        "commit": commit,
     }
 
 

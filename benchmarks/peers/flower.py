@@ -8,9 +8,8 @@ from flwr.common import Context, ndarrays_to_parameters
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 from flwr.server.strategy import FedAvg
 from flwr.simulation import run_simulation
-from workloads import Clock, asked, torch_loss, torch_model
-
 from torch_loop import train
+from workloads import Clock, asked, torch_loss, torch_model
 
 logging.getLogger("flwr").setLevel(logging.ERROR)
 torch.set_num_threads(1)

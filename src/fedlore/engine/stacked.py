@@ -5,15 +5,18 @@ from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
 
 import torch
+from torch import nn
 
 from ..errors import ConfigError, FedloreError
 from ..scaler import moments
 from ..wire import Reply, Task
 from .client import Client
+from .fleet import Fleet
 from .loop import Recipe, own_params
 from .memory import Memory
 from .population import AtHand, Crowd, OnCall, Population
 from .stacked_bench import Bench
+from .stacked_graph import Graphs
 from .stacked_memory import FINISHED, STARTED, Bank, OnDisk, Resident, Shape
 from .stacked_pool import Pool, Tickets, tickets_of
 from .stacked_score import Exam, exam_of, marks, own_logits, shared_logits
@@ -22,7 +25,8 @@ from .workers import can_fork, cores, one_thread, shared
 
 CACHE = 2 * 2**20  # bytes: what the parameters of a stack may take to stay near one core
 ROOM = 2 * 2**20  # bytes: gathered rows of one block of steps
-WORTH = 10**8  # operations in a round from which a second process pays
+CARD_ROOM = 4 * 2**30  # the same on a card
+WORTH = 10**9  # operations in a round from which a second process pays
 
 
 class Stacked:
@@ -58,12 +62,16 @@ class Stacked:
         self._classes, self._rows = sample.classes, max(sample.counts)  # of a client, about
         rows = min(recipe.plan.batch or self._rows, self._rows)
         size = 2 * sum(p.numel() * p.element_size() for p in initial.values())
-        self._size = stack or max(1, CACHE // (size + 4 * rows * sample.row_bytes))
-        bench = Bench(recipe.model, sample.x[:1], min(self._size, len(self._at)))
-        if bench.images and stack is None:
-            self._size = 1  # unfolded images fill the cache by themselves
+        if stack is None:
+            each = size + 4 * rows * sample.row_bytes
+            stack = stack_size(recipe.model, sample, each, rows)
+        self._size = min(stack, len(self._at))
+        bench = Bench(recipe.model, sample.x[:1], self._size)
         bank = self._bank(initial, folder, lazy)
-        self._stint = Stint(recipe, self._crowd, bench, bank, initial, ROOM)
+        card = where.type == "cuda"
+        graphs = Graphs() if card and bench.by_hand else None
+        room = CARD_ROOM if card else ROOM
+        self._stint = Stint(recipe, self._crowd, bench, bank, initial, room, graphs)
         usable = where.type == "cpu" and can_fork() and bench.by_hand
         self._processes = (cores() if workers is None else workers) if usable else 1
         self._eager = workers is not None
@@ -196,6 +204,22 @@ class Stacked:
         else:
             table = Resident(some.new_empty(2 * clients, shape.width))
         return Bank(self._at, shape, table, ledger)
+
+
+def stack_size(model: nn.Module, sample: Fleet, each: int, rows: int) -> int:
+    """How many clients train at once: those that fit into the cache, or onto the card."""
+    bench = Bench(model, sample.x[:1], 1)
+    where = sample.x.device
+    if where.type != "cuda":
+        # unfolded images fill the cache by themselves
+        return 1 if bench.images else max(1, CACHE // each)
+    one = sample.x[:rows][None]
+    told = None if sample.told is None else sample.told[:rows][None]
+    with torch.no_grad():
+        bench.program(1, rows).logits(one, told)
+    free, _ = torch.cuda.mem_get_info(where)
+    # parameters, velocity, start, end, upload and their like; buffers of the layers
+    return max(1, int(0.5 * free) // (5 * each + 2 * bench.scratch.bytes))
 
 
 def _distinct(clients: Sequence[Client]) -> Sequence[Client]:

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -18,7 +19,8 @@ from .stacked_bench import Batch
 class Step:
     """Which part of a block one step uses: the first clients, and columns from `first` on."""
 
-    clients: int  # a: those that still have steps to take come first
+    clients: int  # a: those that take it
+    active: int  # those that still have steps to take, who come first
     rows: int  # b: the most rows of any of them
     first: int
     even: bool  # all of them have b rows
@@ -65,8 +67,12 @@ class Drill:
     round: int
     room: int  # bytes that the rows of one block may take
 
-    def steps(self, position: int) -> int:
-        return self.plan.local_steps(self.fleet.counts[position])
+    @cached_property
+    def totals(self) -> list[int]:
+        """Steps of each client in a full round."""
+        counts = self.fleet.counts
+        steps = {n: self.plan.local_steps(n) for n in {counts[i] for i in self.members}}
+        return [steps[counts[i]] for i in self.members]
 
     def blocks(self, steps: int | None = None, *, together: bool = False) -> Iterator[Block]:
         """All steps, or the first `steps` of each client.
@@ -74,75 +80,66 @@ class Drill:
         With `together` all clients are in every step; one that has taken all of its own sees
         rows of weight 0.
         """
-        fleet = self.fleet
+        fleet, device = self.fleet, self.fleet.x.device
         counts = [fleet.counts[i] for i in self.members]
-        totals = [self.steps(i) if steps is None else steps for i in self.members]
+        totals = self.totals if steps is None else [steps] * len(counts)
         size = self.plan.batch or max(counts)
-        per_epoch = [self.plan.per_epoch(n) for n in counts]
-        last = max(totals)
-        members = torch.tensor(self.members, device=fleet.x.device)
-        shuffled = self._orders(members, counts, totals, size)  # (m, epochs·most)
-        limit = max(1, self.room // max(1, len(counts) * size * fleet.row_bytes))
-        for begin in range(0, last, limit):
-            times = range(begin, min(begin + limit, last))
-            yield self._block(members, counts, totals, per_epoch, size, shuffled, times, together)
-
-    def _orders(
-        self, members: Tensor, counts: Sequence[int], totals: Sequence[int], size: int
-    ) -> Tensor | None:
-        """All epochs' orders of the rows, (m, epochs, most), None when no client needs any."""
-        if self.plan.batch is None or max(counts) <= size:
-            return None
-        epochs = max(
-            math.ceil(t / self.plan.per_epoch(n)) for t, n in zip(totals, counts, strict=True)
+        cycles = {n: self.plan.per_epoch(n) for n in set(counts)}
+        cycle = [cycles[n] for n in counts]
+        kinds = Counter(zip(counts, totals, cycle, strict=True))
+        # everything that comes from the host comes now: later the device is not waited for
+        members = torch.tensor(self.members, device=device)
+        lot = _Lot(
+            members,
+            fleet.sizes[members][:, None],
+            torch.tensor(cycle, device=device)[:, None],
+            torch.tensor(totals, device=device)[:, None],
+            self._orders(members, kinds, size),
         )
-        m, most = len(counts), max(counts)
+        limit = max(1, self.room // max(1, len(counts) * size * fleet.row_bytes))
+        for begin in range(0, max(totals), limit):
+            times = range(begin, min(begin + limit, max(totals)))
+            steps_now = tuple(_step(kinds, size, t, (t - begin) * size, together) for t in times)
+            yield self._block(lot, steps_now, size, times, together)
+
+    def _orders(self, members: Tensor, kinds: "Kinds", size: int) -> Tensor | None:
+        """All epochs' orders of the rows, (m, epochs, most), None when no client needs any."""
+        most, least = (pick(n for n, _, _ in kinds) for pick in (max, min))
+        if self.plan.batch is None or most <= size:
+            return None
+        epochs = max(math.ceil(total / cycle) for _, total, cycle in kinds)
+        m = len(members)
         keys = bits(join(key(self.seed, self.round), self.fleet.keys[members]), epochs).view(-1)
-        own = None
-        if min(counts) < most:
-            own = self.fleet.sizes[members].repeat_interleave(epochs)
+        sizes = self.fleet.sizes[members]
+        own = sizes.repeat_interleave(epochs) if least < most else None
         found = orders(keys, most, own).view(m, epochs, most)
-        small = [i for i, n in enumerate(counts) if n <= size]
-        if small:  # a client whose rows fit into one batch takes them as they are
-            found[small] = torch.arange(most, device=found.device)
+        if least <= size:  # a client whose rows fit into one batch takes them as they are
+            plain = torch.arange(most, device=found.device)
+            found = torch.where((sizes <= size)[:, None, None], plain, found)
         return found
 
     def _block(
-        self,
-        members: Tensor,
-        counts: Sequence[int],
-        totals: Sequence[int],
-        per_epoch: Sequence[int],
-        size: int,
-        shuffled: Tensor | None,
-        times: range,
-        together: bool,
+        self, lot: "_Lot", steps: tuple[Step, ...], size: int, times: range, together: bool
     ) -> Block:
-        fleet, m, device = self.fleet, len(counts), members.device
-        kinds = Counter(zip(counts, totals, per_epoch, strict=True))
-        steps = tuple(_step(kinds, size, t, (t - times.start) * size, together) for t in times)
-        if not together:
-            m = steps[0].clients
-            members = members[:m]
-        sizes = fleet.sizes[members][:, None]  # (m, 1)
+        fleet, device = self.fleet, lot.members.device
+        m = steps[0].clients  # those that are done in an earlier block are last
+        members, sizes, cycle = lot.members[:m], lot.sizes[:m], lot.cycle[:m]
         time = torch.arange(times.start, times.stop, device=device)
-        cycle = torch.tensor(per_epoch[:m], device=device)[:, None]
         place = (time % cycle)[:, :, None] * size + torch.arange(size, device=device)  # (m, t, b)
         place = place.view(m, -1)  # (m, r)
         inside = place < sizes
         place = torch.minimum(place, sizes - 1)
-        if shuffled is not None:
+        if lot.orders is not None:
             epoch = (time // cycle).repeat_interleave(size, 1)
-            whole = shuffled[:m].reshape(m, -1)
+            whole = lot.orders[:m].reshape(m, -1)
             # a client that is done has no further epochs: any of its rows will do
-            at = (epoch * shuffled.shape[2] + place).clamp_(max=whole.shape[1] - 1)
+            at = (epoch * lot.orders.shape[2] + place).clamp_(max=whole.shape[1] - 1)
             place = torch.minimum(whole.gather(1, at), sizes - 1)
         rows = (fleet.starts[members][:, None] + place).view(-1)
         weights = None
         if not all(step.even for step in steps):
             if together:
-                taken = torch.tensor(totals[:m], device=device)[:, None]
-                inside &= (time < taken).repeat_interleave(size, 1)
+                inside &= (time < lot.totals[:m]).repeat_interleave(size, 1)
             held = inside.view(m, -1, size).to(fleet.x.dtype)
             weights = (held / held.sum(2, keepdim=True).clamp_(min=1.0)).view(m, 1, -1)
         return Block(
@@ -160,12 +157,27 @@ class Drill:
         )
 
 
-def _step(
-    kinds: Counter[tuple[int, int, int]], size: int, time: int, first: int, together: bool
-) -> Step:
+@dataclass(frozen=True, eq=False)
+class _Lot:
+    """The clients of a drill, on the device."""
+
+    members: Tensor  # (m,)
+    sizes: Tensor  # (m, 1)
+    cycle: Tensor  # (m, 1)  steps in an epoch
+    totals: Tensor  # (m, 1)  steps in all
+    orders: Tensor | None  # (m, epochs, most)
+
+
+Kinds = Counter[tuple[int, int, int]]  # (rows, steps, steps in an epoch) -> how many clients
+
+
+def _step(kinds: Kinds, size: int, time: int, first: int, together: bool) -> Step:
     """The step at one time, from how many clients have which rows, steps, steps per epoch."""
     active = {kind: many for kind, many in kinds.items() if kind[1] > time}
     rows = [min(size, n - time % cycle * size) for n, _, cycle in active]
     clients, everyone = sum(active.values()), sum(kinds.values())
     even = min(rows) == max(rows) and not (together and clients < everyone)
-    return Step(everyone if together else clients, max(rows), first, even)
+    if not together:
+        return Step(clients, clients, max(rows), first, even)
+    # one width for all uneven steps, so that few kinds of them must be recorded
+    return Step(everyone, clients, max(rows) if even else size, first, even)

@@ -9,6 +9,7 @@ from torch.func import functional_call, vjp, vmap
 
 from ..inject import slope
 from ..tree import Params
+from .stacked_fused import fused_for
 from .stacked_layers import Place, Scratch, _Hear
 from .stacked_nets import Layers, layers_of
 
@@ -76,6 +77,8 @@ class Bench:
         layers = layers_of(model, x)
         self.layers = layers if isinstance(layers, Layers) else None
         self.scratch = Scratch(kind)
+        self.fused = fused_for(kind)
+        self.rate, self.brake = kind.new_zeros(()), kind.new_zeros(())  # where graphs read them
         self._params: dict[int, tuple[Params, Params]] = {}
         self._programs: dict[tuple[int, int], Program] = {}
 
@@ -115,9 +118,13 @@ class Bench:
         for name, value in self.params(clients)[0].items():
             value.copy_(params[name])
 
-    def flatten(self, params: Params, clients: int) -> Tensor:
-        """Parameters (a, ...) as a flat vector."""
-        flat = self._point.new_empty(clients * self.width)
+    def keep(self, name: str, clients: int) -> Tensor:
+        """A further flat vector that always lies in the same place."""
+        return self.scratch.take(name, self.clients * self.width)[: clients * self.width]
+
+    def flatten(self, params: Params, clients: int, name: str) -> Tensor:
+        """Parameters (a, ...) as the flat vector of this name."""
+        flat = self.keep(name, clients)
         for name, value in self.views(flat, clients).items():
             value.copy_(params[name])
         return flat
@@ -134,7 +141,7 @@ class Bench:
         if key not in self._programs:
             params, grads = self.params(clients)
             if self.layers is not None:
-                place = Place(params, grads, self.scratch, *key)
+                place = Place(params, grads, self.scratch, self.fused, *key)
                 self._programs[key] = ByHand(self.layers, place)
             else:
                 self._programs[key] = Traced(self._model, params, grads)

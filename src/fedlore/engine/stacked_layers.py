@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..tree import Params
+from .stacked_fused import Fused
 
 _gate = torch.ops.aten.threshold_backward.grad_input  # delta where the output is above 0, else 0
 
@@ -30,6 +31,10 @@ class Scratch:
             buffer = self._buffers[name] = self._like.new_zeros(size)
         return buffer[:size].view(shape)
 
+    @property
+    def bytes(self) -> int:
+        return sum(b.numel() * b.element_size() for b in self._buffers.values())
+
 
 @dataclass(frozen=True)
 class Place:
@@ -38,6 +43,7 @@ class Place:
     params: Params
     grads: Params
     scratch: Scratch
+    fused: Fused
     clients: int  # a
     rows: int  # b
 
@@ -86,7 +92,7 @@ class _Dense:
             self._bias = place.params[layer.bias].unsqueeze(1)
             self._bias_grad = place.grads[layer.bias].unsqueeze(1)
         a, b, (o, i) = place.clients, place.rows, self._weight.shape[1:]
-        self._relu = layer.relu
+        self._relu, self._fused = layer.relu, place.fused
         self._out = place.scratch.take(f"out {number}", a, b, o)
         self._back = place.scratch.take(f"back {number}", a, b, i)
         self._ones = self._weight.new_ones(a, 1, b)
@@ -94,6 +100,9 @@ class _Dense:
     def forward(self, h: Tensor) -> Tensor:
         self._seen = h
         torch.bmm(h, self._turned, out=self._out)
+        if self._bias is not None and self._relu:
+            self._fused.bias_relu(self._out, self._bias)
+            return self._out
         if self._bias is not None:
             self._out.add_(self._bias)
         return self._out.relu_() if self._relu else self._out

@@ -14,6 +14,7 @@ from .loop import Recipe
 from .population import Crowd
 from .stacked_batches import Drill
 from .stacked_bench import Bench
+from .stacked_graph import Graphs
 from .stacked_memory import EMPTY, Bank
 from .stacked_work import Crew
 
@@ -54,6 +55,7 @@ class Stint:
     bank: Bank
     initial: Params
     room: int  # bytes that the gathered rows of one block of steps may take
+    graphs: Graphs | None = None  # on a card
 
     def share(self, task: Task, stacks: Sequence[Stack]) -> Share:
         """The stacks one after another, summed."""
@@ -88,10 +90,13 @@ class Stint:
         fleet, places = self.crowd.fleet(members)
         # the most rows first: those that are done early drop off at the end
         by_size = sorted(range(len(places)), key=lambda j: -fleet.counts[places[j]])
-        members, settled, places = ([of[j] for j in by_size] for of in (members, settled, places))
+        if by_size != list(range(len(places))):
+            members, settled, places = (
+                [of[j] for j in by_size] for of in (members, settled, places)
+            )
         algorithm, plan = self.recipe.algorithm, self.recipe.plan
         drill = Drill(fleet, tuple(places), plan, task.seed, task.round, self.room)
-        crew = Crew(self.bench, drill, rate=task.rate)
+        crew = Crew(self.bench, drill, rate=task.rate, graphs=self.graphs)
         sent = spread(task.sent, len(members))
         memory = self.recall(task, settled, held)
         upload: Payload = {}

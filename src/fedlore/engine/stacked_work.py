@@ -11,17 +11,20 @@ from ..rng import stream
 from ..tree import Params, Payload
 from .stacked_batches import Drill
 from .stacked_bench import Batch, Bench
+from .stacked_graph import Graphs
 
 
 class Crew:
     """One round of m clients; every tensor has a leading client axis."""
 
-    def __init__(self, bench: Bench, drill: Drill, *, rate: float = 1.0) -> None:
+    def __init__(
+        self, bench: Bench, drill: Drill, *, rate: float = 1.0, graphs: Graphs | None = None
+    ) -> None:
         self.plan: Plan = drill.plan
         self.lr = drill.plan.lr * rate
-        self._bench, self._drill = bench, drill
+        self._bench, self._drill, self._graphs = bench, drill, graphs
         self._clients = len(drill.members)
-        self._steps = [drill.steps(i) for i in drill.members]
+        self._steps = drill.totals
         self.taken = 0  # steps of the last descent, where they are the same for all
 
     @property
@@ -46,24 +49,49 @@ class Crew:
     ) -> Params:
         bench, m = self._bench, self._clients
         bench.load(start, m)
-        bias = None if shift is None else bench.flatten(shift, m)
-        home = None if anchor is None or not pull else bench.flatten(anchor, m)
+        bias = None if shift is None else bench.flatten(shift, m, "shift")
+        home = None if anchor is None or not pull else bench.flatten(anchor, m, "anchor")
         self.taken = max(self._steps) if steps is None else steps
         speed = bench.away(m)
         if self.plan.clip is not None:  # the gradient must be seen before it joins the velocity
-            speed = bench.scratch.take("velocity", m * bench.width)
+            speed = bench.keep("velocity", m)
         speed.zero_()
         walk = _Walk(m, speed, bias, home, pull)
-        for block in self._drill.blocks(steps):
-            for step in block.steps:
-                if step.clients < walk.clients:
-                    self._dismiss(walk, step.clients)
-                self._step(walk, block.batch(step))
+        if self._graphs is not None:
+            self._record(walk, steps)
+        else:
+            for block in self._drill.blocks(steps):
+                for step in block.steps:
+                    if step.active < walk.clients:
+                        self._dismiss(walk, step.active)
+                    self._step(walk, block.batch(step))
         ended = bench.point(walk.clients).clone()
-        if walk.clients == m:
+        if not walk.ends:
             return bench.views(ended, m)
-        self._leave(walk, ended, 0)
+        if walk.clients < m:
+            self._leave(walk, ended, 0, walk.clients)
         return walk.ends
+
+    def _record(self, walk: "_Walk", steps: int | None) -> None:
+        """The same on a card, as recordings: everyone moves on, and who is done is noted down."""
+        bench, m = self._bench, walk.clients
+        assert self._graphs is not None
+        bench.rate.fill_(-self.lr)
+        bench.brake.fill_(1.0 / (1.0 + self.lr * walk.pull))
+        present = m
+        flats = [bench.point(m), bench.away(m), walk.speed]
+        for block in self._drill.blocks(steps, together=True):
+            for step in block.steps:
+                if step.active < present:
+                    self._leave(walk, bench.point(m), step.active, present)
+                    present = step.active
+                batch = block.batch(step)
+                parts = tuple(t is None for t in vars(batch).values())
+                mode = (walk.bias is None, walk.home is None, walk.pull, self.plan)
+                key = (m, step.rows, parts, mode)
+                self._graphs.play(key, batch, lambda b: self._step(walk, b), flats)
+        if present < m:
+            self._leave(walk, bench.point(m), 0, present)
 
     def _step(self, walk: "_Walk", batch: Batch) -> None:
         bench, plan, clients = self._bench, self.plan, walk.clients
@@ -75,33 +103,39 @@ class Crew:
             program.gradient(batch, plan.plain, 0.0)
             self._clip(clients, plan.clip)
             speed.mul_(plan.momentum).add_(bench.away(clients))
-        if plan.decay:
-            speed.add_(point, alpha=plan.decay)
         if walk.bias is not None:
             speed.add_(walk.bias[: len(speed)])
         if walk.home is not None:
+            speed.add_(point - walk.home[: len(speed)], alpha=walk.pull)
+            if plan.decay:
+                speed.add_(point, alpha=plan.decay)
             # the brake makes the pull implicit: stable at any strength
-            brake = 1.0 / (1.0 + self.lr * walk.pull)
-            speed.add_(point - walk.home[: len(speed)], alpha=walk.pull).mul_(brake)
+            speed.mul_(1.0 / (1.0 + self.lr * walk.pull) if self._graphs is None else bench.brake)
+        if self._graphs is not None:
+            decay = plan.decay if walk.home is None else 0.0
+            bench.fused.update(point, speed, bench.rate, decay)
+            return
+        if plan.decay and walk.home is None:
+            speed.add_(point, alpha=plan.decay)
         point.add_(speed, alpha=-self.lr)
 
     def _dismiss(self, walk: "_Walk", clients: int) -> None:
         """Clients that have taken all their steps leave; the others move together."""
         bench, before = self._bench, walk.clients
-        self._leave(walk, bench.point(before), clients)
+        self._leave(walk, bench.point(before), clients, before)
         for flat in (bench.point(before), walk.speed, walk.bias, walk.home):
             if flat is not None:
                 bench.shrink(flat, before, clients)
         walk.clients = clients
 
-    def _leave(self, walk: "_Walk", point: Tensor, first: int) -> None:
-        """Write down where clients from `first` on got to."""
+    def _leave(self, walk: "_Walk", point: Tensor, first: int, last: int) -> None:
+        """Write down where clients from `first` up to `last` got to."""
         bench = self._bench
         if not walk.ends:
             flat = point.new_empty(self._clients * bench.width)
             walk.ends = bench.views(flat, self._clients)
         for name, value in bench.views(point, walk.clients).items():
-            walk.ends[name][first : walk.clients] = value[first:]
+            walk.ends[name][first:last] = value[first:last]
 
     def _clip(self, clients: int, most: float) -> None:
         """Make each client's gradient have a norm of at most `most`."""
