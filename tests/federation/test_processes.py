@@ -1,4 +1,4 @@
-"""Real processes on loopback, with TLS and keys: faults, strangers and clocks. Minutes, not seconds."""
+"""Real processes on loopback, with TLS and keys: faults, strangers, signals."""
 
 import json
 import os

@@ -6,8 +6,11 @@ answers with the fedlore it has installed. Every release of flwr moves something
 names what is used.
 """
 
+import hashlib
+import io
 import json
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -211,10 +214,9 @@ class Link:
     @contextmanager
     def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Grid]:
         """A run of our own, driven from this process; nothing is loaded from any app."""
-        from flwr.cli.build import build_fab_from_files  # these load what a site never needs
-        from flwr.superlink.grid import HttpGrid
+        from flwr.superlink.grid import HttpGrid  # it loads what a site never needs
 
-        bundle = Fab("", build_fab_from_files(dict(app or APP))[0], {})
+        bundle = Fab("", _zipped(app or APP), {})
         lock = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
         with linked(), self.open(ControlHttpClient) as control:
             run_id = control.StartRun(control_pb2.StartRunRequest(fab=fab_to_proto(bundle))).run_id
@@ -258,6 +260,16 @@ def linked() -> Iterator[None]:
         raise LinkLost(f"the server does not answer: {error}") from None
     except (httpx.HTTPStatusError, RunNotRunningException, ObjectPullError, ObjectPushError) as e:
         raise LinkLost(f"the server gave up the run or does not know us: {e}") from None
+
+
+def _zipped(files: Mapping[str, bytes]) -> bytes:
+    """An app as Flower wants it: its files, and a list of them with hashes and sizes in bits."""
+    content = [f"{n},{hashlib.sha256(d).hexdigest()},{8 * len(d)}" for n, d in files.items()]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in (*files.items(), (".info/CONTENT", "\n".join(content).encode())):
+            archive.writestr(zipfile.ZipInfo(name), data)  # without the time of day
+    return packed.getvalue()
 
 
 def _registered(control: ControlHttpClient) -> list[Any]:
