@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from fedlore import ConfigError, Examples, Plan, inject
+from fedlore.engine import local
 from fedlore.nets import mlp
 from fedlore.tuning import Cached, Candidate, Recalibrated, Trials, choose, fit, lore, settle
 from fedlore.tuning.candidates import CANDIDATES, ranked
@@ -142,3 +143,21 @@ def test_a_knowledge_model_is_reread_alike_when_asked_again():
     confusion = confusion_of(client.data)
     model = Recalibrated(lambda x: client.data.prior, confusion)
     torch.testing.assert_close(model(client.data.x), reread(client.data.prior, confusion))
+
+
+def test_trials_send_what_every_training_sends(monkeypatch):
+    seen = []
+    real = local.Local.exchange
+
+    def spying(self, task, to):
+        for reply in real(self, task, to):
+            seen.append((task, reply))
+            yield reply
+
+    monkeypatch.setattr(local.Local, "exchange", spying)
+    run(engine="local", scale=False)
+    shapes = [{n: p.shape for n, p in make_model(h).named_parameters()} for h in (False, True)]
+    assert len({id(task) for task, _ in seen}) == 5 * 2 + 3  # short trials of 2 rounds, main of 3
+    for task, reply in seen:
+        assert (task.kind, reply.metrics) == ("train", {})
+        assert {n: t.shape for n, t in reply.upload["model"].items()} in shapes
