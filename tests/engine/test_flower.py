@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,18 @@ def test_only_the_files_for_flower_import_flwr():
             if any(name.split(".")[0] == "flwr" for name in found):
                 importing.add(path.relative_to(SOURCE).as_posix())
     assert importing == {"engine/flower.py", "engine/flower_node.py"}
+
+
+def test_the_names_of_flwr_that_are_used_are_there():
+    """Where this fails after an upgrade, flower.py and flower_node.py are the files to mend."""
+    from flwr.supercore.protobuf.client import ProtobufClient
+    from flwr.superlink.grid import HttpGrid
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+
+    major, minor = map(int, version("flwr").split(".")[:2])
+    assert (major, minor) in ((1, 41), (1, 42))
+    grid = HttpGrid("127.0.0.1:9", True, None, token="t")
+    assert grid._retry_invoker is not None and isinstance(grid._runtime_client, ProtobufClient)
+    calls = ("ActivateNode", "DeactivateNode", "SendNodeHeartbeat", "PullMessages", "PushMessages")
+    assert all(hasattr(FleetHttpClient, call) for call in calls)
+    grid.close()

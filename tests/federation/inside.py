@@ -1,7 +1,11 @@
 """A deployed federation without processes: real kits, workers, journal; messages as bytes."""
 
+import atexit
+import shutil
+import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from fedlore.engine import Local, federate
@@ -30,13 +34,23 @@ def edited(path: Path, *changes: tuple[str, str]) -> None:
 
 def small(folder: Path, *, sites: int = 3, rounds: int = 3, algorithm: str = "fedavg") -> Path:
     """A coordinator's folder with small plants and a small model."""
-    make_trial(folder, sites=sites, address="127.0.0.1:9", rounds=rounds, test_rows=30)
+    shutil.copytree(_plants(sites, rounds), folder)
     changes = [("hidden = [64, 64]", "hidden = [6]"), ("epochs = 5", "epochs = 1")]
     changes += [("deadline = 120.0", "deadline = 1.0"), ('"fedavg"', f'"{algorithm}"')]
     if algorithm in ("scaffnew", "scaffold"):
         changes.append(("lr = 0.05", "lr = 0.05\nmomentum = 0.0\nsteps = 5"))
     edited(folder / "federation.toml", *changes)
     return folder
+
+
+@cache
+def _plants(sites: int, rounds: int) -> Path:
+    """Made once: simulating the plants takes longer than training on them."""
+    folder = Path(tempfile.mkdtemp(prefix="fedlore-test-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    home = folder / "fed"
+    make_trial(home, sites=sites, address="127.0.0.1:9", rounds=rounds, test_rows=30)
+    return home
 
 
 class Inside:

@@ -19,6 +19,7 @@ from .processes import Child, alone, script
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 START = 90.0  # seconds that a loaded machine may need to start it
+LOOK = 10.0  # seconds between looks at the server's keys: its control interface has no login
 
 
 def serve(
@@ -99,7 +100,7 @@ def _watch(
 ) -> None:
     """Until the server ends or we are told to: keep its keys those of the enrolment folder."""
     link, began, let_in = link_of(folder), time.monotonic(), dict[str, bytes]()
-    ready = False
+    ready, looked = False, began
     while not stop.wait(0.3) and child.code() is None:
         if not ready:
             trouble = healthy(link.address, link.ca, timeout=2.0)
@@ -107,6 +108,8 @@ def _watch(
                 if time.monotonic() - began > START:
                     raise FedloreError(f"the server does not answer: {trouble}; see '{child.log}'")
                 continue
+        if time.monotonic() - looked > LOOK:
+            looked, let_in = time.monotonic(), {}
         try:
             let_in = _enrol(link, folder, let_in, told)
         except LinkLost:

@@ -1,0 +1,58 @@
+"""What the coordinator looks at before an upload touches the model."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlore import FedAvg
+from fedlore.federation.uploads import flaw
+from fedlore.scaler import moments
+from fedlore.wire import Reply, Task
+
+SENT = {"model": {"w": torch.zeros(2, 3), "b": torch.zeros(3)}}
+
+
+def judged(upload, *, kind="train", rows=5, metrics=None, largest=10.0):
+    reply = Reply("a", 1, upload, rows, metrics or {})
+    return flaw(Task(kind, 1, SENT), reply, FedAvg(), features=4, largest=largest)
+
+
+def filled(value):
+    return {"model": {n: torch.full_like(t, value) for n, t in SENT["model"].items()}}
+
+
+@given(st.floats(width=32))
+def test_exactly_the_finite_and_small_uploads_pass(value):
+    norm = (9 * value * value) ** 0.5 if abs(value) < 1e18 else float("inf")
+    if abs(norm - 10.0) > 1e-3:
+        assert (judged(filled(value)) is None) == (norm <= 10.0)
+
+
+@pytest.mark.parametrize(
+    ("upload", "reason"),
+    [
+        ({}, "names, shapes"),
+        ({"model": {"w": torch.zeros(2, 3)}}, "names, shapes"),
+        ({**filled(0.0), "more": {}}, "names, shapes"),
+        ({"model": {"w": torch.zeros(3, 2), "b": torch.zeros(3)}}, "names, shapes"),
+        ({"model": {"w": torch.zeros(2, 3).long(), "b": torch.zeros(3)}}, "names, shapes"),
+    ],
+)
+def test_other_tensors_than_the_models_are_rejected(upload, reason):
+    assert reason in judged(upload)
+
+
+def test_rows_and_metrics_must_make_sense():
+    assert judged(filled(0.0), rows=0) == "a count of 0 rows"
+    assert judged(filled(0.0), metrics={"ta": float("nan")}) == "a metric is not finite"
+    assert judged({}, kind="evaluate", metrics={"ta": 0.5}) is None
+    assert "none were asked" in judged(filled(0.0), kind="evaluate")
+
+
+def test_sums_of_features_are_checked_too():
+    assert judged({"moments": moments(torch.randn(7, 4))}, kind="moments") is None
+    assert "names or shapes" in judged({"moments": moments(torch.randn(7, 5))}, kind="moments")
+    assert "not finite" in judged(
+        {"moments": moments(torch.full((2, 4), torch.inf))}, kind="moments"
+    )
