@@ -87,6 +87,10 @@ def measure(it: Drawing, *, parts: Sequence[str]) -> list[Row]:
         rows += compare(it.clients, it.make_model, approaches=several, **settings)  # type: ignore[arg-type]
     if "fixed" in parts:
         for trust in TRUSTS:
+            same = [row for row in rows if row["approach"] == FLWKM.name]
+            if same and all(c.knowledge.trust == trust for c in it.clients):
+                rows += [{**row, "approach": f"FLwKM {trust:g}", "trust": trust} for row in same]
+                continue
             one = replace(FLWKM, name=f"FLwKM {trust:g}", trust=trust)
             found = compare(it.clients, it.make_model, approaches=[one], **settings)  # type: ignore[arg-type]
             rows += [{**row, "trust": trust} for row in found]

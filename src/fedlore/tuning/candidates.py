@@ -52,7 +52,7 @@ class Trials:
     folds: int = 3
     length: float = 0.5  # rounds of a trial, as a share of the main training's
     shortlist: int = 4
-    finishes: tuple[int, ...] = (0, 40, 160)  # last local steps to choose from, from few to many
+    finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from
     finish_rate: float = 0.2  # their learning rate, as a share of the plan's
     grid: tuple[float, ...] = GRID  # λ at prediction to choose from
 

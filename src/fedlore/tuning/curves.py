@@ -16,6 +16,7 @@ from ..errors import FedloreError
 from ..examples import Examples
 from ..inject import inject
 from ..metrics import decide
+from ..rng import stream
 
 #: Above 1/2 the word of an expert who says one class is final; soft experts have further to go.
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.7, 0.85)
@@ -98,17 +99,26 @@ def hits(cached: Cached, trust: Sequence[float]) -> Tensor:
     return torch.stack(rows)
 
 
-def most_hits(cached: Cached, grid: Sequence[float] = GRID) -> float:
-    """The trust of most right predictions, in the middle of a good region, not at a lucky point.
+def most_hits(cached: Cached, grid: Sequence[float] = GRID, *, resamples: int = 40) -> float:
+    """The trust of most right predictions, averaged over resamples of the rows (bagging).
 
-    Counts are averaged with their neighbours on the grid (1, 2, 1); ties go to the least loss.
+    A client has few rows to choose by, and the count of right predictions is a jagged curve.
+    So it is smoothed over neighbours on the grid (1, 2, 1), the best λ is found for each of many
+    bootstrap samples, and their mean is taken. Where λ changes nothing it is the first one.
     """
-    right = hits(cached, grid).double().sum(1)  # (g,)
-    wide = torch.cat([right[:1], right, right[-1:]])
+    values = torch.tensor(list(grid), dtype=torch.float64).unsqueeze(1)  # (g, 1)
+    right = hits(cached, grid).double()  # (g, n)
+    if (right == right[0]).all():
+        return grid[0]
+    n = right.shape[1]
+    drawn = torch.randint(n, (resamples, n), generator=stream("resample", n))
+    times = torch.zeros(resamples, n, dtype=torch.float64)
+    times.scatter_add_(1, drawn, torch.ones(resamples, n, dtype=torch.float64))
+    counts = right @ times.T  # (g, resamples)
+    wide = torch.cat([counts[:1], counts, counts[-1:]])
     smooth = wide[:-2] + 2 * wide[1:-1] + wide[2:]
-    best = (smooth == smooth.max()).nonzero().squeeze(1)
-    losses = loss(cached, [grid[i] for i in best.tolist()])
-    return grid[int(best[int(losses.nan_to_num(nan=torch.inf).argmin())])]
+    best = (smooth == smooth.max(0).values).double()
+    return float(((values * best).sum(0) / best.sum(0)).mean())
 
 
 def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
