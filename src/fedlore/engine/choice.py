@@ -57,6 +57,7 @@ def engine_for(
         yield stacked, recipe
 
 
+@torch.no_grad()
 def why_not_stacked(model: nn.Module, client: Client) -> str | None:
     """What keeps a model from being trained for many clients at once, None if nothing does."""
     like = next(model.parameters())
@@ -67,8 +68,7 @@ def why_not_stacked(model: nn.Module, client: Client) -> str | None:
         return None
     two = x.expand(2, *x.shape)  # (2, 1, *features)
     try:
-        with torch.no_grad():
-            logits = model(x, row.prior, row.allowed)
+        logits = model(x, row.prior, row.allowed)
         told = None
         if getattr(model, "hears", True):
             told = two.new_zeros(2, 1, 2 * logits.shape[1])

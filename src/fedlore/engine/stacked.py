@@ -1,6 +1,5 @@
 """The fast engine: many clients in lockstep, one set of tensor operations for a whole stack."""
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
 
@@ -197,8 +196,7 @@ class Stacked:
         shape, some, clients = Shape(like), next(iter(initial.values())), len(self._at)
         ledger = shared(torch.empty(0, dtype=torch.int64), 4, clients)
         if lazy:
-            file = tempfile.TemporaryFile(dir=folder)  # without a name: gone with this process
-            return Bank(self._at, shape, OnDisk(file, some, shape.width), ledger)
+            return Bank(self._at, shape, OnDisk(folder, some, shape.width), ledger)
         if some.device.type == "cpu":
             table = Resident(shared(some, 2 * clients, shape.width))
         else:

@@ -1,8 +1,10 @@
 """What many clients remember, as rows of one table: two versions of each, as in memory.py."""
 
 import os
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import IO, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -70,10 +72,11 @@ class Resident:
 class OnDisk:
     """A table in a sparse file: only rows that were written take space, and none takes memory."""
 
-    def __init__(self, file: IO[bytes], like: Tensor, width: int) -> None:
-        self._keep = file  # open for as long as the table is used
-        self._file, self._like, self._width = file.fileno(), like, width
-        self._size = width * like.element_size()
+    def __init__(self, folder: str | None, like: Tensor, width: int) -> None:
+        self._like, self._width, self._size = like, width, width * like.element_size()
+        self._file, path = tempfile.mkstemp(prefix="fedlore-", dir=folder)
+        os.unlink(path)  # without a name: gone with the processes that use it
+        weakref.finalize(self, os.close, self._file)
 
     def read(self, rows: Sequence[int]) -> Tensor:
         found = self._like.new_empty(len(rows), self._width, device="cpu")

@@ -51,7 +51,8 @@ def _parts(model: nn.Module) -> tuple[list[tuple[str, nn.Module | None]], bool]:
 def _walk(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module | None]]:
     _check_hooks(module)
     if type(module) is nn.Sequential:
-        for part, inner in module.named_children():
+        for part, inner in module._modules.items():  # named_children leaves out repetitions
+            assert inner is not None
             yield from _walk(f"{name}.{part}", inner)
     else:
         yield name, module

@@ -76,7 +76,8 @@ class Workers:
         self._answers: list[int] = []  # where to read from each worker
         pids = [self._fork() for _ in range(count)]
         ends = [*self._tickets, *self._orders, *self._answers]
-        self._close = weakref.finalize(self, _stop, os.getpid(), pids, self._orders, ends)
+        queue = self._tickets[0]
+        self._close = weakref.finalize(self, _stop, os.getpid(), pids, queue, self._orders, ends)
 
     def run(self, message: Message, tickets: int) -> None:
         """Do all pieces of the work, here and in the workers, and wait for the last."""
@@ -97,11 +98,12 @@ class Workers:
             raise
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, after the piece they are at."""
         self._close()
 
     def _take(self, message: Message) -> None:
-        while True:
+        parent = os.getppid()
+        while os.getppid() == parent:  # an orphan stops
             try:
                 ticket = os.read(self._tickets[0], _TICKET.size)
             except BlockingIOError:
@@ -172,10 +174,15 @@ def _read(end: int, size: int) -> bytes | None:
     return parts
 
 
-def _stop(owner: int, pids: list[int], orders: list[int], ends: list[int]) -> None:
+def _stop(owner: int, pids: list[int], queue: int, orders: list[int], ends: list[int]) -> None:
     """Tell workers to end and wait for them; a process forked from the owner leaves them be."""
     if os.getpid() != owner:
         return
+    try:
+        while os.read(queue, 1 << 16):  # after Ctrl-C there may be tickets left
+            pass
+    except BlockingIOError:
+        pass
     for order in orders:
         try:
             _send(order, b"")
