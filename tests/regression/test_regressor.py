@@ -10,6 +10,7 @@ from fedlore import Alone, Client, ConfigError, FedAvg, FedloreError, KnowledgeE
 from fedlore.engine import FittedNumbers, NumberClient
 from fedlore.nets import mlp
 from fedlore.regression import (
+    HEARD,
     Band,
     Between,
     Bins,
@@ -17,7 +18,7 @@ from fedlore.regression import (
     Numbers,
     PersonalRegressor,
     Sets,
-    ordered_mlp,
+    best_reliance,
 )
 from fedlore.regression.scores import all_scores, coverage, mae, r2, region_scores, rmse, violation
 from fedlore.rng import stream
@@ -49,8 +50,10 @@ SITES = [site(i) for i in range(3)]
 
 
 def trained(clients=SITES, hears=True, **settings) -> FittedNumbers:
-    model = ordered_mlp(3, 12, hidden=(16,)) if hears else mlp(3, 12, hidden=(16,))
-    return fit(clients, model, task="regression", bins=CUT, plan=PLAN, rounds=4, **settings)
+    model = mlp(3 + HEARD * hears, 12, hidden=(16,))
+    return fit(
+        clients, model, task="regression", bins=CUT, hears=hears, plan=PLAN, rounds=4, **settings
+    )
 
 
 def test_fit_gives_every_site_a_regressor_that_stays_in_its_set_and_learns():
@@ -139,17 +142,43 @@ def test_the_smallest_case_two_bins_and_labels_at_the_bounds():
     assert ((predicted >= 0) & (predicted <= 1)).all()
 
 
-def test_the_hearing_network_is_told_where_the_expert_points():
-    model = ordered_mlp(3, 12, hidden=())
-    heard = []
-    model.head.register_forward_hook(lambda _, inputs, __: heard.append(inputs[0]))
-    x = torch.zeros(1, 3)
-    prior, allowed = torch.zeros(1, 12), torch.ones(1, 12, dtype=torch.bool)
-    prior[0, 11], allowed[0, 0] = 1.0, False
-    model(x)
-    model(x, prior, allowed)
-    assert heard[0][0, 3:].tolist() == [0.0, 0.0, -1.0, 1.0]  # silent, nothing excluded
-    assert heard[1][0, 3:].tolist() == [1.0, 1.0, pytest.approx(-1 + 2 / 11), 1.0]
+def test_the_network_hears_the_expert_in_four_columns():
+    data = Measured(torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+
+    def sometimes(x):
+        return torch.where(x[:, 0] > 0, 3.0, torch.nan)
+
+    told = Numbers(sometimes, Between(0.0, 4.5)).examine(data, CUT)
+    assert told.heard.tolist() == [[0.5, 1.0, 0.0, 0.75], [0.0, 0.0, 0.0, 0.75]]
+    assert told.inputs(hears=True).shape == (2, 3 + HEARD)
+    assert Numbers().examine(data, CUT).heard.tolist() == [[0.0, 0.0, -1.0, 1.0]] * 2
+    bare = SITES[0].bare().lift(CUT, hears=True)
+    assert bare.data.x[0, 3:].tolist() == [0.0, 0.0, -1.0, 1.0]
+    with pytest.raises(FedloreError, match="needs rows of features"):
+        Numbers().examine(Measured(torch.zeros(2, 4, 4)), CUT).inputs(hears=True)
+
+
+def test_sums_for_the_scaling_tell_nothing_of_what_the_expert_says():
+    one, other = (
+        replace(SITES[0], knowledge=numbers).lift(CUT, hears=True).sums()
+        for numbers in (KNOWN, Numbers(lambda x: -expert(x), outside="widen"))
+    )
+    for name in one:
+        assert torch.equal(one[name], other[name])
+    scaler = trained().fitted.recipe.scaler
+    assert scaler.shift[3:].tolist() == [0.0] * HEARD
+    assert scaler.spread[3:].tolist() == [1.0] * HEARD
+
+
+def test_a_site_finds_its_own_reliance():
+    x = SITES[0].test.x
+    y = expert(x).clamp(-6, 6)  # here the expert is always right
+    model = PersonalRegressor(mlp(3, 12), CUT, Numbers(expert, trust=0.3, conflict="project"))
+    assert best_reliance(model, Measured(x, y)) == (1.0, 0.0)
+    value, error = best_reliance(model, Measured(x, y), values=(0.0, 0.5))
+    assert value == 0.5 and error > 0
+    with pytest.raises(FedloreError, match="values to choose from"):
+        best_reliance(model, Measured(x, y), values=())
 
 
 def test_what_does_not_fit_the_task_is_refused():
@@ -166,6 +195,8 @@ def test_what_does_not_fit_the_task_is_refused():
         fit(SITES, model, task="rank")
     with pytest.raises(ConfigError, match="belong to task = regression"):
         fit(federation(), model, bins=CUT)
+    with pytest.raises(ConfigError, match="rows of 7 inputs .of which 4 are what the expert says"):
+        fit(SITES, model, task="regression", bins=CUT, hears=True)
     with pytest.raises(ConfigError, match="has 10 outputs, there are 12 bins"):
         fit(SITES, mlp(3, 10), task="regression", bins=CUT)
     with pytest.raises(ConfigError, match="ordinal must not be negative, got -1"):

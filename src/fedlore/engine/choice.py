@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError, unknown
-from ..scaler import Scaler, moments
+from ..scaler import Scaler
 from ..tree import Payload
 from ..wire import Reply, Task
 from .client import Client
@@ -109,7 +109,7 @@ class _Sums:
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         for name in to:
-            yield Reply(name, task.round, {"moments": moments(self._clients[name].data.x)})
+            yield Reply(name, task.round, {"moments": self._clients[name].sums()})
 
 
 def _moved(model: nn.Module, device: str) -> nn.Module:

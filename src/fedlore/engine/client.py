@@ -13,7 +13,8 @@ from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
 from ..lesson import Lesson, teach
 from ..metrics import accuracy, decide, nll, violation
-from ..scaler import Scaler
+from ..scaler import Scaler, moments
+from ..tree import Params
 
 Measure = Callable[[torch.Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
 
@@ -32,6 +33,7 @@ class Client:
     test: Examples | None = None
     injected: bool = True
     measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
+    told: int = 0  # how many of the last columns are what the expert says, ready to be used
     audit: Audit = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,6 +50,14 @@ class Client:
                     object.__setattr__(self, "test", lenient.annotate(self.test))
         except FedloreError as error:
             raise type(error)(f"client '{self.id}': {error}") from None
+
+    def sums(self) -> Params:
+        """What the client gives away for a common scaling; of what its expert says, nothing."""
+        found = moments(self.data.x)
+        if self.told:  # a mean of 0 and a spread of 1, whatever the rows hold
+            found["sum"][-self.told :] = 0.0
+            found["squares"][-self.told :] = found["rows"]
+        return found
 
     def bare(self) -> "Client":
         """The same client without its knowledge in training or prediction."""

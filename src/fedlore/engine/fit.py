@@ -62,6 +62,7 @@ class FittedNumbers:
     fitted: Fitted  # the same, seen as classes
     bins: Bins
     knowledge: dict[str, Numbers]
+    hears: bool = False
 
     @property
     def history(self) -> list[Row]:
@@ -72,7 +73,11 @@ class FittedNumbers:
         """This client's own regressor."""
         personal = self.fitted.model(client)
         return PersonalRegressor(
-            personal.model, self.bins, self.knowledge[client], scaler=personal.scaler
+            personal.model,
+            self.bins,
+            self.knowledge[client],
+            scaler=personal.scaler,
+            hears=self.hears,
         )
 
     def predict(self, client: str, x: Tensor) -> Tensor:
@@ -116,6 +121,7 @@ def fit(
     task: Literal["regression"],
     bins: Bins,
     ordinal: float = ...,
+    hears: bool = ...,
     **settings: Unpack[Settings],
 ) -> FittedNumbers: ...
 
@@ -127,6 +133,7 @@ def fit(
     task: str = "classification",
     bins: Bins | None = None,
     ordinal: float = 0.0,
+    hears: bool = False,
     algorithm: Algorithm | None = None,
     plan: Plan | None = None,
     rounds: int = 10,
@@ -145,13 +152,14 @@ def fit(
 
     With `scale` the features are standardised by sums that the clients add up first. The
     model passed in is not changed. For task = regression the clients are `NumberClient`s, the
-    model has one output per bin, and `ordinal` > 0 makes the loss aim at neighbouring bins too.
+    model has one output per bin, `ordinal` > 0 makes the loss aim at neighbouring bins too, and
+    with `hears` the model gets `regression.HEARD` more inputs: what the expert says of the row.
 
     The engine trains many clients at once where the model bears it ("auto"), always or not at
     all ("stacked", "local"); `workers` are its processes, and `device` is where it computes.
     """
     people = clients
-    clients = at_the_door(people, task, bins, ordinal, model)
+    clients = at_the_door(people, task, bins, ordinal, hears, model)
     recipe = Recipe(
         server(model),
         algorithm or FedAvg(),
@@ -179,4 +187,4 @@ def fit(
         for c in people
         if isinstance(c, NumberClient)
     }
-    return FittedNumbers(fitted, bins, known)
+    return FittedNumbers(fitted, bins, known, hears)

@@ -12,7 +12,7 @@ from ..aggregate import Aggregate, Mean
 from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
 from ..errors import ConfigError, FedloreError
 from ..rng import draw
-from ..scaler import Scaler, from_moments, moments
+from ..scaler import Scaler, from_moments
 from ..tree import Params, Payload
 from ..wire import Reply, Task
 from .client import Site, score
@@ -70,7 +70,7 @@ def answer(
     """One task at one client, in any engine: the reply and what the client now remembers."""
     reply = Reply(site.id, task.round, rows=len(site.lesson))
     if task.kind == "moments":
-        return replace(reply, upload={"moments": moments(site.client.data.x)}), memory
+        return replace(reply, upload={"moments": site.client.sums()}), memory
     memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
         desk.flat.copy_(desk.flatten(own_params(recipe.algorithm, task.sent, memory)))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..nets import server
-from ..regression import Bins, Measured, Numbers, Told
+from ..regression import HEARD, Bins, Measured, Numbers, Told
 from ..regression.regressor import decoded
 from ..regression.scores import all_scores
 from .client import Client
@@ -33,7 +33,7 @@ class NumberClient:
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
 
-    def lift(self, bins: Bins, *, ordinal: float = 0.0) -> Client:
+    def lift(self, bins: Bins, *, ordinal: float = 0.0, hears: bool = False) -> Client:
         """The client as the loop knows it: numbers and sets turned into classes, once."""
         known = self.knowledge
         try:
@@ -41,18 +41,23 @@ class NumberClient:
             test = None if self.test is None else known.examine(self.test, bins, training=False)
             return Client(
                 self.id,
-                told.examples(ordinal=ordinal),
+                self._seen(told).examples(ordinal=ordinal, hears=hears),
                 Knowledge(
                     trust=known.trust,
                     rely=known.rely,
                     outside="widen" if known.outside == "widen" else "error",
                 ),
-                test=None if test is None else test.examples(),
+                test=None if test is None else self._seen(test).examples(hears=hears),
                 injected=self.injected,
                 measure=None if test is None else _Scores(test, known.reliance, self.injected),
+                told=HEARD if hears else 0,
             )
         except FedloreError as error:
             raise type(error)(f"client '{self.id}': {error}") from None
+
+    def _seen(self, told: Told) -> Told:
+        """What training and prediction may see of the knowledge."""
+        return told if self.injected else replace(told, said=None, sets=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +82,7 @@ def at_the_door(
     task: str,
     bins: Bins | None,
     ordinal: float,
+    hears: bool,
     model: nn.Module,
 ) -> list[Client]:
     """The clients as the loop wants them, or an error if they do not fit the task."""
@@ -90,14 +96,16 @@ def at_the_door(
                 f"{type(client).__name__}"
             )
     if task == "classification":
-        if bins is not None or ordinal:
-            raise ConfigError("bins and ordinal belong to task = regression")
+        if bins is not None or ordinal or hears:
+            raise ConfigError("bins, ordinal and hears belong to task = regression")
         return [client for client in clients if isinstance(client, Client)]
     if bins is None:
         raise ConfigError("regression needs bins, the federation's declared bounds and edges")
     if not 0.0 <= ordinal < float("inf"):
         raise ConfigError(f"ordinal must not be negative, got {ordinal}")
-    lifted = [c.lift(bins, ordinal=ordinal) for c in clients if isinstance(c, NumberClient)]
+    lifted = [
+        c.lift(bins, ordinal=ordinal, hears=hears) for c in clients if isinstance(c, NumberClient)
+    ]
     for client in lifted[:1]:
         _check_outputs(server(model), client, bins)
     return lifted
@@ -108,6 +116,13 @@ def _check_outputs(model: nn.Module, client: Client, bins: Bins) -> None:
     """Refuse a model with another number of outputs than there are bins, before it is trained."""
     one = client.data[:1].to(next(model.parameters()).device)
     x = one.x.to(next(model.parameters()).dtype)
-    outputs = model(x, one.prior, one.allowed).shape[1]
+    try:
+        outputs = model(x, one.prior, one.allowed).shape[1]
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"the model cannot be called on rows of {x.shape[1]} inputs (of which {client.told} "
+            f"are what the expert says): {reason}"
+        ) from None
     if outputs != bins.k:
         raise ConfigError(f"the model has {outputs} outputs, there are {bins.k} bins")

@@ -4,13 +4,13 @@ from .bins import Bins
 from .conformal import ConformalInterval
 from .distribution import Distribution
 from .files import NumberFile, read_numbers
-from .hearing import HearingOrder, ordered_mlp
 from .measured import Measured
 from .numbers import Numbers, SetModel
 from .ranges import Band, Between, FirstSaid, Join, Meet, Written
 from .regressor import PersonalRegressor
 from .sets import Sets
-from .told import Told
+from .told import HEARD, Told
+from .tuning import best_reliance
 
 __all__ = [
     "Band",
@@ -19,7 +19,7 @@ __all__ = [
     "ConformalInterval",
     "Distribution",
     "FirstSaid",
-    "HearingOrder",
+    "HEARD",
     "Join",
     "Measured",
     "Meet",
@@ -30,6 +30,6 @@ __all__ = [
     "Sets",
     "Told",
     "Written",
-    "ordered_mlp",
+    "best_reliance",
     "read_numbers",
 ]

@@ -86,6 +86,12 @@ class Bins:
         between = (self.lower + i * step for i in range(1, self.k))
         return (float(self.lower), *between, float(self.upper))
 
+    @property
+    def middle(self) -> tuple[float, float]:
+        """The centre of the bounds, and half their distance."""
+        half = self.upper / 2 - self.lower / 2
+        return self.lower + half, half
+
     def encode(self, y: Tensor, *, clip: bool = False) -> Tensor:
         """The class of each number, (n,) -> (n,) int64: φ of the paper, with y = u in the last.
 

@@ -27,7 +27,8 @@ class PersonalRegressor(nn.Module):
 
     For any finite weights every number given out lies in S(x) exactly. A P-KM that names one
     number keeps its λ on that very number, not on the middle of its bin; one with a `spread` is
-    part of the bins' probabilities.
+    part of the bins' probabilities. With `hears` the network has `HEARD` more inputs than there
+    are features: what the expert says about the row.
     """
 
     def __init__(
@@ -38,9 +39,11 @@ class PersonalRegressor(nn.Module):
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
+        hears: bool = False,
     ) -> None:
         super().__init__()
         self.bins = bins
+        self.hears = hears
         self.knowledge = knowledge or Numbers()
         # the network and its scaling; what is known about numbers comes with each row
         self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
@@ -71,7 +74,8 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def logits(self, told: Told) -> Tensor:
         """What the network says, (n, k), before the range and the expert."""
-        logits = self.personal.logits(Examples(told.x, None, told.prior, told.allowed))
+        x = told.inputs(hears=self.hears)
+        logits = self.personal.logits(Examples(x, None, told.prior, told.allowed))
         if logits.shape[1] != self.bins.k:
             raise FedloreError(
                 f"the server model has {logits.shape[1]} outputs, there are {self.bins.k} bins"
@@ -90,7 +94,11 @@ class PersonalRegressor(nn.Module):
     def with_knowledge(self, knowledge: Numbers | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""
         return PersonalRegressor(
-            self.personal.model, self.bins, knowledge, scaler=self.personal.scaler
+            self.personal.model,
+            self.bins,
+            knowledge,
+            scaler=self.personal.scaler,
+            hears=self.hears,
         )
 
 

@@ -7,9 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from ..errors import FedloreError
 from ..examples import Examples
 from .bins import Bins
 from .sets import Sets
+
+#: How many columns a network that hears gets beside its features, see `Told.heard`.
+HEARD = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,40 @@ class Told:
             rows = torch.where(soft.sum(1, keepdim=True) > 0, soft, rows)  # all underflowed
         return rows.masked_fill(silent.unsqueeze(1), 0.0).to(self.x.dtype)
 
-    def examples(self, *, ordinal: float = 0.0) -> Examples:
+    @property
+    def heard(self) -> Tensor:
+        """The expert in four columns: the number, whether one was named, both ends of the set.
+
+        On a scale of -1 to 1 between the bounds; (0, 0, -1, 1) says nothing. One column per bin
+        would have to learn the order of the bins from few rows.
+        """
+        centre, half = self.bins.middle
+        nothing = torch.zeros(len(self), dtype=torch.float64, device=self.x.device)
+        place, spoken, low, high = nothing, nothing, nothing - 1, nothing + 1
+        if self.said is not None:
+            spoken = (~self.said.isnan()).double()
+            place = torch.where(self.said.isnan(), 0.0, (self.said - centre) / half)
+        if self.sets is not None:
+            low, high = (
+                (end(t.nan_to_num(nan=fill), 1) - centre) / half
+                for end, t, fill in (
+                    (torch.amin, self.sets.lower, self.bins.upper),
+                    (torch.amax, self.sets.upper, self.bins.lower),
+                )
+            )
+        return torch.stack([place, spoken, low, high], 1).to(self.x.dtype)
+
+    def inputs(self, *, hears: bool) -> Tensor:
+        """What the network sees: the features, and where it hears what the expert says."""
+        if not hears:
+            return self.x
+        if self.x.ndim != 2:
+            raise FedloreError(
+                f"hearing in order needs rows of features, got shape {tuple(self.x.shape)}"
+            )
+        return torch.cat([self.x, self.heard], 1)
+
+    def examples(self, *, ordinal: float = 0.0, hears: bool = False) -> Examples:
         """The rows as classes; with `ordinal` > 0 the loss aims at neighbouring bins as well.
 
         The target is then a normal around y, cut off at the bounds and integrated over each bin,
@@ -70,7 +107,7 @@ class Told:
             edges = self.y.new_tensor(self.bins.edges)
             target = normal(self.y, ordinal * (edges[1:] - edges[:-1])[y], self.bins)
             target = target.to(self.x.dtype)
-        return Examples(self.x, y, self.prior, self.allowed, target)
+        return Examples(self.inputs(hears=hears), y, self.prior, self.allowed, target)
 
 
 def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None = None) -> Tensor:
