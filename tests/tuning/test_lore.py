@@ -79,8 +79,8 @@ def test_the_choice_never_looks_at_test_rows():
 def test_short_trials_first_then_the_better_ones_again():
     done = []
     run(on_trial=lambda n, total: done.append((n, total)))
-    # three candidates on one fold, two of them on the other, and the main training
-    assert done == [(i, 6) for i in range(1, 7)]
+    # three candidates on one fold, two of them on the other, the winner on both, the main one
+    assert done == [(i, 8) for i in range(1, 9)]
 
 
 def test_the_range_is_never_left():
@@ -157,7 +157,9 @@ def test_trials_send_what_every_training_sends(monkeypatch):
     monkeypatch.setattr(local.Local, "exchange", spying)
     run(engine="local", scale=False)
     shapes = [{n: p.shape for n, p in make_model(h).named_parameters()} for h in (False, True)]
-    assert len({id(task) for task, _ in seen}) == 5 * 2 + 3  # short trials of 2 rounds, main of 3
+    assert (
+        len({id(task) for task, _ in seen}) == 5 * 2 + 3 * 3
+    )  # 5 short trainings of 2 rounds, 3 of 3
     for task, reply in seen:
         assert (task.kind, reply.metrics) == ("train", {})
         assert {n: t.shape for n, t in reply.upload["model"].items()} in shapes

@@ -43,17 +43,18 @@ CANDIDATES = (
 class Trials:
     """How candidates are compared.
 
-    All are tried on one fold, the better ones (`shortlist`) on the others too. Cost in trainings
-    of full length: (1 - 1/folds)·length·(candidates + (folds - 1)·shortlist), then the main one;
-    with the defaults that is 2/3·1/2·(12 + 2·4) = 6.7 and 1.
+    All are tried on one fold, the better ones (`shortlist`) on the others too, and the winner at
+    full length on every fold, for the private choices. Cost in trainings of full length:
+    (1 - 1/folds)·(length·(candidates + (folds - 1)·shortlist) + folds), then the main one; with
+    the defaults that is 2/3·(1/2·(12 + 2·3) + 3) = 8 and 1.
     """
 
     candidates: tuple[Candidate, ...] = CANDIDATES
     folds: int = 3
     length: float = 0.5  # rounds of a trial, as a share of the main training's
-    shortlist: int = 4
+    shortlist: int = 3
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from
-    finish_rate: float = 0.2  # their learning rate, as a share of the plan's
+    finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     grid: tuple[float, ...] = GRID  # λ at prediction to choose from
 
     def __post_init__(self) -> None:

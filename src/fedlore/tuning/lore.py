@@ -51,7 +51,9 @@ def lore(
     whole = {c: _joined(first[c], shop.attempt(c, rest)) for c in short}
     reports = {c: shop.reports(found) for c, found in whole.items()}
     chosen = choose(reports)
-    private = {name: settle(found, setting.grid) for name, found in whole[chosen].items()}
+    # after a short training more steps and more trust look better than they are
+    full = shop.attempt(chosen, list(range(setting.folds)), length=1.0)
+    private = {name: settle(found, setting.grid) for name, found in full.items()}
     fitted, known = shop.main(chosen, private)
     losses |= {c: mean(reported) for c, reported in reports.items()}
     return Lore(fitted, tuple(known), chosen, losses, private)
@@ -81,13 +83,15 @@ class _Shop:
         self.done.append(candidate)
         if self.on_trial is not None:
             few = self.trials
-            more = (few.folds - 1) * min(few.shortlist, len(few.candidates))
+            more = (few.folds - 1) * min(few.shortlist, len(few.candidates)) + few.folds
             self.on_trial(len(self.done), len(few.candidates) + more + 1)
         return fitted
 
-    def attempt(self, candidate: Candidate, folds: Sequence[int]) -> Found:
-        """Held-out logits of one candidate after short trainings."""
-        rounds = math.ceil(self.trials.length * self.settings.get("rounds", 10))
+    def attempt(
+        self, candidate: Candidate, folds: Sequence[int], length: float | None = None
+    ) -> Found:
+        """Held-out logits of one candidate after trainings on the other rows, short ones."""
+        rounds = math.ceil((length or self.trials.length) * self.settings.get("rounds", 10))
         quiet = replace(self, settings={**self.settings, "evaluate": 0, "on_round": None})
         return held_out(
             self.clients,
