@@ -289,6 +289,23 @@ def test_it_needs_no_network_beyond_loopback(tmp_path):
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
 
 
+def test_a_full_disk_ends_the_training_cleanly(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2, rounds=8)
+    (folder / "journal").mkdir()
+    small = f"mount -t tmpfs -o size=100k none {folder / 'journal'}"
+    inside = ["unshare", "--mount", "sh", "-c", small + ' && exec "$@"', "sh"]
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine does not let us mount a small disk")
+    with running(folder):
+        command = [*inside, *fedlore_command("train", str(folder))]
+        child = Child(command, log=folder / "logs" / "train.log")
+        assert child.wait(120) == 2
+    assert "No space left on device; what was written before is safe" in said(child)
+    assert json.loads((folder / "status.json").read_text())["state"] == "stopped"
+
+
 def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
     folder = trial(tmp_path / "fed", sites=2)
     monkeypatch.setattr("fedlore.federation.coordinator.PATIENCE", 2.0)

@@ -258,8 +258,11 @@ def linked() -> Iterator[None]:
         if "certificate" in str(error).lower():
             raise FedloreError(f"the server's certificate is not accepted: {error}") from None
         raise LinkLost(f"the server does not answer: {error}") from None
-    except (httpx.HTTPStatusError, RunNotRunningException, ObjectPullError, ObjectPushError) as e:
-        raise LinkLost(f"the server gave up the run or does not know us: {e}") from None
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        raise LinkLost(f"the server no longer knows this run (HTTP {code})") from None
+    except (RunNotRunningException, ObjectPullError, ObjectPushError):
+        raise LinkLost("the server has given up the run") from None
 
 
 def _zipped(files: Mapping[str, bytes]) -> bytes:

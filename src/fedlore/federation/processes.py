@@ -101,10 +101,12 @@ def script(name: str) -> str:
 
 @contextmanager
 def stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, in place of ending the process on the spot."""
+    """An event that Ctrl-C and SIGTERM set; whoever cannot wait sends a second signal."""
     stop = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
         stop.set()
 
     before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
