@@ -31,6 +31,7 @@ class Block:
     """The rows of several steps, gathered at once."""
 
     steps: tuple[Step, ...]
+    size: int  # columns of one step
     x: Tensor  # (m, r, *features)
     facts: Tensor  # (m, c, r)
     y: Tensor | None  # (m, 1, r)
@@ -40,20 +41,36 @@ class Block:
     walled: bool
     doubted: bool
 
+    @cached_property
+    def _parts(self) -> dict[str, tuple[Tensor, ...]]:
+        """Every part cut into steps at once: a view at a time costs as much as using it."""
+        k = self.classes
+        w = k * (1 + self.walled)
+        whole = {
+            "x": (self.x, 1),
+            "target": (self.facts[:, :k], 2),
+            "told": (self.told, 1),
+            "y": (self.y, 2),
+            "wall": (self.facts[:, k:w] if self.walled else None, 2),
+            "odds": (self.facts[:, w:] if self.doubted else None, 2),
+        }
+        return {
+            name: torch.split(part, self.size, dim)
+            for name, (part, dim) in whole.items()
+            if part is not None
+        }
+
     def batch(self, step: Step) -> Batch:
         """One step's rows, as views."""
-        a, s, e, k = step.clients, step.first, step.first + step.rows, self.classes
-        facts = self.facts[:a, :, s:e]
-        w = k * (1 + self.walled)
-        return Batch(
-            self.x[:a, s:e],
-            facts[:, :k],
-            None if self.told is None else self.told[:a, s:e],
-            None if self.y is None else self.y[:a, :, s:e],
-            facts[:, k:w] if self.walled else None,
-            facts[:, w:] if self.doubted else None,
-            None if step.even or self.weights is None else self.weights[:a, :, s:e],
-        )
+        number, a, b = step.first // self.size, step.clients, step.rows
+        parts = {name: views[number] for name, views in self._parts.items()}
+        if self.weights is not None and not step.even:
+            parts["weights"] = self.weights[:, :, step.first : step.first + self.size]
+        if a < len(self.x) or b < self.size:
+            for name, view in parts.items():
+                rows_first = name in ("x", "told")
+                parts[name] = view[:a, :b] if rows_first else view[:a, :, :b]
+        return Batch(**parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +161,7 @@ class Drill:
             weights = (held / held.sum(2, keepdim=True).clamp_(min=1.0)).view(m, 1, -1)
         return Block(
             steps,
+            size,
             fleet.x.index_select(0, rows).view(m, -1, *fleet.x.shape[1:]),
             fleet.facts.index_select(0, rows).view(m, rows.numel() // m, -1).mT.contiguous(),
             None if fleet.y is None else fleet.y.index_select(0, rows).view(m, 1, -1),
