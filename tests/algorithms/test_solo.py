@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedlore import Plan
+from fedlore import Plan, tree
 from fedlore.algorithms import Desk, Solo, inverse, reach
 from fedlore.engine import ready
 from fedlore.nets import mlp
@@ -81,3 +81,14 @@ def test_steps_taken_are_counted():
     assert one.taken == 3
     one.descend(START, steps=7)
     assert one.taken == 7
+
+
+def test_a_clipped_step_is_no_longer_than_its_limit():
+    plan = {"steps": 1, "momentum": 0.0, "decay": 0.0, "lr": 1.0}
+    free = work(**plan).descend(START)
+    short = work(**plan, clip=0.01).descend(START)
+    way = {name: t - START[name] for name, t in free.items()}
+    cut = {name: t - START[name] for name, t in short.items()}
+    assert tree.norm(cut) == pytest.approx(0.01) and tree.norm(way) > 0.1
+    assert moved(tree.scale(way, 0.01 / tree.norm(way)), cut) < 1e-12  # the same direction
+    assert moved(work(**plan, clip=1e6).descend(START), free) == 0.0

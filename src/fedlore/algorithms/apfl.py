@@ -27,7 +27,7 @@ class Apfl:
     """
 
     mix: float = setting(0.5, "α", "share of the private model, at the start", "[0, 1]")
-    adapt: float = setting(1.0, "η_α", "step size of α per round; 0 keeps it fixed")
+    adapt: float = setting(0.1, "η_α", "step size of α per round; 0 keeps it fixed")
 
     facts: ClassVar[Facts] = Facts(
         "Deng et al. 2020, Adaptive Personalized Federated Learning", memory=True
