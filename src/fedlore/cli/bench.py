@@ -1,0 +1,97 @@
+"""fedlore bench: what this machine does, in microseconds per client step."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch.nn.functional import one_hot
+
+from ..algorithms import FedAvg, Plan
+from ..engine import Client, Local, Recipe, Stacked
+from ..engine.workers import can_fork, cores
+from ..errors import ConfigError
+from ..examples import Examples
+from ..knowledge import Knowledge
+from ..nets import lenet5, mlp
+from ..rng import stream
+from ..wire import Task
+
+FLEETS = (("mlp", 5), ("mlp", 100), ("lenet", 5))  # model, clients
+CARD = (("mlp", 5), ("mlp", 100), ("mlp", 1000), ("mlp", 10_000), ("lenet", 100))
+
+
+def bench(
+    device: Annotated[str, typer.Option(help="cpu, or cuda for a card.")] = "cpu",
+    seconds: Annotated[float, typer.Option(min=0.1, help="Time for each measurement.")] = 2.0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes of the last column; all cores.")
+    ] = None,
+) -> None:
+    """Train simulated clients with every engine and show how long one step of one client takes."""
+    if device not in ("cpu", "cuda"):
+        raise ConfigError(f"device must be cpu or cuda, got '{device}'")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("there is no card that torch can use: device must be cpu")
+    torch.set_num_threads(1)
+    processes = workers or (cores() if can_fork() else 1)
+    console = Console()
+    columns = ["one by one", "in stacks"]
+    columns += ["in stacks, plain loss"] + [f"{processes} processes"] * (device == "cpu")
+    table = Table(title=f"µs per client step on {device}, 32 rows, with knowledge")
+    for name in ("model", "clients", *columns):
+        table.add_column(name, justify="right")
+    for kind, count in FLEETS if device == "cpu" else CARD:
+        clients = _clients(kind, count)
+        bare = [c.bare() for c in clients]
+        recipe = Recipe(_model(kind).to(device), FedAvg(), Plan())
+        engines: list[Callable[[], Local | Stacked]] = [
+            lambda c=clients, r=recipe: Local(c[:5], r),  # type: ignore[misc]
+            lambda c=clients, r=recipe: Stacked(c, r),  # type: ignore[misc]
+            lambda c=bare, r=recipe: Stacked(c, r),  # type: ignore[misc]
+        ]
+        if device == "cpu":
+            engines.append(
+                lambda c=clients, r=recipe: Stacked(c, r, workers=processes)  # type: ignore[misc]
+            )
+        found = [_measure(engine(), recipe, seconds, device) for engine in engines]
+        table.add_row(kind, f"{count:,}", *(f"{value:,.2f}" for value in found))
+    console.print(table)
+
+
+def _clients(kind: str, count: int) -> list[Client]:
+    """Simulated clients, 116 rows each, with an expert who is right now and then."""
+    g, k, rows = stream("bench", kind), 7 if kind == "mlp" else 10, 116
+    x = torch.rand(count * rows, *((54,) if kind == "mlp" else (1, 28, 28)), generator=g)
+    y = torch.randint(k, (count * rows,), generator=g)
+    allowed = one_hot(y, k).bool() | (torch.rand(count * rows, k, generator=g) < 0.3)
+    guess = torch.where(allowed, torch.rand(count * rows, k, generator=g), -1.0).argmax(1)
+    whole = Examples(x, y, one_hot(guess, k).float(), allowed)
+    parts = (whole[i * rows : (i + 1) * rows] for i in range(count))
+    return [Client(f"{i:05d}", part, Knowledge(trust=0.3)) for i, part in enumerate(parts)]
+
+
+def _model(kind: str) -> nn.Module:
+    return mlp(54, 7) if kind == "mlp" else lenet5(10)
+
+
+def _measure(engine: Local | Stacked, recipe: Recipe, seconds: float, device: str) -> float:
+    """The fastest round, after one to warm up, in µs per client step."""
+    names = sorted(engine.clients())
+    sent = {"model": {n: p.detach().clone() for n, p in recipe.model.named_parameters()}}
+    until, best, number = time.perf_counter() + seconds, float("inf"), 1
+    while number < 3 or time.perf_counter() < until:
+        began = time.perf_counter()
+        list(engine.exchange(Task("train", number, sent, sums=True), names))
+        if device == "cuda":
+            torch.cuda.synchronize()
+        if number > 1:
+            best = min(best, time.perf_counter() - began)
+        number += 1
+    if isinstance(engine, Stacked):
+        engine.close()
+    return best / (recipe.plan.local_steps(116) * len(names)) * 1e6
