@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fedlore.algorithms.catalog import ALGORITHMS
 from fedlore.engine.flower import Link, Mail
 from fedlore.engine.journal import Journal, read_state
 from fedlore.engine.remote import LinkLost, Remote
@@ -24,7 +25,13 @@ from fedlore.federation.coordinator import Reports, train
 from fedlore.federation.kits import add_site, enrolled, init, remove_site, unpack
 from fedlore.federation.processes import Child, fedlore_command
 from fedlore.federation.server import link_of
-from fedlore.federation.together import free_port, start_site, together
+from fedlore.federation.together import (
+    Federation,
+    free_port,
+    start_site,
+    together,
+    wait_for_sites,
+)
 from fedlore.federation.trial import make_trial
 from fedlore.wire import Task
 
@@ -103,6 +110,39 @@ def test_three_rounds_with_three_sites_take_half_a_minute_at_most(tmp_path):
         took = time.monotonic() - began
     print(f"3 sites, 3 rounds: {took:.1f} s")
     assert took <= 30.0
+
+
+def test_every_algorithm_equals_one_process(tmp_path):
+    """The sites stay up: what they train by comes with the tasks."""
+    folder = trial(tmp_path / "fed", ("lr = 0.05", "lr = 0.05\nsteps = 6"), rounds=2)
+    agreed = (folder / "federation.toml").read_text()
+    with running(folder):
+        for name, kind in ALGORITHMS.items():
+            text = agreed.replace('"fedavg"', f'"{name}"')
+            if not kind.facts.momentum:
+                text = text.replace("steps = 6", "steps = 6\nmomentum = 0.0")
+            (folder / "federation.toml").write_text(text)
+            run, local = train(folder), reference(folder)
+            assert_close(run.state, local.state)
+            assert run.rows == local.rows, name
+
+
+def test_without_tls_on_loopback(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2, rounds=1)
+    for home in (folder / "sites").iterdir():
+        edited(home / "site.toml", ("\n[policy]", "insecure = true\n[policy]"))
+    (folder / "logs").mkdir()
+    server = Child(
+        fedlore_command("server", str(folder), "--insecure"), log=folder / "logs" / "server.log"
+    )
+    sites = {home.name: start_site(home) for home in sorted((folder / "sites").iterdir())}
+    federation = Federation(folder, server, sites)
+    try:
+        wait_for_sites(federation)
+        assert link_of(folder).ca is None
+        assert_close(train(folder).state, reference(folder).state)
+    finally:
+        federation.stop()
 
 
 SLOWER = ("epochs = 5", "epochs = 40")  # so that a kill falls into a round
