@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import fedlore.data
 from fedlore import Client, Examples
 from fedlore.nets import logistic
 
@@ -19,7 +20,8 @@ DECAY = 0.05  # the weight decay of the plan is the ℓ2 term, on the intercepts
 
 
 def source() -> Path:
-    folder = os.environ.get("FEDLORE_DATA", Path(__file__).parents[2] / ".." / "shared" / "data")
+    """The file that ships with the package, or one in FEDLORE_DATA."""
+    folder = os.environ.get("FEDLORE_DATA", Path(fedlore.data.__file__).parent / "files")
     return Path(folder) / "covtype.npz"
 
 
@@ -34,7 +36,7 @@ class Problem:
 def problem() -> Problem:
     """Four clients with different classes and sizes, and the optimum by SciPy's L-BFGS."""
     if not source().exists():
-        pytest.skip(f"needs {source().name} (set FEDLORE_DATA to its folder)")
+        pytest.skip(f"needs {source()}")
     from scipy.optimize import minimize, root
 
     with np.load(source()) as file:
