@@ -20,7 +20,7 @@ slow: .venv/dev
 	$(BIN)/pytest -m slow
 
 bench: .venv/dev
-	$(BIN)/python benchmarks/step.py
+	for name in step tables formulas round scaling peers; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf .venv demo-results

@@ -1,6 +1,6 @@
 """Federated learning that knows what your experts know."""
 
-from .algorithms import Alone, FedAvg, Plan
+from .algorithms import Alone, Apfl, Ditto, FedAvg, FedOpt, FedPer, Plan, Scaffnew, Scaffold
 from .engine import Client, Fitted, federate
 from .errors import ConfigError, FedloreError, KnowledgeError
 from .examples import Examples
@@ -11,10 +11,14 @@ from .tuning import fit
 
 __all__ = [
     "Alone",
+    "Apfl",
     "Client",
     "ConfigError",
+    "Ditto",
     "Examples",
     "FedAvg",
+    "FedOpt",
+    "FedPer",
     "FedloreError",
     "Fitted",
     "Knowledge",
@@ -24,6 +28,8 @@ __all__ = [
     "MaxPool",
     "Personal",
     "Plan",
+    "Scaffnew",
+    "Scaffold",
     "federate",
     "fit",
     "inject",

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from ..errors import FedloreError
 from .algorithms import algorithms
+from .bench import bench
 from .demo import demo
 from .federation import app as federation
 from .federation import doctor, join, server, status, train, up
@@ -31,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "calibrate": calibrate,
     "tune": tune_sites,
     "algorithms": algorithms,
+    "bench": bench,
     "server": server,
     "join": join,
     "train": train,
