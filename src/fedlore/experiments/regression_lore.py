@@ -1,12 +1,12 @@
-"""lore for numbers: what is common is chosen by short trials, what is private by each site.
+"""lore for numbers: what is common is chosen by trials, what is private by each site.
 
-Every site keeps a quarter of its training rows for validation. Each candidate is trained for half
-the rounds on the rest; the sites report one validation RMSE each and the mean decides. Then the
-winner is trained on all training rows. λ at prediction is each site's own choice, by the same rows.
-No test row is looked at.
+Every site keeps a quarter of its training rows for validation. Each candidate is trained on the
+rest; the sites report one validation RMSE each and the mean decides. Then the winner is trained on
+all training rows. λ at prediction is each site's own choice, by the same rows. No test row is
+looked at.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..algorithms import Algorithm, Ditto, FedAvg, Plan
@@ -26,6 +26,11 @@ class Candidate:
     ordinal: float = 0.0  # σ of the loss in bins; 0 is the paper's cross-entropy
     plain: float = 1.0  # α: share of the loss that does not see the range
 
+    @property
+    def uses_knowledge(self) -> bool:
+        """Whether training sees any of it; prediction always does."""
+        return self.hears or self.plain < 1.0
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -37,21 +42,20 @@ class Chosen:
 
 
 def candidates(k: int) -> tuple[Candidate, ...]:
-    """The few that are tried first: the shared model, and own ones by two ordinal losses.
+    """The few that are tried: the shared model as the paper trains it, and own models.
 
-    Ditto keeps a private model beside the shared one; its pull is weak.
+    Own ones are Ditto's, a private model beside the shared one with a weak pull; their loss is
+    ordinal, narrow or wide, and they hear the expert (then half of the loss sees the range) or not.
     """
     narrow, wide = 0.75, max(1.0, 0.05 * k)  # the latter: a twentieth of the bounds
+    own = Ditto(pull=0.05)
     return (
         Candidate("shared", FedAvg()),
-        Candidate("own, narrow", Ditto(pull=0.05), ordinal=narrow),
-        Candidate("own, wide", Ditto(pull=0.05), ordinal=wide),
+        Candidate("own, narrow", own, ordinal=narrow),
+        Candidate("own, wide", own, ordinal=wide),
+        Candidate("own, narrow, hearing", own, hears=True, ordinal=narrow, plain=0.5),
+        Candidate("own, wide, hearing", own, hears=True, ordinal=wide, plain=0.5),
     )
-
-
-def hearing(one: Candidate) -> Candidate:
-    """The same with a network that hears the expert, and the range in half of its loss."""
-    return replace(one, name=f"{one.name}, hearing", hears=True, plain=0.5)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,6 @@ class Setting:
         hears: bool = False,
         ordinal: float = 0.0,
         plain: float = 0.0,
-        rounds: int | None = None,
     ) -> FittedNumbers:
         """Train with the same start and the same local steps as everything else."""
         inputs = clients[0].data.x.shape[1] + HEARD * hears
@@ -85,27 +88,18 @@ class Setting:
             hears=hears,
             algorithm=algorithm,
             plan=replace(self.plan, plain=plain),
-            rounds=rounds or self.rounds,
+            rounds=self.rounds,
             seed=self.seed,
             workers=1,
         )
 
-    def candidate(
-        self, clients: Sequence[NumberClient], one: Candidate, rounds: int | None = None
-    ) -> FittedNumbers:
-        """Train one candidate; one that neither hears nor learns from the range trains bare."""
+    def candidate(self, clients: Sequence[NumberClient], one: Candidate) -> FittedNumbers:
+        """Train one candidate, with λ = 0: the P-KM is heard or not, but not mixed in."""
         silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
-        if not one.hears and one.plain == 1.0:
-            return self.train(
-                [c.bare() for c in silent], one.algorithm, ordinal=one.ordinal, rounds=rounds
-            )
+        if not one.uses_knowledge:
+            return self.train([c.bare() for c in silent], one.algorithm, ordinal=one.ordinal)
         return self.train(
-            silent,
-            one.algorithm,
-            hears=one.hears,
-            ordinal=one.ordinal,
-            plain=one.plain,
-            rounds=rounds,
+            silent, one.algorithm, hears=one.hears, ordinal=one.ordinal, plain=one.plain
         )
 
 
@@ -118,35 +112,20 @@ def choose(
     options: Sequence[Candidate],
     cache: Cache,
 ) -> Chosen:
-    """Try candidates on part of the training rows, and let the sites' mean error decide.
-
-    The best of them is tried once more with a network that hears.
-    """
+    """Try all candidates on part of the training rows, and let the sites' mean error decide."""
     parts = [_split(client, setting.seed) for client in clients]
     fewer = [replace(c, data=kept) for c, (kept, _) in zip(clients, parts, strict=True)]
-    held = {c.id: rows for c, (_, rows) in zip(clients, parts, strict=True)}
     errors: dict[str, float] = {}
     reliances: dict[str, dict[str, float]] = {}
-
-    def attempt(one: Candidate) -> None:
-        fitted = _cached(
-            cache,
-            f"trial {one.name}",
-            one,
-            lambda: setting.candidate(fewer, one, setting.rounds // 2),
-        )
+    for one in options:
+        fitted = _trained(cache, "trial", one, fewer, setting)
         best = {
-            c.id: best_reliance(fitted.model(c.id).with_knowledge(c.knowledge), held[c.id])
-            for c in clients
+            c.id: best_reliance(fitted.model(c.id).with_knowledge(c.knowledge), held)
+            for c, (_, held) in zip(clients, parts, strict=True)
         }
         errors[one.name] = sum(error for _, error in best.values()) / len(clients)
         reliances[one.name] = {name: value for name, (value, _) in best.items()}
-
-    for one in options:
-        attempt(one)
-    best_deaf = min(options, key=lambda one: errors[one.name])
-    attempt(hearing(best_deaf))
-    winner = min((best_deaf, hearing(best_deaf)), key=lambda one: errors[one.name])
+    winner = min(options, key=lambda one: errors[one.name])
     return Chosen(winner, reliances[winner.name], errors)
 
 
@@ -154,17 +133,18 @@ def train_chosen(
     chosen: Chosen, clients: Sequence[NumberClient], setting: Setting, cache: Cache
 ) -> FittedNumbers:
     """The winner on all training rows."""
-    one = chosen.candidate
-    return _cached(cache, f"final {one.name}", one, lambda: setting.candidate(clients, one))
+    return _trained(cache, "final", chosen.candidate, clients, setting)
 
 
-def _cached(
-    cache: Cache, key: str, one: Candidate, train: Callable[[], FittedNumbers]
+def _trained(
+    cache: Cache, what: str, one: Candidate, clients: Sequence[NumberClient], setting: Setting
 ) -> FittedNumbers:
-    if one.hears or one.plain < 1.0:
-        return train()
+    """A candidate trained, or found again where the kind of range makes no difference."""
+    if one.uses_knowledge:
+        return setting.candidate(clients, one)
+    key = f"{what} {one.name}"
     if key not in cache:
-        cache[key] = train()
+        cache[key] = setting.candidate(clients, one)
     return cache[key]
 
 
