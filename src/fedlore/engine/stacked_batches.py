@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -116,7 +116,7 @@ class Drill:
         limit = max(1, self.room // max(1, len(counts) * size * fleet.row_bytes))
         for begin in range(0, max(totals), limit):
             times = range(begin, min(begin + limit, max(totals)))
-            steps_now = tuple(_step(kinds, size, t, (t - begin) * size, together) for t in times)
+            steps_now = _steps(tuple(kinds.items()), size, times, together)
             yield self._block(lot, steps_now, size, times, together)
 
     def _orders(self, members: Tensor, kinds: "Kinds", size: int) -> Tensor | None:
@@ -189,13 +189,20 @@ class _Lot:
 Kinds = Counter[tuple[int, int, int]]  # (rows, steps, steps in an epoch) -> how many clients
 
 
-def _step(kinds: Kinds, size: int, time: int, first: int, together: bool) -> Step:
-    """The step at one time, from how many clients have which rows, steps, steps per epoch."""
-    active = {kind: many for kind, many in kinds.items() if kind[1] > time}
-    rows = [min(size, n - time % cycle * size) for n, _, cycle in active]
-    clients, everyone = sum(active.values()), sum(kinds.values())
-    even = min(rows) == max(rows) and not (together and clients < everyone)
-    if not together:
-        return Step(clients, clients, max(rows), first, even)
-    # one width for all uneven steps, so that few kinds of them must be recorded
-    return Step(everyone, clients, max(rows) if even else size, first, even)
+@lru_cache(maxsize=256)  # stacks of a federation are alike, round after round
+def _steps(
+    kinds: tuple[tuple[tuple[int, int, int], int], ...], size: int, times: range, together: bool
+) -> tuple[Step, ...]:
+    """The steps at these times, from how many clients have which rows, steps, steps per epoch."""
+    everyone = sum(many for _, many in kinds)
+    found = []
+    for time in times:
+        active = [(kind, many) for kind, many in kinds if kind[1] > time]
+        rows = [min(size, n - time % cycle * size) for (n, _, cycle), _ in active]
+        clients, first = sum(many for _, many in active), (time - times.start) * size
+        even = min(rows) == max(rows) and not (together and clients < everyone)
+        if not together:
+            found.append(Step(clients, clients, max(rows), first, even))
+        else:  # one width for all uneven steps, so that few kinds of them must be recorded
+            found.append(Step(everyone, clients, max(rows) if even else size, first, even))
+    return tuple(found)
