@@ -23,7 +23,7 @@ from fedlore.federation.agreement import read_agreement, terms_of
 from fedlore.federation.certificates import new_server, raw
 from fedlore.federation.coordinator import Reports, train
 from fedlore.federation.kits import add_site, enrolled, init, remove_site, unpack
-from fedlore.federation.processes import Child, fedlore_command
+from fedlore.federation.processes import Child, fedlore_command, script
 from fedlore.federation.server import link_of
 from fedlore.federation.together import (
     Federation,
@@ -249,11 +249,7 @@ def test_strangers_stay_outside(tmp_path):
     assert "expired on" in said(late) and "fedlore federation renew" in said(late)
 
 
-def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
-    folder = trial(tmp_path / "fed", sites=2)
-    canary = tmp_path / "canary"
-    evil = f"open({str(canary)!r}, 'a').write(__name__)\nraise SystemExit(1)\n".encode()
-    project = b"""[project]
+PROJECT = b"""[project]
 name = "evil"
 version = "1.0.0"
 license = "Apache-2.0"
@@ -265,18 +261,48 @@ serverapp = "evil:server"
 clientapp = "evil:client"
 [tool.flwr.app.config]
 """
+
+
+def hostile(canary: Path) -> dict[str, bytes]:
+    """An app that leaves a trace as soon as it is loaded."""
+    code = f"open({str(canary)!r}, 'a').write('executed')\nraise SystemExit(1)\n"
+    return {"pyproject.toml": PROJECT, "evil.py": code.encode()}
+
+
+def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
+    folder, canary = trial(tmp_path / "fed", sites=2), tmp_path / "canary"
     with running(folder):
         link, secret = link_of(folder), (folder / "runner.secret").read_bytes()
         keys = {name: raw(key) for name, key in enrolled(folder).items()}
         terms = terms_of(read_agreement(folder), run="x", participants=2)
-        with link.run(secret, app={"pyproject.toml": project, "evil.py": evil}) as grid:
+        with link.run(secret, app=hostile(canary)) as grid:
             remote = Remote(Mail(grid, keys, terms.text()), sorted(keys), 2)
             replies = remote.exchange(Task("moments", 0), sorted(keys))
         assert len(replies) == 2  # the sites did answer a message of that run
         with pytest.raises(LinkLost), link.run(b"a guess"):
             pass
         time.sleep(5.0)  # the run that could not be claimed is still there: nobody starts it
-    assert not canary.exists()
+        assert not canary.exists()
+
+        # the same run does leave its trace where Flower's own node takes part
+        kit = unpack(add_site(folder, "theirs"))
+        command = [script("flower-supernode"), "--superlink", link.address, "--port"]
+        command += [str(free_port()), "--root-certificates", str(kit / "ca.crt")]
+        command += ["--auth-supernode-private-key", str(kit / "site.key")]
+        theirs = {"theirs": raw(enrolled(folder)["theirs"])}
+        wait_until(lambda: theirs["theirs"] in link.online())
+        found = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        found["FLWR_HOME"] = str(tmp_path / "home")
+        node = Child(command, log=tmp_path / "node.log", env=found)
+        try:
+            wait_until(lambda: link.online()[theirs["theirs"]])
+            with link.run(secret, app=hostile(canary)) as grid:
+                mail = Mail(grid, theirs)
+                mail.online()
+                mail.push(Task("moments", 0), ["theirs"], 60.0)
+                wait_until(canary.exists, 60.0)
+        finally:
+            node.stop()
 
 
 def test_both_sides_say_that_versions_differ(tmp_path):
