@@ -69,7 +69,7 @@ def test_every_approach_that_carries_the_range_stays_in_it(stand_in):
     rows = run_regression(Study("concrete", bins=(5,), parts=(5,), seeds=1, **TINY))
     names = [r["approach"] for r in rows if r["range"] == "honest" and r["client"] == "site-1"]
     assert set(regression_tables.SEVEN) | set(regression_tables.DIRECT) < set(names)
-    assert "FLwKM, soft prior" in names and "FL+mask, hearing, ordinal" in names
+    assert "FLwKM, soft prior" in names and "FL+mask, hearing, ordinal narrow" in names
     assert regression_tables.violations(rows) == 0.0
     free = [r["pov"] for r in rows if r["approach"] in ("ML", "FL") and r["range"] == "oracle"]
     assert max(free) > 0

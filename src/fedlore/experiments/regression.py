@@ -21,7 +21,7 @@ from ..regression.scores import all_scores, region_scores, rmse
 from ..rng import stream
 from .regression_data import SOURCES, Site, load, sites
 from .regression_direct import Direct, train_direct
-from .regression_lore import Cache, Setting, candidates, choose, train_chosen
+from .regression_lore import Cache, Setting, candidates, choose, train_chosen, widths
 
 LEVEL = 0.9  # of prediction intervals
 RANGES = ("oracle", "honest")
@@ -131,20 +131,18 @@ def _entries(
 
 def _parts(setting: Setting, clients: list[NumberClient]) -> Iterator[Entry]:
     """What the ordinal loss, the soft prior and hearing bring, one at a time."""
-    wide = max(1.0, 0.05 * setting.bins.k)
+    narrow, wide = widths(setting.bins.k)
     silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
     bare = [c.bare() for c in clients]
     soft = [replace(c, knowledge=replace(c.knowledge, spread=_missed(c))) for c in clients]
-
-    def hearing(ordinal: float) -> FittedNumbers:
-        return setting.train(silent, FedAvg(), hears=True, plain=1.0, ordinal=ordinal)
-
-    yield Entry("FLwKM, ordinal", "shared", setting.train(clients, FedAvg(), ordinal=wide))
+    yield Entry("FLwKM, ordinal", "shared", setting.train(clients, FedAvg(), ordinal=narrow))
     yield Entry("FLwKM, soft prior", "shared", setting.train(soft, FedAvg()))
-    ordinal = setting.train(bare, FedAvg(), ordinal=wide)
-    yield Entry("FL+mask, ordinal", "shared", ordinal, reliance=0.0)
-    yield Entry("FL+mask, hearing", "shared", hearing(0.0), reliance=0.0)
-    yield Entry("FL+mask, hearing, ordinal", "shared", hearing(wide), reliance=0.0)
+    for name, ordinal in (("narrow", narrow), ("wide", wide)):
+        fitted = setting.train(bare, FedAvg(), ordinal=ordinal)
+        yield Entry(f"FL+mask, ordinal {name}", "shared", fitted, reliance=0.0)
+    for name, ordinal in (("", 0.0), (", ordinal narrow", narrow)):
+        fitted = setting.train(silent, FedAvg(), hears=True, plain=1.0, ordinal=ordinal)
+        yield Entry(f"FL+mask, hearing{name}", "shared", fitted, reliance=0.0)
 
 
 def _missed(client: NumberClient) -> float:

@@ -47,7 +47,7 @@ def candidates(k: int) -> tuple[Candidate, ...]:
     Own ones are Ditto's, a private model beside the shared one with a weak pull; their loss is
     ordinal, narrow or wide, and they hear the expert (then half of the loss sees the range) or not.
     """
-    narrow, wide = 0.75, max(1.0, 0.05 * k)  # the latter: a twentieth of the bounds
+    narrow, wide = widths(k)
     own = Ditto(pull=0.05)
     return (
         Candidate("shared", FedAvg()),
@@ -56,6 +56,11 @@ def candidates(k: int) -> tuple[Candidate, ...]:
         Candidate("own, narrow, hearing", own, hears=True, ordinal=narrow, plain=0.5),
         Candidate("own, wide, hearing", own, hears=True, ordinal=wide, plain=0.5),
     )
+
+
+def widths(k: int) -> tuple[float, float]:
+    """A narrow ordinal loss, 3/4 of a bin, and a wide one, a twentieth of the bounds; in bins."""
+    return 0.75, max(1.0, 0.05 * k)
 
 
 @dataclass(frozen=True)
