@@ -171,6 +171,8 @@ def test_the_command_writes_rows_and_tables(stand_in, monkeypatch, tmp_path):
     lines = (tmp_path / "regression-concrete.jsonl").read_text().splitlines()
     assert {json.loads(line)["k"] for line in lines} == {0, 5}
     assert "| lore |" in (tmp_path / "regression-concrete.md").read_text()
+    html = (tmp_path / "regression-concrete.html").read_text()
+    assert "made from the labels" in html and ">lore</th>" in html
     again = CliRunner().invoke(app, [*options[:2], "--bins", "five"])
     assert isinstance(again.exception, ConfigError)
 

@@ -26,6 +26,12 @@ def bins_of(rows: Iterable[Row]) -> list[int]:
     return sorted({int(row["k"] or 0) for row in rows} - {NO_BINS})
 
 
+def shown_bins(rows: Sequence[Row]) -> int:
+    """The number of bins for which all scores are shown."""
+    found = bins_of(rows)
+    return 50 if 50 in found else found[-1]
+
+
 def rmse_table(rows: Sequence[Row], kind: str) -> list[list[str]]:
     """RMSE by approach and number of bins, the smallest of each column in bold; header first."""
     columns = bins_of(rows)
@@ -107,7 +113,7 @@ def report(rows: Sequence[Row], *, unit: str) -> str:
     for kind in RANGES:
         parts.append(f"RMSE in {unit}, {kind} ranges, {seeds} seeds ± 95 %:\n")
         parts.append(markdown(rmse_table(rows, kind)))
-    k = 50 if 50 in bins_of(rows) else bins_of(rows)[-1]
+    k = shown_bins(rows)
     parts.append(f"All scores, honest ranges, k = {k}:\n")
     parts.append(markdown(detail_table(rows, "honest", k)))
     return "\n".join(parts)
