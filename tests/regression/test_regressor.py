@@ -227,6 +227,18 @@ def test_a_regressor_with_other_outputs_than_bins_is_refused():
         PersonalRegressor(mlp(3, 12), CUT).predict(SITES[0].test.x, decode="best")
 
 
+def test_no_rows_and_many_rows_are_decoded_alike(monkeypatch):
+    regressor = trained().model("site-0")
+    told = KNOWN.examine(SITES[0].test, CUT, training=False)
+    whole = regressor.predict(told)
+    monkeypatch.setattr("fedlore.regression.regressor.BLOCK", 7)
+    torch.testing.assert_close(regressor.predict(told), whole, rtol=1e-6, atol=1e-6)
+    assert violation(regressor.predict(told), told.sets) == 0.0
+    none = SITES[0].test.x[:0]
+    assert regressor.predict(none).shape == (0,)
+    assert regressor.quantiles(none, (0.1, 0.9)).shape == (0, 2)
+
+
 def test_scores_one_can_redo_by_hand():
     y, predicted = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, 3.0])
     sets = Sets.whole(3, 0.0, 3.0)

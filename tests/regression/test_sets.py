@@ -91,6 +91,10 @@ def test_length_counts_no_gaps():
     assert sets.length.tolist() == [3.0, 0.0]
 
 
+def test_no_intervals_at_all_are_an_empty_set():
+    assert Sets.of(torch.zeros(2, 0), torch.zeros(2, 0)).empty.tolist() == [True, True]
+
+
 def test_a_set_may_become_empty_and_says_so():
     sets = Sets.of(torch.tensor([0.0, 5.0]), torch.tensor([1.0, 6.0])).clip(2.0, 5.0)
     assert sets.empty.tolist() == [True, False]

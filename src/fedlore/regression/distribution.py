@@ -79,7 +79,8 @@ class Distribution:
         """The expected value, moved to the nearest number of the support (of two, the lower)."""
         middle = (self.share * self._middles()).flatten(1).sum(1)
         value = (1 - self.weight) * middle + self.weight * self.said
-        return nearest(*self._support(), value)
+        lower, upper = self._pieces()
+        return self._nearest(lower, upper, value, self.weight > 0)
 
     def mode(self) -> Tensor:
         """A number in the likeliest bin: the mean of what is in it, moved into its part of S.
@@ -97,11 +98,8 @@ class Distribution:
         inside = torch.where(share > 0, share * (lower + (upper - lower) / 2), 0.0).sum(1)
         heard = self.weight * own[rows, chosen]
         value = ((1 - self.weight) * inside + heard * self.said) / chance[rows, chosen]
-        absent = share <= 0
-        lower, upper = self._with_said(
-            lower.masked_fill(absent, torch.nan), upper.masked_fill(absent, torch.nan), heard > 0
-        )
-        return nearest(lower, upper, value)
+        lower, upper = (t.masked_fill(share <= 0, torch.nan) for t in (lower, upper))
+        return self._nearest(lower, upper, value, heard > 0)
 
     def cdf(self, values: Tensor) -> Tensor:
         """P(Y <= v) for each row's number, (n,) -> (n,)."""
@@ -131,23 +129,29 @@ class Distribution:
 
     def region(self, level: float = 0.9) -> Sets:
         """The central interval less the gaps of S(x): a set inside S(x)."""
-        return Sets(*self._support()).meet(Sets.of(*self.interval(level)))
+        return self._support().meet(Sets.of(*self.interval(level)))
 
     def _middles(self) -> Tensor:
         middle = self.lower + (self.upper - self.lower) / 2
         return torch.where(self.share > 0, middle, 0.0)
 
-    def _support(self) -> tuple[Tensor, Tensor]:
-        """The ends of all that has probability, the expert's number included, (n, p)."""
+    def _pieces(self) -> tuple[Tensor, Tensor]:
+        """The ends of the pieces with probability, (n, p); NaN elsewhere."""
         none = ~(self.share > 0) | (self.weight >= 1)[:, None, None]
-        lower, upper = (t.masked_fill(none, torch.nan).flatten(1) for t in (self.lower, self.upper))
-        return self._with_said(lower, upper, self.weight > 0)
+        lower, upper = (t.masked_fill(none, torch.nan) for t in (self.lower, self.upper))
+        return lower.flatten(1), upper.flatten(1)
 
-    def _with_said(self, lower: Tensor, upper: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
-        """Pieces (n, p) and the expert's number as one more, in order."""
-        number = torch.where(heard, self.said, torch.nan).unsqueeze(1)
-        tidy = Sets.of(torch.cat([lower, number], 1), torch.cat([upper, number], 1))
-        return tidy.lower, tidy.upper
+    def _support(self) -> Sets:
+        """All numbers with probability, the expert's included."""
+        number = torch.where(self.weight > 0, self.said, torch.nan).unsqueeze(1)
+        return Sets.of(*(torch.cat([ends, number], 1) for ends in self._pieces()))
+
+    def _nearest(self, lower: Tensor, upper: Tensor, values: Tensor, heard: Tensor) -> Tensor:
+        """The nearest number of the pieces (n, p), or the expert's where that is heard, (n,)."""
+        near = nearest(lower, upper, values)
+        away, his = (near - values).abs(), (self.said - values).abs()
+        nearer = near.isnan() | (his < away) | ((his == away) & (self.said < near))
+        return torch.where(heard & nearer, self.said, near)
 
     def _own_bin(self) -> Tensor:
         """1 for the bin of the expert's number, (n, k); zeros where it has no weight."""

@@ -1,6 +1,6 @@
 """One site's own regressor: shared network, private knowledge, and numbers that stay in S(x)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 import torch
@@ -20,6 +20,8 @@ from .numbers import Numbers
 from .told import Told
 
 Decode = Literal["mean", "mode", "median"]
+
+BLOCK = 8192  # rows decoded at a time
 
 
 class PersonalRegressor(nn.Module):
@@ -60,10 +62,13 @@ class PersonalRegressor(nn.Module):
         """One number for each row, (n,) float64, in S(x)."""
         if decode not in get_args(Decode):
             raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
-        found = self.distribution(x)
-        if decode == "median":
-            return found.quantile(0.5)
-        return found.mode() if decode == "mode" else found.mean()
+
+        def answer(found: Distribution) -> Tensor:
+            if decode == "median":
+                return found.quantile(0.5)
+            return found.mode() if decode == "mode" else found.mean()
+
+        return self._by_block(x, answer)
 
     @torch.no_grad()
     def distribution(self, x: Tensor | Told) -> Distribution:
@@ -84,12 +89,18 @@ class PersonalRegressor(nn.Module):
 
     def quantiles(self, x: Tensor | Told, levels: Sequence[float]) -> Tensor:
         """Quantiles of each row, (n, levels), all in S(x)."""
-        found = self.distribution(x)
-        return torch.stack([found.quantile(level) for level in levels], 1)
+        return self._by_block(x, lambda f: torch.stack([f.quantile(q) for q in levels], 1))
 
     def interval(self, x: Tensor | Told, level: float = 0.9) -> tuple[Tensor, Tensor]:
         """The ends of a central prediction interval, (n,) each, both in S(x)."""
-        return self.distribution(x).interval(level)
+        low, high = self._by_block(x, lambda f: torch.stack(f.interval(level), 1)).unbind(1)
+        return low, high
+
+    def _by_block(self, x: Tensor | Told, answer: Callable[[Distribution], Tensor]) -> Tensor:
+        """Decode many rows with the memory of a few; S(x) is asked for once."""
+        told = self.annotate(x) if isinstance(x, Tensor) else x
+        starts = range(0, max(len(told), 1), BLOCK)
+        return torch.cat([answer(self.distribution(told[i : i + BLOCK])) for i in starts])
 
     def with_knowledge(self, knowledge: Numbers | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""

@@ -33,7 +33,9 @@ class Sets:
                 "intervals must have shape (n,) or (n, s) on both sides, got "
                 f"{tuple(lower.shape)} and {tuple(upper.shape)}"
             )
-        low, high = (t.double().reshape(len(t), -1) for t in (lower, upper))
+        low, high = (t.double() if t.ndim == 2 else t.double().unsqueeze(1) for t in (lower, upper))
+        if low.shape[1] == 0:  # no intervals at all: a column that says so
+            low = high = low.new_full((len(low), 1), torch.nan)
         # NaN on one side only compares false too
         wrong = (~(low <= high) & ~(low.isnan() & high.isnan())).any(1)
         if wrong.any():
