@@ -64,7 +64,7 @@ def test_a_reply_comes_back_from_its_record():
     assert_close(found.upload, upload)
 
 
-def test_only_the_files_for_flower_import_flwr():
+def test_only_one_file_imports_flwr():
     importing = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -72,11 +72,11 @@ def test_only_the_files_for_flower_import_flwr():
             found += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "flwr" for name in found):
                 importing.add(path.relative_to(SOURCE).as_posix())
-    assert importing == {"engine/flower.py", "engine/flower_node.py"}
+    assert importing == {"engine/flowernames.py"}
 
 
 def test_the_names_of_flwr_that_are_used_are_there():
-    """Where this fails after an upgrade, flower.py and flower_node.py are the files to mend."""
+    """Where this fails after an upgrade, flowernames.py is the file to mend."""
     from flwr.supercore.protobuf.client import ProtobufClient
     from flwr.superlink.grid import HttpGrid
     from flwr.supernode.fleet_http_client import FleetHttpClient

@@ -1,9 +1,7 @@
 """The same loop over Flower: tasks and replies as its messages, and a run of the coordinator's.
 
-The only files that import flwr are this one and flower_node. The SuperLink is Flower's own. Code
-that arrives with a run is never loaded: the coordinator drives its run from here, and a site
-answers with the fedlore it has installed. Every release of flwr moves something: a contract test
-names what is used.
+The SuperLink is Flower's own. Code that arrives with a run is never loaded: the coordinator drives
+its run from here, and a site answers with the fedlore it has installed.
 """
 
 import hashlib
@@ -19,28 +17,37 @@ from typing import Any
 import httpx
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
-from flwr.app.message.array import Array
-from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto import control_pb2, runtime_pb2
-from flwr.serverapp import Grid
-from flwr.supercore.constant import TaskType
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.fab import Fab
-from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectPullError,
-    ObjectPushError,
-)
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-from flwr.supercore.retry import RetryInvoker, exponential
-from flwr.supercore.run import RunNotRunningException
-from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.supercore.task_identity import TaskIdentity
 
 from ..errors import FedloreError
 from ..tree import Payload
 from ..wire import Reply, Task
+from .flowernames import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    ControlHttpClient,
+    Error,
+    Fab,
+    Grid,
+    Message,
+    ObjectPullError,
+    ObjectPushError,
+    RecordDict,
+    RetryInvoker,
+    RunNotRunningException,
+    RuntimeHttpClient,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+    TaskIdentity,
+    TaskType,
+    control_pb2,
+    exponential,
+    fab_to_proto,
+    http_grid,
+    public_key_to_bytes,
+    run_from_proto,
+    runtime_pb2,
+)
 from .node import BEAT, beating
 from .plain import from_bytes, layout_of, to_bytes
 from .remote import Letter, LinkLost, Refusal
@@ -214,7 +221,7 @@ class Link:
     @contextmanager
     def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Grid]:
         """A run of our own, driven from this process; nothing is loaded from any app."""
-        from flwr.superlink.grid import HttpGrid  # it loads what a site never needs
+        grid_of = http_grid()
 
         bundle = Fab("", _zipped(app or APP), {})
         lock = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
@@ -222,7 +229,7 @@ class Link:
             run_id = control.StartRun(control_pb2.StartRunRequest(fab=fab_to_proto(bundle))).run_id
             with self.open(RuntimeHttpClient, lock) as runner:
                 token = _claim(runner, run_id)
-        grid = HttpGrid(self.address, self.ca is None, self.ca, token=token)
+        grid = grid_of(self.address, self.ca is None, self.ca, token=token)
         grid._retry_invoker = RetryInvoker(  # Flower's would end this process on a lost run
             lambda: exponential(max_delay=2), httpx.TransportError, max_tries=None, max_time=15.0
         )

@@ -10,21 +10,23 @@ from dataclasses import dataclass
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Message
-from flwr.app.message import remove_content_from_message
-from flwr.common.serde import message_to_proto
-from flwr.proto import fleet_pb2, heartbeat_pb2, node_pb2
-from flwr.supercore.inflatable import inflatable_object as objects
-from flwr.supercore.inflatable import inflatable_protobuf_utils as transfer
-from flwr.supercore.inflatable.inflatable_utils import (
-    pull_and_inflate_object_from_tree,
-    push_objects,
-)
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from .flower import Answerer, Link, linked, respond
+from .flowernames import (
+    FleetHttpClient,
+    Message,
+    NodeAuthHttpInterceptor,
+    fleet_pb2,
+    heartbeat_pb2,
+    message_to_proto,
+    node_pb2,
+    objects,
+    public_key_to_bytes,
+    pull_and_inflate_object_from_tree,
+    push_objects,
+    remove_content_from_message,
+    transfer,
+)
 from .node import BEAT, ShutOut
 
 
