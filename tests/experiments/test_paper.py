@@ -185,3 +185,13 @@ def test_a_ledger_replaces_rows_of_other_settings(tmp_path):
     assert ledger.find(cell, "new") == []
     ledger.add(cell, [{**cell.tags, "config": "new", "ta": 0.6}])
     assert [row["ta"] for row in read_rows(tmp_path / "x.jsonl")] == [0.6]
+
+
+def test_a_cell_that_two_tables_hold_is_borrowed_once(tmp_path):
+    cell = Cell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
+    others = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path in others:
+        Ledger(path).add(cell, [{**cell.tags, "config": "same", "client": "client-1"}])
+    ledger = Ledger(tmp_path / "c.jsonl", borrow=others)
+    assert len(ledger.find(cell, "same")) == 1
+    assert len(read_rows(tmp_path / "c.jsonl")) == 1

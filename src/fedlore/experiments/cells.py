@@ -42,17 +42,19 @@ class Ledger:
         check_writable(path)
         self.path = path
         self._rows = _read(path)
-        self._others = [row for other in borrow for row in _read(other)]
+        self._others = [_read(other) for other in borrow]
 
     def find(self, cell: Cell, config: str, *, borrow: bool = True) -> list[Row]:
         """The rows of a cell, or none if it is not finished."""
         own = _matching(self._rows, cell, config)
         if own or not borrow:
             return own
-        borrowed = _matching(self._others, cell, config)
-        if borrowed:
-            self.add(cell, borrowed)
-        return borrowed
+        for other in self._others:  # the first that has it: two tables may both
+            borrowed = _matching(other, cell, config)
+            if borrowed:
+                self.add(cell, borrowed)
+                return borrowed
+        return []
 
     def add(self, cell: Cell, rows: Sequence[Row]) -> None:
         """Write down a finished cell."""
