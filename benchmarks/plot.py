@@ -32,10 +32,16 @@ def peers() -> None:
             for n in names
         }
         middle = {n: statistics.median(v) for n, v in of.items() if v}
-        colours = ["#b3541e" if n.startswith("fedlore") else "#8a9aa5" for n in middle]
-        axis.barh(list(middle), list(middle.values()), color=colours)
+        for n, value in middle.items():  # dots: the length of a bar says nothing on a log scale
+            own = n.startswith("fedlore")
+            axis.plot(value, names.index(n), "o", color="#b3541e" if own else "#8a9aa5")
+            axis.annotate(f"{value:.0f}", (value, names.index(n)), xytext=(0, 5),
+                          textcoords="offset points", ha="center", fontsize=6)  # fmt: skip
+        axis.set_yticks(range(len(names)), names)
         axis.invert_yaxis()
         axis.set_xscale("log")
+        axis.margins(x=0.15)
+        axis.minorticks_off()
         axis.set_title(f"{workload}: ms per steady round", fontsize=9)
         axis.tick_params(labelsize=7)
         if axis is not axes[0]:
