@@ -10,18 +10,25 @@ SOURCE = Path(__file__).parent.parent / "src" / "fedlore"
 #: What each layer may import of fedlore. Names are modules or packages right below fedlore.
 GROUND = {"config", "errors", "examples", "inject", "lesson", "metrics", "nets", "rng", "scaler"}
 GROUND |= {"tree", "wire", "aggregate"}
+PERSONAL = GROUND | {"knowledge", "personal", "regression"}
 MAY_IMPORT = {
     **{name: GROUND for name in GROUND},
     "knowledge": GROUND,
     "personal": GROUND | {"knowledge"},
     "regression": GROUND | {"knowledge", "personal"},
     "algorithms": GROUND,
-    "engine": GROUND | {"knowledge", "personal", "regression", "algorithms"},
+    "privacy": GROUND,
+    "engine": GROUND | {"knowledge", "personal", "regression", "algorithms", "privacy"},
     "tuning": GROUND | {"knowledge", "personal", "regression", "algorithms", "engine"},
     "data": GROUND | {"knowledge"},
-    "federation": GROUND | {"knowledge", "personal", "algorithms", "engine", "data"},
-    "experiments": GROUND
-    | {"knowledge", "personal", "regression", "algorithms", "engine", "tuning", "data"},
+    "bundle": PERSONAL | {"engine", "data"},
+    "graph": PERSONAL | {"bundle"},
+    "certificate": PERSONAL | {"bundle", "graph"},
+    "serving": PERSONAL | {"bundle", "data"},
+    "blend": PERSONAL | {"bundle", "data"},
+    "estimator": PERSONAL | {"algorithms", "engine", "tuning"},
+    "federation": GROUND | {"knowledge", "personal", "algorithms", "privacy", "engine", "data"},
+    "experiments": PERSONAL | {"algorithms", "privacy", "engine", "tuning", "data"},
     "report": GROUND | {"knowledge", "algorithms", "engine", "experiments"},
     "cli": {"*"},
     "__init__": {"*"},

@@ -1,7 +1,8 @@
 """The values that cross between server and client."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from .tree import Payload
 
@@ -42,3 +43,13 @@ class Reply:
     def names(self) -> tuple[str, ...]:
         """Everyone whose answer this is."""
         return self.members or (self.client,)
+
+
+class Transport(Protocol):
+    """How tasks reach clients: in process, stacked, over a network, or through filters."""
+
+    def clients(self) -> Sequence[str]: ...
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterable[Reply]:
+        """Send the task to these clients; replies come in any order, and some may not come."""
+        ...

@@ -1,10 +1,11 @@
 """The round loop and its transports."""
 
+from ..wire import Transport
 from .client import Client, Site, ready, score
 from .fit import Fitted, FittedNumbers, fit
 from .history import Row, read_rows, write_rows
 from .local import Local
-from .loop import Recipe, Run, Transport, answer, federate, scores
+from .loop import Recipe, Run, answer, federate, scores
 from .memory import Memory
 from .numbers import NumberClient
 from .population import Population

@@ -1,9 +1,9 @@
 """The one round loop, and a client's whole life in any engine."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from torch import nn
 
@@ -14,7 +14,7 @@ from ..errors import ConfigError, FedloreError
 from ..rng import draw
 from ..scaler import Scaler, from_moments
 from ..tree import Params, Payload
-from ..wire import Reply, Task
+from ..wire import Reply, Task, Transport
 from .client import Site, score
 from .history import Row
 
@@ -42,16 +42,6 @@ class Recipe:
                 "got 'size'"
             )
         check_fit(self.algorithm, self.plan, aggregate=self.aggregate)
-
-
-class Transport(Protocol):
-    """How tasks reach clients: in process, stacked, or over a network."""
-
-    def clients(self) -> Sequence[str]: ...
-
-    def exchange(self, task: Task, to: Sequence[str]) -> Iterable[Reply]:
-        """Send the task to these clients; replies come in any order, and some may not come."""
-        ...
 
 
 @dataclass(frozen=True)
