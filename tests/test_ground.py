@@ -149,3 +149,11 @@ def test_dropping_leaves_the_rows_inside():
 def test_full_trust_is_refused_in_training():
     with pytest.raises(FedloreError, match="trust must be below 1 in training.*got 1"):
         teach(Examples(torch.rand(1, 1), torch.tensor([0])), 2, trust=1.0)
+
+
+def test_a_floor_replaces_minus_infinity_in_the_loss_alone():
+    lesson = teach(out_of_range(), 2, outside="widen", floor=0.25)
+    torch.testing.assert_close(lesson.wall.exp(), torch.tensor([[1.0, 0.25], [1.0, 1.0]]))
+    assert lesson.allowed.tolist() == [[True, False], [True, False]]
+    with pytest.raises(FedloreError, match=r"floor must lie in \[0, 1\), got 1"):
+        teach(out_of_range(), 2, outside="widen", floor=1.0)

@@ -56,7 +56,7 @@ def slope(
     y: Tensor,  # (..., n, 1)  class index
     target: Tensor,  # (..., n, k)  the same, one-hot; or a distribution within the range
     *,
-    wall: Tensor | None = None,  # (..., n, k)  0 inside the range, -inf outside
+    wall: Tensor | None = None,  # (..., n, k)  0 inside the range, log ε or -inf outside
     odds: Tensor | None = None,  # (..., n, 1) from log_odds, (..., n, k) for a soft target
     plain: float = 0.0,  # α, the share of ordinary cross-entropy
     dim: int = -1,  # the axis of classes

@@ -21,7 +21,7 @@ class Lesson:
     target: Tensor  # (n, k)  the same, one-hot; or a distribution within the range
     prior: Tensor | None = None  # (n, k)
     allowed: Tensor | None = None  # (n, k)
-    wall: Tensor | None = None  # (n, k)  0 inside the range of the loss, -inf outside
+    wall: Tensor | None = None  # (n, k)  0 inside the range of the loss, log ε or -inf outside
     odds: Tensor | None = None  # (n, 1), for a soft target (n, k); see inject.log_odds
 
     def __len__(self) -> int:
@@ -61,10 +61,13 @@ def teach(
     trust: float = 0.0,
     outside: str = "error",
     heard: bool = True,
+    floor: float = 0.0,
 ) -> Lesson:
     """Annotated examples as a lesson, with the policy for labels outside the range applied.
 
-    `heard` keeps what a hearing network gets as input; a deaf one has no use for it.
+    `heard` keeps what a hearing network gets as input; a deaf one has no use for it. With a
+    `floor` ε the loss gives classes outside the range a weight of ε in place of none, so that
+    training leaves no exact zeros to be read from an upload; prediction knows no floor.
     """
     if data.y is None:
         raise FedloreError("training needs labels, these examples have none")
@@ -72,6 +75,8 @@ def teach(
         raise FedloreError(
             f"trust must be below 1 in training (nothing is left to learn), got {trust:g}"
         )
+    if not 0.0 <= floor < 1.0:
+        raise FedloreError(f"floor must lie in [0, 1), got {floor:g}")
     if outside == "drop" and data.allowed is not None:
         data = _inside(data, data.allowed.gather(-1, data.y.unsqueeze(-1)).squeeze(-1))
     assert data.y is not None  # kept by indexing
@@ -80,7 +85,8 @@ def teach(
     if data.allowed is not None:
         within = data.allowed.scatter(-1, y, True) if outside == "widen" else data.allowed
         _refuse_outside(within, y)
-        wall = x.new_zeros(within.shape).masked_fill_(~within, -torch.inf)
+        height = math.log(floor) if floor > 0 else -math.inf
+        wall = x.new_zeros(within.shape).masked_fill_(~within, height)
     target = x.new_zeros(len(x), classes).scatter_(-1, y, 1.0)
     if data.target is not None:
         target = _restricted(data.target.to(x.dtype), within, target)

@@ -99,6 +99,7 @@ def test_read_write_read_gives_equal_knowledge(tmp_path):
         {"limits": RANGE.replace("III, II", "III")},
         {"file": FILE.replace("20 + 40*Ro - ash", "21 + 40*Ro - ash")},
         {"file": FILE.replace("trust = 0.3", "trust = 0.2")},
+        {"file": FILE.replace("trust = 0.3", "trust = 0.3\nfloor = 0.1")},
         {"file": FILE.replace("high = 16", "high = 17")},
         {"file": FILE.replace("0.99, 0.99", "0.98, 0.99")},
     ],

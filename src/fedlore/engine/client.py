@@ -90,9 +90,15 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
                 part.check(classes)
                 _check_width(part, classes)
         if client.injected:
-            trust, outside = client.knowledge.trust, client.knowledge.outside
-            heard = getattr(model, "hears", True)
-            lesson = teach(data, classes, trust=trust, outside=outside, heard=heard)
+            known, heard = client.knowledge, getattr(model, "hears", True)
+            lesson = teach(
+                data,
+                classes,
+                trust=known.trust,
+                outside=known.outside,
+                heard=heard,
+                floor=known.floor,
+            )
         else:
             lesson = teach(replace(data, prior=None, allowed=None), classes)
     except FedloreError as error:

@@ -115,7 +115,7 @@ def _kind(i: int, client: Client) -> tuple[object, ...]:
     if not client.injected:
         return parts
     dropping = knowledge.outside == "drop" and data.allowed is not None  # rows are left out
-    return (*parts, knowledge.trust, knowledge.outside, i if dropping else -1)
+    return (*parts, knowledge.trust, knowledge.floor, knowledge.outside, i if dropping else -1)
 
 
 def _together(
@@ -138,7 +138,14 @@ def _together(
     data = replace(whole, x=x.to(like.dtype)).to(like.device)
     if clients[0].injected:
         known, hears = clients[0].knowledge, getattr(model, "hears", True)
-        lesson = teach(data, classes, trust=known.trust, outside=known.outside, heard=hears)
+        lesson = teach(
+            data,
+            classes,
+            trust=known.trust,
+            outside=known.outside,
+            heard=hears,
+            floor=known.floor,
+        )
     else:
         lesson = teach(replace(data, prior=None, allowed=None), classes)
     return members, lesson, [len(c.data) for c in clients]

@@ -52,6 +52,7 @@ class Document:
     rely: float | None = None
     outside: Outside = "error"
     conflict: Conflict = "abstain"
+    floor: float = 0.0
     entry_points: bool = False  # whether this file may name Python functions
     card: Card = field(default_factory=Card)
     predict: Predict = field(default_factory=Predict)
@@ -107,6 +108,7 @@ def assemble(
             document.conflict,
             document.schema,
             document.card,
+            document.floor,
         )
 
 
@@ -137,6 +139,7 @@ def describe(knowledge: Knowledge) -> dict[str, Any]:
         "rely": knowledge.rely,
         "outside": knowledge.outside,
         "conflict": knowledge.conflict,
+        "floor": knowledge.floor or None,
         "label": schema.label,
         "classes": list(schema.classes),
         "features": [_feature(feature) for feature in schema.features],

@@ -45,11 +45,14 @@ class Knowledge:
     conflict: Conflict = "abstain"  # a P-KM row outside the range: silence, restrict or refuse
     schema: Schema | None = None  # what the columns and classes are called, where it is known
     card: Card | None = None
+    floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
 
     def __post_init__(self) -> None:
         for name, value in (("trust", self.trust), ("rely", self.reliance)):
             if not 0.0 <= value <= 1.0:
                 raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
+        if not 0.0 <= self.floor < 1.0:
+            raise KnowledgeError(f"floor must lie in [0, 1), got {self.floor:g}")
         if self.outside not in get_args(Outside):
             raise KnowledgeError(f"outside must be error, widen or drop, got '{self.outside}'")
         if self.conflict not in get_args(Conflict):
