@@ -3,6 +3,7 @@
 from typer.testing import CliRunner
 
 from fedlore.cli import paper as command
+from fedlore.cli.paperreport import distinct
 from fedlore.engine import read_rows
 from fedlore.errors import FedloreError
 from fedlore.experiments import realcoke
@@ -20,6 +21,14 @@ def test_approaches_are_written_as_rows_and_a_table(tmp_path, monkeypatch):
     text = (tmp_path / "approaches-covtype-small.md").read_text()
     assert "FLwKM" in text and "label inside" in text and "100.00" in text
     assert len(read_rows(tmp_path / "approaches-covtype-small.jsonl")) == 7 * 5
+    page = (tmp_path / "report-covtype-small" / "report.html").read_text()
+    assert "Accuracy over the rounds" in page and "onfusion" in page
+
+
+def test_a_row_that_two_tables_hold_is_shown_once():
+    row = {"dataset": "a", "approach": "FL", "client": "1", "seed": 0, "trust": None, "ta": 0.5}
+    other = row | {"seed": 1}
+    assert distinct([row, other, dict(row)]) == [row, other]
 
 
 def test_the_case_goes_on_without_the_real_cokes(tmp_path, monkeypatch):

@@ -12,7 +12,9 @@ from ..errors import FedloreError
 from ..experiments.case import run_measured, run_simulated
 from ..experiments.cells import Cell
 from ..experiments.paper import Study, run_study
+from .paperreport import case_page, study_page
 from .papertables import tell
+from .regression import regression
 
 app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 
@@ -26,6 +28,8 @@ Recipe = Annotated[str, typer.Option(help="lore as one fixed combination, or cho
 Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
 Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
 OUT = Path("results")
+
+app.command()(regression)
 
 
 @app.command()
@@ -77,6 +81,7 @@ def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
         bar = progress.add_task("simulated plants", total=seeds)
         rows = run_simulated(seeds, out, on_seed=lambda *_: progress.advance(bar))
     tell(rows, "case-coke", out, console)
+    case_page(rows, "case-coke", out, "four coking plants, simulated", console)
     try:
         with _progress(console) as progress:
             bar = progress.add_task("real cokes", total=seeds)
@@ -85,6 +90,7 @@ def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
         console.print(f"The real cokes are left out: {error}", highlight=False, soft_wrap=True)
         return
     tell(rows, "case-coke-real", out, console)
+    case_page(rows, "case-coke-real", out, "public cokes, graded by CSR", console)
 
 
 def _run(study: Study, out: Path, threads: int) -> None:
@@ -99,6 +105,7 @@ def _run(study: Study, out: Path, threads: int) -> None:
 
         rows = run_study(study, out, on_cell=on_cell)
     tell(rows, study.name, out, console)
+    study_page(study, out, console)
 
 
 def _progress(console: Console) -> Progress:

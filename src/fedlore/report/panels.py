@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..experiments.approaches import MLWKM
 from ..experiments.intervals import Interval, interval, paired
 from .scores import Score, by_convention, mean, natural
 from .words import dataset_name, percent, range_name
@@ -103,12 +104,21 @@ class Case:
         """A panel for every share at which something is compared."""
         kept = []
         for share in self.shares:
-            lines = label([s for s in self.scores if s.share == share])
+            lines = label([s for s in self._compared() if s.share == share])
             if len(lines) > 1 or len(self.shares) == 1:
                 clients = {score.client for line in lines for score in line.scores}
                 where = (self.dataset, self.protocol, self.range, share)
                 kept.append(Panel(*where, tuple(lines), tuple(sorted(clients, key=natural))))
         return kept
+
+    def _compared(self) -> list[Score]:
+        """The scores at the λ that clients have, where other tables swept it; the curve has all."""
+        usual = {score.trust for score in self.scores if score.approach == MLWKM.name}
+        if len(usual) != 1:
+            return list(self.scores)
+        names = {score.approach for score in self.scores}
+        swept = {n for n in names if _swept([s for s in self.scores if s.approach == n])}
+        return [s for s in self.scores if s.approach not in swept or s.trust in usual]
 
     def swept(self, of: Literal["share", "trust"]) -> list[list[Line]]:
         """Lines that differ in nothing but the share or the trust, at least two together."""
