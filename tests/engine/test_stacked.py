@@ -12,7 +12,7 @@ from fedlore import Client, ConfigError, Examples, FedAvg, FedloreError, Knowled
 from fedlore.algorithms import Apfl, Ditto, Scaffold
 from fedlore.engine import Local, Recipe, Stacked, federate
 from fedlore.engine.choice import why_not_stacked
-from fedlore.engine.stacked_nets import layers_of
+from fedlore.engine.stacked.nets import layers_of
 from fedlore.nets import Deaf, lenet5, mlp, server, small_cnn
 from fedlore.rng import stream
 

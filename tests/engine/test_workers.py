@@ -12,7 +12,7 @@ import torch
 from fedlore import FedAvg, FedloreError, Plan
 from fedlore.algorithms import Scaffold
 from fedlore.engine import Recipe, Stacked, federate
-from fedlore.engine.workers import Workers, can_fork, shared
+from fedlore.engine.stacked.workers import Workers, can_fork, shared
 from fedlore.nets import mlp
 
 from .federation import CLASSES, FEATURES, federation
@@ -80,7 +80,7 @@ def test_two_processes_give_what_one_gives(algorithm, weights):
 
 SCRIPT = """
 import os, sys, time
-from fedlore.engine.workers import Workers
+from fedlore.engine.stacked.workers import Workers
 def job(message, ticket):
     time.sleep(0.02)
 workers = Workers(2, job)

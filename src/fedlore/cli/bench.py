@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 
 from ..algorithms import FedAvg, Plan
 from ..engine import Client, Local, Recipe, Stacked
-from ..engine.workers import can_fork, cores
+from ..engine.stacked.workers import can_fork, cores
 from ..errors import ConfigError
 from ..examples import Examples
 from ..knowledge import Knowledge

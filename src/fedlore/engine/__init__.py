@@ -8,8 +8,7 @@ from .local import Local
 from .loop import Recipe, Run, answer, federate, scores
 from .memory import Memory
 from .numbers import NumberClient
-from .population import Population
-from .stacked import Stacked
+from .stacked import Population, Stacked
 
 __all__ = [
     "Client",

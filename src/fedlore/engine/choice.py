@@ -18,7 +18,7 @@ from .client import Client
 from .local import Local
 from .loop import Recipe, Run, scale_together
 from .stacked import Stacked
-from .stacked_bench import Batch, Bench
+from .stacked.bench import Batch, Bench
 
 Engine = Literal["auto", "local", "stacked"]
 

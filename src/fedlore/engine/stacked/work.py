@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .. import tree
-from ..algorithms import Plan, Slopes, reach
-from ..rng import stream
-from ..tree import Params, Payload
-from .stacked_batches import Drill
-from .stacked_bench import Batch, Bench
-from .stacked_graph import Graphs
+from ... import tree
+from ...algorithms import Plan, Slopes, reach
+from ...rng import stream
+from ...tree import Params, Payload
+from .batches import Drill
+from .bench import Batch, Bench
+from .graph import Graphs
 
 
 class Crew:

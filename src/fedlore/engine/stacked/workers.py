@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import FedloreError
+from ...errors import FedloreError
 
 _TICKET = struct.Struct("<i")
 _LENGTH = struct.Struct("<q")

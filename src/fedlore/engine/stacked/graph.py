@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from .stacked_bench import Batch
+from .bench import Batch
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,19 +6,19 @@ from collections.abc import Iterator, MutableMapping, Sequence
 import torch
 from torch import nn
 
-from ..errors import ConfigError, FedloreError
-from ..wire import Reply, Task
-from .client import Client
+from ...errors import ConfigError, FedloreError
+from ...wire import Reply, Task
+from ..client import Client
+from ..loop import Recipe, own_params
+from ..memory import Memory
+from .bench import Bench
 from .fleet import Fleet
-from .loop import Recipe, own_params
-from .memory import Memory
+from .graph import Graphs
+from .memory import FINISHED, STARTED, Bank, OnDisk, Resident, Shape
+from .pool import Pool, Tickets, tickets_of
 from .population import AtHand, Crowd, OnCall, Population
-from .stacked_bench import Bench
-from .stacked_graph import Graphs
-from .stacked_memory import FINISHED, STARTED, Bank, OnDisk, Resident, Shape
-from .stacked_pool import Pool, Tickets, tickets_of
-from .stacked_score import Exam, exam_of, marks, own_logits, shared_logits
-from .stacked_stint import Stack, Stint, spread
+from .score import Exam, exam_of, marks, own_logits, shared_logits
+from .stint import Stack, Stint, spread
 from .workers import can_fork, cores, one_thread, shared
 
 CACHE = 2 * 2**20  # bytes: what the parameters of a stack may take to stay near one core

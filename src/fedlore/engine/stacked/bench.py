@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
-from ..inject import slope
-from ..tree import Params
-from .stacked_fused import fused_for
-from .stacked_layers import Place, Scratch, _Hear
-from .stacked_nets import Layers, layers_of
+from ...inject import slope
+from ...tree import Params
+from .fused import fused_for
+from .layers import Place, Scratch, _Hear
+from .nets import Layers, layers_of
 
 
 @dataclass(frozen=True, eq=False)

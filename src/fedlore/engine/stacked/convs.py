@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .stacked_layers import Bound, Place
+from .layers import Bound, Place
 
 _gate = torch.ops.aten.threshold_backward.grad_input
 

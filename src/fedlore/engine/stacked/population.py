@@ -5,9 +5,9 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from .client import Client
+from ..client import Client
+from ..loop import Recipe
 from .fleet import Fleet, fleet_of
-from .loop import Recipe
 
 
 @runtime_checkable

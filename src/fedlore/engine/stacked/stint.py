@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import tree
-from ..algorithms import facts_of
-from ..tree import Params, Payload
-from ..wire import Task
-from .loop import Recipe
+from ... import tree
+from ...algorithms import facts_of
+from ...tree import Params, Payload
+from ...wire import Task
+from ..loop import Recipe
+from .batches import Drill
+from .bench import Bench
+from .graph import Graphs
+from .memory import EMPTY, Bank
 from .population import Crowd
-from .stacked_batches import Drill
-from .stacked_bench import Bench
-from .stacked_graph import Graphs
-from .stacked_memory import EMPTY, Bank
-from .stacked_work import Crew
+from .work import Crew
 
 Stack = tuple[list[int], list[int], int]  # clients, their settled memories, what those hold
 

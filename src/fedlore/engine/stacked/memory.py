@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import FedloreError
-from ..tree import Payload
-from .memory import Memory
+from ...errors import FedloreError
+from ...tree import Payload
+from ..memory import Memory
 
 EMPTY, STARTED, FINISHED = 0, 1, 2  # what a version holds: nothing, memory, and the last steps
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ..errors import FedloreError
-from ..examples import Examples
-from ..lesson import Lesson, teach
-from ..rng import key
-from ..scaler import Scaler
-from .client import Client, ready
+from ...errors import FedloreError
+from ...examples import Examples
+from ...lesson import Lesson, teach
+from ...rng import key
+from ...scaler import Scaler
+from ..client import Client, ready
 
 
 @dataclass(frozen=True, eq=False)

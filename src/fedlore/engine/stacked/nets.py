@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..nets import Deaf, Hearing
-from .stacked_convs import ConvPool
-from .stacked_layers import Dense, Flat, Hear, Layer
+from ...nets import Deaf, Hearing
+from .convs import ConvPool
+from .layers import Dense, Flat, Hear, Layer
 
 
 @dataclass(frozen=True)

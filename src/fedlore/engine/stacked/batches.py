@@ -9,10 +9,10 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
-from ..algorithms import Plan
-from ..rng import bits, join, key, orders
+from ...algorithms import Plan
+from ...rng import bits, join, key, orders
+from .bench import Batch
 from .fleet import Fleet
-from .stacked_bench import Batch
 
 
 @dataclass(frozen=True)

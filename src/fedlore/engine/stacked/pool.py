@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
-from ..tree import Payload
-from ..wire import Task
-from .stacked_memory import Shape
-from .stacked_stint import Share, Stack, Stint
+from ...tree import Payload
+from ...wire import Task
+from .memory import Shape
+from .stint import Share, Stack, Stint
 from .workers import Message, Workers, shared
 
 TICKETS = 64  # most pieces of a round: the sum of each is kept apart

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ..inject import guard, inject
-from ..metrics import decide
-from ..scaler import Scaler
-from ..tree import Params
-from .client import Client, Measure
+from ...inject import guard, inject
+from ...metrics import decide
+from ...scaler import Scaler
+from ...tree import Params
+from ..client import Client, Measure
+from .bench import Bench
 from .fleet import heard
-from .stacked_bench import Bench
 
 ROWS = 4096  # rows in one pass: enough to fill the arithmetic, small enough for the cache
 

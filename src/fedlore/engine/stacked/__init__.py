@@ -1,0 +1,6 @@
+"""The fast engine: clients train in stacks, on one core, several, or a card."""
+
+from .population import Population
+from .transport import Stacked
+
+__all__ = ["Population", "Stacked"]
