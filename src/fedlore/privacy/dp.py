@@ -1,0 +1,113 @@
+"""Differential privacy for whole sites or for single records.
+
+Site level: each site clips its whole upload and Gaussian noise goes onto the sum (McMahan et al.
+2018, Learning Differentially Private Recurrent Language Models), added in shares at the sites or as
+a whole at the server. Record level: the sites train by DP-SGD (Abadi et al. 2016), which is the
+engine's to do; here their spending is written down.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from .. import tree
+from ..aggregate import Aggregate
+from ..errors import ConfigError, FedloreError
+from ..tree import Payload
+from .accounting import check_delta, check_epsilon, noise_for
+from .ledger import Ledger, Level
+
+Where = Literal["distributed", "central"]
+
+ROUNDING = 1e-6  # clipped uploads stay this much below the bound: casting to float32 rounds up too
+
+
+@dataclass(frozen=True)
+class Dp:
+    """dp = {epsilon = 4, delta = 1e-5, level = "site"}: a budget, and how it is spent.
+
+    Neighbours differ in one site's whole upload, or in one training row: there, or not there.
+    """
+
+    epsilon: float  # the budget of one site over all its rounds and runs; never exceeded
+    delta: float
+    level: Level = "site"
+    clip: float = 1.0  # largest norm of an upload, or of one record's gradient
+    noise: float | None = None  # σ, the multiplier of `clip`; None: what the budget asks for
+    where: Where = "distributed"  # site level: noise in shares at the sites, or at the server
+    scores: bool = True  # sites report scores on their test rows, which the budget does not cover
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        if self.level not in get_args(Level):
+            raise ConfigError(f"level must be site or record, got '{self.level}'")
+        if self.where not in get_args(Where):
+            raise ConfigError(f"where must be distributed or central, got '{self.where}'")
+        if not 0.0 < self.clip < math.inf:
+            raise ConfigError(f"clip must be positive and finite, got {self.clip}")
+        if self.noise is not None and not 0.0 <= self.noise < math.inf:
+            raise ConfigError(f"noise must not be negative, got {self.noise}")
+        if self.noise == 0.0 and self.epsilon < math.inf:
+            raise ConfigError(f"noise 0 keeps no finite epsilon, got {self.epsilon:g}")
+
+    def multiplier(self, steps: int, sample: float = 1.0) -> float:
+        """σ: the one given, or the smallest with which so many steps stay within the budget."""
+        return (
+            noise_for(self.epsilon, self.delta, steps, sample) if self.noise is None else self.noise
+        )
+
+
+def check_dp(
+    dp: Dp, *, algorithm: str, exact: bool, weights: str, aggregate: Aggregate | None = None
+) -> None:
+    """Refuse a federation in which the guarantee, or the algorithm, would be wrong.
+
+    `exact` says that the algorithm lives on exact means of uploads. At record level the noise is
+    in the gradients, before anything is remembered or uploaded, so that nothing is refused.
+    """
+    if dp.level == "record":
+        return
+    if exact:
+        raise ConfigError(
+            f"{algorithm} keeps sums over sites that clipped and noised uploads would break, and "
+            "its error has not been analysed: use level = record, or another algorithm"
+        )
+    if weights != "equal":
+        raise ConfigError(
+            f"site level differential privacy bounds every site's weight: weights must be equal, "
+            f"got '{weights}'"
+        )
+    if aggregate is not None and aggregate.needs_individuals:
+        raise ConfigError(
+            f"noise is calibrated to a sum of uploads: aggregate must be mean, got "
+            f"'{aggregate.name}'"
+        )
+
+
+def clipped(upload: Payload, bound: float) -> Payload:
+    """The whole upload, all bundles together, no longer than the bound."""
+    if not tree.finite(upload):
+        raise FedloreError("an upload that is not finite cannot be clipped: did training diverge?")
+    length = math.hypot(*(tree.norm(bundle) for bundle in upload.values()))
+    if length <= bound:
+        return upload
+    factor = bound / (length * (1 + ROUNDING))
+    return {key: tree.scale(bundle, factor) for key, bundle in upload.items()}
+
+
+def spent_line(dp: Dp, ledgers: Sequence[Ledger], *, sample: float = 1.0) -> str:
+    """What the run's report says: ε = 3.1 at δ = 1e-05, site level, 40 rounds, sampling 1.0.
+
+    The site that has spent most counts. `sample` is the share of sites asked in a round; at record
+    level it is the chance of a row to be in a batch, from the ledger.
+    """
+    worst = max(ledgers, key=lambda ledger: ledger.spent(dp.level, dp.delta))
+    entries = [e for e in worst.entries() if e.level == dp.level]
+    if dp.level == "record":
+        sample = max((e.sample for e in entries), default=sample)
+    return (
+        f"ε = {worst.spent(dp.level, dp.delta):.2g} at δ = {dp.delta:g}, {dp.level} level, "
+        f"{len(entries)} rounds, sampling {round(sample, 4)}"
+    )

@@ -1,0 +1,107 @@
+"""ε from noise, and noise from ε, against accountants of other people and a closed form."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from fedlore.errors import ConfigError
+from fedlore.privacy.accounting import Release, epsilon_of, noise_for
+
+#: σ, steps, q: 20 settings, half of them without subsampling
+SETTINGS = [
+    *itertools.product((1.5, 3.0, 6.0, 20.0, 60.0), (1, 40), (1.0,)),
+    *((0.7, 500, 0.01), (1.0, 1000, 0.01), (1.1, 10_000, 0.004), (1.5, 200, 0.1)),
+    *((2.0, 400, 0.1), (3.0, 2000, 0.05), (4.0, 2000, 0.3), (5.0, 100, 0.5)),
+    *((8.0, 3000, 0.2), (1.3, 50, 0.2)),
+]
+
+
+def theirs(noise, steps, sample, delta) -> float:
+    """dp-accounting with its own defaults."""
+    import dp_accounting
+    from dp_accounting import pld
+
+    event = dp_accounting.GaussianDpEvent(noise)
+    if sample < 1:
+        event = dp_accounting.PoissonSampledDpEvent(sample, event)
+    return pld.PLDAccountant().compose(event, steps).get_epsilon(delta)
+
+
+def test_there_are_twenty_settings():
+    assert len(set(SETTINGS)) == 20
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_epsilon_is_that_of_dp_accounting_to_one_percent(setting):
+    noise, steps, sample = setting
+    ours = epsilon_of([Release(noise, steps, sample)], 1e-5)
+    assert ours == pytest.approx(theirs(noise, steps, sample, 1e-5), rel=0.01)
+
+
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if s[2] < 1][:6], ids=str)
+def test_epsilon_is_that_of_opacus_too(setting):
+    from opacus.accountants import PRVAccountant
+
+    noise, steps, sample = setting
+    prv = PRVAccountant()
+    prv.history = [(noise, sample, steps)]
+    ours = epsilon_of([Release(noise, steps, sample)], 1e-5)
+    assert ours == pytest.approx(prv.get_epsilon(1e-5), rel=0.02)  # it rounds up by 0.01
+
+
+@given(st.floats(0.3, 100), st.floats(1e-9, 0.1), st.integers(1, 200))
+def test_without_sampling_it_is_the_analytic_gaussian(noise, delta, steps):
+    """Balle and Wang (2018), Theorem 8, with scipy's Φ."""
+    found = epsilon_of([Release(noise, steps)], delta)
+    s = noise / math.sqrt(steps)
+
+    def back(epsilon):
+        near, far = norm.cdf(0.5 / s - epsilon * s), norm.logcdf(-0.5 / s - epsilon * s)
+        return near - math.exp(min(epsilon + far, 700))
+
+    assert back(found) <= delta * (1 + 1e-6)
+    if found > 0:
+        assert back(found * (1 - 1e-6)) >= delta * (1 - 1e-3)
+
+
+def test_rounds_of_different_noise_add_up():
+    # 1/σ² adds: two rounds of noise 2√2 are one of noise 2
+    pair = [Release(math.sqrt(8)), Release(math.sqrt(8))]
+    assert epsilon_of(pair, 1e-5) == pytest.approx(epsilon_of([Release(2.0)], 1e-5), rel=1e-6)
+    assert epsilon_of([], 1e-5) == 0.0
+    assert epsilon_of([Release(0.0)], 1e-5) == math.inf
+
+
+@given(st.floats(0.1, 20), st.integers(1, 500))
+def test_the_noise_for_a_budget_keeps_it_and_no_less_would(epsilon, steps):
+    noise = noise_for(epsilon, 1e-5, steps)
+    assert epsilon_of([Release(noise, steps)], 1e-5) <= epsilon
+    assert epsilon_of([Release(0.998 * noise, steps)], 1e-5) > epsilon
+
+
+def test_the_noise_for_a_budget_with_sampling():
+    noise = noise_for(2.0, 1e-5, 1000, 0.02)
+    assert epsilon_of([Release(noise, 1000, 0.02)], 1e-5) <= 2.0
+    assert theirs(0.98 * noise, 1000, 0.02, 1e-5) > 2.0
+    assert noise < noise_for(2.0, 1e-5, 1000) / 5
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        (lambda: noise_for(0.0, 1e-5, 1), "epsilon must be positive, got 0.0"),
+        (lambda: noise_for(1.0, 1.0, 1), r"delta must lie in \(0, 1\), got 1.0"),
+        (lambda: noise_for(1.0, 1e-5, 0), "steps must be at least 1, got 0"),
+        (lambda: Release(-1.0), "noise must not be negative, got -1.0"),
+        (lambda: Release(float("nan")), "noise must not be negative, got nan"),
+        (lambda: Release(1.0, -1), "steps must be a whole number"),
+        (lambda: Release(1.0, 1, 0.0), r"sample must lie in \(0, 1\], got 0.0"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(call, rule):
+    with pytest.raises(ConfigError, match=rule):
+        call()

@@ -1,0 +1,107 @@
+"""A site's budget over rounds, runs, restarts and damage."""
+
+import json
+import math
+import os
+
+import pytest
+
+from fedlore.errors import ConfigError, FedloreError
+from fedlore.privacy.accounting import Release, epsilon_of, noise_for
+from fedlore.privacy.ledger import BudgetSpent, Entry, Ledger, LedgerDamaged
+
+NOISE = noise_for(3.0, 1e-5, 4)  # four rounds and not one more
+
+
+def entry(round=1, run="a", noise=NOISE):
+    return Entry(run, round, "site", noise, 1, 1.0)
+
+
+def spend(ledger, **kwargs):
+    return ledger.spend(entry(**kwargs), epsilon=3.0, delta=1e-5)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_the_budget_stops_hard(tmp_path, on_disk):
+    ledger = Ledger(tmp_path / "ledger.json" if on_disk else None)
+    found = [spend(ledger, round=r) for r in range(1, 5)]
+    assert found == sorted(found) and found[-1] <= 3.0
+    assert found[2] == pytest.approx(epsilon_of([Release(NOISE, 3)], 1e-5))
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match=r"spent: ε = 3 of 3 .* after 4 answers"):
+            spend(ledger, round=5)
+    assert len(ledger.entries()) == 4
+    assert ledger.spent("site", 1e-5) == found[-1]
+    assert ledger.spent("record", 1e-5) == 0.0
+
+
+def test_the_budget_stays_spent_after_a_restart_and_in_other_runs(tmp_path):
+    for run in ("a", "b"):
+        for round in (1, 2):
+            spend(Ledger(tmp_path / "deep" / "ledger.json"), run=run, round=round)
+    with pytest.raises(BudgetSpent):
+        spend(Ledger(tmp_path / "deep" / "ledger.json"), run="c")
+
+
+def test_a_budget_without_limit_bears_no_noise():
+    assert Ledger().spend(entry(noise=0.0), epsilon=math.inf, delta=1e-5) == math.inf
+
+
+def spoil(path, how):
+    text = path.read_text()
+    if how == "cut":
+        path.write_text(text[:-10])
+    elif how == "empty":
+        path.write_text("")
+    elif how == "no text":
+        path.write_bytes(b"\xff\xfe\x00")
+    elif how == "another":
+        path.write_text("[1, 2]")
+    else:
+        found = json.loads(text)
+        if how == "less noise":
+            found["entries"][0]["noise"] *= 10
+        elif how == "a line less":
+            del found["entries"][-1]
+        elif how == "first line less":
+            del found["entries"][0]
+        path.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize(
+    "how", ["cut", "empty", "no text", "another", "less noise", "a line less", "first line less"]
+)
+def test_a_damaged_ledger_counts_as_spent(tmp_path, how):
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(path)
+    for round in (1, 2):
+        spend(ledger, round=round)
+    spoil(path, how)
+    before = path.read_bytes()
+    with pytest.raises(LedgerDamaged, match="is damaged .*answers nothing that costs privacy"):
+        spend(ledger, round=3)
+    with pytest.raises(LedgerDamaged):
+        Ledger(path)
+    assert path.read_bytes() == before
+
+
+def test_what_cannot_be_written_down_is_not_spent(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "ledger.json")
+    spend(ledger)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(FedloreError, match="No space left on device; nothing may leave"):
+        spend(ledger, round=2)
+    monkeypatch.undo()
+    assert len(ledger.entries()) == 1
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_bad_budgets_are_refused():
+    with pytest.raises(ConfigError, match="epsilon must be positive, got -1"):
+        Ledger().spend(entry(), epsilon=-1, delta=1e-5)
+    with pytest.raises(ConfigError, match=r"delta must lie in \(0, 1\), got 0"):
+        Ledger().spend(entry(), epsilon=1, delta=0)
