@@ -1,6 +1,7 @@
 """Federated learning that knows what your experts know."""
 
 from .algorithms import Alone, Apfl, Ditto, FedAvg, FedOpt, FedPer, Plan, Scaffnew, Scaffold
+from .bundle import load
 from .engine import Client, Fitted, federate
 from .errors import ConfigError, FedloreError, KnowledgeError
 from .examples import Examples
@@ -33,4 +34,5 @@ __all__ = [
     "federate",
     "fit",
     "inject",
+    "load",
 ]

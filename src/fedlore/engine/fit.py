@@ -1,15 +1,18 @@
 """Train a federation in this process with one call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
 from torch import Tensor, nn
 
 from ..aggregate import Aggregate, aggregate_of
 from ..algorithms import Algorithm, FedAvg, Plan
+from ..bundle import bundle_of, write_bundle
 from ..errors import FedloreError, unknown
 from ..knowledge import Knowledge
+from ..knowledge.schema import Schema
 from ..nets import server
 from ..personal import Personal
 from ..regression import Bins, Numbers, PersonalRegressor
@@ -54,6 +57,22 @@ class Fitted:
         """This client's class for each row in raw units, (n,)."""
         return self.model(client).predict(x)
 
+    def save(
+        self,
+        client: str,
+        path: str | Path,
+        *,
+        schema: Schema | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
+        """Write this client's bundle: a zip where the name ends in .lore, else a folder.
+
+        Without `schema` it is the one of the client's knowledge; without `metrics` they are its
+        last scores.
+        """
+        scores = _scores(self.history, client) if metrics is None else metrics
+        write_bundle(bundle_of(self.model(client), client, schema=schema, metrics=scores), path)
+
 
 @dataclass(frozen=True, eq=False)
 class FittedNumbers:
@@ -83,6 +102,18 @@ class FittedNumbers:
     def predict(self, client: str, x: Tensor) -> Tensor:
         """This client's number for each row in raw units, (n,)."""
         return self.model(client).predict(x)
+
+    def save(
+        self,
+        client: str,
+        path: str | Path,
+        *,
+        schema: Schema,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
+        """Write this client's bundle; the schema names its features, and by `label` the number."""
+        scores = _scores(self.history, client) if metrics is None else metrics
+        write_bundle(bundle_of(self.model(client), client, schema=schema, metrics=scores), path)
 
 
 class Settings(TypedDict, total=False):
@@ -188,3 +219,10 @@ def fit(
         if isinstance(c, NumberClient)
     }
     return FittedNumbers(fitted, bins, known, hears)
+
+
+def _scores(history: Sequence[Row], client: str) -> dict[str, float]:
+    """The last scores of a client, where it was evaluated."""
+    rows = [row for row in history if row.get("client") == client]
+    last = {} if not rows else rows[-1]
+    return {k: v for k, v in last.items() if isinstance(v, float)}

@@ -1,10 +1,11 @@
 """What is chosen on training rows before the main training: private λ, and our own recipe."""
 
+from ..knowledge.confusion import Recalibrated
 from .candidates import CANDIDATES, Candidate, Private, Trials, choose, settle
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, slope
 from .fit import fit
 from .lore import Lore, lore
-from .recalibrate import Recalibrated, recalibrated
+from .recalibrate import recalibrated
 from .trust import Trust, Tuning, trusting, tune
 
 __all__ = [

@@ -4,29 +4,14 @@ The confusion of a P-KM on the client's own training rows turns its word into a 
 restricted to the range, so the guarantee stays. It is computed and used at home.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..engine import Client
-from ..errors import KnowledgeError
 from ..examples import Examples
-from ..knowledge import PredictionModel
-
-
-@dataclass(frozen=True, eq=False)
-class Recalibrated:
-    """A P-KM behind its own confusion: soft rows, silent where the expert is silent."""
-
-    expert: PredictionModel | None  # None where his rows came with the data
-    confusion: Tensor  # (k, k)  row i: how labels fell where the expert said i; sums to 1
-
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n, k)."""
-        if self.expert is None:
-            raise KnowledgeError("this expert's rows came with the data: there is nobody to ask")
-        return reread(self.expert(x), self.confusion)
+from ..knowledge.confusion import Recalibrated, reread
 
 
 def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:
@@ -43,15 +28,6 @@ def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:
     base = (labels.sum(0) + 1.0 / k) / (len(labels) + 1.0)
     counts = prior.T @ labels + weight * base + torch.eye(k, dtype=torch.float64)
     return counts / counts.sum(1, keepdim=True)
-
-
-def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
-    """The expert's rows as distributions within the range, (n, k)."""
-    soft = prior.double() @ confusion.to(prior.device)
-    if allowed is not None:
-        soft = soft * allowed
-    total = soft.sum(1, keepdim=True)
-    return (soft / torch.where(total > 0, total, 1.0)).to(prior.dtype)
 
 
 def recalibrated(client: Client, *others: Examples) -> tuple[Client, list[Examples]]:

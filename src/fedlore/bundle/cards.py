@@ -1,0 +1,73 @@
+"""The card of a bundle: what a person should know before using it, as Markdown."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..knowledge import Knowledge
+from ..knowledge.card import Card
+from ..knowledge.kinds import kind_of
+from .archive import Members
+from .known import Held
+
+
+def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
+    """A page about one site's model."""
+    known, schema = held.knowledge, held.schema
+    owner = known.card if isinstance(known, Knowledge) else None
+    rkm = known.rkm if isinstance(known, Knowledge) else known.range
+    pkm = known.pkm if isinstance(known, Knowledge) else known.point
+    kinds = {
+        "certain": "certain: an expert's rules, the answer never leaves it",
+        "statistical": "statistical: it misses the truth now and then, as its level says",
+    }
+    lines = [
+        f"# {header['client']}",
+        "",
+        f"- task: {header['task']}, answer: `{schema.label}`",
+        f"- made: {header['created']} with fedlore {header['versions']['fedlore']}",
+        f"- network: {_size(members)}, {'hearing' if header['hears'] else 'deaf'}",
+        f"- range: {kinds[kind_of(rkm)] if rkm is not None else 'none'}",
+        f"- expert's prediction: {_trust(header) if pkm is not None else 'none'}",
+        f"- missing values: {header['policies']['blanks']}; other columns: "
+        f"{header['policies']['extra']}",
+        *_owner(owner),
+        "",
+        "| feature | unit | scope |",
+        "|---|---|---|",
+        *(f"| {f.name} | {f.unit} | {_scope(f)} |" for f in schema.features),
+        "",
+    ]
+    if header["bins"] is None:
+        lines += ["Classes in order: " + ", ".join(schema.classes) + ".", ""]
+    else:
+        edges = header["bins"]
+        lines += [f"A number from {edges[0]:g} to {edges[-1]:g}, in {len(edges) - 1} bins.", ""]
+    if header["metrics"]:
+        lines += ["| score | value |", "|---|---|"]
+        lines += [f"| {name} | {value:.6g} |" for name, value in header["metrics"].items()]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _size(members: Members) -> str:
+    digest = hashlib.sha256(members["weights.safetensors"]).hexdigest()[:12]
+    return f"{len(members['weights.safetensors']):,} bytes of weights ({digest})"
+
+
+def _trust(header: Mapping[str, Any]) -> str:
+    through = ", heard through his confusion" if header["confusion"] else ""
+    return f"λ = {header['rely']:g}{through}"
+
+
+def _owner(card: Card | None) -> list[str]:
+    said = {} if card is None else vars(card)
+    return [f"- knowledge, {name}: {text}" for name, text in said.items() if text]
+
+
+def _scope(feature: Any) -> str:
+    if feature.levels:
+        return ", ".join(feature.levels)
+    if feature.low == float("-inf") and feature.high == float("inf"):
+        return "any number"
+    return f"{feature.low:g} to {feature.high:g}"

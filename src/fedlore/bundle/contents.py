@@ -1,0 +1,60 @@
+"""What a bundle is: one site's personal model with everything needed to use it, and its bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from ..errors import ConfigError
+from ..knowledge.schema import Schema
+from ..personal import Personal
+from ..regression import PersonalRegressor
+
+Task = Literal["classification", "regression"]
+Blanks = Literal["error", "mean"]
+Extra = Literal["ignore", "error"]
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What to do about rows that are not as they should be."""
+
+    blanks: Blanks = "error"  # a missing value: refuse, or take the federation's mean
+    extra: Extra = "ignore"  # a column that is no feature: pass over, or refuse
+
+    def __post_init__(self) -> None:
+        for name, value, kinds in (
+            ("blanks", self.blanks, get_args(Blanks)),
+            ("extra", self.extra, get_args(Extra)),
+        ):
+            if value not in kinds:
+                raise ConfigError(f"{name} must be {' or '.join(kinds)}, got '{value}'")
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A personal model, the names of its columns and classes, and the bytes it is stored as."""
+
+    personal: Personal | PersonalRegressor
+    schema: Schema
+    client: str
+    task: Task
+    metrics: Mapping[str, float]
+    card: str  # Markdown
+    versions: Mapping[str, str]
+    created: str
+    fingerprint: str  # SHA-256 over everything
+    policies: Policies = field(default_factory=Policies)
+    shape: tuple[int, ...] = ()  # of one row as the network takes it
+    members: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def knowledge_text(self) -> str:
+        """The knowledge.toml inside."""
+        return self.members["knowledge.toml"].decode()
+
+    @property
+    def tables(self) -> dict[str, bytes]:
+        """The decision tables and models beside it, by the name of their file."""
+        from .known import knowledge_members
+
+        return {n: b for n, b in knowledge_members(self.members).items() if n != "knowledge.toml"}

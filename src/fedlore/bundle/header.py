@@ -1,0 +1,173 @@
+"""bundle.json: its fields, what they must agree with, and the tensors among them."""
+
+import json
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from ..config import build
+from ..errors import ConfigError
+from ..knowledge import Knowledge
+from ..knowledge.confusion import Recalibrated
+from ..knowledge.schema import Schema
+from ..personal import Personal
+from ..regression import HEARD, PersonalRegressor
+from ..scaler import Scaler
+from .archive import Refused
+from .contents import Policies, Task
+from .known import Held, same_schema
+
+FORMAT = 1  # rises when an older fedlore could misread what is written
+
+
+@dataclass(frozen=True)
+class Header:
+    """bundle.json."""
+
+    format: int
+    client: str
+    task: Task
+    model: dict[str, Any]
+    hears: bool
+    shape: tuple[int, ...]  # of one row as the network takes it
+    schema: dict[str, Any]
+    scaling: dict[str, Any] | None  # shift and spread, in the shape of a row
+    bins: tuple[float, ...] | None  # all edges, for a number
+    trust: float  # λ in training
+    rely: float  # λ at prediction
+    conflict: str
+    outside: str
+    confusion: tuple[tuple[float, ...], ...] | None  # of an expert who is heard through it
+    policies: Policies
+    metrics: dict[str, float]
+    versions: dict[str, str]
+    created: str
+
+
+def read_header(data: bytes) -> Header:
+    """bundle.json as a header; a newer format is refused."""
+    try:
+        values = json.loads(data)
+        found = values["format"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise Refused("bundle.json is not readable") from None
+    if not isinstance(found, int) or found < 1:
+        raise Refused(f"bundle.json has no format that is a number from 1 on, got {found!r}")
+    if found > FORMAT:
+        raise Refused(
+            f"the bundle has format {found}, this fedlore reads up to {FORMAT}: install a newer "
+            "fedlore"
+        )
+    try:
+        return build(Header, values)
+    except ConfigError as error:
+        raise Refused(f"bundle.json: {error}") from None
+
+
+def check_agreement(header: Header, held: Held) -> None:
+    """What stands in two places must be the same: tools read bundle.json alone."""
+    known = held.knowledge
+    for what, same in (
+        ("schema", same_schema(header.schema, held.schema)),
+        ("task", (header.task == "regression") == (held.bins is not None)),
+        ("bins", header.bins == (None if held.bins is None else held.bins.edges)),
+        ("trust", (header.trust, header.rely) == (known.trust, known.reliance)),
+        ("policies", (header.conflict, header.outside) == (known.conflict, known.outside)),
+        ("shape", math.prod(header.shape) == len(held.schema.features)),
+    ):
+        if not same:
+            raise Refused(f"bundle.json and knowledge.toml differ in their {what}")
+
+
+def heard_through(known: Knowledge, header: Header) -> Knowledge:
+    """The knowledge, its expert behind the confusion where there is one."""
+    if header.confusion is None:
+        return known
+    k = len(known.schema.classes) if known.schema is not None else 0
+    rows = header.confusion
+    if len(rows) != k or any(len(row) != k for row in rows) or known.pkm is None:
+        raise Refused(f"the expert's confusion must be {k} rows of {k} numbers")
+    table = torch.tensor(rows, dtype=torch.float64)
+    if not (table >= 0).all() or not ((table.sum(1) - 1).abs() <= 1e-6).all():
+        raise Refused("the rows of the expert's confusion must be distributions")
+    return replace(known, pkm=Recalibrated(known.pkm, table))
+
+
+def scaling_values(scaler: Scaler | None) -> dict[str, Any] | None:
+    """A scaler for JSON; Python writes floats so that reading gives the same bits."""
+    if scaler is None:
+        return None
+    return {"shift": scaler.shift.double().tolist(), "spread": scaler.spread.double().tolist()}
+
+
+def scaler_of(header: Header) -> Scaler | None:
+    """The scaler of a header, checked."""
+    said = header.scaling
+    if said is None:
+        return None
+    try:
+        shift, spread = (torch.tensor(said[k], dtype=torch.float64) for k in ("shift", "spread"))
+    except (KeyError, TypeError, ValueError):
+        raise Refused("the scaling must be a shift and a spread for each feature") from None
+    told = HEARD if header.task == "regression" and header.hears else 0
+    wanted = (*header.shape[:-1], header.shape[-1] + told) if told else header.shape
+    if tuple(shift.shape) != wanted or tuple(spread.shape) != wanted:
+        raise Refused(
+            f"the scaling has shapes {tuple(shift.shape)} and {tuple(spread.shape)}, a row has "
+            f"{wanted}"
+        )
+    if not shift.isfinite().all() or not (spread.isfinite() & (spread > 0)).all():
+        raise Refused("the scaling must be finite, with a positive spread")
+    return Scaler(shift, spread)
+
+
+def try_row(personal: Personal | PersonalRegressor, header: Header) -> None:
+    """One row through the network: it must take the schema's features and give its classes."""
+    inner = personal if isinstance(personal, Personal) else personal.personal
+    one = next(inner.model.parameters(), None)
+    told = HEARD if header.task == "regression" and header.hears else 0
+    shape = (*header.shape[:-1], header.shape[-1] + told)
+    row = torch.zeros(1, *shape, dtype=torch.float32 if one is None else one.dtype)
+    k = len(header.schema["classes"])
+    try:
+        with torch.no_grad():
+            found = tuple(inner.model(row, None, None).shape)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise Refused(
+            f"the network cannot take a row of {math.prod(shape)} features: {error}"
+        ) from None
+    if found != (1, k):
+        raise Refused(f"the network must give {k} scores a row, it gives shape {found}")
+
+
+def row_shape(network: Mapping[str, Any], schema: Schema) -> tuple[int, ...]:
+    """A row as the network takes it: images are square, everything else is a list of features."""
+    d = len(schema.features)
+    side = math.isqrt(d)
+    if '"as_image"' in json.dumps(network) and side * side == d:
+        return (side, side)
+    return (d,)
+
+
+def finite_scores(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Scores that are numbers; a log-loss that is infinite says nothing and is left out."""
+    found = {str(k): v for k, v in metrics.items() if isinstance(v, int | float)}
+    return {k: float(v) for k, v in found.items() if math.isfinite(v)}
+
+
+def versions() -> dict[str, str]:
+    """What made the bundle."""
+
+    def of(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return "unknown"
+
+    packages = {name: of(name) for name in ("fedlore", "torch", "numpy", "safetensors")}
+    return {**packages, "python": platform.python_version()}

@@ -1,0 +1,151 @@
+"""Networks as plain values: what layers there are and how they nest, never code."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import FedloreError, unknown
+from ..nets import Deaf, Hearing, _AsImage, server
+from ..tree import Params
+
+MOST_LAYERS = 1_000
+DEEPEST = 20
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A kind of layer and the attributes that, given back to its class, make it again."""
+
+    kind: type[nn.Module]
+    said: tuple[str, ...] = ()
+    bias: bool = False  # whether the class can do without one
+
+
+#: All that a bundle may hold, beside `sequential`, `deaf` and `hearing`.
+LAYERS: dict[str, Layer] = {
+    "linear": Layer(nn.Linear, ("in_features", "out_features"), bias=True),
+    "conv2d": Layer(
+        nn.Conv2d,
+        ("in_channels", "out_channels", "kernel_size")
+        + ("stride", "padding", "dilation", "groups", "padding_mode"),
+        bias=True,
+    ),
+    "max_pool2d": Layer(nn.MaxPool2d, ("kernel_size", "stride", "padding")),
+    "avg_pool2d": Layer(nn.AvgPool2d, ("kernel_size", "stride", "padding")),
+    "flatten": Layer(nn.Flatten, ("start_dim", "end_dim")),
+    "as_image": Layer(_AsImage),
+    "relu": Layer(nn.ReLU),
+    "leaky_relu": Layer(nn.LeakyReLU, ("negative_slope",)),
+    "tanh": Layer(nn.Tanh),
+    "sigmoid": Layer(nn.Sigmoid),
+    "gelu": Layer(nn.GELU, ("approximate",)),
+    "silu": Layer(nn.SiLU),
+    "identity": Layer(nn.Identity),
+    "dropout": Layer(nn.Dropout, ("p",)),
+    "layer_norm": Layer(nn.LayerNorm, ("normalized_shape", "eps")),
+    "group_norm": Layer(nn.GroupNorm, ("num_groups", "num_channels", "eps")),
+}
+
+
+def described(module: nn.Module) -> dict[str, Any]:
+    """A network as values for JSON; one that could not be made again from them is refused."""
+    said = _described(server(module))
+    again = _built(said)
+    if _shapes(again) != _shapes(module) or str(again) != str(module):
+        raise FedloreError(
+            "this network cannot be stored in a bundle: made again from its layers it is another "
+            "(build it from nn.Sequential, or with nets.mlp, logistic, lenet5 or small_cnn)"
+        )
+    return said
+
+
+def built(said: Mapping[str, Any], weights: Params) -> nn.Module:
+    """The network that `described` told of, with weights that must fit it to the last shape."""
+    model = _built(said)
+    wanted = _shapes(model)
+    found = {name: tuple(t.shape) for name, t in weights.items()}
+    for name in sorted({*wanted, *found}):
+        if wanted.get(name) != found.get(name):
+            raise FedloreError(
+                f"the weights are not those of this network: '{name}' should have shape "
+                f"{wanted.get(name, 'none')}, it has {found.get(name, 'none')}"
+            )
+    kinds = {t.dtype for t in weights.values()}
+    if len(kinds) > 1 or not all(kind.is_floating_point for kind in kinds):
+        names = ", ".join(sorted(str(k).removeprefix("torch.") for k in kinds))
+        raise FedloreError(f"the weights must be of one floating type, got {names}")
+    for name, values in weights.items():
+        if not values.isfinite().all():
+            raise FedloreError(f"weights must be finite: '{name}' is not")
+    # assigned, not copied: the network has no memory, and no random start, before this line
+    model.load_state_dict(weights, assign=True)
+    return model.eval()
+
+
+def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(t.shape) for name, t in model.state_dict().items()}
+
+
+def _described(module: nn.Module) -> dict[str, Any]:
+    if type(module) is nn.Sequential:
+        return {"layer": "sequential", "parts": [_described(part) for part in module]}
+    if type(module) is Deaf:
+        return {"layer": "deaf", "body": _described(module.body)}
+    if type(module) is Hearing:
+        parts = {"trunk": _described(module.trunk), "head": _described(module.head)}
+        return {"layer": "hearing", **parts, "classes": module.classes}
+    for name, layer in LAYERS.items():
+        if type(module) is layer.kind:
+            said = {key: getattr(module, key) for key in layer.said}
+            said = {
+                k: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v
+                for k, v in said.items()
+            }
+            return {
+                "layer": name,
+                **said,
+                **({"bias": module.bias is not None} if layer.bias else {}),
+            }
+    raise FedloreError(
+        f"a bundle cannot hold a layer of the class {type(module).__name__}: it would need your "
+        f"code to load (known: sequential, {', '.join(LAYERS)})"
+    )
+
+
+def _built(said: Mapping[str, Any]) -> nn.Module:
+    budget = [MOST_LAYERS]
+    try:
+        with torch.device("meta"):
+            return server(_make(said, DEEPEST, budget))
+    except FedloreError:
+        raise
+    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        raise FedloreError(f"the bundle's network cannot be built: {error}") from None
+
+
+def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
+    budget[0] -= 1
+    if depth < 0 or budget[0] < 0:
+        raise FedloreError(
+            f"a bundle's network may have {MOST_LAYERS} layers, {DEEPEST} inside each other"
+        )
+    values = dict(said)
+    name = values.pop("layer")
+    if name == "sequential":
+        return nn.Sequential(*(_make(part, depth - 1, budget) for part in values["parts"]))
+    if name == "deaf":
+        return Deaf(_make(values["body"], depth - 1, budget))
+    if name == "hearing":
+        trunk, head = (_make(values[part], depth - 1, budget) for part in ("trunk", "head"))
+        return Hearing(trunk, head, int(values["classes"]))
+    if name not in LAYERS:
+        raise FedloreError(unknown("layer", str(name), ["sequential", "deaf", "hearing", *LAYERS]))
+    layer = LAYERS[name]
+    for key in values:
+        if key not in (*layer.said, "bias"):
+            raise FedloreError(unknown(f"setting of a {name}", key, [*layer.said, "bias"]))
+    ready = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return layer.kind(**ready)

@@ -1,0 +1,32 @@
+"""An expert heard through his own confusion: what the labels were when he said what he said."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from .models import PredictionModel
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibrated:
+    """A P-KM behind its own confusion: soft rows, silent where the expert is silent."""
+
+    expert: PredictionModel | None  # None where his rows came with the data
+    confusion: Tensor  # (k, k)  row i: how labels fell where the expert said i; sums to 1
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, *features) -> (n, k)."""
+        if self.expert is None:
+            raise KnowledgeError("this expert's rows came with the data: there is nobody to ask")
+        return reread(self.expert(x), self.confusion)
+
+
+def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The expert's rows as distributions within the range, (n, k)."""
+    soft = prior.double() @ confusion.to(prior.device)
+    if allowed is not None:
+        soft = soft * allowed
+    total = soft.sum(1, keepdim=True)
+    return (soft / torch.where(total > 0, total, 1.0)).to(prior.dtype)
