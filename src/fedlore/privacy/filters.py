@@ -7,6 +7,7 @@ Algorithms and the loop know of neither.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from ..wire import Reply, Task, Transport
@@ -33,7 +34,9 @@ class Filter(Protocol):
     """One defence: made once for a federation, with a half for every site."""
 
     name: ClassVar[str]
-    hides: ClassVar[bool]  # the server no longer sees single uploads
+    #: The server no longer sees single uploads. Such a half comes last at a site, after what may
+    #: have to be sent again was put by, and row counts are hidden in every reply.
+    hides: ClassVar[bool]
 
     def site(self, name: str) -> Half: ...
 
@@ -45,29 +48,35 @@ class Filter(Protocol):
 class Filtered:
     """A transport in this process whose clients answer through the halves of their filters."""
 
-    def __init__(self, transport: Transport, halves: Mapping[str, Sequence[Half]]) -> None:
-        self._transport, self._halves = transport, halves
+    def __init__(
+        self, transport: Transport, halves: Mapping[str, Sequence[Half]], *, hides: bool = False
+    ) -> None:
+        self._transport, self._halves, self._hides = transport, halves, hides
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
-        for name in to:
-            for half in self._halves[name]:
-                if task.kind in half.kinds:
-                    yield half.answer(task)
-                    break
-        if any(task.kind in half.kinds for half in self._halves[to[0]]):
-            return
-        for reply in self._transport.exchange(task, to):
-            yield through(self._halves[reply.client], task, reply)
+        own = {name: half_for(self._halves[name], task) for name in to}
+        for half in own.values():
+            if half is not None:
+                yield half.answer(task)
+        rest = [name for name, half in own.items() if half is None]
+        for reply in self._transport.exchange(task, rest) if rest else ():
+            yield through(self._halves[reply.client], task, reply, hides=self._hides)
 
 
-def through(halves: Sequence[Half], task: Task, reply: Reply) -> Reply:
+def half_for(halves: Sequence[Half], task: Task) -> Half | None:
+    """The half whose own task this is, None for tasks of the client."""
+    return next((half for half in halves if task.kind in half.kinds), None)
+
+
+def through(halves: Sequence[Half], task: Task, reply: Reply, *, hides: bool = False) -> Reply:
     """A reply after all halves of its site, in the order of the filters."""
-    if task.kind in SUMMED:
-        for half in halves:
-            reply = half.outbound(task, reply)
+    if task.kind not in SUMMED:
+        return replace(reply, rows=0) if hides else reply
+    for half in halves:
+        reply = half.outbound(task, reply)
     return reply
 
 
@@ -78,7 +87,7 @@ def guarded(transport: Transport, filters: Sequence[Filter], *, local: bool = Tr
     """
     if local:
         halves = {name: [f.site(name) for f in filters] for name in transport.clients()}
-        transport = Filtered(transport, halves)
+        transport = Filtered(transport, halves, hides=any(f.hides for f in filters))
     for one in reversed(filters):
         transport = one.over(transport)
     return transport

@@ -1,0 +1,486 @@
+"""The server learns the sum and nothing else, whoever drops out; what does not fit is refused."""
+
+import json
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedlore import ConfigError, FedloreError, tree
+from fedlore.privacy.channels import KEY, KeyPair, add_mask, seal, unseal
+from fedlore.privacy.filters import Filtered
+from fedlore.privacy.pact import least, packed, raw, survivors_of
+from fedlore.privacy.secagg import SecureAggregation
+from fedlore.wire import Reply, Task
+
+from .masked import Cohort, Given, cohort, counted, upload
+from .masked import names as called
+
+STAGES = ["keys", "shares", "boxes", "train", "unmask"]
+
+
+def plain(members, rows=None):
+    return tree.mean((upload(name), float((rows or {}).get(name, 1))) for name in members)
+
+
+def error(found, wanted):
+    return max(tree.norm(tree.sub(found[k], wanted[k])) / tree.norm(wanted[k]) for k in wanted)
+
+
+@pytest.mark.parametrize("weights", ["equal", "size"])
+@pytest.mark.parametrize("n", [3, 4, 10, 50])
+def test_the_sum_is_the_plain_one(n, weights):
+    rows = {name: 10 + 37 * i for i, name in enumerate(called(n))}
+    one = cohort(n, filter=SecureAggregation(weights=weights), rows=rows)
+    (reply,) = one.round()
+    assert reply.members == tuple(called(n))
+    assert error(reply.upload, plain(called(n), rows if weights == "size" else None)) < 1e-6
+    assert reply.rows == (sum(rows.values()) if weights == "size" else n)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("n", [4, 10])
+def test_who_drops_out_is_done_without(n, stage):
+    """As many as the threshold bears are lost at one stage."""
+    gone = called(n)[1 : 1 + n - least(n, 2 / 3)]
+    one = cohort(n, lose=lambda task, name: task.kind == stage and name in gone)
+    (reply,) = one.round()
+    # whoever is lost at the very end has been summed already
+    lasted = called(n) if stage == "unmask" else [s for s in called(n) if s not in gone]
+    assert list(reply.members) == lasted
+    assert error(reply.upload, plain(lasted)) < 1e-6
+
+
+def test_losses_at_every_stage_of_one_round():
+    gone = {stage: called(50)[3 * i : 3 * i + 3] for i, stage in enumerate(STAGES)}
+    one = cohort(50, lose=lambda task, name: name in gone[task.kind])
+    (reply,) = one.round()
+    lasted = called(50)[12:]
+    assert list(reply.members) == lasted and error(reply.upload, plain(lasted)) < 1e-6
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_below_the_threshold_the_round_is_void(stage, caplog):
+    one = cohort(4, lose=lambda task, name: task.kind == stage and name in called(4)[:2])
+    with caplog.at_level(logging.WARNING, "fedlore"):
+        assert one.round() == []
+    assert f"2 of 4 sites came through '{stage}', 3 are needed" in caplog.text
+    kinds = [kind for kind, _ in one.wire.seen]
+    assert set(kinds) == set(STAGES[: STAGES.index(stage) + 1])  # nothing is asked after that
+
+
+def test_the_next_round_works_after_a_void_one():
+    one = cohort(4, lose=lambda task, name: task.round == 1 and name < "site-02")
+    assert one.round(1) == []
+    (reply,) = one.round(2)
+    assert error(reply.upload, plain(called(4))) < 1e-6
+    (again,) = one.round(2)  # a round that is tried again: other keys, the same sum
+    assert error(again.upload, reply.upload) < 1e-12
+
+
+def test_thresholds():
+    assert [least(n, 2 / 3) for n in (3, 4, 5, 6, 9, 10, 50)] == [3, 3, 4, 5, 7, 7, 34]
+    assert [least(n, 0.5) for n in (3, 4, 10)] == [2, 3, 6]
+    assert least(7, 1.0) == 7
+    with pytest.raises(ConfigError, match="threshold must lie"):
+        SecureAggregation(threshold=0.4)
+    with pytest.raises(ConfigError, match="weights must be"):
+        SecureAggregation(weights="rows")
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_sites_are_refused(n):
+    with pytest.raises(FedloreError, match=f"at least 3 sites in a round, got {n}"):
+        cohort(n).round()
+
+
+def words(reply):
+    return reply.upload["masked"]["words"].numpy().view(np.uint64)
+
+
+def test_a_masked_upload_looks_like_noise():
+    """χ² over the 256 values of a byte; beyond 8.5 deviations by chance once in 10^9 or less."""
+    n, size = 5, 40_000
+    zeros = {name: {"model": {"w": torch.zeros(size)}} for name in called(n)}
+    one = Cohort(Given(zeros))
+    one.round()
+    assert len(one.seen("train")) == n
+    for reply in one.seen("train").values():
+        assert not noticed(words(reply).view(np.uint8))
+        high = words(reply).view(np.uint8).reshape(-1, 8)[:, 7]  # where plain words are 0 or 255
+        assert not noticed(high)
+    plain_words = (
+        one.seen("keys")
+        and SecureAggregation()
+        .pact(Task("train", 1), tuple(called(n)), session="x")
+        .numbers.encode(upload("a", size=size), 1)[1]
+    )
+    assert noticed(plain_words.view(np.uint8))  # the test can fail
+
+
+def noticed(data) -> bool:
+    counts = np.bincount(data, minlength=256)
+    expected = len(data) / 256
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    # Wilson and Hilferty: (χ²/255)^(1/3) is close to normal; 6.2 deviations: 3e-10 on one side
+    spread = (2 / (9 * 255)) ** 0.5
+    return abs((statistic / 255) ** (1 / 3) - (1 - spread**2)) / spread > 6.2
+
+
+def test_two_runs_with_one_seed_mask_differently_and_agree():
+    """The run's seed is public: it must not say anything about masks."""
+    one, two = cohort(4), cohort(4)
+    (a,), (b,) = one.round(), two.round()
+    assert all(torch.equal(t, b.upload["model"][n]) for n, t in a.upload["model"].items())
+    for site in called(4):
+        x, y = words(one.seen("train")[site]), words(two.seen("train")[site])
+        assert (x == y).mean() < 0.01
+        assert one.seen("keys")[site].upload["keys"]["public"].tolist() != (
+            two.seen("keys")[site].upload["keys"]["public"].tolist()
+        )
+    pairs = [words(one.seen("train")[s]) - words(two.seen("train")[s]) for s in called(4)]
+    assert not noticed(np.concatenate(pairs).view(np.uint8))
+
+
+def test_another_input_changes_nothing_that_the_server_sees_but_the_sum():
+    """With the same entropy: exchange what two sites have; all but masked words are the same bytes.
+
+    And the words of the two differ by exactly what they exchanged: whoever knows no mask sees
+    uniform noise both times.
+    """
+    seen = []
+    for swapped in (False, True):
+        one = cohort(5, filter=SecureAggregation(entropy=counted(7)))
+        if swapped:
+            u = one.given.uploads
+            u["site-01"], u["site-03"] = u["site-03"], u["site-01"]
+        fix_session(one)
+        (reply,) = one.round()
+        seen.append((one, reply))
+    (one, a), (two, b) = seen
+    for (kind, x), (_, y) in zip(one.wire.seen, two.wire.seen, strict=True):
+        assert x.client == y.client and x.rows == y.rows and x.metrics == y.metrics
+        if kind != "train" or x.client not in ("site-01", "site-03"):
+            assert all(
+                torch.equal(t, y.upload[k][n]) for k, v in x.upload.items() for n, t in v.items()
+            )
+        else:
+            assert not torch.equal(x.upload["masked"]["words"], y.upload["masked"]["words"])
+            assert torch.equal(x.upload["masked"]["layout"], y.upload["masked"]["layout"])
+    assert all(torch.equal(t, b.upload["model"][n]) for n, t in a.upload["model"].items())
+
+
+def fix_session(one):
+    """The same session for two servers, so that their messages can be compared."""
+    make = SecureAggregation.pact
+    fixed = type(one.filter)
+    server = one.server
+
+    class Same(fixed):
+        def pact(self, task, cohort, *, session):
+            return make(self, task, cohort, session="fixed" if session != "fixed" else session)
+
+    server._settings = Same(entropy=one.filter.entropy)
+
+
+def test_lists_of_survivors_must_hold_the_threshold_and_the_site_itself():
+    for survivors in (["site-00", "site-01"], ["site-01", "site-02", "site-03"], ["site-00"] * 4):
+        one = cohort(4, ask=lying(survivors))
+        with pytest.raises(FedloreError, match="survivors"):
+            one.round()
+
+
+def lying(survivors):
+    """A server that names other sites than those it should."""
+
+    def ask(task):
+        if task.kind != "unmask":
+            return task
+        named = {"names": packed(json.dumps(survivors).encode())}
+        return replace(task, sent=task.sent | {"survivors": named})
+
+    return ask
+
+
+def test_a_site_gives_one_kind_of_share_and_answers_once():
+    one = cohort(5)
+    one.round()
+    task = next(t for t in tasks(one) if t.kind == "unmask")
+    half = one.halves["site-00"]
+    first = half.answer(task)
+    assert set(first.upload) == {"seeds"} and set(first.upload["seeds"]) == set(called(5))
+    assert_same(half.answer(task), first)  # the very same question may be asked again
+    fewer = lying(called(5)[:4])(task)
+    with pytest.raises(FedloreError, match="answered once"):
+        half.answer(fewer)
+
+
+def test_shares_of_both_masks_of_one_site_never_leave():
+    one = cohort(5, lose=lambda task, name: task.kind == "train" and name == "site-04")
+    one.round()
+    for reply in one.seen("unmask").values():
+        assert set(reply.upload["seeds"]) == set(called(4))
+        assert set(reply.upload["keys"]) == {"site-04"}
+
+
+def tasks(one):
+    """All tasks of a round, caught on their way."""
+    caught = []
+    again = cohort(len(one.given.uploads), ask=lambda t: caught.append(t) or t)
+    again.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    again.round(9)
+    return caught
+
+
+def assert_same(a, b):
+    assert a.upload.keys() == b.upload.keys()
+    for key, bundle in a.upload.items():
+        assert all(torch.equal(t, b.upload[key][n]) for n, t in bundle.items())
+
+
+def test_nothing_is_answered_out_of_order_or_from_another_round():
+    one = cohort(4)
+    keys, shares, boxes, train, unmask = tasks(one)
+    fresh = SecureAggregation().site("site-00")
+    for task in (shares, boxes, unmask):
+        with pytest.raises(FedloreError, match="holds no keys for this session"):
+            fresh.answer(task)
+    with pytest.raises(FedloreError, match="no keys were agreed on"):
+        fresh.outbound(train, Reply("site-00", 9, upload("site-00")))
+    fresh.answer(keys)
+    with pytest.raises(FedloreError, match="own keys"):  # those of the site before its restart
+        fresh.answer(shares)
+    with pytest.raises(FedloreError, match="before the keys"):
+        fresh.answer(boxes)
+    with pytest.raises(FedloreError, match="before all sealed shares"):
+        fresh.outbound(train, Reply("site-00", 9, upload("site-00")))
+    with pytest.raises(FedloreError, match="before this site had sent anything"):
+        fresh.answer(unmask)
+    with pytest.raises(FedloreError, match="no keys were agreed on"):
+        fresh.outbound(replace(train, round=8), Reply("site-00", 8, upload("site-00")))
+    assert len(one.round(10)) == 1
+    with pytest.raises(FedloreError, match="round that is over"):
+        one.halves["site-00"].answer(keys)
+
+
+def test_two_uploads_never_go_under_one_mask():
+    one = cohort(4)
+    *_, train, _ = tasks(one)
+    half = one.halves["site-00"]
+    first = half.outbound(train, Reply("site-00", 9, upload("site-00"), 1))
+    assert_same(half.outbound(train, Reply("site-00", 9, upload("site-00"), 1)), first)
+    with pytest.raises(FedloreError, match="another upload was masked"):
+        half.outbound(train, Reply("site-00", 9, upload("other"), 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"threshold": 2},
+        {"bits": 30},
+        {"weights": "size"},
+        {"cohort": ("site-00", "site-01")},
+        {"cohort": tuple(called(5))},
+        {"cohort": ("site-00", "site-00", "site-01", "site-02")},
+        {"cohort": ("site-01", "site-02", "site-03")},
+        {"kind": "evaluate"},
+        {"round": 7},
+        {"round": "1"},
+        {"extra": 1},
+    ],
+    ids=str,
+)
+def test_other_parameters_than_agreed_are_refused(change):
+    def ask(task):
+        if task.kind != "keys":
+            return task
+        pact = json.loads(raw(task.sent["about"]["pact"])) | change
+        return replace(task, sent={"about": {"pact": packed(json.dumps(pact).encode())}})
+
+    wanted = "parameters|at least 3|readable|holds no keys|does not name|own"
+    with pytest.raises(FedloreError, match=wanted):
+        cohort(4, ask=ask).round()
+
+
+def tampered(kind, spoil):
+    def change(task, reply):
+        if task.kind != kind or reply.client != "site-01":
+            return reply
+        return replace(reply, upload=spoil(reply.upload))
+
+    return change
+
+
+def flipped(bundle, name):
+    def spoil(upload):
+        t = upload[bundle][name].clone()
+        t[len(t) // 2] ^= 1
+        return upload | {bundle: upload[bundle] | {name: t}}
+
+    return spoil
+
+
+def test_a_tampered_box_is_refused_by_its_recipient():
+    one = cohort(4, change=tampered("shares", flipped("shares", "boxes")))
+    with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
+        one.round()
+    assert not one.seen("train") and not one.seen("unmask")
+
+
+def test_a_replayed_box_of_an_earlier_round_is_refused():
+    kept = {}
+
+    def change(task, reply):
+        if task.kind != "shares":
+            return reply
+        if task.round == 1:
+            kept[reply.client] = reply.upload["shares"]
+            return reply
+        return replace(reply, upload={"shares": kept[reply.client]})
+
+    one = cohort(4, change=change)
+    assert len(one.round(1)) == 1
+    with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
+        one.round(2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lose", "spoil", "says"),
+    [
+        ("unmask", None, flipped("seeds", "site-00"), "shares of 'site-00'"),
+        ("unmask", "site-03", flipped("keys", "site-03"), "shares of 'site-03'"),
+        ("unmask", "site-03", lambda u: {}, "3 shares of 'site-00', 4 are needed"),
+        ("keys", None, lambda u: {}, "gave no keys"),
+        ("shares", None, lambda u: {}, "gave no shares"),
+        ("train", None, lambda u: {}, "sent no masked upload"),
+        ("train", None, lambda u: {"masked": u["masked"] | {"layout": packed(b"x")}}, "layout"),
+        (
+            "train",
+            None,
+            lambda u: {"masked": u["masked"] | {"words": u["masked"]["words"][:-1]}},
+            "do not fit their layout",
+        ),
+    ],
+)
+def test_what_a_site_spoils_voids_the_round_or_leaves_it_out(kind, lose, spoil, says, caplog):
+    n = 5
+    one = cohort(
+        n,
+        change=tampered(kind, spoil),
+        lose=lambda task, name: (task.kind, name) == ("train", lose),
+    )
+    with caplog.at_level(logging.WARNING, "fedlore"):
+        replies = one.round()
+    assert says in caplog.text
+    if kind == "unmask":
+        assert replies == []
+    else:
+        (reply,) = replies
+        lasted = [s for s in called(n) if s != "site-01"]
+        assert list(reply.members) == lasted and error(reply.upload, plain(lasted)) < 1e-6
+
+
+def test_a_site_with_other_tensors_is_left_out(caplog):
+    one = cohort(5)
+    one.given.uploads["site-02"] = {"model": {"w": torch.zeros(7)}}
+    (reply,) = one.round()
+    assert "site-02' has other tensors" in caplog.text and "site-02" not in reply.members
+    assert error(reply.upload, plain(reply.members)) < 1e-6
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2.0**21])
+def test_a_value_that_does_not_fit_ends_at_the_site(value):
+    one = cohort(4)
+    one.given.uploads["site-01"]["model"]["w"][5] = value
+    with pytest.raises(FedloreError, match="the upload holds a value"):
+        one.round()
+    assert "site-01" not in one.seen("train")
+
+
+def test_a_lying_weight_is_noticed_in_the_sum(caplog):
+    def heavier(task, reply):
+        if task.kind == "train" and reply.client == "site-01":
+            reply.upload["masked"]["words"][0] += 1
+        return reply
+
+    assert cohort(4, change=heavier).round() == []
+    assert "the weights of 4 sites add up to 5" in caplog.text
+
+
+def test_steps_by_a_public_coin_are_compared():
+    same = {name: {"steps": 7, "nll": 0.3} for name in called(4)}
+    (reply,) = cohort(4, metrics=same).round()
+    assert reply.metrics == {"steps": 7}
+    with pytest.raises(FedloreError, match="'site-02' took 8, 'site-00' took 7"):
+        cohort(4, metrics=same | {"site-02": {"steps": 8}}).round()
+
+
+class Signed:
+    """Identities for tests: a signature is a name under a hash of the message."""
+
+    def __init__(self, name, known):
+        self.name, self.known = name, known
+
+    def sign(self, message):
+        return self.name.encode() + message[-8:]
+
+    def check(self, site, message, signature):
+        if site not in self.known or signature != site.encode() + message[-8:]:
+            raise FedloreError(f"the keys of '{site}' are not signed by it")
+
+
+def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
+    def swap(task, reply):
+        if task.kind != "keys" or reply.client != "site-01":
+            return reply
+        own = KeyPair.fresh(counted(1)).public + KeyPair.fresh(counted(2)).public
+        signature = raw(reply.upload["keys"]["public"])[2 * KEY :]
+        return replace(reply, upload={"keys": {"public": packed(own + signature)}})
+
+    def signing(change):
+        one = cohort(4, change=change)
+        for name in called(4):
+            settings = SecureAggregation(identity=Signed(name, called(4)))
+            one.halves[name] = settings.site(name)
+        one.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+        return one.round()
+
+    assert len(signing(lambda task, reply: reply)) == 1
+    with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
+        signing(swap)
+
+
+def test_boxes_open_with_their_key_and_their_words_only():
+    draw = counted(3)
+    a, b = KeyPair.fresh(draw), KeyPair.fresh(draw)
+    key = a.agree(b.public, "x")
+    assert key == b.agree(a.public, "x") != a.agree(b.public, "y")
+    box = seal(key, b"hello", b"from a", draw)
+    assert unseal(key, box, b"from a") == b"hello"
+    for other in ((key, box, b"from b"), (bytes(32), box, b"from a"), (key, b"", b"from a")):
+        with pytest.raises(FedloreError, match="tampered"):
+            unseal(*other)
+    with pytest.raises(FedloreError, match="not usable"):
+        a.agree(bytes(32), "x")  # a point of small order
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 1 << 15, (1 << 15) + 3, 100_000])
+def test_masks_cancel_at_any_length(size):
+    rng = np.random.default_rng(0)
+    start = rng.integers(0, 2**63, size).astype(np.uint64)
+    found = start.copy()
+    add_mask(found, bytes(range(32)), +1)
+    assert size == 0 or (found != start).any()
+    shorter = start[: size // 2].copy()
+    add_mask(shorter, bytes(range(32)), +1)
+    assert (shorter == found[: size // 2]).all()  # one stream, wherever it is cut
+    add_mask(found, bytes(range(32)), -1)
+    assert (found == start).all()
+
+
+def test_lists_are_read_with_care():
+    for bad in (b"[1]", b"{}", b"x"):
+        with pytest.raises(FedloreError, match="without a list"):
+            survivors_of(Task("unmask", 1, {"survivors": {"names": packed(bad)}}))
