@@ -15,6 +15,7 @@ from .federation import doctor, join, server, status, train, up
 from .lint import calibrate, lint
 from .paper import app as paper
 from .run import new, run
+from .serve import serve
 from .tune import tune_sites
 
 app = typer.Typer(
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": status,
     "doctor": doctor,
     "up": up,
+    "serve": serve,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

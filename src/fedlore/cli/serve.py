@@ -1,0 +1,53 @@
+"""fedlore serve: one site's bundle behind HTTP."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..errors import FedloreError
+
+
+def serve(
+    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a .lore file.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with a bearer token; else FEDLORE_TOKEN.")
+    ] = None,
+    max_body: Annotated[str, typer.Option(help="Largest request, such as 1MB.")] = "1MB",
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows of one request.")] = 1000,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve other machines without a token.")
+    ] = False,
+) -> None:
+    """Answer predictions over HTTP, and show a page where a person can type or paste a row."""
+    try:
+        from ..serving import Limits
+        from ..serving import serve as run
+        from ..serving.limits import bytes_of, read_token
+    except ModuleNotFoundError as error:
+        raise FedloreError(str(error)) from None
+    from ..bundle import read_bundle
+
+    limits = Limits(body=bytes_of(max_body), rows=max_rows)
+    token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
+    opened = read_bundle(bundle)
+    console = Console(highlight=False, soft_wrap=True)
+    guarded = "needs a token" if token else "open to whoever can connect"
+
+    def ready(address: str) -> None:
+        console.print(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
+
+    run(
+        opened,
+        host=host,
+        port=port,
+        token=token,
+        limits=limits,
+        insecure=insecure,
+        on_ready=ready,
+    )
+    console.print("stopped")

@@ -1,0 +1,14 @@
+"""One bundle behind HTTP (extra `serve`): JSON for programs, a page for people."""
+
+try:
+    from .app import make_app
+    from .limits import Limits
+    from .server import serve
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("fedlore"):
+        raise
+    raise ModuleNotFoundError(
+        f"{error.name} is missing: pip install 'fedlore[serve]'", name=error.name
+    ) from None
+
+__all__ = ["Limits", "make_app", "serve"]

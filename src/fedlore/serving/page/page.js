@@ -1,0 +1,212 @@
+
+"use strict";
+// Everything that comes from the service or from a person is set as text, never as HTML.
+const at = (id) => document.getElementById(id);
+let form = null;      // what a row must have
+let token = "";       // held in this page only
+
+function make(kind, text, name) {
+  const one = document.createElement(kind);
+  if (text !== undefined) one.textContent = text;
+  if (name) one.className = name;
+  return one;
+}
+
+async function ask(path, body) {
+  const headers = token ? { Authorization: "Bearer " + token } : {};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const method = body === undefined ? "GET" : "POST";
+  const answer = await fetch(path, { method, headers, body });
+  const said = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(said.error), said, { status: answer.status });
+  return said;
+}
+
+function span(feature) {
+  const low = feature.low ?? "", high = feature.high ?? "";
+  return low === "" && high === "" ? "" : `${low} to ${high}`;
+}
+
+function build() {
+  document.title = `${form.client}: ${form.label}`;
+  at("title").textContent = `${form.client}: which ${form.label}?`;
+  at("label").textContent = form.label;
+  at("allowedtitle").textContent = form.task === "regression" ? "Allowed" : `Allowed ${form.label}`;
+  const fields = at("fields");
+  for (const feature of form.features) {
+    const box = make("div"), label = make("label", feature.name);
+    if (feature.unit) label.append(make("span", ` ${feature.unit}`, "soft"));
+    label.htmlFor = "f-" + feature.name;
+    const field = make(feature.levels.length ? "select" : "input");
+    if (feature.levels.length) {
+      for (const level of ["", ...feature.levels]) field.append(make("option", level));
+    } else {
+      field.inputMode = "decimal";
+      field.autocomplete = "off";
+    }
+    field.id = "f-" + feature.name;
+    field.addEventListener("input", () => look(feature, field));
+    box.append(label, field, make("small", span(feature)));
+    fields.append(box);
+  }
+  at("door").hidden = true;
+  at("main").hidden = false;
+}
+
+// the number a person meant: 10.5 and 10,5 are the same
+function number(text) {
+  const plain = text.trim().replace(",", ".");
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : null;
+}
+
+function look(feature, field) {
+  field.classList.remove("wrong", "off");
+  if (feature.levels.length || !field.value.trim()) return;
+  const value = number(field.value);
+  if (value === null) field.classList.add("wrong");
+  else if ((feature.low !== null && value < feature.low) ||
+           (feature.high !== null && value > feature.high)) field.classList.add("off");
+}
+
+function cells(line, apart) {
+  return line.split(apart).map((cell) => cell.trim().replace(/^"(.*)"$/, "$1"));
+}
+
+// tabs come from spreadsheets; commas separate only where nothing else does
+function spread() {
+  const lines = at("paste").value.split(/\r?\n/).filter((line) => line.trim());
+  if (!lines.length) return;
+  const text = lines.join("");
+  const apart = text.includes("\t") ? "\t" : text.includes(";") ? ";" : ",";
+  const first = cells(lines[0], apart), names = form.features.map((f) => f.name);
+  const bare = first.map((cell) => cell.replace(/\s*\[.*\]$/, ""));
+  const named = names.some((name) => bare.includes(name));
+  const values = named ? (lines[1] ? cells(lines[1], apart) : []) : first;
+  if (named && !values.length) return;  // the values are still to come
+  if (!named && values.length < names.length) {
+    complain(`The row has ${values.length} values, ${names.length} are needed: ` +
+      names.join(", "));
+    return;
+  }
+  complain("");
+  form.features.forEach((feature, i) => {
+    const place = named ? bare.indexOf(feature.name) : i;
+    const field = at("f-" + feature.name);
+    field.value = place < 0 ? "" : values[place] ?? "";
+    look(feature, field);
+  });
+}
+
+function complain(text, column) {
+  at("problem").hidden = !text;
+  at("problem").textContent = text;
+  if (text) { at("found").hidden = true; at("hint").hidden = true; }
+  const field = column ? at("f-" + column) : null;
+  if (field) { field.classList.add("wrong"); field.focus(); }
+}
+
+function row() {
+  const found = {};
+  for (const feature of form.features) {
+    const field = at("f-" + feature.name), text = field.value.trim();
+    if (!text) {
+      if (form.blanks && !feature.levels.length) { found[feature.name] = null; continue; }
+      throw Object.assign(new Error(`${feature.name} is missing`), { column: feature.name });
+    }
+    const value = feature.levels.length ? text : number(text);
+    if (value === null) {
+      throw Object.assign(new Error(`${feature.name} is not a number: ${text}`),
+        { column: feature.name });
+    }
+    found[feature.name] = value;
+  }
+  return found;
+}
+
+function percent(p) {
+  return p === 0 ? "0" : p < 0.001 ? "< 0.1 %" : (100 * p).toFixed(1) + " %";
+}
+
+const WHO = {
+  range: "The range leaves nothing else.",
+  expert: "The expert decided.",
+  network: "The network decided.",
+  both: "Expert and network together.",
+};
+
+function short(value) {
+  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+}
+
+function show(answer) {
+  const number = form.task === "regression";
+  complain("");
+  at("hint").hidden = true;
+  at("found").hidden = false;
+  at("scope").hidden = answer.in_scope;
+  at("scope").textContent =
+    "Some values lie outside the scope that the expert declared: the rules were not made for them.";
+  at("predicted").textContent = short(answer.predicted);
+  const expert = answer.expert === null ? "The expert is silent."
+    : `The expert says ${short(answer.expert)}.`;
+  at("who").textContent = `${WHO[answer.decided]} ${expert} Trust ${short(answer.trust)}.`;
+  const allowed = new Set(answer.allowed);
+  if (number) {
+    at("allowed").replaceChildren(make("span", `${short(answer.low)} to ${short(answer.high)}`));
+  } else {
+    at("allowed").replaceChildren(...form.classes.map((name) => {
+      const state = name === answer.predicted ? "is" : allowed.has(name) ? "may" : "no";
+      const chip = make("span", name, "chip " + state);
+      chip.title = allowed.has(name) ? "allowed" : "excluded by the range";
+      return chip;
+    }));
+  }
+  const shown = form.classes.filter((name) => allowed.has(name));
+  at("bars").replaceChildren(...shown.map((name) => {
+    const line = make("tr"), bar = make("progress"), cell = make("td");
+    bar.max = 1;
+    bar.value = answer.probabilities[name];
+    cell.append(bar);
+    line.append(make("th", name), cell, make("td", percent(answer.probabilities[name])));
+    return line;
+  }));
+  at("why").replaceChildren(...answer.reasons.map((text) => make("li", text)));
+}
+
+async function predict(event) {
+  event.preventDefault();
+  for (const field of document.querySelectorAll(".wrong")) field.classList.remove("wrong");
+  at("busy").textContent = "asking …";
+  try {
+    show((await ask("/predict", JSON.stringify(row()))).answers[0]);
+  } catch (error) {
+    complain(error.message || "The service does not answer.", error.column);
+  }
+  at("busy").textContent = "";
+}
+
+async function start() {
+  try {
+    form = await ask("/schema");
+  } catch (error) {
+    at("door").hidden = false;
+    at("about").textContent = token ? "This token is not the one." : "";
+    return;
+  }
+  build();
+  const card = await ask("/card");
+  at("about").textContent = `Model ${card.fingerprint.slice(0, 12)} of ${card.created.slice(0, 10)}. ` +
+    "What is typed here is answered by this site's own service and goes nowhere else.";
+}
+
+at("row").addEventListener("submit", predict);
+at("paste").addEventListener("input", spread);
+at("door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = at("token").value.trim();
+  start();
+});
+fetch("/health").then((answer) => answer.json()).then((health) => {
+  if (health.token) at("door").hidden = false;
+  else start();
+});
