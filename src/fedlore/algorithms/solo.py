@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import torch
@@ -59,8 +59,11 @@ class Solo:
         seed: int = 0,
         round: int = 1,
         rate: float = 1.0,
+        noisy: Callable[[Tensor, Lesson], Tensor] | None = None,
     ) -> None:
+        """`noisy` gives the mean gradient at flat parameters, from a batch that it draws itself."""
         self.plan = plan
+        self._noisy = noisy
         self._desk = desk
         self._lesson = lesson
         self._address = (seed, round)
@@ -80,7 +83,7 @@ class Solo:
         """Reshuffled epochs, cut into batches, until there were `steps` of them."""
         rows = len(self._lesson)
         size = self.plan.batch or rows
-        if size >= rows:
+        if size >= rows or self._noisy is not None:
             for _ in range(steps):
                 yield self._lesson
             return
@@ -93,6 +96,16 @@ class Solo:
     def gradient(self, batch: Lesson) -> Tensor:
         """The batch gradient at the desk's parameters, weight decay included, flat."""
         desk, plan = self._desk, self.plan
+        if self._noisy is not None:
+            desk.grad.copy_(self._noisy(desk.flat, batch))
+        else:
+            self._differentiate(batch)
+        if plan.clip is not None:
+            desk.grad.mul_((plan.clip / desk.grad.norm()).clamp(max=1.0))
+        return desk.grad.add_(desk.flat, alpha=plan.decay) if plan.decay else desk.grad
+
+    def _differentiate(self, batch: Lesson) -> None:
+        desk, plan = self._desk, self.plan
         desk.grad.zero_()
         logits = desk.model(batch.x, batch.prior, batch.allowed)
         error = slope(
@@ -104,9 +117,6 @@ class Solo:
             plain=plan.plain,
         )
         logits.backward(error.div_(len(batch)))
-        if plan.clip is not None:
-            desk.grad.mul_((plan.clip / desk.grad.norm()).clamp(max=1.0))
-        return desk.grad.add_(desk.flat, alpha=plan.decay) if plan.decay else desk.grad
 
     def descend(
         self,

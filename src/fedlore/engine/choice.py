@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError, unknown
+from ..privacy.filters import Filter, guarded
 from ..scaler import Scaler
 from ..tree import Payload
 from ..wire import Reply, Task
@@ -45,6 +46,10 @@ def engine_for(
         raise ConfigError(f"workers must be at least 1, got {workers}")
     if device is not None:
         recipe = replace(recipe, model=_moved(recipe.model, device))
+    if recipe.records is not None:
+        if engine != "local":
+            _log.warning("clients are trained one by one: record level differential privacy")
+        engine = "local"
     if engine == "auto" and clients:
         reason = why_not_stacked(recipe.model, clients[0])
         if reason is not None:
@@ -80,10 +85,10 @@ def why_not_stacked(model: nn.Module, client: Client) -> str | None:
     return None
 
 
-def scaler_of(clients: Sequence[Client]) -> Scaler:
+def scaler_of(clients: Sequence[Client], filters: Sequence[Filter] = ()) -> Scaler:
     """A common scaler from the clients' sums; nothing else is made ready for it."""
     with torch.no_grad():
-        return scale_together(_Sums(clients))
+        return scale_together(guarded(_Sums(clients), filters))
 
 
 def brought_home(

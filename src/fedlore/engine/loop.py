@@ -17,6 +17,7 @@ from ..tree import Params, Payload
 from ..wire import Reply, Task, Transport
 from .client import Site, score
 from .history import Row
+from .records import Records
 
 Weights = Literal["equal", "size"]
 
@@ -32,6 +33,7 @@ class Recipe:
     scaler: Scaler | None = None
     weights: Weights = "equal"  # the paper counts clients equally; "size" counts rows
     aggregate: Aggregate = field(default_factory=Mean)
+    records: Records | None = None  # DP-SGD at the sites
 
     def __post_init__(self) -> None:
         if self.weights not in get_args(Weights):
@@ -65,6 +67,11 @@ def answer(
     if task.kind == "evaluate":
         desk.flat.copy_(desk.flatten(own_params(recipe.algorithm, task.sent, memory)))
         return replace(reply, metrics=score(site, desk.model)), memory
+    noisy = None
+    if recipe.records is not None and task.kind == "train":  # what is finished stays at home
+        noisy = recipe.records.noisy(
+            recipe.model, site.lesson, recipe.plan, recipe.algorithm, task.seed
+        )
     work = Solo(
         desk,
         site.lesson,
@@ -73,6 +80,7 @@ def answer(
         seed=task.seed,
         round=task.round,
         rate=task.rate,
+        noisy=noisy,
     )
     if task.kind == "finish":
         start = recipe.algorithm.personal(task.sent, memory)
@@ -82,6 +90,8 @@ def answer(
     upload, memory = recipe.algorithm.local(task.sent, memory, work)
     if facts_of(recipe.algorithm).everyone:  # in lockstep by a public coin: the server checks it
         reply = replace(reply, metrics={"steps": work.taken})
+    if noisy is not None:  # for the site's own ledger, which takes it out again
+        reply = replace(reply, metrics={**reply.metrics, **noisy.done})
     return replace(reply, upload=upload), memory
 
 
