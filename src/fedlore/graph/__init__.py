@@ -1,0 +1,7 @@
+"""One site's model as an ONNX graph: network and knowledge together."""
+
+from .builder import OPSET
+from .bundled import bundle_to_onnx, write_bundle_onnx
+from .model import to_onnx, write_onnx
+
+__all__ = ["OPSET", "bundle_to_onnx", "to_onnx", "write_bundle_onnx", "write_onnx"]
