@@ -14,12 +14,12 @@ from ..algorithms import Plan
 from ..engine import Client
 from ..engine.choice import scaler_of
 from ..examples import Examples
-from ..privacy.filters import Filter
 from ..privacy.leakage import Seen, class_signs, site_signs, untouched
 from ..privacy.leakage_score import auc
 from ..rng import draw, stream
 from ..scaler import Scaler
 from .approaches import predict, score
+from .leak_defence import filters_of
 from .leak_observed import Observed
 from .leak_rows import row_errors
 from .leak_settings import Setting
@@ -33,15 +33,12 @@ KNOWN_ROWS = 200  # rows whose membership is asked, of either kind
 TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
 DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
 
-MakeFilters = Callable[[Setting, Sequence[Client], int], Sequence[Filter]]  # rounds -> filters
-
 
 class Watchtower:
     """One drawing of clients: every training is run once and looked at in several ways."""
 
-    def __init__(self, it: Drawing, filters: MakeFilters | None = None) -> None:
+    def __init__(self, it: Drawing) -> None:
         self.it = it
-        self._filters = filters
         self._trained: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
         self._short: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
         self._single: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
@@ -70,7 +67,6 @@ class Watchtower:
         self, group: Sequence[Client], setting: Setting, plan: Plan, rounds: int, **more: bool
     ) -> Watched:
         it = self.it
-        filters = self._filters(setting, group, it.rounds) if self._filters else ()
         return watch(
             group,
             it.make_model(setting.approach.hears),
@@ -79,7 +75,7 @@ class Watchtower:
             rounds=rounds,
             seed=it.seed,
             scaler=self._scaler(group),
-            filters=filters,
+            filters=filters_of(setting, group, it.rounds),
             **more,
         )
 

@@ -24,11 +24,12 @@ class Setting:
     floor: float = 0.0  # ε in training
     pairs: bool = False  # federations of two sites in place of one of all
     epsilon: float | None = None  # of site-level differential privacy
+    clip: float = 1.0  # largest norm of an upload under it
 
     @property
     def training(self) -> tuple[object, ...]:
         """What the weights depend on: settings that differ in the view alone share theirs."""
-        return (replace(self.approach, name=""), self.floor, self.pairs, self.epsilon)
+        return (replace(self.approach, name=""), self.floor, self.pairs, self.epsilon, self.clip)
 
     @property
     def uses_trust(self) -> bool:
@@ -59,6 +60,9 @@ SETTINGS = (
     Setting("hears, sum", f"hears, {_HIDDEN}", replace(FLWKM, hears=True), view="sum"),
     Setting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
     Setting("lore, sum", f"lore, {_HIDDEN}", LORE, view="sum"),
+    Setting("DP 8, sum", "site-level DP, ε = 8 at δ = 1e-5, sums only", view="sum", epsilon=8.0),
+    Setting("DP 100, sum", "the same with ε = 100", view="sum", epsilon=100.0),
+    Setting("DP 10000, sum", "the same with ε = 10,000", view="sum", epsilon=10_000.0),
 )
 
 

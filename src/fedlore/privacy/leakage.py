@@ -58,7 +58,8 @@ def stray(start: Tensor, moved: Tensor) -> Tensor:
     length = start.square().sum(1).clamp(min=_TINY)
     along = (start * moved).sum(1) / length
     rest = moved - along[:, None] * start
-    return rest.norm(dim=1) / length.sqrt()
+    far: Tensor = torch.linalg.vector_norm(rest, dim=1) / length.sqrt()
+    return far
 
 
 def untouched(seen: Seen, at: Anatomy) -> Tensor:
@@ -70,7 +71,7 @@ def untouched(seen: Seen, at: Anatomy) -> Tensor:
     still = torch.zeros(at.classes, dtype=torch.bool)
     if at.head in seen.moved:
         still |= stray(*_rows(seen, at.head)) < STILL
-    if at.told is not None:
+    if at.told in seen.moved:
         still |= _columns(seen, at)[1] < STILL
     return still
 
@@ -85,7 +86,7 @@ def class_signs(seen: Seen, at: Anatomy) -> Tensor:
         lean = seen.moved[at.head].double().sum(1)
         signs = [size, size - size.mean(), _share(pull), _share(lean)]
     signs.append(_share(_pulled(seen, at)))
-    if at.told is not None:
+    if at.told in seen.moved:
         said, open_ = _columns(seen, at)
         signs += [(said + 1e-9).log10(), (open_ + 1e-9).log10()]
     return torch.stack(signs, 1).nan_to_num()
@@ -178,7 +179,8 @@ def _pulled(seen: Seen, at: Anatomy) -> Tensor:
         return torch.zeros(at.classes, dtype=torch.float64)
     moved = seen.moved[_bias(at.before_head)].double()
     head = seen.before[at.head].double()
-    return torch.linalg.lstsq(head.T, moved[:, None], driver="gelsd").solution[:, 0]
+    found: Tensor = torch.linalg.lstsq(head.T, moved[:, None], driver="gelsd").solution
+    return found[:, 0]
 
 
 def _rows(seen: Seen, layer: str) -> tuple[Tensor, Tensor]:

@@ -72,7 +72,7 @@ def auc(positive: Tensor, negative: Tensor) -> float:
 def shadow_mean(secrets: Tensor, groups: Tensor) -> Tensor:
     """For each case the mean secret over all other groups: a guess without any look, (n, ...)."""
     found = torch.empty_like(secrets)
-    for group in groups.unique():
+    for group in _names(groups):
         found[groups == group] = secrets[groups != group].mean(0)
     return found
 
@@ -84,7 +84,7 @@ def shadow_guess(signs: Tensor, secrets: Tensor, groups: Tensor) -> Tensor:
     mean remains.
     """
     found = torch.empty_like(secrets)
-    for group in groups.unique():
+    for group in _names(groups):
         mine = groups == group
         others, inner = ~mine, groups[~mine]
         shrink = _chosen(signs[others], secrets[others], inner)
@@ -92,8 +92,12 @@ def shadow_guess(signs: Tensor, secrets: Tensor, groups: Tensor) -> Tensor:
     return found
 
 
+def _names(groups: Tensor) -> list[int]:
+    return sorted(set(groups.tolist()))
+
+
 def _chosen(signs: Tensor, secrets: Tensor, groups: Tensor) -> float:
-    names = groups.unique()
+    names = _names(groups)
     if len(names) < 2:
         return SHRINK[2]
     lost = []
@@ -114,4 +118,5 @@ def _ridge(signs: Tensor, secrets: Tensor, at: Tensor, shrink: float) -> Tensor:
     gram = x.T @ x + shrink * torch.eye(x.shape[1], dtype=x.dtype)
     slope = torch.linalg.solve(gram, x.T @ (secrets - level))
     # what no shadow ever showed is not extrapolated far
-    return ((at - mean) / spread).clamp(-4.0, 4.0) @ slope + level
+    guess: Tensor = ((at - mean) / spread).clamp(-4.0, 4.0) @ slope + level
+    return guess

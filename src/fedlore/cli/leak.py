@@ -1,0 +1,112 @@
+"""fedlore leak: what a curious coordinator could read from the uploads, with a number on it."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..engine import Row
+from ..errors import ConfigError
+from ..experiments.leak import CASES, audit, drawn, of_sites
+from ..experiments.leak_attacks import ATTACKS
+from ..experiments.leak_settings import SETTINGS, Setting, settings_named
+from ..experiments.leak_summary import Line, lines
+from ..experiments.paper import versions
+from ..report.leaks import verdict, write_leaks
+
+SHORT = {"union": "union", "frequency": "freq", "right": "right", "trust": "λ"} | {
+    "member": "member",
+    "labels": "labels",
+    "row range": "row range",
+    "row right": "row right",
+}
+
+
+def leak(
+    case: Annotated[str, typer.Option(help=f"{' or '.join(CASES)}.")] = "coke",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; 3 or more to learn from.")] = 5,
+    seed: Annotated[int, typer.Option(help="First seed.")] = 0,
+    settings: Annotated[
+        str, typer.Option(help=f"By semicolon, of: {'; '.join(s.name for s in SETTINGS)}.")
+    ] = "",
+    sites: Annotated[
+        Path | None, typer.Option(help="Site folders, or a federation.toml, to audit instead.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for rows, tables and page; what is there goes on.")
+    ] = Path("leak-results"),  # fmt: skip
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
+) -> None:
+    """Attack what the coordinator sees of a training run, setting by setting."""
+    torch.set_num_threads(threads)
+    chosen = settings_named([name.strip() for name in settings.split(";") if name.strip()])
+    if sites is None:
+        draw, name = drawn(case), case
+    elif sites.exists():
+        draw, name = of_sites(sites), "sites"
+    else:
+        raise ConfigError(f"there is no '{sites}'")
+    console = Console()
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(
+        TextColumn("{task.description:24}"), *columns, console=console, transient=True
+    ) as progress:
+        bar = progress.add_task("drawing", total=seeds * len(chosen))
+        rows = audit(
+            name,
+            draw,
+            settings=chosen,
+            seeds=range(seed, seed + seeds),
+            out=out,
+            on_cell=lambda what, s: progress.update(
+                bar, advance=1, description=f"{what}, seed {s}"
+            ),
+        )
+    found = lines(rows)
+    console.print(_table(found, name, seeds))
+    console.print(
+        "Leaks: 0 is chance, 1 exact; * at chance (95 % interval reaches 0); - nothing to find.",
+        highlight=False,
+        markup=False,
+    )
+    console.print(verdict(found), highlight=False, soft_wrap=True)
+    console.print(f"Rows: {out / f'leak-{name}.jsonl'}", highlight=False, soft_wrap=True)
+    if find_spec("matplotlib") is None:
+        console.print("For a page with plots: pip install 'fedlore[plot]'", markup=False)
+        return
+    title = f"Leak audit: {name}"
+    page = write_leaks(rows, out, title=title, facts=_facts(rows, found, chosen))
+    console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+
+
+def _table(found: Sequence[Line], name: str, seeds: int) -> Table:
+    table = Table(title=f"{name}: leaks and accuracy, {seeds} seeds", title_justify="left")
+    table.add_column("setting", no_wrap=True)
+    for head in ("TA %", *(SHORT[a] for a in ATTACKS)):
+        table.add_column(head, justify="right")
+    for line in found:
+        cells = []
+        for attack in ATTACKS:
+            one = line.leaks[attack]
+            cells.append("-" if one is None else f"{one.score:.2f}{'*' if one.at_chance else ' '}")
+        shown = [cell.replace("-0.00", "0.00") for cell in cells]
+        table.add_row(line.setting.name, f"{100 * line.ta.mean:.1f}", *shown)
+    return table
+
+
+def _facts(rows: Sequence[Row], found: Sequence[Line], chosen: Sequence[Setting]) -> dict[str, str]:
+    seeds = list(dict.fromkeys(str(row["seed"]) for row in rows))
+    sites = list(dict.fromkeys(str(row["site"]) for row in rows))
+    return {
+        "in short": verdict(found),
+        "sites": ", ".join(sites),
+        "seeds": ", ".join(seeds),
+        "settings": str(len(chosen)),
+        "versions": versions(),
+    }

@@ -1,0 +1,175 @@
+"""The leak audit as tables, plots and one page."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..engine.history import Row
+from ..errors import FedloreError
+from ..experiments.leak_attacks import ATTACKS
+from ..experiments.leak_settings import Setting
+from ..experiments.leak_summary import KNOWLEDGE, Line, leak_of, lines, recommended
+from .markdown import markdown
+from .page import Section, page
+from .render import INK, Drawing, Plot, draw, save
+from .scores import mean
+from .tables import Cell, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+READING = (
+    "A leak is the share of the error of the best guess without any upload that an attack takes "
+    "away: 0 is chance, 1 is exact, below 0 the attack had better looked at nothing. In brackets: "
+    "95 % interval, by resampling sites and seeds. A bold leak is at chance: its interval reaches "
+    "0. A dash: this training does not contain the secret.",
+    "Attacks that learn have shadows: other simulated sites (in other seeds, or among given sites "
+    "the others) whose secrets the attacker knows. Another attacker may do better.",
+    "The row 'mask' is the control: its training never sees the knowledge, so what is found there "
+    "about ranges was told by the labels.",
+)
+VIEWS = {
+    "single": "the server sees every upload",
+    "sum": "the server sees sums only",
+    "collusion": "sums, less the upload of one site that tells",
+}
+# after Okabe and Ito; one per way to train
+_COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#8c8c8c", "#882255", "#56B4E9")
+_MARKERS = {"single": "o", "sum": "D", "collusion": "X"}
+
+
+def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[str, str]) -> Path:
+    """Write leak-CASE.md, leak-CASE.html and plots/ into a folder; returns the page's path."""
+    found = lines(rows)
+    if not found:
+        raise FedloreError("a report needs at least one row, got none")
+    case = str(rows[0]["case"])
+    tables = leak_tables(found)
+    plots = [draw(plot) for plot in leak_plots(rows)]
+    html = _page(title, facts, tables, plots)
+    try:
+        (out / "plots").mkdir(parents=True, exist_ok=True)
+        for drawing in plots:
+            save(drawing, out / "plots")
+        text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(READING) + "\n"
+        (out / f"leak-{case}.md").write_text(text, encoding="utf-8")
+        (out / f"leak-{case}.html").write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
+    return out / f"leak-{case}.html"
+
+
+def leak_tables(found: Sequence[Line]) -> list[Table]:
+    """Leaks of what the sites know, leaks of their rows, and what can be recommended."""
+    rows_of = tuple(name for name in ATTACKS if name not in KNOWLEDGE)
+    return [
+        _table("What the sites know: leaks by setting", found, KNOWLEDGE),
+        _table("What their rows are: leaks by setting", found, rows_of),
+    ]
+
+
+def verdict(found: Sequence[Line]) -> str:
+    """The recommendation in one sentence."""
+    fit = recommended(found)
+    if not fit:
+        return "No setting hides what the sites know at a cost of at most 1 point of mean TA."
+    names = ", ".join(f"{line.setting.name} ({100 * line.ta.mean:.1f} %)" for line in fit)
+    return (
+        "Everything the sites know is at chance, and mean TA at most 1 point below plain, under: "
+        f"{names}."
+    )
+
+
+def _table(title: str, found: Sequence[Line], attacks: Sequence[str]) -> Table:
+    head = ("setting", "mean TA, %", "TA lost against plain, points", *attacks)
+    body = tuple(
+        (Cell(line.setting.name), *_accuracy(line), *_leaks(line, attacks)) for line in found
+    )
+    return Table(title, head, body, tuple(f"{name}: {ATTACKS[name]}." for name in attacks))
+
+
+def _accuracy(line: Line) -> tuple[Cell, Cell]:
+    loss = line.loss
+    lost = "" if loss is None else f"{100 * loss.mean:+.1f} ± {100 * loss.half:.1f}"
+    return Cell(f"{100 * line.ta.mean:.1f}"), Cell(lost.replace(" ± nan", ""))
+
+
+def _leaks(line: Line, attacks: Sequence[str]) -> list[Cell]:
+    cells = []
+    for name in attacks:
+        one = line.leaks[name]
+        if one is None:
+            cells.append(Cell("-"))
+        else:
+            text = f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}]"
+            cells.append(Cell(text.replace("-0.00", "0.00"), one.at_chance))
+    return cells
+
+
+def leak_plots(rows: Sequence[Row]) -> list[Plot]:
+    """Leak of the ranges' union against accuracy: over all sites, and at each."""
+    case = str(rows[0]["case"])
+    sites = list(dict.fromkeys(str(row["site"]) for row in rows))
+    made = [_scatter(rows, f"leak-{case}", "all sites")]
+    made += [
+        _scatter([r for r in rows if r["site"] == site], f"leak-{case}-{site}", site)
+        for site in sites
+    ]
+    return made
+
+
+def _scatter(rows: Sequence[Row], name: str, where: str) -> Plot:
+    points = [
+        (line.setting, 100 * _ta(rows, line.setting), found.score)
+        for line in lines(rows)
+        if (found := leak_of([r for r in rows if r["setting"] == line.setting.name], "union"))
+    ]
+    trainings = list(dict.fromkeys(_family(setting) for setting, _, _ in points))
+
+    def paint(axes: "Axes") -> None:
+        axes.axhline(0, color=INK, linewidth=1)
+        for setting, ta, score in points:
+            colour = _COLOURS[trainings.index(_family(setting)) % len(_COLOURS)]
+            hidden = setting.view != "single"
+            axes.scatter(
+                ta,
+                max(score, -0.5),
+                s=52,
+                marker=_MARKERS[setting.view],
+                facecolors="none" if hidden and setting.view != "collusion" else colour,
+                edgecolors=colour,
+                linewidths=1.6,
+                label=setting.name,
+            )
+        axes.set_ylim(-0.55, 1.08)
+        axes.set_xlabel("test accuracy (TA), %")
+        axes.set_ylabel("leak of the ranges' union")
+
+    caption = (
+        f"{where}: right is better, down is safer; 0 is chance and 1 exact, lower values are drawn "
+        "at -0.5. Filled: the server sees every upload. Open: sums only."
+    )
+    return Plot(name, "Leak against accuracy", where, caption, 5.6, paint)
+
+
+def _ta(rows: Sequence[Row], setting: Setting) -> float:
+    return mean([float(r["ta"] or 0.0) for r in rows if r["setting"] == setting.name])
+
+
+def _family(setting: Setting) -> str:
+    """The way to train, whatever the server sees of it."""
+    return "DP" if setting.epsilon is not None else setting.name.split(",")[0].split(" of")[0]
+
+
+def _page(
+    title: str, facts: Mapping[str, str], tables: Sequence[Table], plots: Sequence[Drawing]
+) -> str:
+    section = Section("Leaks and accuracy", (), tuple(tables), tuple(plots))
+    return page(title, facts=facts, reading=READING, terms=_terms(tables), sections=[section])
+
+
+def _terms(tables: Sequence[Table]) -> dict[str, str]:
+    from ..experiments.leak_settings import SETTINGS
+
+    shown = {row[0].text for row in tables[0].body}
+    return {s.name: f"{s.about}; {VIEWS[s.view]}" for s in SETTINGS if s.name in shown}
