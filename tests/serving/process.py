@@ -1,0 +1,29 @@
+"""A service in a process of its own."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+
+@contextmanager
+def serving(path, *options, environment=None):
+    """A running service and its port; it is gone at the end, whatever happened."""
+    command = [sys.executable, "-m", "fedlore", "serve", str(path), "--port", "0", *options]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **(environment or {})},
+    )
+    try:
+        line = process.stdout.readline()
+        assert " at http://127.0.0.1:" in line, line + process.stderr.read()
+        yield process, int(line.split("http://127.0.0.1:")[1].split(",")[0]), line
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
