@@ -12,6 +12,7 @@ from .bench import bench
 from .demo import demo
 from .federation import app as federation
 from .federation import doctor, join, server, status, train, up
+from .leak import leak
 from .lint import calibrate, lint
 from .paper import app as paper
 from .run import new, run
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "tune": tune_sites,
     "algorithms": algorithms,
     "bench": bench,
+    "leak": leak,
     "server": server,
     "join": join,
     "train": train,

@@ -20,7 +20,13 @@ from ..experiments.leak_summary import Line, lines
 from ..experiments.paper import versions
 from ..report.leaks import verdict, write_leaks
 
-SHORT = {"union": "union", "frequency": "freq", "right": "right", "trust": "λ"} | {
+SHORT = {
+    "union": "union",
+    "own union": "own",
+    "frequency": "freq",
+    "right": "right",
+    "trust": "λ",
+} | {
     "member": "member",
     "labels": "labels",
     "row range": "row range",

@@ -13,6 +13,7 @@ from .leak_rows import missed_classes
 #: What is attacked, and how an error of it is measured.
 ATTACKS = {
     "union": "classes that are in no row's range (1 - AUC over classes)",
+    "own union": "the same, by and against someone told how many of the sites allow each class",
     "frequency": "share of rows whose range has the class (mean absolute error)",
     "right": "accuracy of the P-KM on the training rows (absolute error)",
     "trust": "λ (absolute error, each site with a λ of its own)",
@@ -35,7 +36,9 @@ def attack(seen: Sequence[Observed], groups: Sequence[Sequence[int]]) -> Errors:
     group = torch.tensor([g for some in groups for g in some])
     whole = torch.cat([o.whole for o in seen])
     found: Errors = {}
-    found["union"] = _union(seen, group)
+    union = torch.cat([o.union for o in seen])
+    found["union"] = _union(seen, union, shadow_mean(union, group), group)
+    found["own union"] = _union(seen, union, torch.cat([_total(o) for o in seen]), group)
     frequency, labels = (torch.cat([getattr(o, n) for o in seen]) for n in ("frequency", "labels"))
     signs = torch.cat([o.classes for o in seen])
     found["frequency"] = _by_class(signs, frequency, group, _absolute)
@@ -57,10 +60,17 @@ def attack(seen: Sequence[Observed], groups: Sequence[Sequence[int]]) -> Errors:
     return found
 
 
-def _union(seen: Sequence[Observed], group: Tensor) -> tuple[list[float], list[float]]:
-    union = torch.cat([o.union for o in seen])  # (n, k)
+def _total(o: Observed) -> Tensor:
+    """The share of sites of the same federation that allow each class, (m, k)."""
+    same = (o.together[:, None] == o.together[None]).double()  # (m, m)
+    return same @ o.union / same.sum(1, keepdim=True)
+
+
+def _union(
+    seen: Sequence[Observed], union: Tensor, prior: Tensor, group: Tensor
+) -> tuple[list[float], list[float]]:
+    """Against a guesser who knows the prior alone, (n, k)."""
     still = torch.cat([o.still for o in seen])
-    prior = shadow_mean(union, group)
     guess = _guessed(torch.cat([o.classes for o in seen]), union, prior, group)
     guess = guess - 1e3 * still.double()  # exact zeros outrank whatever was learned
     errors, chances = [], []

@@ -49,6 +49,8 @@ class Watchtower:
         k = parts[0]["union"].shape[1]
         sites = [c.id for group in self._groups(setting) for c in group]
         whole = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        together = [i for i, part in enumerate(parts) for _ in part["ta"]]
+        whole["together"] = torch.tensor(together)
         assert whole["classes"].shape[:2] == (len(sites), k)
         signs, trust = self._trusts(setting)
         rows = self._rows(setting)

@@ -14,6 +14,7 @@ class Observed:
     """Per site: signs that the coordinator has, secrets that it is after, and the accuracy."""
 
     sites: tuple[str, ...]
+    together: Tensor  # (m,)  which federation the site is in
     ta: Tensor  # (m,)
     still: Tensor  # (m, k)  class seems never allowed
     classes: Tensor  # (m, k, f)

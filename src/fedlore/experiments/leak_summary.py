@@ -11,7 +11,7 @@ from .leak_attacks import ATTACKS
 from .leak_settings import SETTINGS, Setting
 
 #: What a site knows; the other attacks are after its rows.
-KNOWLEDGE = ("union", "frequency", "right", "trust", "row range", "row right")
+KNOWLEDGE = ("union", "own union", "frequency", "right", "trust", "row range", "row right")
 BEARABLE = 0.01  # of mean TA
 
 
