@@ -15,10 +15,13 @@ from ..knowledge import Knowledge
 from ..knowledge.schema import Schema
 from ..nets import server
 from ..personal import Personal
+from ..privacy.filters import guarded
+from ..privacy.settings import Privacy
 from ..regression import Bins, Numbers, PersonalRegressor
 from ..tree import Payload
 from .choice import brought_home, engine_for, scaler_of
 from .client import Client
+from .defences import filters_for, records_of
 from .history import Row
 from .loop import Recipe, Run, Weights, federate, own_params, recall
 from .numbers import NumberClient, at_the_door
@@ -132,6 +135,7 @@ class Settings(TypedDict, total=False):
     engine: str
     workers: int | None
     device: str | None
+    privacy: Privacy | None
 
 
 @overload
@@ -178,6 +182,7 @@ def fit(
     engine: str = "auto",
     workers: int | None = None,
     device: str | None = None,
+    privacy: Privacy | None = None,
 ) -> Fitted | FittedNumbers:
     """Train `model` over the clients, each seeing it through its own knowledge.
 
@@ -188,6 +193,7 @@ def fit(
 
     The engine trains many clients at once where the model bears it ("auto"), always or not at
     all ("stacked", "local"); `workers` are its processes, and `device` is where it computes.
+    `privacy` says what the server may see of single clients: see `fedlore.privacy`.
     """
     people = clients
     clients = at_the_door(people, task, bins, ordinal, hears, model)
@@ -198,13 +204,20 @@ def fit(
         seed,
         weights=weights,
         aggregate=aggregate_of(aggregate),
+        records=records_of(privacy, rounds),
     )
+    filters = filters_for(privacy, recipe, sites=len(clients), rounds=rounds, sample=sample)
     if scale and clients:
-        recipe = replace(recipe, scaler=scaler_of(clients))
+        recipe = replace(recipe, scaler=scaler_of(clients, filters))
     chosen = engine_for(clients, recipe, engine=engine, workers=workers, device=device)
     with chosen as (transport, there):
         run = federate(
-            transport, there, rounds, sample=sample, evaluate=evaluate, on_round=on_round
+            guarded(transport, filters) if filters else transport,
+            there,
+            rounds,
+            sample=sample,
+            evaluate=evaluate,
+            on_round=on_round,
         )
         kept = transport.memories.items()
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}

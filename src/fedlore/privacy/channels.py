@@ -8,7 +8,6 @@ stream of masks: measured faster than ChaCha20 on machines with AES instructions
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -25,16 +24,6 @@ from .shamir import Entropy
 KEY, NONCE = 32, 12  # bytes
 SEAL = NONCE + 16  # bytes that a box takes beyond what it holds
 CHUNK = 1 << 18  # bytes of mask at a time: small enough for the cache
-
-
-class Identity(Protocol):
-    """A site's lasting key, and the keys of the others that it knows from elsewhere."""
-
-    def sign(self, message: bytes) -> bytes: ...
-
-    def check(self, site: str, message: bytes, signature: bytes) -> None:
-        """Raise where this is not that site's signature."""
-        ...
 
 
 @dataclass(frozen=True)

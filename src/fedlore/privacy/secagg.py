@@ -21,17 +21,24 @@ The model is a server that is curious and follows the protocol, and up to t-1 si
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 from ..errors import ConfigError, FedloreError
 from ..wire import Task, Transport
 from .filters import Half
 from .pact import Pact, made
 
-if TYPE_CHECKING:
-    from .channels import Identity
-
 PHASES = frozenset({"keys", "shares", "boxes", "unmask"})
+
+
+class Identity(Protocol):
+    """A site's lasting key, and the keys of the others that it knows from elsewhere."""
+
+    def sign(self, message: bytes) -> bytes: ...
+
+    def check(self, site: str, message: bytes, signature: bytes) -> None:
+        """Raise where this is not that site's signature."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class SecureAggregation:
 
     threshold: float = 2 / 3  # more than this share of a cohort must last until the end
     weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
-    identity: "Identity | None" = None  # signs this site's keys, where sites know each other
+    identity: Identity | None = None  # signs this site's keys, where sites know each other
     entropy: Callable[[int], bytes] = os.urandom  # anything else is for tests
 
     name: ClassVar[str] = "secure aggregation"

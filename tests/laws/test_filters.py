@@ -1,0 +1,144 @@
+"""What every filter must do for every algorithm: without noise, the server gets the plain mean."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+import torch
+
+from fedlore import ConfigError, federate, tree
+from fedlore.algorithms import check_fit
+from fedlore.engine import Local
+from fedlore.privacy.filters import Filtered, guarded
+from fedlore.privacy.secagg import SecureAggregation
+from fedlore.wire import Task
+
+from ..engine.federation import federation
+from .lists import ALGORITHMS, ENGINES, names, recipe_for
+
+#: By name: how to make it for these weights, and the error it may make.
+FILTERS = {"secure aggregation": (lambda weights: SecureAggregation(weights=weights), 1e-6)}
+
+#: Stages at which a site can get lost; a filter without such a phase is lost at `train` alone.
+STAGES = ("keys", "shares", "boxes", "train", "unmask")
+
+each_filter = pytest.mark.parametrize("filter", FILTERS)
+each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=names(ALGORITHMS))
+each_engine = pytest.mark.parametrize("engine", ENGINES, ids=names(ENGINES))
+each_weight = pytest.mark.parametrize("weights", ["equal", "size"])
+
+
+@dataclass
+class Tap:
+    """A transport that keeps replies, and loses those it is told to lose."""
+
+    inner: object
+    lose: dict = field(default_factory=dict)  # stage -> sites
+    kept: dict = field(default_factory=dict)
+
+    def clients(self):
+        return self.inner.clients()
+
+    def exchange(self, task, to):
+        for reply in self.inner.exchange(task, to):
+            self.kept[reply.client] = reply
+            if reply.client not in self.lose.get(task.kind, ()):
+                yield reply
+
+
+def recipe_with(algorithm, weights, **settings):
+    recipe = recipe_for(algorithm, **settings)
+    try:
+        check_fit(algorithm, recipe.plan, weights=weights)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    return replace(recipe, weights=weights)
+
+
+def distance(found, wanted):
+    """The larger of the relative errors of the bundles."""
+    assert {k: set(b) for k, b in found.items()} == {k: set(b) for k, b in wanted.items()}
+    gaps = [tree.norm(tree.sub(found[k], b)) / (tree.norm(b) or 1.0) for k, b in wanted.items()]
+    return max(gaps, default=0.0)
+
+
+def check_means(filter, algorithm, weights, *, sites, lose=None, double=True):
+    """One exchange through the filter against the mean of what the clients had answered."""
+    made, tolerance = FILTERS[filter]
+    one = made(weights)
+    recipe = recipe_with(algorithm, weights, double=double, epochs=1)
+    sizes = [8 + (7 * i) % 23 for i in range(sites)]
+    clients = federation(sizes)
+    inside = Tap(Local(clients, recipe))
+    halves = {c.id: [one.site(c.id)] for c in clients}
+    wire = Tap(Filtered(inside, halves, hides=one.hides), lose or {})
+    initial = {name: p.detach().clone() for name, p in recipe.model.named_parameters()}
+    task = Task("train", 1, algorithm.send(algorithm.init(initial)), recipe.seed)
+    replies = list(one.over(wire).exchange(task, inside.clients()))
+    members = [name for reply in replies for name in reply.names]
+    weighed = {n: float(r.rows if weights == "size" else 1) for n, r in inside.kept.items()}
+    plain = tree.mean((inside.kept[n].upload, weighed[n]) for n in sorted(members))
+    found = tree.mean(
+        (r.upload, float(r.rows if weights == "size" else len(r.names))) for r in replies
+    )
+    assert distance(found, plain) < tolerance
+    return members
+
+
+@pytest.mark.parametrize("double", [True, False], ids=["float64", "float32"])
+@each_weight
+@each_algorithm
+@each_filter
+def test_the_mean_is_the_plain_one(filter, algorithm, weights, double):
+    assert len(check_means(filter, algorithm, weights, sites=3, double=double)) == 3
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@each_algorithm
+@each_filter
+def test_the_mean_is_that_of_the_survivors(filter, algorithm, stage):
+    lose = {stage: ["site-1", "site-3"]}
+    members = check_means(filter, algorithm, "equal", sites=7, lose=lose)
+    assert len(members) == (7 if stage == "unmask" else 5)
+
+
+@pytest.mark.slow
+@each_weight
+@each_algorithm
+@each_filter
+def test_fifty_sites_with_losses_everywhere(filter, algorithm, weights):
+    lose = {stage: [f"site-{3 * i + k}" for k in range(3)] for i, stage in enumerate(STAGES)}
+    members = check_means(filter, algorithm, weights, sites=50, lose=lose, double=False)
+    assert len(members) == 38
+
+
+@each_algorithm
+@each_engine
+@each_filter
+def test_a_training_ends_where_the_plain_one_does(filter, engine, algorithm):
+    made, tolerance = FILTERS[filter]
+    recipe = recipe_for(algorithm)
+    plain = federate(engine(federation(), recipe), recipe, 3)
+    hidden = federate(guarded(engine(federation(), recipe), [made("equal")]), recipe, 3)
+    assert hidden.accepted == plain.accepted and hidden.rows == plain.rows
+    assert distance(hidden.state, plain.state) < tolerance
+
+
+@each_filter
+def test_a_client_that_is_not_asked_is_not_needed(filter):
+    made, tolerance = FILTERS[filter]
+    recipe = recipe_for(ALGORITHMS[0])
+    clients = federation([9, 12, 15, 18, 21, 24])
+    plain = federate(Local(clients, recipe), recipe, 3, sample=0.5)
+    hidden = federate(guarded(Local(clients, recipe), [made("equal")]), recipe, 3, sample=0.5)
+    assert hidden.accepted == plain.accepted
+    assert distance(hidden.state, plain.state) < tolerance
+
+
+@each_filter
+def test_single_row_counts_do_not_reach_the_loop(filter):
+    one = FILTERS[filter][0]("equal")
+    recipe = recipe_for(ALGORITHMS[0])
+    tap = Tap(guarded(Local(federation(), recipe), [one]))
+    federate(tap, replace(recipe, plan=replace(recipe.plan, finish=1)), 2, evaluate=1)
+    seen = {r.rows for r in tap.kept.values() if not r.members}
+    assert seen == {0} and torch.tensor([r.rows for r in tap.kept.values()]).max() == 3

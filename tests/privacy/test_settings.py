@@ -1,0 +1,96 @@
+"""[privacy] as a table: what it may say, and what cannot go together."""
+
+import pytest
+
+from fedlore import ConfigError, FedAvg, Plan, Scaffold
+from fedlore.aggregate import Median, Trimmed
+from fedlore.config import build
+from fedlore.engine import fit
+from fedlore.nets import mlp
+from fedlore.privacy import Dp, Privacy
+from fedlore.privacy.settings import Around, filters_of
+
+from ..engine.federation import CLASSES, FEATURES, federation
+
+
+def test_a_table_becomes_settings():
+    found = build(Privacy, {"secure_aggregation": True, "threshold": 1})
+    assert found == Privacy(secure_aggregation=True, threshold=1.0)
+    found = build(Privacy, {"dp": {"epsilon": 4, "delta": 1e-5, "level": "site"}})
+    assert found.epsilon == 4.0 and found.dp == Dp(4.0, 1e-5)
+    assert Privacy().epsilon is None and not Privacy().hides
+    assert filters_of(Privacy(), Around(2)) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"secure_agregation": True}, "did you mean 'secure_aggregation'"),
+        ({"secure_aggregation": "yes"}, "must be bool"),
+        ({"threshold": 0.7}, "belongs to secure_aggregation"),
+        ({"secure_aggregation": True, "threshold": 0.3}, r"lie in \[0.5, 1\], got 0.3"),
+        ({"encryption": "rot13"}, "must be one of ckks"),
+        ({"encryption": "ckks", "secure_aggregation": True}, "choose one"),
+        (
+            {
+                "secure_aggregation": True,
+                "dp": {"epsilon": 4, "delta": 1e-5, "where": "central"},
+            },
+            "secure aggregation hides: use where = 'distributed'",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_reason(table, says):
+    with pytest.raises(ConfigError, match=says):
+        build(Privacy, table)
+
+
+@pytest.mark.parametrize(
+    ("around", "says"),
+    [
+        (Around(2), "at least 3 sites in a round, got 2 of 2"),
+        (Around(10, sample=0.2), "got 2 of 10"),
+        (Around(5, aggregate=Median()), "'median' compares single replies, which secure aggr"),
+        (Around(5, aggregate=Trimmed()), "'trimmed' compares single replies"),
+    ],
+)
+def test_a_federation_that_cannot_have_it_is_refused(around, says):
+    with pytest.raises(ConfigError, match=says):
+        filters_of(Privacy(secure_aggregation=True), around)
+
+
+def test_noise_comes_before_masks():
+    both = Privacy(secure_aggregation=True, dp=Dp(4.0, 1e-5))
+    noising, masks = filters_of(both, Around(10, rounds=5))
+    assert (noising.name, masks.name) == ("dp", "secure aggregation")
+    assert noising.least == 7  # as many as the masks demand
+    assert filters_of(both, Around(10, rounds=5, least=9))[0].least == 9
+    with pytest.raises(ConfigError, match="exact|sums over sites"):
+        filters_of(both, Around(10, algorithm="Scaffold", exact=True))
+
+
+def fitted(clients=None, **settings):
+    plan = Plan(epochs=1, momentum=0.0)
+    return fit(clients or federation(), mlp(FEATURES, CLASSES), rounds=3, plan=plan, **settings)
+
+
+@pytest.mark.parametrize("weights", ["equal", "size"])
+@pytest.mark.parametrize("engine", ["local", "stacked"])
+def test_one_word_hides_single_uploads_and_changes_nothing_else(engine, weights):
+    settings = {"engine": engine, "weights": weights, "workers": 1, "evaluate": 3}
+    plain = fitted(**settings)
+    hidden = fitted(privacy=Privacy(secure_aggregation=True), **settings)
+    for name, t in plain.run.state["model"].items():
+        assert ((hidden.run.state["model"][name] - t).norm() / t.norm()) < 1e-6
+    assert (hidden.recipe.scaler.shift - plain.recipe.scaler.shift).abs().max() < 1e-12
+    assert [row.keys() for row in hidden.history] == [row.keys() for row in plain.history]
+
+
+def test_impossible_pairs_are_refused_before_anything_is_trained():
+    hidden = Privacy(secure_aggregation=True)
+    with pytest.raises(ConfigError, match="at least 3 sites"):
+        fitted(federation((10, 10)), privacy=hidden)
+    with pytest.raises(ConfigError, match="median"):
+        fitted(privacy=hidden, aggregate="median", algorithm=FedAvg())
+    with pytest.raises(ConfigError, match="Scaffold"):
+        fitted(privacy=Privacy(dp=Dp(4.0, 1e-5)), algorithm=Scaffold())
