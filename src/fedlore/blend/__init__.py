@@ -1,0 +1,33 @@
+"""The blend planner: the cheapest coals that make the grade, with a confidence that is chosen."""
+
+from .check import check
+from .coals import Coals, read_coals
+from .graders import ClassGrader, Forecast, NumberGrader, grader_for
+from .mixing import Mix, Rule
+from .order import Order, order_for
+from .plan import Blend, Plan, Point, Relaxation, plan
+from .recipe import Recipe, read_mixing, recipe_for
+from .target import Target
+
+__all__ = [
+    "Blend",
+    "ClassGrader",
+    "Coals",
+    "Forecast",
+    "Mix",
+    "NumberGrader",
+    "Order",
+    "Plan",
+    "Point",
+    "Recipe",
+    "Relaxation",
+    "Rule",
+    "Target",
+    "check",
+    "grader_for",
+    "order_for",
+    "plan",
+    "read_coals",
+    "read_mixing",
+    "recipe_for",
+]

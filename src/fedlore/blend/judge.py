@@ -1,0 +1,120 @@
+"""Blends by the thousand: what the model, its range and its scope say of each."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .coals import Array
+from .graders import Grader
+from .recipe import Recipe, rows_of
+from .target import Target
+
+CHUNK = 8192  # rows at a time, so that they stay in the cache
+SAFE = 1e-6  # a batch and a single row may differ by rounding: stay on the safe side
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What makes a blend good enough."""
+
+    place: int = 0  # which of the judge's targets
+    confidence: float = 0.9  # P(target) is at least this
+    worst_case: bool = False  # and everything the range allows lies in the target
+    scope: bool = True  # and every feature lies where the model is declared to hold
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """n blends as the judge saw them."""
+
+    chance: Array  # (n, t) P(target)
+    stray: Array  # (n, t) how far the range leaves the target, 0 to 1
+    outside: Array  # (n,) how far a feature lies out of its scope, in widths; 0: all lie inside
+
+    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "Seen":
+        return Seen(self.chance[rows], self.stray[rows], self.outside[rows])
+
+    def good(self, goal: Goal) -> NDArray[np.bool_]:
+        """Which blends reach the goal, (n,)."""
+        met = self.chance[:, goal.place] >= min(goal.confidence + SAFE, 1.0)
+        if goal.worst_case:
+            met &= self.stray[:, goal.place] <= 0
+        if goal.scope:
+            met &= self.outside <= 0
+        return met
+
+    def lack(self, goal: Goal) -> Array:
+        """How far each blend is from the goal, 0 where it is reached, (n,)."""
+        wanted = logit(np.array(min(goal.confidence + SAFE, 1.0)))
+        short = np.maximum(wanted - logit(self.chance[:, goal.place]), 0.0) / 4.0
+        if goal.worst_case:
+            short = short + 4.0 * self.stray[:, goal.place]
+        if goal.scope:
+            short = short + 4.0 * self.outside
+        return short
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Shares in, verdicts out."""
+
+    recipe: Recipe
+    grader: Grader
+    targets: tuple[Target, ...]
+
+    def __call__(self, shares: Array) -> Seen:
+        """(n, c) -> n verdicts."""
+        parts = [self._part(shares[i : i + CHUNK]) for i in range(0, len(shares), CHUNK)]
+        if not parts:
+            t = len(self.targets)
+            return Seen(np.empty((0, t)), np.empty((0, t)), np.empty(0))
+        return Seen(
+            np.concatenate([p.chance for p in parts]),
+            np.concatenate([p.stray for p in parts]),
+            np.concatenate([p.outside for p in parts]),
+        )
+
+    def _part(self, shares: Array) -> Seen:
+        values = self.recipe.features(shares)
+        chance, stray = self.grader.look(rows_of(values), self.targets)
+        return Seen(chance, stray, self.misses(values).max(1, initial=0.0))
+
+    def misses(self, values: Array) -> Array:
+        """How far each feature lies out of its scope, in widths of the scope, (n, d)."""
+        low, high, width = self.scope
+        return np.maximum(np.maximum(low - values, values - high), 0.0) / width
+
+    @property
+    def scope(self) -> tuple[Array, Array, Array]:
+        """Low end, high end and width of each feature's scope, (d,) each."""
+        features = self.recipe.schema.features
+        low, high = np.array([f.low for f in features]), np.array([f.high for f in features])
+        width = np.array([f.high - f.low for f in features])
+        known = np.where(np.isfinite(low), np.abs(low), 0) + np.where(
+            np.isfinite(high), np.abs(high), 0
+        )
+        return low, high, np.where(np.isfinite(width), width, np.maximum(known, 1.0))
+
+
+def logit(chance: Array) -> Array:
+    """ln p / (1 - p), cut off far out so that it stays finite."""
+    p = np.clip(chance, 1e-9, 1.0 - 1e-9)
+    odds: Array = np.log(p) - np.log1p(-p)
+    return odds
+
+
+def spoken(chance: float) -> str:
+    """A probability as people read it, never rounded up to 1.
+
+    >>> spoken(0.99996), spoken(1.0), spoken(0.412)
+    ('> 0.999', '1', '0.412')
+    """
+    if 0.9995 <= chance < 1.0:
+        return "> 0.999"
+    return (
+        f"{chance:.3f}"
+        if not math.isclose(chance, round(chance), abs_tol=5e-4)
+        else f"{chance:.0f}"
+    )

@@ -1,0 +1,105 @@
+"""Infeasible because ...: the cause, with the numbers that show it."""
+
+import numpy as np
+
+from .coals import Array
+from .judge import Goal, Judge, spoken
+from .limits import cheapest
+from .order import Order
+from .search import Found, Pool
+
+
+def shortage(order: Order) -> tuple[str, ...]:
+    """Why no blend at all can be made, whatever its quality; nothing where one can."""
+    low, high = order.coals.bounds
+    limits = order.limits
+    if low.sum() > 1.0 + 1e-9:
+        return (f"the least shares of the coals add up to {low.sum():.0%}, more than a blend",)
+    if high.sum() < 1.0 - 1e-9:
+        return (f"the largest shares of the coals add up to {high.sum():.0%} of a blend only",)
+    if limits.high.sum() < 1.0 - 1e-9:
+        return (
+            f"the stock, within the largest shares, is enough for {limits.high.sum():.0%} of the "
+            f"{order.tonnes:,.0f} t",
+        )
+    for i in np.flatnonzero(limits.high < limits.low - 1e-9):
+        return (
+            f"{order.coals.names[i]} must make up {limits.low[i]:.1%}, its stock is enough for "
+            f"{limits.high[i]:.1%}",
+        )
+    if limits.coals is not None:
+        forced = int((limits.low > 0).sum())
+        if forced > limits.coals:
+            return (f"{forced} coals have a least share, and at most {limits.coals} may be used",)
+        reach = float(np.sort(limits.high)[::-1][: limits.coals].sum())
+        if reach < 1.0 - 1e-9:
+            return (f"the {limits.coals} largest shares add up to {reach:.0%} of a blend only",)
+    if cheapest(order.coals.price, limits) is None:
+        lots = "" if limits.lots is None else f" in lots of {100 / limits.lots:g} %"
+        few = "" if limits.coals is None else f" of at most {limits.coals} coals"
+        return (f"no blend{few}{lots} fits between the bounds of the coals",)
+    return ()
+
+
+def unreachable(
+    order: Order, judge: Judge, goal: Goal, pool: Pool, found: Found | None
+) -> tuple[str, ...]:
+    """Why no blend reaches the goal: what the nearest one lacks, and how near others came."""
+    target = order.target.text
+    chance, stray = pool.seen.chance[:, goal.place], pool.seen.stray[:, goal.place]
+    inside = pool.seen.outside <= 0 if goal.scope else np.ones(len(chance), dtype=bool)
+    if found is not None:  # the search went further than the wide look
+        chance = np.r_[chance, found.seen.chance[:, goal.place]]
+        stray = np.r_[stray, found.seen.stray[:, goal.place]]
+        inside = np.r_[inside, (found.seen.outside <= 0) | (not goal.scope)]
+    every = "every blend there is" if pool.exact else f"the {len(chance):,} blends looked at"
+    if not inside.any():
+        first = int(pool.seen.outside.argmin()) if len(pool.shares) else 0
+        nearest = found.shares if found is not None else pool.shares[first]
+        missed = _out_of_scope(order, judge, nearest)
+        return (f"of {every} none lies inside the scope of the model: {missed}",)
+    where = " inside the scope" if goal.scope else ""
+    causes = []
+    best = float(chance[inside].max())
+    if best <= 0.0:
+        return (f"the range does not allow {target} for any of {every}{where}",)
+    if best < goal.confidence:
+        causes.append(
+            f"even the best reachable blend{where} has P({target}) = {spoken(best)}, "
+            f"wanted is {goal.confidence:g}"
+        )
+        far = float(chance.max())
+        if goal.scope and far >= goal.confidence:
+            causes.append(
+                f"outside the scope, where the model is a guess, it reaches {spoken(far)}"
+            )
+    if goal.worst_case:
+        free = stray[inside] <= 0
+        if not free.any():
+            least = float(stray[inside].min())
+            causes.append(
+                f"for each of {every}{where} the range allows something outside {target}; "
+                f"the narrowest still leaves it by {least:.0%} of the scale"
+            )
+        elif not causes:
+            causes.append(
+                f"blends that are sure to reach {target} have P at most "
+                f"{spoken(float(chance[inside][free].max()))}"
+            )
+    if not causes:
+        causes.append(
+            f"no blend was found that has all at once: P({target}) reaches {spoken(best)}"
+        )
+    return tuple(causes)
+
+
+def _out_of_scope(order: Order, judge: Judge, shares: Array) -> str:
+    """The features that leave their scope most, in words."""
+    values = order.recipe.features(shares[None])
+    misses = judge.misses(values)[0]
+    worst = sorted(np.flatnonzero(misses > 0), key=lambda i: -misses[i])[:3]
+    features = order.recipe.schema.features
+    return ", ".join(
+        f"{features[i].name} {values[0, i]:.3g} (scope {features[i].low:g} to {features[i].high:g})"
+        for i in worst
+    )
