@@ -43,6 +43,8 @@ def test_layers_may_be_named():
     assert set(heads[0]) == {"body.1.2.weight", "body.1.2.bias", "body.1.0.bias"}
     _, _, heads = train(hears=True)
     assert set(heads[0]) == {"head.4.weight", "head.4.bias"}
+    _, _, heads = train(("first", "last"), hears=True)
+    assert set(heads[0]) == {f"head.{i}.{part}" for i in (0, 4) for part in ("weight", "bias")}
 
 
 def test_the_head_is_the_last_layer_of_a_network_of_convolutions_too():

@@ -18,12 +18,14 @@ from .facts import Facts, choice
 class FedPer:
     """FedAvg on the shared layers; each client trains the private ones along and keeps them.
 
-    `private` names layers by the beginning of their parameters' names; empty means the last
-    layer, the head. Private layers never travel, not even at the start: every client has the
+    `private` names layers by the beginning of their parameters' names, or as "first" and "last";
+    empty means the last layer, the head. Private layers never travel, not even at the start: every client has the
     recipe's initial weights.
     """
 
-    private: tuple[str, ...] = choice((), "layers that stay at home; () is the last one")
+    private: tuple[str, ...] = choice(
+        (), "layers that stay at home: names, first, last; () is the last one"
+    )
 
     facts: ClassVar[Facts] = Facts(
         "Arivazhagan et al. 2019, Federated Learning with Personalization Layers",
@@ -65,8 +67,11 @@ class FedPer:
         """The names of the parameters that stay at home."""
         names = list(names)
         layers = {n.rpartition(".")[0] for n in names}
+        ends = {"first": names[0], "last": names[-1]}
         kept: set[str] = set()
-        for layer in self.private or (names[-1].rpartition(".")[0] or names[-1],):
+        for named in self.private or ("last",):
+            end = ends.get(named)
+            layer = named if end is None else end.rpartition(".")[0] or end
             found = {n for n in names if n == layer or n.startswith(f"{layer}.")}
             if not found:
                 raise ConfigError(f"FedPer: {unknown('layer', layer, layers)}")

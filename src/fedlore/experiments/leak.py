@@ -114,7 +114,12 @@ def _rows(
                 for what, values in zip(("error", "chance"), errors[name], strict=True):
                     value = values[place]
                     scores[f"{name} {what}"] = None if math.isnan(value) else round(value, 6)
-            head: dict[str, Any] = {"case": case, "setting": setting.name, "view": setting.view, "seed": seed}
+            head: dict[str, Any] = {
+                "case": case,
+                "setting": setting.name,
+                "view": setting.view,
+                "seed": seed,
+            }
             rows.append({**head, "site": site, "ta": round(float(observed.ta[i]), 6), **scores})
     return rows
 

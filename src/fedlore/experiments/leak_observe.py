@@ -28,7 +28,7 @@ from .recipe_study import Drawing
 
 EARLY = 3  # rounds at the beginning that are looked at one by one
 LATE = 10  # rounds at the end in which a row that was trained on shows
-PROBES = 24  # single rows, single steps
+PROBES = 16  # single rows, single steps
 KNOWN_ROWS = 200  # rows whose membership is asked, of either kind
 TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
 DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
@@ -122,7 +122,7 @@ class Watchtower:
                     dice = stream(it.seed, "leak trust", number, group[0].id)
                     picks = torch.randint(len(TRUSTS), (len(group),), generator=dice)
                     drawn = [
-                        as_trained(c, setting, TRUSTS[int(p)])
+                        as_trained(replace(c, test=None), setting, TRUSTS[int(p)])
                         for c, p in zip(group, picks, strict=True)
                     ]
                     self._short[key].append(

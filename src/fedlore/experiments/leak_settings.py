@@ -38,6 +38,8 @@ class Setting:
 
 
 _HYBRID = replace(FLWKM, plain=0.5)
+#: The layers that take the expert's word in and give classes out never leave.
+_ENDS = replace(LORE, algorithm=FedPer(private=("first", "last")))
 _HIDDEN = "sums only (secure aggregation, or CKKS with the key at the sites)"
 
 SETTINGS = (
@@ -50,6 +52,7 @@ SETTINGS = (
     ),
     Setting("mask", "no knowledge in training, the range at prediction (FL+mask)", FL_MASK),
     Setting("lore", "hears, hybrid loss, λ = 0 in training", LORE),
+    Setting("private ends", "lore by FedPer: first and last layer never leave", _ENDS),
     Setting("sum", f"plain, {_HIDDEN}", view="sum"),
     Setting(
         "sum, collusion", "the same, and one site tells the server its upload", view="collusion"
@@ -58,8 +61,16 @@ SETTINGS = (
     Setting("hybrid, sum", f"hybrid, {_HIDDEN}", _HYBRID, view="sum"),
     Setting("floor, sum", f"floor, {_HIDDEN}", view="sum", floor=0.1),
     Setting("hears, sum", f"hears, {_HIDDEN}", replace(FLWKM, hears=True), view="sum"),
+    Setting(
+        "private head, sum",
+        f"private head, {_HIDDEN}",
+        replace(FLWKM, algorithm=FedPer()),
+        view="sum",
+    ),
     Setting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
     Setting("lore, sum", f"lore, {_HIDDEN}", LORE, view="sum"),
+    Setting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
+    Setting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),
     Setting("DP 8, sum", "site-level DP, ε = 8 at δ = 1e-5, sums only", view="sum", epsilon=8.0),
     Setting("DP 100, sum", "the same with ε = 100", view="sum", epsilon=100.0),
     Setting("DP 10000, sum", "the same with ε = 10,000", view="sum", epsilon=10_000.0),

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..engine import Row
-from ..privacy.leakage_score import Leak, leak
+from ..privacy.leakage_score import Leak as Leak  # part of what a line is
+from ..privacy.leakage_score import leak
 from .intervals import Interval, interval
 from .leak_attacks import ATTACKS
 from .leak_settings import SETTINGS, Setting
@@ -13,6 +14,8 @@ from .leak_settings import SETTINGS, Setting
 #: What a site knows; the other attacks are after its rows.
 KNOWLEDGE = ("union", "own union", "frequency", "right", "trust", "row range", "row right")
 BEARABLE = 0.01  # of mean TA
+#: Training without knowledge, by what the server sees: what is found there the labels told.
+CONTROL = {"single": "mask", "sum": "mask, sum"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Line:
     ta: Interval
     loss: Interval | None  # TA of plain at the same sites and seeds, minus this
     leaks: dict[str, Leak | None]  # None: nothing to find
+    beyond: Leak | None  # union, against the same attack on training without knowledge
 
     @property
     def quiet(self) -> bool:
@@ -44,6 +48,7 @@ def lines(rows: Sequence[Row]) -> list[Line]:
                     interval(_by_seed(mine, lambda row: _number(row, "ta"))),
                     _loss(mine, plain),
                     {name: leak_of(mine, name) for name in ATTACKS},
+                    _beyond(setting, mine, rows),
                 )
             )
     return made
@@ -64,6 +69,16 @@ def recommended(found: Sequence[Line]) -> list[Line]:
         if line.quiet and line.loss is not None and line.loss.mean <= BEARABLE
     ]
     return sorted(fit, key=lambda line: -line.ta.mean)
+
+
+def _beyond(setting: Setting, mine: Sequence[Row], rows: Sequence[Row]) -> Leak | None:
+    control = CONTROL.get(setting.view)
+    other = {(r["seed"], r["site"]): r["union error"] for r in rows if r["setting"] == control}
+    pairs = [(row["union error"], other.get((row["seed"], row["site"]))) for row in mine]
+    found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
+    if not found or setting.name == control or not any(c for _, c in found):
+        return None  # no control, or one that is always right
+    return leak([e for e, _ in found], [c for _, c in found])
 
 
 def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> Interval | None:

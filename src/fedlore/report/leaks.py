@@ -1,14 +1,15 @@
 """The leak audit as tables, plots and one page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..engine.history import Row
 from ..errors import FedloreError
 from ..experiments.leak_attacks import ATTACKS
-from ..experiments.leak_settings import Setting
-from ..experiments.leak_summary import KNOWLEDGE, Line, leak_of, lines, recommended
+from ..experiments.leak_settings import SETTINGS, Setting
+from ..experiments.leak_summary import KNOWLEDGE, Leak, Line, leak_of, lines, recommended
 from .markdown import markdown
 from .page import Section, page
 from .render import INK, Drawing, Plot, draw, save
@@ -62,8 +63,12 @@ def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[st
 def leak_tables(found: Sequence[Line]) -> list[Table]:
     """Leaks of what the sites know, leaks of their rows, and what can be recommended."""
     rows_of = tuple(name for name in ATTACKS if name not in KNOWLEDGE)
+    known = _table("What the sites know: leaks by setting", found, KNOWLEDGE)
+    extra = [Cell("-") if line.beyond is None else _score(line.beyond) for line in found]
+    body = tuple((*row, cell) for row, cell in zip(known.body, extra, strict=True))
+    told = "beyond labels: the union, against the same attack on training without knowledge."
     return [
-        _table("What the sites know: leaks by setting", found, KNOWLEDGE),
+        replace(known, head=(*known.head, "beyond labels"), body=body, notes=(*known.notes, told)),
         _table("What their rows are: leaks by setting", found, rows_of),
     ]
 
@@ -98,12 +103,13 @@ def _leaks(line: Line, attacks: Sequence[str]) -> list[Cell]:
     cells = []
     for name in attacks:
         one = line.leaks[name]
-        if one is None:
-            cells.append(Cell("-"))
-        else:
-            text = f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}]"
-            cells.append(Cell(text.replace("-0.00", "0.00"), one.at_chance))
+        cells.append(Cell("-") if one is None else _score(one))
     return cells
+
+
+def _score(one: Leak) -> Cell:
+    text = f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}]"
+    return Cell(text.replace("-0.00", "0.00"), one.at_chance)
 
 
 def leak_plots(rows: Sequence[Row]) -> list[Plot]:
@@ -169,7 +175,5 @@ def _page(
 
 
 def _terms(tables: Sequence[Table]) -> dict[str, str]:
-    from ..experiments.leak_settings import SETTINGS
-
     shown = {row[0].text for row in tables[0].body}
     return {s.name: f"{s.about}; {VIEWS[s.view]}" for s in SETTINGS if s.name in shown}
