@@ -8,7 +8,7 @@ import torch
 
 from fedlore.bundle import Policies, answer_rows
 from fedlore.serving import Limits, make_app
-from fedlore.serving.app import DIRECT
+from fedlore.serving.together import DIRECT
 
 from .asking import ask, ask_all, predict
 from .sites import ROW, TOKEN, crossing, grades, number

@@ -1,6 +1,5 @@
 """The HTTP service of one bundle: predict, card, health, measures, and one page for people."""
 
-import asyncio
 import math
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -17,10 +16,8 @@ from .guard import Guard
 from .limits import Limits
 from .measures import Measures
 from .rows import Reader, Unusable, row_schema
+from .together import Together
 from .web import Page
-
-#: Rows that are answered in the event loop; more go to a thread, so that others need not wait.
-DIRECT = 32
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -142,7 +139,7 @@ def _predict(
 ) -> None:
     blanks = bundle.policies.blanks == "mean"
     reader = Reader(bundle.schema, limits.rows, blanks)
-    answering = Answering.of(bundle)
+    answering = Together(Answering.of(bundle))
     row = row_schema(bundle.schema, blanks=blanks)
     several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
     asked = {"application/json": {"schema": {"title": "Rows", "anyOf": [row, several]}}}
@@ -160,11 +157,8 @@ def _predict(
             # also what keeps other web pages out: a browser asks before it sends this type
             raise HTTPException(415, "the body must be application/json")
         x = reader.read(await request.body())
-        if len(x) <= DIRECT:
-            rows, found = answering(x)
-        else:
-            rows, found = await asyncio.to_thread(answering, x)
-        measures.answered((r["decided"] for r in rows), int((~found.in_scope).sum()))
+        rows, scope = await answering(x)
+        measures.answered((r["decided"] for r in rows), len(scope) - sum(scope))
         about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
         return JSONResponse({**about, "answers": rows})
 

@@ -31,7 +31,6 @@ function build() {
   document.title = `${form.client}: ${form.label}`;
   at("title").textContent = `${form.client}: which ${form.label}?`;
   at("label").textContent = form.label;
-  at("allowedtitle").textContent = form.task === "regression" ? "Allowed" : `Allowed ${form.label}`;
   const fields = at("fields");
   for (const feature of form.features) {
     const box = make("div"), label = make("label", feature.name);
@@ -163,9 +162,9 @@ function show(answer) {
   }
   const shown = form.classes.filter((name) => allowed.has(name));
   at("bars").replaceChildren(...shown.map((name) => {
-    const line = make("tr"), bar = make("progress"), cell = make("td");
-    bar.max = 1;
-    bar.value = answer.probabilities[name];
+    const line = make("tr"), bar = make("div", "", "bar"), cell = make("td");
+    bar.append(make("div"));
+    bar.firstChild.style.width = 100 * answer.probabilities[name] + "%";
     cell.append(bar);
     line.append(make("th", name), cell, make("td", percent(answer.probabilities[name])));
     return line;
@@ -183,6 +182,7 @@ async function predict(event) {
     complain(error.message || "The service does not answer.", error.column);
   }
   at("busy").textContent = "";
+  at("answer").scrollIntoView({ block: "nearest" });  // on a phone it lies below the fields
 }
 
 async function start() {
