@@ -27,8 +27,9 @@ MAY_IMPORT = {
     "serving": PERSONAL | {"bundle", "data"},
     "blend": PERSONAL | {"bundle", "data"},
     "estimator": PERSONAL | {"algorithms", "engine", "tuning"},
-    "federation": GROUND | {"knowledge", "personal", "algorithms", "privacy", "engine", "data"},
-    "experiments": PERSONAL | {"algorithms", "privacy", "engine", "tuning", "data"},
+    "federation": GROUND
+    | {"knowledge", "personal", "algorithms", "privacy", "engine", "data", "bundle"},
+    "experiments": PERSONAL | {"algorithms", "privacy", "engine", "tuning", "data", "bundle"},
     "report": GROUND | {"knowledge", "algorithms", "engine", "experiments"},
     "cli": {"*"},
     "__init__": {"*"},

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from ..errors import FedloreError
-from ..examples import Examples
 from ..inject import inject
 from ..knowledge.schema import Schema
 from ..metrics import decide
@@ -19,7 +18,8 @@ from .contents import Bundle
 DECIDED = ("range", "expert", "network", "both")
 RANGE, EXPERT, NETWORK, BOTH = range(4)
 
-BLOCK = 4_096  # rows at a time: a hidden layer of 128 stays in the cache
+CHUNK = 65_536  # rows whose knowledge is evaluated at a time
+BLOCK = 4_096  # rows that go through the network at a time: a hidden layer stays in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,11 @@ def answer_rows(bundle: Bundle, x: Tensor) -> Answers:
     """Answers for rows in raw units, (n, d) or in the network's own shape."""
     x = shaped(bundle, x)
     personal = bundle.personal
-    starts = range(0, max(len(x), 1), BLOCK)
     if isinstance(personal, Personal):
-        parts = [_classes(personal, bundle.schema, x[i : i + BLOCK]) for i in starts]
+        starts = range(0, max(len(x), 1), CHUNK)
+        parts = [_classes(personal, bundle.schema, x[i : i + CHUNK]) for i in starts]
     else:
+        starts = range(0, max(len(x), 1), BLOCK)
         parts = [_numbers(personal, bundle.schema, x[i : i + BLOCK]) for i in starts]
     return parts[0] if len(parts) == 1 else _joined(parts)
 
@@ -72,29 +73,45 @@ def in_scope(schema: Schema, x: Tensor) -> Tensor:
 
 
 def _classes(personal: Personal, schema: Schema, x: Tensor) -> Answers:
-    known: Examples = personal.annotate(x)
-    logits = personal.logits(known)
-    log_probs = inject(logits, known.prior, known.allowed, personal.knowledge.reliance)
-    predicted = decide(log_probs, known.prior)
-    allowed = torch.ones_like(logits, dtype=torch.bool) if known.allowed is None else known.allowed
-    if known.prior is None:
-        trust = logits.new_zeros(len(x))
-        expert = predicted.new_full((len(x),), -1)
-    else:
+    known = personal.annotate(x)
+    n, k = len(x), len(schema.classes)
+    reliance = personal.knowledge.reliance
+    allowed = torch.ones(n, k, dtype=torch.bool) if known.allowed is None else known.allowed
+    expert = torch.full((n,), -1, dtype=torch.int64)
+    spoken = torch.zeros(n, dtype=torch.bool)
+    if known.prior is not None:
         loudest = known.prior.max(1)
         spoken = loudest.values > 0
-        trust = spoken * logits.new_tensor(personal.knowledge.reliance)
-        expert = torch.where(spoken, loudest.indices, -1)
-    decided = torch.full((len(x),), NETWORK, dtype=torch.uint8)
-    if personal.knowledge.reliance > 0 and known.prior is not None:
-        own = logits.masked_fill(~allowed, -torch.inf).argmax(1)
-        heard = trust > 0
-        decided[heard & (predicted == expert)] = EXPERT
+        expert = torch.where(spoken, loudest.indices, expert)
+    weighed = known.prior is not None and reliance > 0
+    predicted = torch.empty(n, dtype=torch.int64)
+    own = torch.empty(n, dtype=torch.int64) if weighed else predicted  # the network's own class
+    probabilities: Tensor | None = None
+    for start in range(0, n, BLOCK):
+        rows = slice(start, start + BLOCK)
+        part = known[rows]
+        logits = personal.logits(part)
+        log_probs = inject(logits, part.prior, part.allowed, reliance)
+        if weighed:
+            inside = logits.masked_fill(~allowed[rows], -torch.inf)
+            torch.argmax(inside, 1, out=own[rows])
+        predicted[rows] = decide(log_probs, part.prior)
+        if probabilities is None:
+            probabilities = log_probs.new_empty(n, k)
+        torch.exp(log_probs, out=probabilities[rows])
+    if probabilities is None:  # no rows at all
+        probabilities = torch.empty(0, k)
+    decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+    if weighed:
         # of a soft prior the mixture may favour a class that neither puts first
-        decided[heard & ((own == expert) | ((predicted != own) & (predicted != expert)))] = BOTH
-    decided[allowed.sum(1) == 1] = RANGE
+        both = (own == expert) | ((predicted != own) & (predicted != expert))
+        heard = torch.where(both, BOTH, torch.where(predicted == expert, EXPERT, NETWORK))
+        decided = torch.where(spoken, heard.to(torch.uint8), decided)
+    if known.allowed is not None:
+        decided.masked_fill_(allowed.sum(1) == 1, RANGE)
+    trust = spoken * probabilities.new_tensor(reliance)
     scope = in_scope(schema, x)
-    return Answers(predicted, log_probs.exp(), allowed, expert, trust, decided, scope)
+    return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
 
 
 def _numbers(personal: PersonalRegressor, schema: Schema, x: Tensor) -> Answers:

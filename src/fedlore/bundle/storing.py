@@ -116,7 +116,7 @@ def bundled(
     }
     members = {
         **knowledge_members(files),
-        "bundle.json": (json.dumps(header, indent=1, allow_nan=False) + "\n").encode(),
+        "bundle.json": _json(header),
         "weights.safetensors": _safetensors().save(weights),
     }
     members["card.md"] = card_of(header, held, members).encode()
@@ -182,3 +182,16 @@ def _hears(personal: Personal | PersonalRegressor) -> bool:
     if isinstance(personal, PersonalRegressor):
         return personal.hears
     return bool(personal.model.hears)
+
+
+def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
+    """The same bundle with other policies about missing values and other columns."""
+    header = json.loads(bundle.members["bundle.json"])
+    header["policies"] = asdict(policies)
+    members = {**bundle.members, "bundle.json": _json(header)}
+    members["card.md"] = card_of(header, restored(members), members).encode()
+    return opened(members)
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=1, allow_nan=False) + "\n").encode()

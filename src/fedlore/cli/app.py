@@ -9,12 +9,16 @@ from rich.console import Console
 from ..errors import FedloreError
 from .algorithms import algorithms
 from .bench import bench
+from .blend import blend
 from .demo import demo
+from .export import export
 from .federation import app as federation
 from .federation import doctor, join, server, status, train, up
 from .leak import leak
 from .lint import calibrate, lint
 from .paper import app as paper
+from .predict import predict
+from .reknow import reknow
 from .run import new, run
 from .serve import serve
 from .tune import tune_sites
@@ -42,7 +46,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "status": status,
     "doctor": doctor,
     "up": up,
+    "export": export,
+    "predict": predict,
+    "reknow": reknow,
     "serve": serve,
+    "blend": blend,
 }
 for name, command in COMMANDS.items():
     app.command(name)(command)

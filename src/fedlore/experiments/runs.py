@@ -17,6 +17,7 @@ from ..knowledge.kinds import kind_of
 from ..scaler import Scaler
 from ..tree import Params
 from .approaches import Approach, predict, score, train, training
+from .bundles import keep_bundle
 from .cells import Cell, Ledger, replace_rows
 from .confusion import confusion
 from .federations import Federation, Gathering
@@ -57,7 +58,7 @@ def run_federation(
         fresh = not found or not _weights_there(out, approach, gathering.clients)
         if fresh:
             made = _compute(gathering, approach, trained)
-            _save(out, cell, made)
+            _save(out, cell, approach, made)
             own = {"config": config, "versions": versions()}
             found = [{**cell.tags, **row, **own} for row in made.rows]
             ledger.add(cell, found)
@@ -219,12 +220,14 @@ def _weights_there(out: Path, approach: Approach, clients: Sequence[Client]) -> 
     return all(weights_path(out, approach.name, c.id).exists() for c in clients)
 
 
-def _save(out: Path, cell: Cell, made: _Made) -> None:
+def _save(out: Path, cell: Cell, approach: Approach, made: _Made) -> None:
     """Everything of one approach but its rows, which come last: they say that it is finished."""
     if made.fitted is not None:
         for client in made.clients:
             path = weights_path(out, cell.approach, client.id)
             write_weights(made.fitted, client.id, path)
+            scores = next((r for r in made.rows if r["client"] == client.id), {})
+            keep_bundle(path, approach, made.fitted, client, scores)
     for name, rows in ((HISTORY, made.history), (CONFUSION, made.confusion)):
         replace_rows(out / name, [{**cell.tags, **row} for row in rows], cell.belongs)
 

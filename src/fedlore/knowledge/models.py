@@ -88,42 +88,51 @@ class Knowledge:
     @torch.no_grad()
     def annotate(self, data: Examples, classes: int | None = None) -> Examples:
         """Evaluate both models once and check what they say; the result carries it as tensors."""
-        return self._examine(data, classes)[0]
+        known, _ = self._evaluate(data, classes)
+        if data.y is not None and self.outside == "error":  # counting costs as much as a rule
+            _refuse_outside(count(known))
+        return known
 
     @torch.no_grad()
     def audit(self, data: Examples, classes: int | None = None) -> Audit:
         """Count how the knowledge fits the data: abstentions, conflicts, labels outside."""
         calm = "abstain" if self.conflict == "error" else self.conflict
-        return replace(self, outside="widen", conflict=calm)._examine(data, classes)[1]
+        known, conflicts = replace(self, conflict=calm)._evaluate(data, classes)
+        return count(known, conflicts=conflicts)
 
-    def _examine(self, data: Examples, classes: int | None) -> tuple[Examples, Audit]:
+    def _evaluate(self, data: Examples, classes: int | None) -> tuple[Examples, int]:
+        """The rows with what the models say, and on how many the P-KM left the range."""
         prior = None if self.pkm is None else _prior(self.pkm(data.x), len(data), classes)
         allowed = None if self.rkm is None else _allowed(self.rkm(data.x), len(data), classes)
-        conflicts = torch.zeros(len(data), dtype=torch.bool, device=data.x.device)
+        left_range = 0
         if prior is not None and allowed is not None:
             if prior.shape != allowed.shape:
                 raise KnowledgeError(
                     f"the P-KM knows {prior.shape[1]} classes, the R-KM {allowed.shape[1]}"
                 )
             conflicts = ((prior > 0) & ~allowed).any(1)
-            if conflicts.any():
+            left_range = int(conflicts.sum())
+            if left_range:
                 if self.conflict == "error":
                     raise KnowledgeError(
-                        f"the P-KM leaves the range in {int(conflicts.sum())} rows, first row "
+                        f"the P-KM leaves the range in {left_range} rows, first row "
                         f"{int(conflicts.nonzero()[0])}"
                     )
-                inside = prior * allowed if self.conflict == "restrict" else 0.0 * prior
-                left = inside.sum(1, keepdim=True)  # nothing left: the expert is silent
-                inside = inside / torch.where(left > 0, left, 1.0)
+                inside = torch.zeros_like(prior[:1])  # the expert is silent
+                if self.conflict == "restrict":
+                    inside = prior * allowed
+                    left = inside.sum(1, keepdim=True)  # nothing left: he is silent too
+                    inside = inside / torch.where(left > 0, left, 1.0)
                 prior = torch.where(conflicts.unsqueeze(1), inside, prior)
-        known = replace(data, prior=prior, allowed=allowed)
-        report = count(known, conflicts=int(conflicts.sum()))
-        if report.outside and self.outside == "error":
-            raise KnowledgeError(
-                f"{report.outside} labels lie outside their range, first row {report.first_outside}"
-                " (policy outside = error; widen and drop are the alternatives)"
-            )
-        return known, report
+        return replace(data, prior=prior, allowed=allowed), left_range
+
+
+def _refuse_outside(report: Audit) -> None:
+    if report.outside:
+        raise KnowledgeError(
+            f"{report.outside} labels lie outside their range, first row {report.first_outside}"
+            " (policy outside = error; widen and drop are the alternatives)"
+        )
 
 
 def _prior(rows: Tensor, n: int, classes: int | None) -> Tensor:

@@ -1,0 +1,65 @@
+"""Other rules or another λ for a trained network, without training it again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import KnowledgeError
+from ..knowledge.schema import Schema
+from .contents import Bundle
+from .header import read_header
+from .known import read_held, stored, with_trust
+from .storing import bundled
+
+
+def reknow(
+    bundle: Bundle,
+    knowledge: str | Path | None = None,
+    *,
+    trust: float | None = None,
+    client: str | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> Bundle:
+    """The same network seen through another knowledge.toml, another λ, or both.
+
+    The features and classes must be the network's own. An expert's confusion belongs to his rules:
+    new rules drop it, a new λ alone keeps it. Scores do not carry over: give new `metrics`.
+    """
+    header = read_header(bundle.members["bundle.json"])
+    confusion = header.confusion
+    files = dict(bundle.members)
+    if knowledge is not None:
+        held = read_held(knowledge)
+        if (held.bins is None) != (bundle.task == "classification"):
+            raise KnowledgeError(f"{Path(knowledge).name} is not for {bundle.task}, the bundle is")
+        check_columns(held.schema, bundle.schema, Path(knowledge).name)
+        if held.bins is not None and held.bins.edges != header.bins:
+            raise KnowledgeError(f"{Path(knowledge).name}: bounds or bins are not the network's")
+        files, confusion = stored(held.knowledge, held.schema, held.bins), None
+    if trust is not None:
+        if not 0.0 <= trust <= 1.0:
+            raise KnowledgeError(f"trust must lie in [0, 1], got {trust:g}")
+        files = with_trust(files, trust)
+    return bundled(
+        bundle.personal,
+        client or bundle.client,
+        files,
+        confusion=confusion,
+        metrics=metrics,
+        policies=bundle.policies,
+    )
+
+
+def check_columns(own: Schema, asked: Schema, name: str) -> None:
+    """Refuse knowledge whose features, units or classes are not the network's."""
+    if own.names != asked.names:
+        raise KnowledgeError(f"{name}: the features are not the network's, in its order")
+    for mine, theirs in zip(own.features, asked.features, strict=True):
+        if mine.unit != theirs.unit and theirs.unit:
+            raise KnowledgeError(
+                f"{name}: '{mine.name}' is in [{mine.unit}], the network takes it in "
+                f"[{theirs.unit}]"
+            )
+        if mine.levels != theirs.levels:
+            raise KnowledgeError(f"{name}: '{mine.name}' has other levels than the network's")
+    if own.classes != asked.classes:
+        raise KnowledgeError(f"{name}: the classes are not the network's, in its order")

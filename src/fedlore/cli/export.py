@@ -1,0 +1,82 @@
+"""fedlore export: one site's model as a bundle, from a run, a site's kit, or shared weights."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..bundle import Bundle, Policies, read_bundle, write_bundle
+from ..bundle.storing import with_policies
+from ..config import build
+from ..errors import ConfigError, FedloreError
+from ..experiments.bundles import find_bundle
+from ..federation.export import bundle_of_kit, bundle_of_shared
+
+
+def export(
+    source: Annotated[
+        Path,
+        typer.Argument(help="A folder of fedlore run, a site's kit, a coordinator, or a bundle."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="NAME.lore for one file, else a folder.")] = None,
+    client: Annotated[str | None, typer.Option(help="The site, for a run or a newcomer.")] = None,
+    approach: Annotated[str | None, typer.Option(help="Of a run: lore, FLwKM, ...")] = None,
+    knowledge: Annotated[
+        Path | None, typer.Option(help="A newcomer's knowledge.toml, with a coordinator.")
+    ] = None,
+    blanks: Annotated[
+        str, typer.Option(help="Missing values at prediction: error, or mean.")
+    ] = "error",
+    extra: Annotated[str, typer.Option(help="Other columns: ignore, or error.")] = "ignore",
+    onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
+) -> None:
+    """Write one site's model with its knowledge, schema and scaling to one file."""
+    if out is None and onnx is None:
+        raise ConfigError("say where to: --out NAME.lore, --onnx NAME.onnx, or both")
+    policies = build(Policies, {"blanks": blanks, "extra": extra})
+    found = _find(source, client, approach, knowledge, policies)
+    console = Console()
+    if out is not None:
+        write_bundle(found, out)
+        console.print(
+            f"{found.client}: {found.task}, {len(found.schema.features)} features, "
+            f"{len(found.schema.classes)} classes, written to {out}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        console.print(f"fingerprint {found.fingerprint}", highlight=False, soft_wrap=True)
+    if onnx is not None:
+        from ..graph import write_bundle_onnx
+
+        write_bundle_onnx(found, onnx)
+        console.print(f"{found.client}: graph written to {onnx}", highlight=False, soft_wrap=True)
+
+
+def _find(
+    source: Path,
+    client: str | None,
+    approach: str | None,
+    knowledge: Path | None,
+    policies: Policies,
+) -> Bundle:
+    """A bundle from whatever the folder is."""
+    if source.is_file() or (source / "manifest.sha256").is_file():
+        return read_bundle(source)
+    if (source / "site.toml").is_file():
+        return bundle_of_kit(source, policies=policies)
+    if (source / "shared.weights").is_file():
+        if knowledge is None:
+            raise ConfigError(
+                f"'{source}' is a coordinator's: a newcomer's bundle needs --knowledge, a site "
+                "exports from its own kit"
+            )
+        return bundle_of_shared(source, knowledge, client=client or "newcomer", policies=policies)
+    if (source / "weights").is_dir():
+        if client is None:
+            raise ConfigError("a run has several sites: say which with --client")
+        return with_policies(find_bundle(source, client, approach), policies)
+    raise FedloreError(
+        f"'{source}' is nothing to export from: neither a folder of fedlore run, nor a site's kit, "
+        "nor a coordinator that has finished, nor a bundle"
+    )

@@ -1,0 +1,65 @@
+"""fedlore predict: a bundle's answers for every row of a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from ..bundle import Policies, read_bundle
+from ..bundle.predicting import Summary, predict_file
+from ..config import build
+
+
+def predict(
+    bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
+    file: Annotated[Path, typer.Argument(help="Rows: CSV (also .gz) or Parquet.")],
+    out: Annotated[
+        str, typer.Option(help="Where to: a .csv or .parquet file, or - for stdout.")
+    ] = "-",
+    why: Annotated[bool, typer.Option("--why", help="Add a column of reasons; slower.")] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
+    ] = None,
+    blanks: Annotated[str | None, typer.Option(help="Missing values: error, or mean.")] = None,
+    extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
+) -> None:
+    """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
+    torch.set_num_threads(threads)
+    found = read_bundle(bundle)
+    own = found.policies
+    policies = build(Policies, {"blanks": blanks or own.blanks, "extra": extra or own.extra})
+    console = Console(stderr=True)  # stdout may be the answers
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(
+        TextColumn("{task.description}"), *columns, console=console, transient=True
+    ) as progress:
+        bar = progress.add_task(file.name, total=1.0)
+        told = predict_file(
+            found,
+            file,
+            None if out == "-" else Path(out),
+            why=why,
+            policies=policies,
+            keep=keep or (),
+            on_progress=lambda share: progress.update(bar, completed=share),
+        )
+    _tell(told, out, console)
+
+
+def _tell(told: Summary, out: str, console: Console) -> None:
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    by = ", ".join(f"{name} {count}" for name, count in told.decided.items() if count)
+    say(f"{told.rows} rows; decided by {by}")
+    if told.out_of_scope:
+        say(f"{told.out_of_scope} rows lie outside the declared scope (in_scope = false)")
+    if told.passed_over:
+        some = ", ".join(told.passed_over[:5]) + (", ..." if len(told.passed_over) > 5 else "")
+        say(f"columns passed over: {some}")
+    if out != "-":
+        say(f"written to {out}")

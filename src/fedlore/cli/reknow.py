@@ -1,0 +1,74 @@
+"""fedlore reknow: other rules or another λ for a trained model, without training it again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+
+from ..bundle import read_bundle, write_bundle
+from ..bundle.known import toml_of
+from ..bundle.reknowing import reknow as renew
+from ..bundle.scoring import scores
+from ..data import read_table
+from ..errors import ConfigError, KnowledgeError
+from ..knowledge.findings import errors
+from ..knowledge.lint.checkup import check_data, check_file
+
+
+def reknow(
+    bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
+    knowledge: Annotated[Path | None, typer.Argument(help="The new knowledge.toml.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the new bundle.")] = None,
+    trust: Annotated[float | None, typer.Option(help="λ in place of the one there is.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Labelled rows: scores and an audit.")] = None,
+    client: Annotated[str | None, typer.Option(help="Another name, for another site.")] = None,
+) -> None:
+    """Swap the rules or λ of a bundle, after an audit, with scores before and after."""
+    if knowledge is None and trust is None:
+        raise ConfigError("say what changes: a knowledge.toml, --trust, or both")
+    if out is None:
+        raise ConfigError("say where to write the new bundle: --out NAME.lore")
+    old = read_bundle(bundle)
+    console = Console()
+    if knowledge is not None and "target" not in toml_of(knowledge):
+        _audit(knowledge, data, console)
+    new = renew(old, knowledge, trust=trust, client=client)
+    if data is not None:
+        before, after = (scores(one, data) for one in (old, new))
+        new = renew(old, knowledge, trust=trust, client=client, metrics=after)
+        _compare(before, after, console)
+    write_bundle(new, out)
+    console.print(f"written to {out}", highlight=False, soft_wrap=True)
+    console.print(f"fingerprint {new.fingerprint}", highlight=False, soft_wrap=True)
+
+
+def _audit(knowledge: Path, data: Path | None, console: Console) -> None:
+    """The lint of the new knowledge; with errors it is not used."""
+    found = check_file(knowledge)
+    known = found.knowledge
+    if data is not None and known is not None and known.schema is not None:
+        found = check_data(
+            found, read_table(data, known.schema, label=known.schema.label), data.name
+        )
+    for finding in found.findings:
+        console.print(str(finding), highlight=False, soft_wrap=True, markup=False)
+    if found.audit is not None:
+        console.print(f"audit: {found.audit}", highlight=False, soft_wrap=True)
+    wrong = errors(found.findings)
+    if wrong:
+        raise KnowledgeError(
+            f"{knowledge.name} has {len(wrong)} error{'s' if len(wrong) > 1 else ''} and is not "
+            "used: nothing was written"
+        )
+
+
+def _compare(before: dict[str, float], after: dict[str, float], console: Console) -> None:
+    grid = Grid(title="Scores on the data", title_justify="left")
+    for name in ("score", "before", "after"):
+        grid.add_column(name, justify="left" if name == "score" else "right")
+    for name in dict.fromkeys((*before, *after)):
+        cells = (f"{said[name]:.4f}" if name in said else "" for said in (before, after))
+        grid.add_row(name, *cells)
+    console.print(grid)

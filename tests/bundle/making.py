@@ -1,0 +1,57 @@
+"""Bundles to test with."""
+
+import torch
+from torch import Tensor
+
+from fedlore import Knowledge, Personal
+from fedlore.bundle import Bundle, bundle_of
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.nets import mlp
+from fedlore.regression import Bins, Numbers, PersonalRegressor
+from fedlore.regression.ranges import Between
+from fedlore.rng import stream
+from fedlore.scaler import Scaler
+
+SCHEMA = Schema(
+    (Feature("ash", "%", 0.0, 40.0), Feature("s", "%", 0.0, 5.0)), ("A", "B", "C"), "grade"
+)
+
+
+def rows(n: int = 50, seed: int = 0) -> Tensor:
+    return torch.rand(n, 2, generator=stream("bundle", seed)) * torch.tensor([40.0, 5.0])
+
+
+def known(trust: float = 0.5) -> Knowledge:
+    """High ash is C, low ash is A; much sulphur is never A, and very much ash only C."""
+    predict = [{"ash": "> 12", "then": "C", "rule": "high ash"}, {"ash": "<= 8", "then": "A"}]
+    limits = [{"s": "> 3", "then": "B..C", "rule": "sulphur"}, {"ash": "> 30", "then": "C"}]
+    return Knowledge(
+        table_of(predict, SCHEMA, kind="predict"),
+        table_of(limits, SCHEMA, kind="range"),
+        trust,
+        schema=SCHEMA,
+        outside="widen",
+    )
+
+
+def personal(knowledge: Knowledge | None = None, *, hears: bool = False, seed: int = 0) -> Personal:
+    model = mlp(2, 3, hidden=(8,), hears=hears, seed=seed)
+    return Personal(model, known() if knowledge is None else knowledge, scaler=Scaler.of(rows()))
+
+
+def bundle(knowledge: Knowledge | None = None, *, hears: bool = False, seed: int = 0) -> Bundle:
+    return bundle_of(personal(knowledge, hears=hears, seed=seed), "plant", schema=SCHEMA)
+
+
+def regressor(hears: bool = False) -> PersonalRegressor:
+    bins = Bins(0.0, 100.0, 10)
+    numbers = Numbers(
+        Formula.parse("2 * ash", SCHEMA),
+        Between(Formula.parse("ash", SCHEMA), Formula.parse("ash + 50", SCHEMA)),
+        0.25,
+    )
+    model = mlp(2 + 4 * hears, 10, hidden=(8,), seed=3)
+    seen = torch.cat([rows(), torch.rand(50, 4, generator=stream("heard"))], 1) if hears else rows()
+    return PersonalRegressor(model, bins, numbers, scaler=Scaler.of(seen), hears=hears)

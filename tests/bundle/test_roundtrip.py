@@ -1,0 +1,234 @@
+"""Written and read again, a bundle says the same to the last bit."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import fedlore
+from fedlore import Client, Examples, Knowledge, Personal
+from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
+from fedlore.bundle.networks import described
+from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.knowledge.combine import AllOf, Average, FirstOf
+from fedlore.knowledge.conformal import ConformalRange
+from fedlore.knowledge.confusion import Recalibrated
+from fedlore.knowledge.entrypoint import EntryPoint
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from fedlore.knowledge.learned import from_sklearn
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.nets import lenet5, logistic, mlp, small_cnn
+from fedlore.regression import Bins, Numbers, PersonalRegressor
+from fedlore.regression.conformal import ConformalInterval
+from fedlore.regression.ranges import Band, Between, FirstSaid, Meet
+from fedlore.regression.tables import read_numbers_table
+
+from .making import SCHEMA, bundle, known, personal, regressor, rows
+
+EDGES = (10.0, 20.0)
+
+
+def graded(text: str) -> GradedFormula:
+    return GradedFormula(Formula.parse(text, SCHEMA), EDGES)
+
+
+SOFT = SoftFormula(Formula.parse("ash", SCHEMA), EDGES, 3.0)
+LIMITS = FormulaRange(Formula.parse("ash - 5", SCHEMA), Formula.parse("ash + 9", SCHEMA), EDGES)
+KNOWLEDGE = {
+    "none": Knowledge(),
+    "tables": known(),
+    "formulas": Knowledge(graded("ash + s"), LIMITS, 0.3, schema=SCHEMA),
+    "soft": Knowledge(SOFT, None, 0.7, 0.2, schema=SCHEMA),
+    "several": Knowledge(
+        FirstOf((known().pkm, graded("ash"))),
+        AllOf((known().rkm, LIMITS), "first"),
+        0.4,
+        schema=SCHEMA,
+        conflict="restrict",
+    ),
+    "average": Knowledge(Average((known().pkm, graded("s")), (1.0, 2.0)), trust=1.0, schema=SCHEMA),
+    "conformal": Knowledge(None, ConformalRange(SOFT, (0.9, 0.8, 0.9), 0.1), schema=SCHEMA),
+    "confusion": Knowledge(
+        Recalibrated(
+            known().pkm,
+            torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.25, 0.75]]).double(),
+        ),
+        known().rkm,
+        0.6,
+        schema=SCHEMA,
+        conflict="restrict",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KNOWLEDGE)
+@pytest.mark.parametrize("place", ["plant.lore", "plant"])
+def test_every_kind_of_knowledge_comes_back(tmp_path, name, place):
+    model = personal(KNOWLEDGE[name])
+    write_bundle(bundle_of(model, "plant", schema=SCHEMA), tmp_path / place)
+    again = fedlore.load(tmp_path / place)
+    assert torch.equal(again(rows()), model(rows()))
+    assert torch.equal(again.predict(rows()), model.predict(rows()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    hidden=st.lists(st.integers(1, 9), max_size=3),
+    hears=st.booleans(),
+    trust=st.floats(0, 1),
+    rely=st.none() | st.floats(0, 1),
+    seed=st.integers(0, 10**6),
+    double=st.booleans(),
+    scaled=st.booleans(),
+)
+def test_predictions_are_the_same_bit_for_bit(
+    tmp_path_factory, hidden, hears, trust, rely, seed, double, scaled
+):
+    expert = known()
+    model = mlp(2, 3, hidden=hidden, hears=hears, seed=seed)
+    knowledge = Knowledge(expert.pkm, expert.rkm, trust, rely, schema=SCHEMA)
+    made = Personal(model, knowledge, scaler=personal().scaler if scaled else None)
+    x = rows(20, seed)
+    if double:
+        made, x = made.double(), x.double()
+    path = tmp_path_factory.mktemp("bundle") / "a.lore"
+    first = bundle_of(made, "plant")
+    write_bundle(first, path)
+    again = read_bundle(path)
+    assert torch.equal(again.personal(x), made(x))
+    assert again.fingerprint == first.fingerprint
+    write_bundle(again, path)
+    assert read_bundle(path).members == again.members
+
+
+NETS = {
+    "logistic": (logistic(2, 3), (2,)),
+    "own": (
+        nn.Sequential(nn.Linear(2, 4, bias=False), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 3)),
+        (2,),
+    ),
+    "lenet5": (lenet5(3), (28, 28)),
+    "small_cnn": (small_cnn(3, side=6, hears=True), (6, 6)),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_networks_come_back(tmp_path, name):
+    network, shape = NETS[name]
+    d = int(np.prod(shape))
+    schema = Schema(tuple(Feature(f"p{i}") for i in range(d)), ("A", "B", "C"))
+    model = Personal(network)
+    write_bundle(bundle_of(model, "plant", schema=schema), tmp_path / "n.lore")
+    found = read_bundle(tmp_path / "n.lore")
+    x = torch.rand(5, *shape)
+    assert found.shape == shape
+    assert torch.equal(found.personal(x), model(x))
+
+
+def test_a_network_of_unknown_layers_is_refused():
+    class Own(nn.Module):
+        def forward(self, x):
+            return x
+
+    with pytest.raises(FedloreError, match="class Own"):
+        described(nn.Sequential(Own(), nn.Linear(2, 3)))
+
+
+@pytest.mark.parametrize("hears", [False, True])
+def test_a_regressor_comes_back(tmp_path, hears):
+    model = regressor(hears)
+    write_bundle(bundle_of(model, "plant", schema=SCHEMA), tmp_path / "n.lore")
+    found = read_bundle(tmp_path / "n.lore")
+    assert found.task == "regression" and found.schema.label == "grade"
+    assert torch.equal(found.personal.predict(rows()), model.predict(rows()))
+
+
+def test_tables_and_intervals_of_numbers_come_back(tmp_path):
+    (tmp_path / "p.csv").write_text("ash [%],then\n> 12,40\n<= 8,20.5\n")
+    (tmp_path / "r.csv").write_text("ash [%],then\n> 12,[30..90]\n<= 12,<= 70\n")
+    point = read_numbers_table(tmp_path / "p.csv", SCHEMA, kind="predict")
+    limits = read_numbers_table(tmp_path / "r.csv", SCHEMA, kind="range")
+    formula = Formula.parse("s * 10", SCHEMA)
+    numbers = Numbers(
+        FirstSaid((point, formula)),
+        Meet((limits, ConformalInterval(formula, 80.0, 0.1, 40))),
+        0.5,
+        0.25,
+        spread=2.0,
+        conflict="project",
+        empty="all",
+    )
+    bins = Bins.at([0.0, 10.0, 50.0, 100.0])
+    model = PersonalRegressor(mlp(2, 3, hidden=(4,)), bins, numbers)
+    write_bundle(bundle_of(model, "plant", schema=SCHEMA), tmp_path / "n")
+    again = read_bundle(tmp_path / "n").personal
+    assert torch.equal(again.predict(rows()), model.predict(rows()))
+
+
+UNSTORABLE = {
+    "entry point 'plant.rules:csr'": Knowledge(EntryPoint("plant.rules:csr", lambda x: x)),
+    "<lambda>": Knowledge(None, lambda x: torch.ones(len(x), 3, dtype=torch.bool)),
+    "Band": None,
+}
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+def test_what_cannot_be_stored_is_refused_by_name(name):
+    if name == "Band":
+        numbers = Numbers(None, Band(Formula.parse("ash", SCHEMA), 1.0, 2.0))
+        model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), numbers)
+    else:
+        model = personal(UNSTORABLE[name])
+    with pytest.raises(KnowledgeError, match="cannot be stored") as caught:
+        bundle_of(model, "plant", schema=SCHEMA)
+    assert name in str(caught.value)
+
+
+def test_an_sklearn_expert_is_refused_by_name():
+    linear = pytest.importorskip("sklearn.linear_model")
+    x = rows().numpy()
+    fitted = linear.LogisticRegression().fit(x, (x[:, 0] > 20).astype(int))
+    with pytest.raises(KnowledgeError, match="SklearnModel cannot be stored.*ONNX"):
+        bundle(Knowledge(from_sklearn(fitted, classes=3)))
+
+
+def test_a_fixed_side_says_what_to_write():
+    numbers = Numbers(None, Between(5.0, None))
+    model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), numbers)
+    with pytest.raises(KnowledgeError, match="give its sides as formulas"):
+        bundle_of(model, "plant", schema=SCHEMA)
+
+
+def test_fitted_saves_the_model_of_a_client(tmp_path):
+    x = rows(60)
+    y = (x[:, 0] / 14).long().clamp(0, 2)
+    clients = [
+        Client(name, Examples(x, y), known(), test=Examples(x, y)) for name in ("north", "south")
+    ]
+    fitted = fedlore.fit(clients, mlp(2, 3, hidden=(4,)), rounds=2, evaluate=1)
+    fitted.save("north", tmp_path / "north.lore")
+    found = read_bundle(tmp_path / "north.lore")
+    assert torch.equal(found.personal(x), fitted.model("north")(x))
+    assert found.client == "north" and 0 <= found.metrics["ta"] <= 1
+    assert "A, B, C" in found.card and "| ash | % | 0 to 40 |" in found.card
+
+
+def test_a_bundle_names_its_columns():
+    with pytest.raises(FedloreError, match="names its columns"):
+        bundle_of(Personal(mlp(2, 3)), "plant")
+
+
+def test_policies_travel(tmp_path):
+    made = bundle_of(personal(), "plant", policies=Policies("mean", "error"))
+    write_bundle(made, tmp_path / "a.lore")
+    assert read_bundle(tmp_path / "a.lore").policies == Policies("mean", "error")
+
+
+def test_loading_draws_no_random_numbers(tmp_path):
+    write_bundle(bundle(), tmp_path / "a.lore")
+    before = torch.get_rng_state()
+    fedlore.load(tmp_path / "a.lore")
+    assert torch.equal(torch.get_rng_state(), before)
