@@ -18,6 +18,7 @@ from fedlore.experiments.leak_watch import anatomy, as_trained, watch
 from fedlore.nets import mlp
 from fedlore.privacy.leakage import STILL, Anatomy, Seen, one_row, stray, untouched
 from fedlore.privacy.leakage_score import auc, leak, shadow_guess, shadow_mean
+from fedlore.privacy.secagg import SecureAggregation
 from fedlore.rng import stream
 
 PLAN = Plan(epochs=2, batch=16, lr=0.05)  # momentum and weight decay as in the paper
@@ -30,7 +31,7 @@ def plants() -> list[Client]:
     return [Client(p.id, p.train, p.knowledge, test=p.test) for p in some]
 
 
-def seen_of(clients, setting, *, plan=PLAN, hidden=(12,), one_by_one=False):
+def seen_of(clients, setting, *, plan=PLAN, hidden=(12,), one_by_one=False, filters=()):
     """The first round of a run: what the coordinator holds against each site, and the anatomy."""
     k = clients[0].data.allowed.shape[1]
     d = clients[0].data.x.shape[1]
@@ -42,6 +43,7 @@ def seen_of(clients, setting, *, plan=PLAN, hidden=(12,), one_by_one=False):
         rounds=1,
         seed=0,
         scaler=scaler_of(clients) if len(clients) > 1 else None,
+        filters=filters,
         one_by_one=one_by_one,
     )
     looks = {c.id: run.exchanges[0].seen(c.id, setting.view, run.start) for c in clients}
@@ -214,3 +216,26 @@ def test_an_upload_of_zeros_says_nothing_and_breaks_nothing():
     at = Anatomy.of({n: tuple(t.shape) for n, t in before.items()})
     told = one_row(nothing, at, lr=0.1)
     assert told.weight == 1.0 and told.trust == 0.0
+
+
+@pytest.mark.parametrize("hidden_by", ["secagg", "ckks"])
+def test_behind_the_real_filters_the_coordinator_holds_the_sum_that_the_audit_attacks(hidden_by):
+    clients = plants()
+    by_sum = Setting("", "", view="sum")
+    if hidden_by == "secagg":
+        pytest.importorskip("cryptography")
+        filters = [SecureAggregation()]
+    else:
+        pytest.importorskip("tenseal")
+        from fedlore.privacy.he import Ckks
+        from fedlore.privacy.he_cipher import new_key
+
+        filters = [Ckks(4, key=new_key())]
+    plain, at = seen_of(clients, by_sum)
+    behind, _ = seen_of(clients, by_sum, filters=filters)
+    for name, moved in plain["plant-1"].moved.items():
+        torch.testing.assert_close(behind["plant-1"].moved[name], moved, atol=1e-6, rtol=1e-4)
+    single = Setting("", "")  # asking for a single upload gets the same sum
+    asked, _ = seen_of(clients, single, filters=filters)
+    for name, moved in behind["plant-1"].moved.items():
+        torch.testing.assert_close(asked["plant-3"].moved[name], moved, atol=1e-6, rtol=1e-4)

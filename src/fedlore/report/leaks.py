@@ -9,11 +9,10 @@ from ..engine.history import Row
 from ..errors import FedloreError
 from ..experiments.leak_attacks import ATTACKS
 from ..experiments.leak_settings import SETTINGS, Setting
-from ..experiments.leak_summary import KNOWLEDGE, Leak, Line, leak_of, lines, recommended
+from ..experiments.leak_summary import KNOWLEDGE, Leak, Line, lines, recommended
 from .markdown import markdown
 from .page import Section, page
 from .render import INK, Drawing, Plot, draw, save
-from .scores import mean
 from .tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -35,8 +34,17 @@ VIEWS = {
     "collusion": "sums, less the upload of one site that tells",
 }
 # after Okabe and Ito; one per way to train
-_COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#8c8c8c", "#882255", "#56B4E9")
-_MARKERS = {"single": "o", "sum": "D", "collusion": "X"}
+_COLOURS = (
+    *("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#8c8c8c", "#882255", "#56B4E9"),
+    "#999933",
+)
+_MARKERS = {"single": "o", "sum": "D", "collusion": "X", "two": "s"}
+LOOKS = {
+    "single": "every upload",
+    "sum": "sums",
+    "collusion": "sums, one tells",
+    "two": "sums of 2",
+}
 
 
 def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[str, str]) -> Path:
@@ -86,7 +94,7 @@ def verdict(found: Sequence[Line]) -> str:
 
 
 def _table(title: str, found: Sequence[Line], attacks: Sequence[str]) -> Table:
-    head = ("setting", "mean TA, %", "TA lost against plain, points", *attacks)
+    head = ("setting", "mean TA, %", "TA minus plain's, points", *attacks)
     body = tuple(
         (Cell(line.setting.name), *_accuracy(line), *_leaks(line, attacks)) for line in found
     )
@@ -95,7 +103,7 @@ def _table(title: str, found: Sequence[Line], attacks: Sequence[str]) -> Table:
 
 def _accuracy(line: Line) -> tuple[Cell, Cell]:
     loss = line.loss
-    lost = "" if loss is None else f"{100 * loss.mean:+.1f} ± {100 * loss.half:.1f}"
+    lost = "" if loss is None else f"{-100 * loss.mean:+.1f} ± {100 * loss.half:.1f}"
     return Cell(f"{100 * line.ta.mean:.1f}"), Cell(lost.replace(" ± nan", ""))
 
 
@@ -126,45 +134,69 @@ def leak_plots(rows: Sequence[Row]) -> list[Plot]:
 
 def _scatter(rows: Sequence[Row], name: str, where: str) -> Plot:
     points = [
-        (line.setting, 100 * _ta(rows, line.setting), found.score)
+        (line.setting, 100 * line.ta.mean, found.score)
         for line in lines(rows)
-        if (found := leak_of([r for r in rows if r["setting"] == line.setting.name], "union"))
+        if (found := line.leaks["union"]) is not None
     ]
-    trainings = list(dict.fromkeys(_family(setting) for setting, _, _ in points))
+    ways = list(dict.fromkeys(_way(setting) for setting, _, _ in points))
+    shown = {_look(setting) for setting, _, _ in points}
 
     def paint(axes: "Axes") -> None:
         axes.axhline(0, color=INK, linewidth=1)
+        told = set()
         for setting, ta, score in points:
-            colour = _COLOURS[trainings.index(_family(setting)) % len(_COLOURS)]
-            hidden = setting.view != "single"
-            axes.scatter(
-                ta,
-                max(score, -0.5),
-                s=52,
-                marker=_MARKERS[setting.view],
-                facecolors="none" if hidden and setting.view != "collusion" else colour,
-                edgecolors=colour,
-                linewidths=1.6,
-                label=setting.name,
-            )
+            way = _way(setting)
+            colour = _COLOURS[ways.index(way) % len(_COLOURS)]
+            _dot(axes, ta, max(score, -0.5), colour, _look(setting))
+            if way not in told:  # colours say how, and below shapes say what was seen
+                axes.scatter([], [], s=52, marker="o", color=colour, label=way)
+            told.add(way)
+        for look, words in LOOKS.items():
+            if look in shown:
+                _dot(axes, [], [], INK, look, words)
         axes.set_ylim(-0.55, 1.08)
         axes.set_xlabel("test accuracy (TA), %")
-        axes.set_ylabel("leak of the ranges' union")
+        axes.set_ylabel("leak of ranges")
 
     caption = (
-        f"{where}: right is better, down is safer; 0 is chance and 1 exact, lower values are drawn "
-        "at -0.5. Filled: the server sees every upload. Open: sums only."
+        f"{where}: right is better, down is safer. The leak of the union of ranges; 0 is chance, "
+        "1 exact, and what is below -0.5 is drawn there. Each colour is a way to train, with the "
+        "same accuracy whatever the server sees of it."
     )
-    return Plot(name, "Leak against accuracy", where, caption, 5.6, paint)
+    return Plot(name, "Leak against accuracy", where, caption, 5.4, paint)
 
 
-def _ta(rows: Sequence[Row], setting: Setting) -> float:
-    return mean([float(r["ta"] or 0.0) for r in rows if r["setting"] == setting.name])
+def _dot(
+    axes: "Axes",
+    x: float | list[float],
+    y: float | list[float],
+    colour: str,
+    look: str,
+    label: str = "",
+) -> None:
+    hollow = look in ("sum", "two")
+    axes.scatter(
+        x,
+        y,
+        s=52,
+        marker=_MARKERS[look],
+        facecolors="none" if hollow else colour,
+        edgecolors=colour,
+        linewidths=1.6,
+        label=label or None,
+    )
 
 
-def _family(setting: Setting) -> str:
-    """The way to train, whatever the server sees of it."""
-    return "DP" if setting.epsilon is not None else setting.name.split(",")[0].split(" of")[0]
+def _way(setting: Setting) -> str:
+    """How it trains, whatever the server sees of it."""
+    if setting.epsilon is not None:
+        return "DP"
+    same = (s for s in SETTINGS if s.training == setting.training)
+    return "plain" if setting.pairs else next(same, setting).name
+
+
+def _look(setting: Setting) -> str:
+    return "two" if setting.pairs else setting.view
 
 
 def _page(
