@@ -1,0 +1,110 @@
+"""A plan as plain values: for JSON, for rows, and in sentences."""
+
+from typing import Any
+
+from .judge import spoken
+from .plan import Blend, Plan, Point
+
+Row = dict[str, str | int | float | bool | None]
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """Everything about a plan, in values that JSON knows."""
+    order = plan.order
+    return {
+        "feasible": plan.blend is not None,
+        "infeasible_because": list(plan.reasons),
+        "target": order.target.text,
+        "confidence": order.confidence,
+        "worst_case": order.worst_case,
+        "inside_scope": order.scope,
+        "tonnes": order.tonnes,
+        "max_coals": order.most_coals,
+        "lots_percent": order.lots,
+        "blend": _blend(plan, plan.blend),
+        "nearest": _blend(plan, plan.nearest),
+        "runner_up": _blend(plan, plan.runner_up),
+        "cheapest_of_any_quality": _blend(plan, plan.floor),
+        "binding": [vars(relaxation) for relaxation in plan.binding],
+        "without": [{"coal": name, "cost_per_tonne": cost} for name, cost in plan.without],
+        "front": front(plan),
+        "mixing": order.recipe.table,
+        "proved_cheapest": plan.proved,
+        "blends_looked_at": plan.looked,
+    }
+
+
+def front(plan: Plan) -> list[Row]:
+    """The fronts as flat rows: price against confidence, then price against target."""
+    made: list[Row] = []
+    for kind, points in (("confidence", plan.confidences), ("target", plan.targets)):
+        made += [_row(kind, point) for point in points]
+    return made
+
+
+def summary(plan: Plan) -> list[str]:
+    """The plan in a few sentences."""
+    order = plan.order
+    wanted = f"{order.target.text} with P >= {order.confidence:g}"
+    if order.worst_case:
+        wanted += ", and at the worst that the range allows"
+    if plan.blend is None:
+        return [f"No plan for {wanted}: infeasible because", *(f"- {r}" for r in plan.reasons)]
+    blend = plan.blend
+    said = [f"{wanted}: {blend.cost:,.2f} per tonne" + _total(plan, blend)]
+    said.append(
+        f"P({order.target.text}) = {spoken(blend.chance)}; predicted {blend.forecast.answer}, the "
+        f"range allows {between(blend.forecast.allowed)}"
+        + (f", the expert says {blend.forecast.expert}" if blend.forecast.expert else "")
+    )
+    if plan.floor is not None:
+        said.append(
+            f"The cheapest blend of any quality costs {plan.floor.cost:,.2f} with "
+            f"P = {spoken(plan.floor.chance)}, so quality costs {blend.cost - plan.floor.cost:,.2f}"
+        )
+    if plan.proved:
+        said.append("No cheaper blend in lots exists: all of them were looked at")
+    return said
+
+
+def between(names: tuple[str, ...]) -> str:
+    """A run of names by its ends.
+
+    >>> between(("CSR50", "CSR52", "CSR54"))
+    'CSR50 to CSR54'
+    """
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _total(plan: Plan, blend: Blend) -> str:
+    tonnes = plan.order.tonnes
+    return "" if tonnes is None else f", {blend.cost * tonnes:,.0f} for {tonnes:,.0f} t"
+
+
+def _blend(plan: Plan, blend: Blend | None) -> dict[str, Any] | None:
+    if blend is None:
+        return None
+    tonnes = plan.order.tonnes
+    return {
+        "cost_per_tonne": blend.cost,
+        "total_cost": None if tonnes is None else blend.cost * tonnes,
+        "shares": blend.shares,
+        "tonnes": None if tonnes is None else {n: s * tonnes for n, s in blend.shares.items()},
+        "p_target": blend.chance,
+        "predicted": blend.forecast.answer,
+        "expert": blend.forecast.expert,
+        "allowed": list(blend.forecast.allowed),
+        "distribution": blend.forecast.chances,
+        "features": blend.features,
+    }
+
+
+def _row(kind: str, point: Point) -> Row:
+    mix = "; ".join(f"{name} {100 * share:.2f} %" for name, share in point.shares.items())
+    return {
+        "front": kind,
+        "target": point.target,
+        "confidence": point.confidence,
+        "cost_per_tonne": point.cost,
+        "blend": mix,
+    }

@@ -1,0 +1,132 @@
+"""fedlore blend: the cheapest coals that make the grade."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Grid
+
+from ..blend import Order, Plan, order_for, plan, read_coals, read_mixing
+from ..blend.telling import summary
+from ..bundle import Bundle, read_bundle
+from ..engine.history import check_writable
+from ..errors import FedloreError
+from ..report.tables import Table
+from .blendreport import tables, write_plan
+
+
+def blend(
+    coals: Annotated[Path, typer.Argument(help="CSV: coal, price, stock, min, max, properties.")],
+    target: Annotated[str, typer.Option(help="Such as 'grade>=12', 'grade>=CSR54', 'csr>=60'.")],
+    model: Annotated[Path, typer.Option(help="The bundle of this site.")],
+    confidence: Annotated[float, typer.Option(help="P(target) is at least this.")] = 0.9,
+    worst_case: Annotated[
+        bool, typer.Option("--worst-case", help="Also at the worst that the range allows.")
+    ] = False,
+    max_coals: Annotated[int | None, typer.Option(help="At most so many coals.")] = None,
+    lots: Annotated[float | None, typer.Option(help="Shares in steps of so many %.")] = None,
+    tonnes: Annotated[float | None, typer.Option(help="Mass of the blend; stock counts.")] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of what no coal brings; repeatable.")
+    ] = None,
+    mixing: Annotated[Path | None, typer.Option(help="TOML with [rules.NAME] and [fixed].")] = None,
+    beyond_scope: Annotated[
+        bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Same seed, same plan.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for plan and plots.")] = Path("blend-results"),
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
+) -> None:
+    """Find the cheapest blend whose predicted grade reaches a target.
+
+    Exit code 0: there is a plan; 1: there is none, and why; 2: the input cannot be used.
+    """
+    torch.set_num_threads(threads)
+    bundle = read_bundle(model)
+    rules, fixed = ({}, {}) if mixing is None else read_mixing(mixing)
+    order = order_for(
+        bundle.personal,
+        bundle.schema,
+        read_coals(coals),
+        target,
+        confidence=confidence,
+        worst_case=worst_case,
+        scope=not beyond_scope,
+        tonnes=tonnes,
+        most_coals=max_coals,
+        lots=lots,
+        fixed=fixed | _given(fix or []),
+        rules=rules,
+    )
+    check_writable(out / "plan.json")
+    console = Console()
+    found = _watched(order, seed, console)
+    _show(found, console)
+    page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
+    console.print(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots",
+                  highlight=False, soft_wrap=True)  # fmt: skip
+    raise typer.Exit(0 if found.blend is not None else 1)
+
+
+def _watched(order: Order, seed: int, console: Console) -> Plan:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(
+        TextColumn("{task.description:32}"), *columns, console=console, transient=True
+    ) as progress:
+        bar = progress.add_task("", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            progress.update(bar, description=what, completed=done, total=total)
+
+        return plan(order, seed=seed, progress=report)
+
+
+def _given(pairs: list[str]) -> dict[str, float | str]:
+    fixed: dict[str, float | str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise FedloreError(f"--fix must read NAME=VALUE, got '{pair}'")
+        fixed[name.strip()] = value.strip()
+    return fixed
+
+
+def _facts(found: Plan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str]:
+    order = found.order
+    stock = order.coals.stock is not None and order.tonnes is None
+    limits = [
+        "" if order.tonnes is None else f"{order.tonnes:,.0f} t",
+        "" if order.most_coals is None else f"at most {order.most_coals} coals",
+        "" if order.lots is None else f"lots of {order.lots:g} %",
+        "stock not counted, as no tonnage was given" if stock else "",
+        "" if order.scope else "blends outside the model's scope allowed",
+    ]
+    return {
+        "coals": f"{len(order.coals)} of {coals.name}",
+        "model": f"{bundle.client}, bundle {bundle.fingerprint[:12]} of {bundle.created[:10]}",
+        "limits": ", ".join(filter(None, limits)) or "those of the list",
+        "looked at": f"{found.looked:,} blends before the search; seed {seed}",
+    }
+
+
+def _show(found: Plan, console: Console) -> None:
+    wide = {"Blended features", "Predicted distribution"}  # in the files
+    for table in tables(found):
+        if table.title not in wide and not table.title.startswith("What"):
+            console.print(_grid(table))
+    for line in summary(found):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    if found.order.coals.stock is not None and found.order.tonnes is None:
+        console.print("Stock was not counted: --tonnes says how much is wanted", highlight=False)
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(title=table.title, title_justify="left")
+    for i, name in enumerate(table.head):
+        grid.add_column(name, justify="left" if i in table.words else "right")
+    for row in table.body:
+        grid.add_row(*(cell.text for cell in row))
+    return grid
