@@ -17,6 +17,8 @@ KINDS = {
     "shares": "shares of this round's secrets, sealed for the other sites",
     "boxes": "nothing: what the others sealed could be opened",
     "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
+    # encryption: then train and moments hold ciphertexts in place of the above
+    "decrypt": "the sum of this round's ciphertexts, under a little noise",
 }
 
 

@@ -35,7 +35,7 @@ class Filter(Protocol):
 
     name: ClassVar[str]
     #: The server no longer sees single uploads. Such a half comes last at a site, after what may
-    #: have to be sent again was put by, and row counts are hidden in every reply.
+    #: have to be sent again was put by. Row counts are hidden by any filter, in every reply.
     hides: ClassVar[bool]
 
     def site(self, name: str) -> Half: ...
@@ -87,7 +87,7 @@ def guarded(transport: Transport, filters: Sequence[Filter], *, local: bool = Tr
     """
     if local:
         halves = {name: [f.site(name) for f in filters] for name in transport.clients()}
-        transport = Filtered(transport, halves, hides=any(f.hides for f in filters))
+        transport = Filtered(transport, halves, hides=bool(filters))
     for one in reversed(filters):
         transport = one.over(transport)
     return transport

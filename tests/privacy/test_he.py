@@ -1,0 +1,393 @@
+"""Uploads that the server adds and cannot read."""
+
+import json
+import logging
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedlore import federate, tree
+from fedlore.algorithms import FedAvg
+from fedlore.engine import Local
+from fedlore.engine.loop import scale_together
+from fedlore.errors import ConfigError, FedloreError
+from fedlore.privacy import he_cipher as he
+from fedlore.privacy.filters import guarded
+from fedlore.privacy.he import Ckks
+from fedlore.privacy.pact import packed
+from fedlore.wire import Reply, Task
+
+from ..engine.federation import federation
+from ..laws.lists import ALGORITHMS, names, recipe_for
+
+KEY = he.new_key()
+SENT = {"model": {"w": torch.zeros(60, 70), "b": torch.zeros(7)}}  # 4207 numbers: 2 ciphertexts
+TASK = Task("train", 1, SENT)
+
+
+def ckks(sites=3, **changes):
+    return Ckks(sites, **({"key": KEY} | changes))
+
+
+def upload(seed, size=1e-3):
+    g = torch.Generator().manual_seed(seed)
+    return {
+        k: {n: size * torch.randn(t.shape, generator=g) for n, t in b.items()}
+        for k, b in SENT.items()
+    }
+
+
+class Sites:
+    """Three sites with fixed uploads; what passes by can be looked at and changed."""
+
+    def __init__(self, filter, changed=lambda task, reply: reply, rows=(10, 20, 30), size=1e-3):
+        self.halves = {f"s{i}": filter.site(f"s{i}") for i in range(len(rows))}
+        self.rows, self.changed, self.size = rows, changed, size
+        self.seen = []
+
+    def clients(self):
+        return list(self.halves)
+
+    def exchange(self, task, to):
+        for name in to:
+            i = int(name[1:])
+            half = self.halves[name]
+            if task.kind == "decrypt":
+                try:
+                    reply = half.answer(task)
+                except FedloreError as error:
+                    self.seen.append((task, str(error)))
+                    continue
+            else:
+                reply = Reply(name, task.round, upload(i, self.size), self.rows[i])
+                reply = half.outbound(task, reply)
+            reply = self.changed(task, reply)
+            self.seen.append((task, reply))
+            yield reply
+
+
+def ask(filter, task=TASK, to=None, **kwargs):
+    sites = Sites(filter, **kwargs)
+    return list(filter.over(sites).exchange(task, to or sites.clients())), sites
+
+
+def plain_mean(weights, size=1e-3):
+    return tree.mean((upload(i, size), float(w)) for i, w in enumerate(weights) if w)
+
+
+def flat(payload):
+    found = [bundle[n].double().reshape(-1) for bundle in payload.values() for n in sorted(bundle)]
+    return torch.cat(found)
+
+
+def error(found, wanted):
+    return float((flat(found) - flat(wanted)).norm() / flat(wanted).norm())
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 100.0])
+@pytest.mark.parametrize("weights", ["equal", "size"])
+def test_the_sum_of_ciphertexts_is_the_sum(weights, size):
+    filter = ckks(weights=weights)
+    (reply,), sites = ask(filter, size=size)
+    wanted = plain_mean((1, 1, 1) if weights == "equal" else (10, 20, 30), size)
+    assert error(reply.upload, wanted) < 1e-5
+    assert reply.names == ("s0", "s1", "s2") and reply.rows == (3 if weights == "equal" else 60)
+    assert 0 <= max(filter.losses.values()) < 1e-5
+    assert all(r.rows == 0 for _, r in sites.seen)
+
+
+def test_the_server_sees_bytes_and_never_the_key():
+    _, sites = ask(ckks())
+    for task, reply in sites.seen:
+        if task.kind == "train":
+            assert {n: t.dtype for n, t in reply.upload["ckks"].items()} == {
+                "cipher": torch.uint8,
+                "lengths": torch.int64,
+                "about": torch.uint8,
+            }
+    assert repr(KEY) not in repr(ckks()) and "key" not in repr(ckks())
+    assert Ckks(3).over(sites) is not None  # the server's half is made without one
+
+
+def test_a_ciphertext_looks_like_noise_and_is_new_for_each_site():
+    _, sites = ask(ckks(), size=0.0)
+    one, two, _ = (r.upload["ckks"]["cipher"] for t, r in sites.seen if t.kind == "train")
+    words = one[1000:61_000].reshape(-1, 8)  # of 60 bits: one byte in eight is half empty
+    half = (words < 16).double().mean(0)
+    full = words[:, half < 0.5]
+    assert full.shape[1] == 7
+    counts = torch.bincount(full.reshape(-1).long(), minlength=256).double()
+    expected = counts.sum() / 256
+    assert float(((counts - expected) ** 2 / expected).sum()) < 400  # chi-square, 255: p < 1e-7
+    assert float((one == two).double().mean()) < 0.05
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=names(ALGORITHMS))
+def test_every_algorithm_trains_as_without(algorithm):
+    recipe = recipe_for(algorithm)
+    plain = federate(Local(federation(), recipe), recipe, 2)
+    run = federate(guarded(Local(federation(), recipe), [ckks()]), recipe, 2)
+    assert [row["merged"] for row in run.rows] == [3, 3]
+    before = algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
+    for key in algorithm.uploads:
+        # against the way gone, which is what was encrypted
+        moved = tree.sub(plain.state[key], before[key])
+        wrong = tree.norm(tree.sub(run.state[key], plain.state[key]))
+        assert wrong < 1e-5 * tree.norm(moved)
+
+
+def test_sums_of_features_are_encrypted_too():
+    recipe = recipe_for(FedAvg())
+    local = Local(federation(), recipe)
+    plain, hidden = scale_together(local), scale_together(guarded(local, [ckks()]))
+    torch.testing.assert_close(hidden.shift, plain.shift, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(hidden.spread, plain.spread, rtol=1e-6, atol=1e-9)
+
+
+def test_a_site_that_does_not_answer_is_left_out():
+    (reply,), _ = ask(ckks(), to=["s0", "s2"])
+    assert reply.members == ("s0", "s2")
+    assert error(reply.upload, plain_mean((1, 0, 1))) < 1e-5
+    assert ask(ckks(), to=["s1"])[0] == []  # the sum of one is that one
+
+
+def test_the_same_question_gets_the_same_ciphertext_and_the_same_answer():
+    filter = ckks()
+    sites = Sites(filter)
+    server = filter.over(sites)
+    (one,), (two,) = (list(server.exchange(TASK, ["s0", "s1", "s2"])) for _ in range(2))
+    assert error(one.upload, two.upload) == 0.0
+
+
+def test_a_second_sum_in_the_same_round_is_not_decrypted():
+    filter = ckks()
+    sites = Sites(filter)
+    server = filter.over(sites)
+    assert list(server.exchange(TASK, ["s0", "s1", "s2"]))
+    assert list(server.exchange(TASK, ["s0", "s1"])) == []
+    assert any("another sum was decrypted already" in str(r) for _, r in sites.seen)
+
+
+def half_and_sum(members=("s0", "s1"), count=2, round=1, key=None):
+    """A half that has uploaded, and a task to decrypt the sum of `count` uploads."""
+    filter = ckks()
+    half, other = filter.site("s0"), ckks(key=key or KEY).site("s1")
+    one = half.outbound(TASK, Reply("s0", 1, upload(0), 10)).upload["ckks"]
+    two = other.outbound(TASK, Reply("s1", 1, upload(1), 10)).upload["ckks"]
+    context, p = he.context(), filter.parameters("train")
+    total = he.parsed(context, one, 4207, p)
+    if count == 2:
+        total = he.added(total, he.parsed(context, two, 4207, p))
+    about = json.dumps({"kind": "train", "members": list(members)}).encode()
+    bundle = he.framed(v.serialize() for v in total) | {"about": packed(about)}
+    return half, Task("decrypt", round, {"ckks": bundle})
+
+
+def test_a_sum_that_is_one_is_answered():
+    half, task = half_and_sum()
+    reply = half.answer(task)
+    assert reply.upload["sum"]["values"].shape == (4207,)
+    assert half.answer(task) is reply
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"members": ("s0",)}, "a sum of 1 sites is not decrypted: at least 2"),
+        ({"members": ("s0", "s0")}, "a sum of 1 sites is not decrypted"),
+        ({"members": ("s1", "s2")}, "this site among them"),
+        ({"count": 1}, "is not the sum of 2 uploads"),
+        ({"members": ("s0", "s1", "s2")}, "is not the sum of 3 uploads"),
+        ({"round": 2}, "round 2: this site has sent nothing that is in this sum"),
+        ({"key": he.new_key()}, "is not the sum of 2 uploads under this site's key"),
+    ],
+    ids=str,
+)
+def test_what_is_no_sum_of_this_round_is_not_decrypted(changes, rule):
+    half, task = half_and_sum(**changes)
+    with pytest.raises(FedloreError, match=rule):
+        half.answer(task)
+
+
+def test_decrypted_numbers_are_flooded():
+    """The exact result of a decryption would give the secret key away (Li and Micciancio 2021)."""
+    half, task = half_and_sum()
+    twin, _ = half_and_sum()
+    twin._last = half._last
+    answers = []
+    for _ in range(2):
+        half._last.answer = None
+        answers.append(half.answer(task).upload["sum"]["values"])
+    apart = (answers[0] - answers[1]).numpy()
+    assert abs(apart.std() / (np.sqrt(2) * he.FLOOD) - 1) < 0.1
+
+
+def tampered(how, victim="s1"):
+    def change(task, reply):
+        if task.kind != "train" or reply.client != victim:
+            return reply
+        bundle = dict(reply.upload["ckks"])
+        data = bundle["cipher"].clone()
+        if how == "bit":
+            data[5000] ^= 255
+        elif how == "head":
+            data[30] ^= 255
+        elif how == "zeros":
+            data.zero_()
+        elif how == "short":
+            data = data[:-1]
+        elif how == "long":
+            data = torch.cat([data, torch.zeros(300_000).byte()])
+            bundle["lengths"] = bundle["lengths"] + torch.tensor([0, 300_000])
+        elif how == "fewer":
+            bundle["lengths"] = bundle["lengths"][:1]
+        elif how == "negative":
+            bundle["lengths"] = bundle["lengths"] * torch.tensor([-1, 1])
+        elif how == "scale":
+            other = he.encrypt(he.key_context(KEY), np.zeros(4207), 1.0, he.Parameters(50))
+            return replace(reply, upload={"ckks": bundle | other})
+        elif how == "about":
+            bundle["about"] = packed(b"[")
+        elif how == "layout":
+            bundle["about"] = packed(json.dumps({"layout": [["m", "w", "int8", [3]]]}).encode())
+        elif how == "plain":
+            return replace(reply, upload=upload(1))
+        return replace(reply, upload={"ckks": bundle | {"cipher": data}})
+
+    return change
+
+
+HOW = ["head", "zeros", "short", "long", "fewer", "negative", "scale", "about", "layout", "plain"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_bad_ciphertext_is_left_out(how, caplog):
+    with caplog.at_level(logging.WARNING):
+        (reply,), _ = ask(ckks(), changed=tampered(how))
+    assert reply.members == ("s0", "s2")
+    assert error(reply.upload, plain_mean((1, 0, 1))) < 1e-5
+    assert "'s1'" in caplog.text
+
+
+def test_a_changed_ciphertext_that_can_be_read_voids_the_round(caplog):
+    with caplog.at_level(logging.WARNING):
+        found, sites = ask(ckks(), changed=tampered("bit"))
+    assert found == []
+    assert sum("is not the sum of 3 uploads" in str(r) for _, r in sites.seen) == 3
+    assert "is void: 0 sites decrypted the sum" in caplog.text
+
+
+def test_a_site_with_another_key_is_left_out(caplog):
+    filter = ckks()
+    sites = Sites(filter)
+    sites.halves["s1"] = ckks(key=he.new_key()).site("s1")
+    with caplog.at_level(logging.WARNING):
+        (reply,) = filter.over(sites).exchange(TASK, ["s0", "s1", "s2"])
+    assert reply.members == ("s0", "s2")
+    assert "'s1' has another key or other tensors" in caplog.text
+
+
+def lying(task, reply):
+    if task.kind == "decrypt" and reply.client == "s2":
+        values = reply.upload["sum"]["values"].clone()
+        values[17] += 1e-3
+        return replace(reply, upload={"sum": reply.upload["sum"] | {"values": values}})
+    return reply
+
+
+def test_sites_that_disagree_void_the_round(caplog):
+    with caplog.at_level(logging.WARNING):
+        found, _ = ask(ckks(), changed=lying)
+    assert found == [] and "the sites do not agree on the sum" in caplog.text
+
+
+@pytest.mark.parametrize("value", [2.0**20, float("nan"), float("inf")])
+def test_values_beyond_the_range_never_leave(value):
+    sent = {"model": {"w": torch.tensor([0.0, value])}}
+    with pytest.raises(FedloreError, match="not finite|weight times value must stay below"):
+        ckks().site("s0").outbound(Task("train", 1), Reply("s0", 1, sent, 5))
+
+
+def test_more_sites_than_the_scale_has_room_for_are_void(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert ask(ckks(sites=2))[0] == []
+    assert "3 sites, the scale leaves room for 2" in caplog.text
+
+
+def test_other_numbers_of_steps_are_an_error():
+    def stepped(task, reply):
+        return replace(reply, metrics={"steps": int(reply.client[1:])})
+
+    with pytest.raises(FedloreError, match="the same number of local steps, got"):
+        ask(ckks(), changed=stepped)
+
+
+@pytest.mark.parametrize("sites", [2, 3, 10, 50, 1000])
+@pytest.mark.parametrize("kind", ["train", "moments"])
+def test_parameters_leave_room_for_the_largest_sum_and_far_more_noise_than_ciphertexts_have(
+    sites, kind
+):
+    p = he.Parameters(sites, kind)
+    assert np.log2(sites * p.bound) + p.bits < sum(he.MODULI[:-1]) - 1
+    assert sum(he.MODULI) <= 218  # the homomorphic encryption standard's limit at degree 8192
+    noise = 3.2 * np.sqrt(he.DEGREE * sites) / 2.0**p.bits
+    assert he.FLOOD > 2.0 ** {"train": 38, "moments": 18}[kind] * noise
+
+
+def test_the_largest_sum_comes_out_right():
+    p = he.Parameters(4)
+    key, context = he.key_context(KEY), he.context()
+    edge = np.full(5, 0.999 * p.bound) * np.array([1, -1, 1, -1, 0])
+    total = None
+    for _ in range(4):
+        total = he.added(total, he.parsed(context, he.encrypt(key, edge, 1.0, p), 5, p))
+    back = he.parsed(key, he.framed(v.serialize() for v in total), 5, p)
+    weights, values = he.decrypt(back)
+    np.testing.assert_allclose(values, 4 * edge, rtol=1e-12, atol=1e-6)
+    np.testing.assert_allclose(weights, [4.0])
+
+
+def test_a_key_file_is_private_and_checked(tmp_path):
+    path = tmp_path / "ckks.key"
+    name = he.write_key(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert he.fingerprint(he.read_key(path)) == name != he.fingerprint(KEY)
+    with pytest.raises(FedloreError, match="exists already: a new key would shut the others out"):
+        he.write_key(path)
+    spoiled = path.read_bytes()[:-3]
+    path.write_bytes(spoiled)
+    with pytest.raises(FedloreError, match="no CKKS key of this version, or it is damaged"):
+        he.read_key(path)
+    path.write_bytes(bytes(he.KEY_FILE + 1))
+    with pytest.raises(FedloreError, match="larger than"):
+        he.read_key(path)
+    with pytest.raises(FedloreError, match="cannot read the CKKS key .*: No such file"):
+        he.read_key(tmp_path / "none.key")
+    with pytest.raises(FedloreError, match="cannot write"):
+        he.write_key(tmp_path / "none" / "ckks.key")
+
+
+def test_a_report_says_what_was_lost():
+    filter = ckks()
+    assert filter.line().endswith("relative error not measured")
+    ask(filter)
+    assert filter.line().startswith(
+        "CKKS: degree 8192, moduli of 60+60+60 bits, scale 2^96, 2 ciphertexts a site, relative "
+    )
+    assert float(filter.line().split()[-2]) < 1e-6
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(ConfigError, match="at least 2 sites in a round, got 1"):
+        Ckks(1)
+    with pytest.raises(ConfigError, match="weights must be equal or size, got 'rows'"):
+        Ckks(3, weights="rows")
+    with pytest.raises(FedloreError, match="site 'a' has no CKKS key: one site makes it"):
+        Ckks(3).site("a")
+    with pytest.raises(ConfigError, match="only train and moments are encrypted, got 'finish'"):
+        he.Parameters(3, "finish")
+    with pytest.raises(FedloreError, match="came without the names"):
+        ckks().site("a").answer(Task("decrypt", 1))
