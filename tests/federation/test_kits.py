@@ -145,7 +145,7 @@ def test_a_clock_that_is_behind_is_blamed(folder):
         ("quorum = 0.5", "quorom = 0.5", "did you mean 'quorum'"),
         ('"coke.example:9300"', '"coke.example"', "address must be host:port"),
         ('"fedavg"', '"fedagv"', "did you mean 'fedavg'"),
-        ("secure_aggregation = false", "secure_aggregation = true", "not available"),
+        ("secure_aggregation = false", "threshold = 0.9", "belongs to secure_aggregation"),
         ("deadline = 120.0", "deadline = -1", "deadline must be positive"),
     ],
 )

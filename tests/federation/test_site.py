@@ -10,12 +10,13 @@ import torch
 from fedlore import FedloreError
 from fedlore.engine.remote import Refusal
 from fedlore.federation import worker as worker_module
-from fedlore.federation.agreement import Method, Privacy, fedlore_version, read_terms, terms_of
+from fedlore.federation.agreement import Method, fedlore_version, read_terms, terms_of
 from fedlore.federation.agreement import read_agreement as agreement_of
 from fedlore.federation.audit import AuditLog, check_audit
 from fedlore.federation.site import Policy, read_kit
 from fedlore.federation.store import KEEP, Store
 from fedlore.federation.worker import Worker
+from fedlore.privacy import Dp, Privacy
 from fedlore.wire import Reply, Task
 
 from ..laws.test_algorithms import assert_close
@@ -47,10 +48,8 @@ def first_task(terms, **changes):
 
 
 def private(epsilon=None, hidden=False):
-    privacy = object.__new__(Privacy)  # as a later version might offer it
-    object.__setattr__(privacy, "epsilon", epsilon)
-    object.__setattr__(privacy, "secure_aggregation", hidden)
-    return privacy
+    dp = None if epsilon is None else Dp(epsilon, 1e-5)
+    return Privacy(secure_aggregation=hidden, dp=dp)
 
 
 @pytest.mark.parametrize(

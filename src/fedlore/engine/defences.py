@@ -1,4 +1,4 @@
-"""What [privacy] of a federation means for its recipe: filters around it, and the local training."""
+"""What [privacy] means for a recipe: filters around it, and the local training."""
 
 from collections.abc import Callable
 

@@ -176,6 +176,8 @@ def scores(transport: Transport, recipe: Recipe, run: Run) -> list[Row]:
 def scale_together(transport: Transport) -> Scaler:
     """A common scaler from the sites' sums and squares; rows stay at home."""
     replies = _ordered(transport.exchange(Task("moments", 0), sorted(transport.clients())))
+    if not replies:
+        raise FedloreError("no sums of features came back for a common scaling")
     return from_moments(tree.mean((r.upload, 1.0) for r in replies)["moments"])
 
 

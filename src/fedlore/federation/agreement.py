@@ -15,10 +15,12 @@ from ..algorithms import Plan, facts_of
 from ..algorithms.catalog import make
 from ..config import build, read_toml
 from ..engine import Recipe
+from ..engine.defences import records_of
 from ..engine.loop import Weights
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..nets import logistic, mlp
+from ..privacy import Privacy
 from ..scaler import Scaler
 
 
@@ -47,21 +49,6 @@ class Method:
 
     name: str = "fedavg"
     settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Privacy:
-    """[privacy]: what hides single uploads. Nothing does in this version, and sites know it."""
-
-    secure_aggregation: bool = False
-    epsilon: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.secure_aggregation or self.epsilon is not None:
-            raise ConfigError(
-                "secure_aggregation and epsilon are not available in this version: a site whose "
-                "policy demands them will not take part"
-            )
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,8 @@ class Agreement:
         if facts_of(make(self.algorithm.name, **self.algorithm.settings)).everyone:
             return sites
         asked = math.ceil(self.sample * sites - 1e-9)
-        return max(1, math.ceil(self.quorum * asked - 1e-9))
+        quorum = max(1, math.ceil(self.quorum * asked - 1e-9))
+        return max(quorum, self.privacy.least(asked)) if self.privacy.secure_aggregation else quorum
 
 
 def read_agreement(folder: Path) -> Agreement:
@@ -145,6 +133,9 @@ class Terms:
     algorithm: Method
     plan: Plan
     privacy: Privacy = field(default_factory=Privacy)
+    sample: float = 1.0  # share of the sites asked in each round
+    least: int = 0  # a round with fewer answers does not count
+    largest: float = 1000.0  # the largest norm of an upload: sites check it where it is hidden
     shift: tuple[float, ...] | None = None  # the common scaling, once it is known
     spread: tuple[float, ...] | None = None
 
@@ -171,6 +162,7 @@ class Terms:
             self.seed,
             scaler,
             self.weights,
+            records=records_of(self.privacy, self.rounds),
         )
 
 
@@ -197,4 +189,7 @@ def terms_of(agreement: Agreement, *, run: str, participants: int) -> Terms:
         a.algorithm,
         a.plan,
         a.privacy,
+        a.sample,
+        a.least(participants) if participants else 0,
+        a.largest,
     )

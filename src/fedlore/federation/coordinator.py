@@ -11,20 +11,22 @@ from pathlib import Path
 import torch
 
 from ..engine import Row, Run, federate, write_rows
+from ..engine.defences import filters_for
 from ..engine.flower import Link, Mail
 from ..engine.journal import Entry, Journal, write_state
 from ..engine.loop import scale_together
 from ..engine.remote import LinkLost, Notice, QuorumLost, Remote
 from ..errors import FedloreError
+from ..privacy.filters import Filter, guarded
 from ..scaler import Scaler
-from ..wire import Reply, Task
+from ..wire import Reply, Task, Transport
 from .agreement import Agreement, Terms, read_agreement, terms_of
 from .certificates import raw
 from .kits import enrolled
 from .processes import alone
 from .server import healthy, link_of
 from .status import Status
-from .uploads import flaw
+from .uploads import Judged, flaw, masked_flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
 GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
@@ -64,6 +66,7 @@ def _session(
     folder: Path, agreement: Agreement, keys: dict[str, bytes], resume: bool, reports: Reports
 ) -> "Session":
     journal = Journal(folder / "journal")
+    filters = _filters(agreement, len(keys))  # refused before anything is moved
     terms = terms_of(agreement, run=secrets.token_hex(8), participants=len(keys))
     entry: Entry | None = None
     if resume:
@@ -84,7 +87,7 @@ def _session(
         shutil.rmtree(before, ignore_errors=True)
         journal.folder.rename(before)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=agreement.rounds)
-    return Session(folder, agreement, keys, terms, journal, status, reports, entry)
+    return Session(folder, agreement, keys, terms, journal, status, reports, entry, filters)
 
 
 @dataclass
@@ -99,6 +102,7 @@ class Session:
     status: Status
     reports: Reports
     entry: Entry | None
+    filters: list[Filter]
 
     def to_the_end(self) -> Run:
         link = link_of(self.folder)
@@ -166,7 +170,7 @@ class Session:
             on_round=done,
         )
 
-    def _remote(self, mail: Mail) -> Remote:
+    def _remote(self, mail: Mail) -> Transport:
         a = self.agreement
         algorithm = self.terms.recipe().algorithm
         features = len(a.schema.features)
@@ -174,13 +178,20 @@ class Session:
         def check(task: Task, reply: Reply) -> str | None:
             return flaw(task, reply, algorithm, features=features, largest=a.largest)
 
+        def check_masked(task: Task, reply: Reply) -> str | None:
+            return masked_flaw(task, reply, algorithm, features=features)
+
         def watch(notice: Notice) -> None:
             self.status.notice(notice)
             self.reports.notice(notice)
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
-        return Remote(mail, sites, least, a.deadline, GRACE, check, watch)
+        hidden = a.privacy.secure_aggregation
+        first = check_masked if hidden else check
+        remote = Remote(mail, sites, least, a.deadline, GRACE, first, watch)
+        transport = guarded(remote, self.filters, local=False)
+        return Judged(transport, check) if self.filters else transport
 
     def _scaled(self) -> Terms:
         """The terms with the scaling, once there is one."""
@@ -203,6 +214,15 @@ class Session:
         self.status.write(
             state="finished", round=run.round, scores=[dict(row) for row in last_scores(run.rows)]
         )
+
+
+def _filters(agreement: Agreement, sites: int) -> list[Filter]:
+    a = agreement
+    recipe = terms_of(a, run="", participants=sites).recipe()
+    least = a.least(sites)
+    return filters_for(
+        a.privacy, recipe, sites=sites, rounds=a.rounds, sample=a.sample, least=least
+    )
 
 
 def last_scores(rows: list[Row]) -> list[Row]:

@@ -2,6 +2,7 @@
 
 import datetime
 import email.utils
+import math
 import platform
 import socket
 import ssl
@@ -17,6 +18,7 @@ from ..knowledge.findings import errors
 from ..knowledge.lint.checkup import check_file
 from .agreement import fedlore_version, read_terms
 from .certificates import check_dates, read_site_key
+from .peers import known
 from .site import Kit, read_kit
 
 CLOCK = 60.0  # seconds of difference that a signed request bears
@@ -140,9 +142,20 @@ def _knowledge(kit: Kit) -> str:
 
 def _policy(kit: Kit) -> str:
     policy = kit.file.policy
-    if policy.secure_aggregation or policy.max_epsilon is not None:
+    offered = read_terms((kit.folder / "terms.json").read_text()).privacy
+    if policy.secure_aggregation and not offered.secure_aggregation:
         raise FedloreError(
-            "secure aggregation or differential privacy is demanded, which this version does not "
-            "have yet: the site will refuse every task"
+            "secure aggregation is demanded, and the terms in the kit have none: unless the "
+            "federation has changed since, the site will refuse every task"
+        )
+    if policy.max_epsilon is not None and (offered.epsilon or math.inf) > policy.max_epsilon:
+        raise FedloreError(
+            f"differential privacy within ε = {policy.max_epsilon:g} is demanded, the terms in the "
+            f"kit have {offered.epsilon}: the site will refuse every task"
+        )
+    if offered.secure_aggregation and not known(kit.folder):
+        return (
+            f"at least {policy.min_participants} participants; peers/ is empty, so which keys are "
+            "whose is the coordinator's word"
         )
     return f"at least {policy.min_participants} participants, metrics {', '.join(policy.metrics)}"

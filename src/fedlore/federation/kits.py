@@ -49,9 +49,11 @@ lr = 0.05
 schedule = "cosine"
 
 [privacy]
-secure_aggregation = false
+secure_aggregation = {secure}  # true: the coordinator sees sums alone; needs 3 sites or more
+# threshold = 0.67           # more than this share of the asked sites must last through a round
 
 """
+SECURE = False  # what init writes for secure_aggregation, where nobody says otherwise
 
 SITE = """\
 # This site's own file. Nothing in it, and nothing it points to, leaves this machine.
@@ -76,7 +78,14 @@ moments = true                 # give away sums and squares of the features for 
 
 
 def init(
-    folder: Path, *, name: str, address: str, schema: Schema, rounds: int = 10, days: int = 365
+    folder: Path,
+    *,
+    name: str,
+    address: str,
+    schema: Schema,
+    rounds: int = 10,
+    days: int = 365,
+    secure: bool = SECURE,
 ) -> None:
     """A coordinator's folder: federation.toml, an authority, a server certificate, enrolment."""
     if (folder / "federation.toml").exists():
@@ -84,7 +93,8 @@ def init(
     _check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    text = TOP.format(name=name, address=address, rounds=rounds)
+    hidden = str(secure).lower()
+    text = TOP.format(name=name, address=address, rounds=rounds, secure=hidden)
     text += dump({"schema": _schema(schema)})
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     try:

@@ -8,8 +8,9 @@ from ..data.coke import PROFILES, Plant
 from ..errors import FedloreError
 from ..examples import Examples
 from ..knowledge.toml import dump
+from ..privacy.pact import LEAST
 from .agreement import read_agreement
-from .kits import add_site, enrolled, init, unpack
+from .kits import SECURE, add_site, enrolled, init, unpack
 
 HOUSE = " - 0.3 * max(inerts - 30, 0) - 15 * max(Ro_sd - 0.15, 0)"
 #: The experts' equations as they would write them down; see fedlore.data.experts.
@@ -27,7 +28,8 @@ def make_trial(
     """A coordinator's folder, and under sites/ what would lie on the plants' own machines."""
     if not 1 <= sites <= len(PROFILES):
         raise FedloreError(f"the trial has up to {len(PROFILES)} plants, got {sites}")
-    init(folder, name="coke", address=address, schema=COKE, rounds=rounds)
+    secure = SECURE and sites >= LEAST
+    init(folder, name="coke", address=address, schema=COKE, rounds=rounds, secure=secure)
     home = folder / "sites"
     home.mkdir()
     paths = {"data": "train.csv", "test": "test.csv", "knowledge": "knowledge.toml"}

@@ -1,11 +1,20 @@
 """What the coordinator checks on every upload before it may touch the model."""
 
+import json
 import math
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
 
 from .. import tree
 from ..algorithms import Algorithm
-from ..tree import Params
-from ..wire import Reply, Task
+from ..engine.remote import QuorumLost
+from ..privacy.filters import SUMMED
+from ..privacy.fixedpoint import layout_of, size_of
+from ..privacy.pact import packed
+from ..scaler import moments
+from ..tree import Params, Payload
+from ..wire import Reply, Task, Transport
 
 
 def flaw(
@@ -31,6 +40,55 @@ def flaw(
         return f"a count of {reply.rows} rows"
     norm = max((tree.norm(bundle) for bundle in reply.upload.values()), default=0.0)
     return f"norm {norm:.4g} is above {largest:g}" if norm > largest else None
+
+
+def masked_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int) -> str | None:
+    """Why a reply under secure aggregation cannot be used: all that can be seen of a single one."""
+    if task.kind in ("evaluate", "finish"):
+        return flaw(task, reply, algorithm, features=features, largest=math.inf)
+    if reply.rows:
+        return f"a count of {reply.rows} rows where none may be told"
+    if task.kind not in SUMMED:
+        kinds = {t.dtype for bundle in reply.upload.values() for t in bundle.values()}
+        return "tensors where bytes were asked for" if kinds - {torch.uint8} else None
+    if task.kind == "train":
+        wanted: Payload = {key: task.sent[key] for key in algorithm.uploads}
+    else:
+        wanted = {"moments": moments(torch.zeros(1, features))}
+    layout = layout_of(wanted)
+    bundle = reply.upload.get("masked", {})
+    if set(reply.upload) != {"masked"} or set(bundle) != {"words", "layout"}:
+        return "an upload without masks"
+    words, told = bundle["words"], bundle["layout"]
+    if not torch.equal(told, packed(json.dumps(layout).encode())):
+        return "names, shapes or kinds other than the model's"
+    if words.dtype != torch.int64 or words.shape != (size_of(layout),):
+        return "masked words of another kind or number than asked for"
+    return None
+
+
+class Judged:
+    """A transport whose sums are checked as single uploads would be; nothing usable is void."""
+
+    def __init__(self, transport: Transport, check: Callable[[Task, Reply], str | None]) -> None:
+        self._transport, self._check = transport, check
+
+    def clients(self) -> Sequence[str]:
+        return self._transport.clients()
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        replies = list(self._transport.exchange(task, to))
+        if task.kind in SUMMED:
+            for reply in replies:
+                reason = self._check(task, reply)
+                if reason is not None:
+                    raise QuorumLost(
+                        f"round {task.round}: {reply.client} cannot be used: {reason} (which site "
+                        "it was is hidden)"
+                    )
+            if not replies:
+                raise QuorumLost(f"round {task.round}: '{task.kind}' gave no sum, see the log")
+        yield from replies
 
 
 def _shapes(bundle: Params) -> dict[str, tuple[object, ...]]:

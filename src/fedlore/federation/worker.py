@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ..algorithms import Desk
 from ..engine import Recipe, Site, answer, ready
@@ -10,10 +11,12 @@ from ..engine.journal import write_state
 from ..engine.loop import own_params, recall
 from ..engine.remote import Refusal
 from ..errors import FedloreError
+from ..privacy.pact import survivors_of
 from ..tree import Payload, finite
 from ..wire import KINDS, Reply, Task
 from .agreement import Terms, fedlore_version, read_terms
 from .audit import AuditLog, described, digest
+from .guard import Guard
 from .site import Kit
 from .store import Store
 
@@ -27,14 +30,20 @@ class Worker:
         self._kit, self._told = kit, told
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
-        self._ready: tuple[str, Site, Recipe, Desk] | None = None
+        self._ready: tuple[str, Site, Recipe, Desk, Guard] | None = None
 
     def __call__(self, task: Task, text: str) -> Reply:
-        where = {"kind": task.kind, "round": task.round, "site": self._kit.file.name}
+        where: dict[str, Any] = {
+            "kind": task.kind,
+            "round": task.round,
+            "site": self._kit.file.name,
+        }
         where |= {"coordinator": self._kit.file.address, "model": digest(task.sent)}
         try:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
+            if task.kind == "unmask":  # whose sum the coordinator then reads
+                where["survivors"] = sorted(survivors_of(task))
             reply = self._answer(task, terms, text)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError) else repr(error)
@@ -60,26 +69,30 @@ class Worker:
             raise Refusal(f"unknown task '{task.kind}'")
         policy, name = self._kit.file.policy, self._kit.file.name
         policy.refuse(terms, task)
-        site, recipe, desk = self._prepared(terms, text)
+        site, recipe, desk, guard = self._prepared(terms, text)
+        own = guard.answer(task)
+        if own is not None:
+            return own
         store = Store(self._kit.state, terms.run)
         accepted = task.accepted.get(name, 0)
         if task.kind in ("train", "finish"):
             known = store.again(name, task, accepted)
             if known is not None:
-                return known
+                return guard.hidden(task, known)
         settled = store.settle(accepted)
         reply, memory = answer(site, recipe, task, settled, desk)
         if not finite(reply.upload):
             raise Refusal("training diverged at this site: its upload is not finite")
+        reply = guard.kept(task, reply)
         allowed = ("steps",) if task.kind == "train" else policy.metrics
         reply = replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
         if task.kind in ("train", "finish"):
             store.commit(task, accepted, memory, reply)
         if task.kind == "evaluate":
             self._keep(task, terms, text, recipe, memory)
-        return reply
+        return guard.hidden(task, reply)
 
-    def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk]:
+    def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk, Guard]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
             recipe = terms.recipe()
@@ -93,7 +106,8 @@ class Worker:
                     "this site's data or knowledge does not fit the federation's schema: its own "
                     "log says what to mend (fedlore doctor)"
                 ) from error
-            self._ready = (text, site, recipe, Desk(recipe.model))
+            guard = Guard(self._kit, terms, recipe)
+            self._ready = (text, site, recipe, Desk(recipe.model), guard)
         return self._ready[1:]
 
     def _keep(self, task: Task, terms: Terms, text: str, recipe: Recipe, memory: Payload) -> None:

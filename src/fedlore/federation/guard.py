@@ -1,0 +1,85 @@
+"""A site's halves of the filters that the terms ask for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..engine import Recipe
+from ..engine.defences import filters_for
+from ..engine.remote import Refusal
+from ..errors import FedloreError
+from ..privacy.filters import half_for, through
+from ..privacy.ledger import Ledger
+from ..privacy.pact import survivors_of
+from ..privacy.secagg import PHASES
+from ..tree import norm
+from ..wire import Reply, Task
+from .agreement import Terms
+from .peers import Peers
+from .site import Kit
+
+
+class Guard:
+    """What stands between this site's answers and the coordinator.
+
+    Noise is drawn once for an answer and kept with it. What hides the answer comes afterwards, anew
+    each time it is sent.
+    """
+
+    def __init__(self, kit: Kit, terms: Terms, recipe: Recipe) -> None:
+        name = kit.file.name
+        self._terms, self._policy = terms, kit.file.policy
+        with refusing():
+            filters = filters_for(
+                terms.privacy,
+                recipe,
+                sites=terms.participants,
+                rounds=terms.rounds,
+                sample=terms.sample,
+                least=terms.least or None,
+                ledger=lambda site: Ledger(kit.folder / "ledger.jsonl"),
+                run=terms.run,
+                identity=Peers(kit.folder, name) if terms.privacy.secure_aggregation else None,
+            )
+            self._noising = [f.site(name) for f in filters if not f.hides]
+            self._hiding = [f.site(name) for f in filters if f.hides]
+
+    def answer(self, task: Task) -> Reply | None:
+        """The answer to a task of a filter's own, None for those of the client."""
+        half = half_for([*self._noising, *self._hiding], task)
+        if half is None:
+            if task.kind in PHASES:
+                raise Refusal(f"'{task.kind}' belongs to a defence that these terms do not have")
+            return None
+        with refusing():
+            if task.kind == "unmask":
+                left, own = len(survivors_of(task)), self._policy.min_participants
+                if left < own:
+                    raise Refusal(f"policy: at least {own} participants, {left} are left")
+            return half.answer(task)
+
+    def kept(self, task: Task, reply: Reply) -> Reply:
+        """The answer as it is written down: with its noise, within the agreed bound."""
+        with refusing():
+            reply = through(self._noising, task, reply)
+        longest = max((norm(bundle) for bundle in reply.upload.values()), default=0.0)
+        if self._hiding and task.kind == "train" and longest > self._terms.largest:
+            raise Refusal(
+                f"this site's upload is longer than the agreed {self._terms.largest:g} (largest)"
+            )
+        return reply
+
+    def hidden(self, task: Task, reply: Reply) -> Reply:
+        """The answer as it leaves."""
+        with refusing():
+            return through(self._hiding, task, reply, hides=bool(self._hiding))
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What the filters say names nothing that is private, so it may leave the site."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except FedloreError as error:
+        raise Refusal(str(error)) from error

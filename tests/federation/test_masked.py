@@ -1,0 +1,377 @@
+"""A deployed federation under secure aggregation: the same sums, and nothing else on the wire."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedlore import FedloreError
+from fedlore.engine.journal import read_state
+from fedlore.engine.remote import QuorumLost, Refusal
+from fedlore.federation import coordinator
+from fedlore.federation import worker as worker_module
+from fedlore.federation.agreement import read_agreement, terms_of
+from fedlore.federation.site import read_kit
+from fedlore.federation.status import read_status
+from fedlore.federation.uploads import Judged, masked_flaw
+from fedlore.federation.worker import Worker
+from fedlore.privacy.fixedpoint import layout_of, size_of
+from fedlore.privacy.pact import packed
+from fedlore.wire import Reply, Task
+
+from ..laws.test_algorithms import assert_close
+from .inside import Inside, edited, reference, small
+
+FIXED = {"rtol": 1e-6, "atol": 1e-6}  # what fixed point and float32 may lose
+HIDDEN = ("secure_aggregation = false", "secure_aggregation = true")
+
+
+def masked(folder, **settings):
+    small(folder, **settings)
+    edited(folder / "federation.toml", HIDDEN)
+    for home in (folder / "sites").iterdir():
+        edited(home / "site.toml", HIDDEN)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return masked(tmp_path / "fed", sites=4)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "scaffnew", "ditto"])
+def test_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
+    folder = masked(tmp_path / "fed", algorithm=algorithm)
+    run, local = Inside(folder, monkeypatch).train(), reference(folder)
+    assert_close(run.state, local.state, **FIXED)
+    assert run.accepted == local.accepted
+    merged = [row["merged"] for row in run.rows if "merged" in row]
+    assert merged == [3, 3, 3]
+
+
+def test_by_size_the_rows_count_and_stay_hidden(folder, monkeypatch):
+    edited(folder / "federation.toml", ("rounds = 3", 'rounds = 3\nweights = "size"'))
+    rows = (folder / "sites" / "plant-1" / "train.csv").read_text().splitlines()
+    (folder / "sites" / "plant-1" / "train.csv").write_text("\n".join(rows[:11]) + "\n")
+    seen = []
+    inside = Inside(folder, monkeypatch)
+    for name in inside.keys:
+        inside.wrap[name] = watched(seen)
+    run = inside.train()
+    assert_close(run.state, reference(folder).state, **FIXED)
+    assert seen and {reply.rows for _, reply in seen} == {0}
+
+
+def watched(seen):
+    def wrap(worker):
+        def answer(task, terms):
+            reply = worker(task, terms)
+            seen.append((task, reply))
+            return reply
+
+        return answer
+
+    return wrap
+
+
+def test_no_plain_upload_is_in_any_message(folder, monkeypatch):
+    """The site's own store holds its upload in the clear; not a row of its bytes travels."""
+    inside = Inside(folder, monkeypatch)
+    inside.train()
+    wire = b"\n".join(inside.wire)
+    for home in (folder / "sites").iterdir():
+        (path,) = (home / "state").glob("reply-*")
+        upload = read_state(path)[1]["model"]
+        for t in upload.values():
+            assert t.dtype == torch.float32
+            if t.abs().max() > 0:
+                assert t.numpy().tobytes()[:16] not in wire
+
+
+def failing(kind, times, rounds=(2,)):
+    """A site that breaks down at one stage, so many times."""
+    left = [times]
+
+    def wrap(worker):
+        def answer(task, terms):
+            if task.kind == kind and task.round in rounds and left[0]:
+                left[0] -= 1
+                raise RuntimeError("the power is gone")
+            return worker(task, terms)
+
+        return answer
+
+    return wrap
+
+
+@pytest.mark.parametrize("stage", ["keys", "shares", "boxes", "train", "unmask"])
+def test_a_site_that_breaks_down_is_done_without(folder, monkeypatch, stage):
+    edited(folder / "federation.toml", ("rounds = 3", "rounds = 2"))
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = failing(stage, 1, rounds=(1,))
+    run = inside.train()
+    merged = [row["merged"] for row in run.rows if "merged" in row]
+    assert merged == ([4, 4] if stage == "unmask" else [3, 4])
+    assert run.accepted["plant-2"] == 2
+
+
+def test_a_void_round_is_tried_again_with_new_masks_and_the_same_uploads(folder, monkeypatch):
+    trained, sent = [], []
+    real = worker_module.answer
+
+    def counted(site, recipe, task, memory, desk):
+        trained.append((task.kind, task.round, site.id))
+        return real(site, recipe, task, memory, desk)
+
+    monkeypatch.setattr(worker_module, "answer", counted)
+    inside = Inside(folder, monkeypatch)
+    monkeypatch.setattr(coordinator, "ATTEMPTS", 2)
+    for name in ("plant-2", "plant-3"):
+        inside.wrap[name] = failing("unmask", 1)
+    inside.wrap["plant-1"] = watched(sent)
+    run = inside.train()
+    assert_close(run.state, reference(folder).state, **FIXED)
+    assert len([t for t in trained if t[:2] == ("train", 2)]) == 4  # nobody trained twice
+    words = [
+        reply.upload["masked"]["words"]
+        for task, reply in sent
+        if (task.kind, task.round) == ("train", 2)
+    ]
+    assert len(words) == 2 and (words[0] == words[1]).float().mean() < 0.01
+
+
+def test_below_the_threshold_the_run_ends_and_says_so(folder, monkeypatch):
+    inside = Inside(folder, monkeypatch)
+    for name in ("plant-2", "plant-3"):
+        inside.wrap[name] = failing("boxes", 9)
+    with pytest.raises(QuorumLost, match=r"2 of 4 sites .* 'boxes' .* quorum is 3.*--resume"):
+        inside.train()
+    assert read_status(folder)["state"] == "stopped"
+    inside.wrap.clear()
+    assert_close(inside.train(resume=True).state, reference(folder).state, **FIXED)
+
+
+def test_two_sites_are_too_few(tmp_path, monkeypatch):
+    folder = masked(tmp_path / "fed", sites=2)
+    with pytest.raises(FedloreError, match="at least 3 sites in a round, got 2 of 2"):
+        Inside(folder, monkeypatch).train()
+    assert not (folder / "journal").exists()
+
+
+def test_a_threshold_raises_the_quorum(folder):
+    assert read_agreement(folder).least(4) == 3
+    edited(folder / "federation.toml", ("# threshold = 0.67 ", "threshold = 1 "))
+    assert read_agreement(folder).least(4) == 4
+
+
+def test_an_upload_beyond_the_bound_stays_at_home(folder, monkeypatch):
+    edited(folder / "federation.toml", ("largest = 1000.0", "largest = 1e-6"))
+    told = []
+    with pytest.raises(QuorumLost):
+        Inside(folder, monkeypatch).train(notice=told.append)
+    refused = {n.detail for n in told if n.what == "refused"}
+    assert refused == {"this site's upload is longer than the agreed 1e-06 (largest)"}
+
+
+def spoiled(change):
+    def wrap(worker):
+        def answer(task, terms):
+            reply = worker(task, terms)
+            return replace(reply, **change(reply)) if task.kind == "train" else reply
+
+        return answer
+
+    return wrap
+
+
+def cut(reply):
+    bundle = reply.upload["masked"]
+    return {"upload": {"masked": bundle | {"words": bundle["words"][:-1]}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda r: {"upload": {}}, "without masks"),
+        (lambda r: {"upload": {"model": {"w": torch.zeros(2)}}}, "without masks"),
+        (lambda r: {"rows": 12}, "none may be told"),
+        (cut, "of another kind or number"),
+        (lambda r: {"upload": {"masked": r.upload["masked"] | {"layout": packed(b"[]")}}}, "names"),
+    ],
+    ids=["empty", "plain", "rows", "cut", "layout"],
+)
+def test_what_is_no_masked_upload_is_rejected_and_its_masks_are_taken_away(
+    folder, monkeypatch, change, reason
+):
+    edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = spoiled(change)
+    run, without = inside.train(), reference(folder, lost="plant-2")
+    assert_close(run.state, without.state, **FIXED)
+    assert run.accepted == without.accepted
+    site = read_status(folder)["sites"]["plant-2"]
+    assert site["counts"]["rejected"] == 1 and reason in site["note"]
+
+
+def test_a_poisoned_sum_is_not_merged(folder, monkeypatch):
+    """A site that does not keep the bound: the sum shows it, and the round is void."""
+
+    def loud(reply):
+        words = reply.upload["masked"]["words"].clone()
+        words[1] += 2**58
+        return {"upload": {"masked": reply.upload["masked"] | {"words": words}}}
+
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = spoiled(loud)
+    with pytest.raises(QuorumLost, match="round 1: the sum of 4 sites cannot be used: norm"):
+        inside.train()
+
+
+def test_nothing_at_all_is_void():
+    class Silent:
+        def clients(self):
+            return ["a"]
+
+        def exchange(self, task, to):
+            return []
+
+    judged = Judged(Silent(), lambda task, reply: None)
+    with pytest.raises(QuorumLost, match="gave no sum"):
+        list(judged.exchange(Task("train", 3), ["a"]))
+    assert list(judged.exchange(Task("finish", 4), ["a"])) == []
+
+
+def test_messages_of_the_protocol_are_bytes(folder):
+    recipe = terms_of(read_agreement(folder), run="x", participants=4).recipe()
+
+    def judged(kind, upload, rows=0):
+        params = {n: p.detach() for n, p in recipe.model.named_parameters()}
+        task = Task(kind, 1, {"model": params})
+        reply = Reply("a", 1, upload, rows)
+        return masked_flaw(task, reply, recipe.algorithm, features=17)
+
+    assert judged("keys", {"keys": {"public": torch.zeros(64).byte()}}) is None
+    assert "bytes" in judged("unmask", {"seeds": {"a": torch.zeros(33)}})
+    assert "none may be told" in judged("shares", {}, rows=1)
+    assert "none were asked" in judged("finish", {"model": {"w": torch.zeros(1)}})
+    moments = {n: torch.zeros(s).double() for n, s in (("rows", ()), ("sum", 17), ("squares", 17))}
+    layout = layout_of({"moments": moments})
+    words = torch.zeros(size_of(layout), dtype=torch.int64)
+    told = packed(json.dumps(layout).encode())
+    assert judged("moments", {"masked": {"words": words, "layout": told}}) is None
+    assert "kind" in judged("moments", {"masked": {"words": words.double(), "layout": told}})
+
+
+def home_of(folder, name="plant-1"):
+    return folder / "sites" / name
+
+
+def test_the_audit_log_tells_whose_sum_was_read(folder, monkeypatch):
+    Inside(folder, monkeypatch).train()
+    lines = [json.loads(x) for x in (home_of(folder) / "audit.jsonl").read_text().splitlines()]
+    assert [x["kind"] for x in lines][:5] == ["keys", "shares", "boxes", "moments", "unmask"]
+    last = [x for x in lines if x["kind"] == "unmask"][-1]
+    assert last["survivors"] == ["plant-1", "plant-2", "plant-3", "plant-4"]
+
+
+def test_tasks_of_the_protocol_need_terms_that_have_it(folder):
+    worker = Worker(read_kit(home_of(folder)))
+    agreed = read_agreement(folder)
+    terms = terms_of(agreed, run="x", participants=4)
+    open_terms = replace(terms, privacy=replace(terms.privacy, secure_aggregation=False))
+    with pytest.raises(Refusal, match="secure aggregation is demanded"):
+        worker(Task("moments", 0), open_terms.text())
+    edited(home_of(folder) / "site.toml", HIDDEN[::-1])
+    with pytest.raises(Refusal, match="belongs to a defence that these terms do not have"):
+        Worker(read_kit(home_of(folder)))(Task("keys", 1), open_terms.text())
+    with pytest.raises(Refusal, match="no keys were agreed on for 'moments'"):
+        worker(Task("moments", 0), terms.text())
+    with pytest.raises(Refusal, match="readable pact"):
+        worker(Task("keys", 1), terms.text())
+
+
+def test_a_site_may_ask_for_more_survivors_than_the_threshold(folder, monkeypatch):
+    edited(home_of(folder) / "site.toml", ("min_participants = 2", "min_participants = 4"))
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = failing("train", 1)
+    told = []
+    with pytest.raises(QuorumLost):
+        inside.train(notice=told.append)
+    assert "policy: at least 4 participants, 3 are left" in {n.detail for n in told}
+
+
+def introduce(folder):
+    """Everybody gives everybody its identity, past the coordinator."""
+    homes = sorted((folder / "sites").iterdir())
+    for home in homes:
+        (home / "peers").mkdir()
+        for other in homes:
+            if other != home:
+                shutil.copy(other / "identity.pub", home / "peers" / f"{other.name}.pub")
+
+
+def test_sites_that_know_each_other_notice_swapped_keys(folder, monkeypatch):
+    edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
+    inside = Inside(folder, monkeypatch)
+    inside.train()  # makes the identities
+    assert (home_of(folder) / "identity.key").stat().st_mode & 0o077 == 0
+    introduce(folder)
+    inside.restart()
+    assert_close(inside.train().state, reference(folder).state, **FIXED)
+
+    def swap(worker):
+        def answer(task, terms):
+            reply = worker(task, terms)
+            if task.kind == "keys":
+                spoiled = reply.upload["keys"]["public"].clone()
+                spoiled[:64] = torch.arange(64, dtype=torch.uint8)
+                reply = replace(reply, upload={"keys": {"public": spoiled}})
+            return reply
+
+        return answer
+
+    inside.wrap["plant-2"] = swap
+    told = []
+    with pytest.raises(QuorumLost):
+        inside.train(notice=told.append)
+    details = " ".join(n.detail for n in told)
+    assert "the keys of 'plant-2' in this round are not signed by the identity" in details
+    inside.wrap.clear()
+    (home_of(folder) / "peers" / "plant-3.pub").unlink()
+    inside.restart()
+    run = inside.train(notice=told.append)  # plant-1 does without, three are enough
+    assert run.accepted == {"plant-2": 1, "plant-3": 1, "plant-4": 1}
+    assert "no identity of 'plant-3'" in " ".join(n.detail for n in told)
+
+
+def test_spoiled_identities_are_named(folder):
+    home = home_of(folder)
+    (home / "peers").mkdir()
+    (home / "peers" / "plant-2.pub").write_text("nothing")
+    terms = terms_of(read_agreement(folder), run="x", participants=4)
+    with pytest.raises(Refusal, match="is no public key"):
+        Worker(read_kit(home))(Task("keys", 1), terms.text())
+    shutil.copy(home / "site.pub", home / "peers" / "plant-2.pub")
+    with pytest.raises(Refusal, match="must be another site's identity.pub"):
+        Worker(read_kit(home))(Task("keys", 1), terms.text())
+    (home / "identity.key").write_bytes((home / "site.key").read_bytes())
+    with pytest.raises(Refusal, match="must be an Ed25519 key"):
+        Worker(read_kit(home))(Task("keys", 1), terms.text())
+
+
+def test_the_same_seed_gives_other_masks_and_the_same_sums(folder, monkeypatch):
+    edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
+    found = []
+    for _ in range(2):
+        sent = []
+        inside = Inside(folder, monkeypatch)
+        inside.wrap["plant-1"] = watched(sent)
+        run = inside.train()
+        words = [r.upload["masked"]["words"].numpy() for t, r in sent if t.kind == "train"]
+        found.append((run.state, np.concatenate(words)))
+    (one, a), (two, b) = found
+    assert_close(one, two)
+    assert (a == b).mean() < 0.01
