@@ -15,7 +15,7 @@ from .. import tree
 from ..aggregate import Aggregate
 from ..errors import ConfigError, FedloreError
 from ..tree import Payload
-from .accounting import check_delta, check_epsilon, noise_for
+from .accounting import Release, check_delta, check_epsilon, epsilon_of, noise_for
 from .ledger import Ledger, Level
 
 Where = Literal["distributed", "central"]
@@ -65,19 +65,19 @@ def check_dp(
     """Refuse a federation in which the guarantee, or the algorithm, would be wrong.
 
     `exact` says that the algorithm lives on exact means of uploads. At record level the noise is
-    in the gradients, before anything is remembered or uploaded, so that nothing is refused.
+    in the gradients, before anything is remembered or uploaded, so that any algorithm bears it.
     """
+    if weights != "equal":
+        raise ConfigError(
+            f"differential privacy hides how many rows a site has, and bounds its weight: weights "
+            f"must be equal, got '{weights}'"
+        )
     if dp.level == "record":
         return
     if exact:
         raise ConfigError(
             f"{algorithm} keeps sums over sites that clipped and noised uploads would break, and "
             "its error has not been analysed: use level = record, or another algorithm"
-        )
-    if weights != "equal":
-        raise ConfigError(
-            f"site level differential privacy bounds every site's weight: weights must be equal, "
-            f"got '{weights}'"
         )
     if aggregate is not None and aggregate.needs_individuals:
         raise ConfigError(
@@ -107,7 +107,36 @@ def spent_line(dp: Dp, ledgers: Sequence[Ledger], *, sample: float = 1.0) -> str
     entries = [e for e in worst.entries() if e.level == dp.level]
     if dp.level == "record":
         sample = max((e.sample for e in entries), default=sample)
+    spent = worst.spent(dp.level, dp.delta)
+    return _line(dp, spent, len(entries), sample)
+
+
+def planned_line(dp: Dp, noise: float, rounds: int, *, sample: float = 1.0) -> str:
+    """The same for rounds to come, where the sites' ledgers cannot be seen.
+
+    At record level each site has noise of its own, and the budget itself is all that is known.
+    """
+    spent = dp.epsilon
+    if dp.level == "site":
+        spent = epsilon_of([Release(noise, rounds)], dp.delta)
+    return f"at most {_line(dp, spent, rounds, sample)}"
+
+
+def bare_line(dp: Dp, noise: float, least: int, rounds: int) -> str:
+    """What a coordinator learns who sees single uploads, each with its own share of the noise."""
+    if dp.level == "record":
+        return ""
+    if dp.where == "central":
+        return "the coordinator sees single uploads without noise, and is trusted to add it"
+    alone = epsilon_of([Release(noise / math.sqrt(least), rounds)], dp.delta)
     return (
-        f"ε = {worst.spent(dp.level, dp.delta):.2g} at δ = {dp.delta:g}, {dp.level} level, "
-        f"{len(entries)} rounds, sampling {round(sample, 4)}"
+        f"the coordinator sees single uploads, for which its own share of the noise gives ε = "
+        f"{alone:.3g}: secure_aggregation or encryption would hide them"
+    )
+
+
+def _line(dp: Dp, epsilon: float, rounds: int, sample: float) -> str:
+    return (
+        f"ε = {epsilon:.2g} at δ = {dp.delta:g}, {dp.level} level, {rounds} rounds, sampling "
+        f"{round(sample, 4)}"
     )

@@ -10,6 +10,7 @@ from ..errors import ConfigError
 from .dp import Dp, check_dp
 from .dp_filter import Noising
 from .filters import Filter
+from .he import Ckks
 from .ledger import Ledger
 from .pact import LEAST, least
 from .secagg import Identity, SecureAggregation
@@ -90,10 +91,12 @@ def filters_of(
     ledger: Callable[[str], Ledger] = lambda site: Ledger(),
     run: str = "",
     identity: Identity | None = None,
+    key: bytes | None = None,
 ) -> list[Filter]:
     """The filters in the order in which a site applies them; impossible pairs are refused.
 
-    Noise comes before what hides single uploads: a sum cannot be clipped.
+    Noise comes before what hides single uploads: a sum cannot be clipped. Of encryption only the
+    sites have the `key`.
     """
     found: list[Filter] = []
     if privacy.hides:
@@ -120,5 +123,5 @@ def filters_of(
         share = THRESHOLD if privacy.threshold is None else privacy.threshold
         found.append(SecureAggregation(share, around.weights, identity))
     if privacy.encryption is not None:
-        raise ConfigError("encryption = 'ckks' is not available in this version")
+        found.append(Ckks(around.cohort, around.weights, key))
     return found
