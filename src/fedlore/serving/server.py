@@ -1,5 +1,6 @@
 """The service as a process: a socket, uvicorn, and an end that lets requests finish."""
 
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -46,6 +47,8 @@ def serve(
         timeout_graceful_shutdown=GRACE,
     )
     server = uvicorn.Server(config)
+    gc.collect()
+    gc.freeze()  # what is here now stays: looking through it again would be a pause of its own
     # uvicorn sends a signal once more after it has stopped: to end well is no failure
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
@@ -54,6 +57,7 @@ def serve(
         server.run(sockets=[door])
     finally:
         signal.signal(signal.SIGTERM, before)
+        gc.unfreeze()
         door.close()
 
 
