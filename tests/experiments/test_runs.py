@@ -199,3 +199,28 @@ def test_weights_hold_no_pickle(folder, tmp_path):
     weights, scaler = read_weights(path)  # refuses pickles
     assert all(isinstance(t, torch.Tensor) for t in weights.values())
     assert scaler.shift.shape == (17,)
+
+
+HIDDEN = "[privacy]\nsecure_aggregation = true\n"
+
+
+def test_secure_aggregation_changes_no_score(folder, tmp_path):
+    plain = run_federation(gather(config(folder, "ML", "FLwKM", "lore")), tmp_path / "plain")
+    path = config(folder, "ML", "FLwKM", "lore", more=HIDDEN)
+    assert gather(path).setting.privacy.secure_aggregation
+    hidden = run_federation(gather(path), tmp_path / "hidden")
+    assert [r["ta"] for r in hidden.rows] == pytest.approx([r["ta"] for r in plain.rows], abs=0.02)
+    one, two = (
+        read_weights(weights_path(tmp_path / out, "FLwKM", "plant-2"))[0]
+        for out in ("plain", "hidden")
+    )
+    assert all(((two[name] - t).norm() / t.norm()) < 1e-5 for name, t in one.items())
+
+
+def test_privacy_that_cannot_be_is_refused(folder, tmp_path):
+    few = HIDDEN.replace("[privacy]", "sample = 0.5\n[privacy]")
+    with pytest.raises(ConfigError, match="at least 3 sites in a round, got 2 of 4"):
+        run_federation(gather(config(folder, "FL", more=few)), tmp_path / "o")
+    noisy = "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n"
+    with pytest.raises(ConfigError, match="every trial of lore would spend a budget"):
+        gather(config(folder, "lore", recipe="chosen", more=noisy))

@@ -18,6 +18,7 @@ from ..engine.loop import Weights
 from ..errors import FedloreError
 from ..examples import Examples
 from ..metrics import accuracy, decide, violation
+from ..privacy import Privacy
 from ..tuning import Recalibrated, lore, recalibrated
 from .confusion import confusion
 
@@ -137,6 +138,7 @@ def train(
     every: int = 0,
     sample: float = 1.0,
     weights: Weights = "equal",
+    privacy: Privacy | None = None,
 ) -> Fitted:
     """The weights of one approach; with `every` = e its history has scores after each e rounds."""
     if approach.chosen:
@@ -151,11 +153,13 @@ def train(
             evaluate=every,
             sample=sample,
             weights=weights,
+            privacy=privacy,
         ).fitted
     if approach.trained:
         clients = [_trusting(client, approach.trust) for client in clients]
     else:
         clients = [client.bare() for client in clients]
+    alone = isinstance(approach.algorithm, Alone)
     return fit(
         clients,
         make_model(approach.hears),
@@ -165,8 +169,9 @@ def train(
         scale=scale,
         seed=seed,
         evaluate=every,
-        sample=1.0 if isinstance(approach.algorithm, Alone) else sample,
+        sample=1.0 if alone else sample,
         weights=weights,
+        privacy=None if alone else privacy,  # nobody uploads anything
     )
 
 

@@ -14,11 +14,12 @@ from ..data import stratified
 from ..engine import Client
 from ..errors import ConfigError, FedloreError, unknown
 from ..nets import logistic, mlp
+from ..privacy import Privacy
 from .approaches import APPROACHES, Approach
 from .sites import find_sites, read_sites
 
 #: What a deployed federation needs and one process does not.
-ELSEWHERE = {"address", "schema", "privacy", "task", "quorum", "deadline", "largest", "evaluate"}
+ELSEWHERE = {"address", "schema", "task", "quorum", "deadline", "largest", "evaluate"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Federation:
     algorithm: Method = field(default_factory=Method)
     plan: Plan = field(default_factory=Plan)
     run: Trial = field(default_factory=Trial)
+    privacy: Privacy = field(default_factory=Privacy)
     rounds: int = 20
     sample: float = 1.0  # share of the sites in each round
     weights: Literal["equal", "size"] = "equal"
@@ -90,6 +92,12 @@ class Federation:
             raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
         if not 0.0 < self.sample <= 1.0:
             raise ConfigError(f"sample must lie in (0, 1], got {self.sample}")
+        if self.privacy.dp is not None and self.run.recipe == "chosen":
+            if "lore" in self.run.approaches:
+                raise ConfigError(
+                    "[privacy] dp: every trial of lore would spend a budget of its own; use recipe "
+                    '= "fixed" or leave lore out of the approaches'
+                )
 
     @property
     def approaches(self) -> list[Approach]:

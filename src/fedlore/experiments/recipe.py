@@ -10,6 +10,7 @@ from ..engine import Client, Fitted, Row, fit
 from ..engine.loop import Weights
 from ..errors import FedloreError
 from ..metrics import accuracy, decide, violation
+from ..privacy import Privacy
 from ..tuning import Lore, Trials, Tuning, lore, trusting, tune
 from ..tuning.lore import ModelMaker
 
@@ -56,6 +57,7 @@ def lore_rows(
     every: int = 0,
     sample: float = 1.0,
     weights: Weights = "equal",
+    privacy: Privacy | None = None,
 ) -> tuple[list[Row], Lore]:
     """The chosen recipe: one row per client, with what was chosen in common and in private."""
     start = time.perf_counter()
@@ -71,6 +73,7 @@ def lore_rows(
         evaluate=every,
         sample=sample,
         weights=weights,
+        privacy=privacy,
     )
     seconds = (time.perf_counter() - start) / len(clients)
     rows: list[Row] = []

@@ -103,6 +103,7 @@ def _compute(gathering: Gathering, approach: Approach, trained: dict[Approach, F
                 every=every,
                 sample=setting.sample,
                 weights=setting.weights,
+                privacy=setting.privacy,
             )
         fitted = trained[key]
     rows: list[Row] = []
@@ -132,6 +133,7 @@ def _chosen(gathering: Gathering, every: int) -> _Made:
         every=every,
         sample=setting.sample,
         weights=setting.weights,
+        privacy=setting.privacy,
     )
     mistakes = [row for c in found.clients for row in _confusion(c, classes_of(found.fitted, c))]
     # λ is each site's own, so the cell has no one value
