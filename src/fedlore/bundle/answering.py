@@ -66,7 +66,7 @@ def shaped(bundle: Bundle, x: Tensor) -> Tensor:
 
 def in_scope(schema: Schema, x: Tensor) -> Tensor:
     """Whether every feature of a row lies where the expert declared, (n, ...) -> (n,) bool."""
-    flat = x.reshape(len(x), -1)
+    flat = x.flatten(1)
     low = flat.new_tensor([0.0 if f.levels else f.low for f in schema.features])
     high = flat.new_tensor([len(f.levels) - 1.0 if f.levels else f.high for f in schema.features])
     return ((flat >= low) & (flat <= high)).all(1)

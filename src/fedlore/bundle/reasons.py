@@ -35,7 +35,7 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
         _add(lines, set_words(personal.knowledge.range, rows))
         _add(lines, point_words(personal.knowledge.point, rows))
         _add(lines, _numbers_decided(found))
-    _add(lines, _scope(bundle.schema, rows.reshape(len(rows), -1)))
+    _add(lines, _scope(bundle.schema, rows.flatten(1)))
     return lines
 
 

@@ -1,0 +1,238 @@
+"""Files of rows to files of answers, and the commands around them."""
+
+import csv
+import gzip
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedlore.algorithms import Plan
+from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, reading, write_bundle
+from fedlore.bundle.predicting import predict_file
+from fedlore.bundle.reknowing import reknow
+from fedlore.cli.app import app
+from fedlore.engine.journal import write_state
+from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.federation.agreement import Method, Model, Terms, fedlore_version
+
+from .making import SCHEMA, bundle, known, personal, regressor, rows
+
+pa = pytest.importorskip("pyarrow")
+MADE = bundle()
+
+
+def table(n=50):
+    x = np.round(rows(n).numpy().astype(float), 3)
+    return {"sample": [f"k-{i}" for i in range(n)], "s [%]": x[:, 1], "ash": x[:, 0]}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "rows.csv"
+    columns = table()
+    with path.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def read(path):
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("chunk", [7, 65_536])
+def test_answers_in_a_file_are_those_in_memory(tmp_path, file, monkeypatch, fast, chunk):
+    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(reading, "BYTES", 200 if chunk == 7 else 1 << 20)
+    told = predict_file(MADE, file, tmp_path / "out.csv", fast=fast, keep=["sample"])
+    columns = table()
+    x = np.stack([columns["ash"], columns["s [%]"]], 1)
+    found = answer_rows(MADE, rows().new_tensor(x))
+    lines = read(tmp_path / "out.csv")
+    assert [line["sample"] for line in lines] == columns["sample"]
+    assert [line["grade"] for line in lines] == [SCHEMA.classes[i] for i in found.predicted]
+    chances = np.array([[line[f"p_{c}"] for c in SCHEMA.classes] for line in lines], dtype="f4")
+    assert np.allclose(chances, found.probabilities.numpy(), atol=1e-6)
+    assert (chances[~found.allowed.numpy()] == 0).all()
+    sets = [
+        "|".join(c for c, a in zip(SCHEMA.classes, row, strict=True) if a) for row in found.allowed
+    ]
+    assert [line["allowed"] for line in lines] == sets
+    assert {line["in_scope"] for line in lines} == {"true"}
+    assert told.rows == 50 and told.passed_over == ()
+    assert sum(told.decided.values()) == 50
+
+
+def test_parquet_and_gzip_say_the_same(tmp_path, file):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = table()
+    parquet.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(file.read_bytes()))
+    predict_file(MADE, file, tmp_path / "a.csv")
+    for name in ("rows.parquet", "rows.csv.gz"):
+        predict_file(MADE, tmp_path / name, tmp_path / "b.csv")
+        assert (tmp_path / "b.csv").read_text() == (tmp_path / "a.csv").read_text()
+    predict_file(MADE, file, tmp_path / "out.parquet", why=True)
+    found = parquet.read_table(tmp_path / "out.parquet")
+    assert found.column("grade").to_pylist() == [line["grade"] for line in read(tmp_path / "a.csv")]
+    assert all(found.column("why").to_pylist())
+
+
+def test_a_unit_in_a_parquet_file_is_checked(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    ash = pa.field("ash", pa.float64(), metadata={"unit": "g/kg"})
+    schema = pa.schema([ash, pa.field("s", pa.float64())])
+    parquet.write_table(pa.table({"ash": [1.0], "s": [1.0]}, schema=schema), tmp_path / "a.parquet")
+    with pytest.raises(FedloreError, match=r"'ash' is in \[g/kg\]"):
+        predict_file(MADE, tmp_path / "a.parquet", tmp_path / "out.csv")
+
+
+WRONG = {
+    "word": ("ash,s\n1,2\n3,x\n", "row 2, column 's': 'x' is not a number"),
+    "blank": ("ash,s\n1,2\n,2\n", "row 2, column 'ash' is missing"),
+    "width": ("ash,s\n1,2\n3\n", "row 2 has 1 cells, the header has 2"),
+    "column": ("ash,z\n1,2\n", "the column 's' is missing"),
+    "unit": ("ash [ppm],s\n1,2\n", r"'ash' is in \[ppm\]"),
+    "none": ("ash,s\n", "has no rows"),
+    "empty": ("", "is empty"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("fast", [True, False])
+def test_faults_are_placed_and_nothing_is_written(tmp_path, name, fast):
+    text, words = WRONG[name]
+    (tmp_path / "rows.csv").write_text(text)
+    (tmp_path / "out.csv").write_text("before")
+    with pytest.raises(FedloreError, match=words):
+        predict_file(MADE, tmp_path / "rows.csv", tmp_path / "out.csv", fast=fast)
+    assert (tmp_path / "out.csv").read_text() == "before"
+    assert sorted(os.listdir(tmp_path)) == ["out.csv", "rows.csv"]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_blanks_take_the_mean_where_that_is_the_policy(tmp_path, fast):
+    (tmp_path / "rows.csv").write_text("ash,s\nNA,2\n1,\n")
+    predict_file(
+        MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies("mean"), fast=fast
+    )
+    assert len(read(tmp_path / "o.csv")) == 2
+
+
+def test_numbers_are_answered_too(tmp_path, file):
+    predict_file(bundle_of(regressor(), "plant", schema=SCHEMA), file, tmp_path / "o.csv", why=True)
+    for line in read(tmp_path / "o.csv"):
+        assert float(line["low"]) <= float(line["grade"]) <= float(line["high"])
+
+
+def test_predict_on_the_command_line(tmp_path, file):
+    write_bundle(MADE, tmp_path / "a.lore")
+    shown = subprocess.run(
+        [sys.executable, "-m", "fedlore", "predict", tmp_path / "a.lore", file, "--keep", "sample"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert len(shown.stdout.splitlines()) == 51
+    assert shown.stdout.startswith("sample,grade,p_A,p_B,p_C,allowed,expert,decided,trust,in_scope")
+    assert "50 rows; decided by" in shown.stderr
+
+
+def test_reknow_swaps_rules_or_trust(tmp_path, file):
+    old = bundle(hears=True)
+    louder = reknow(old, trust=0.9)
+    assert louder.personal.knowledge.trust == 0.9
+    assert louder.members["weights.safetensors"] == old.members["weights.safetensors"]
+    known(0.1).write(tmp_path / "knowledge.toml")
+    new = reknow(old, tmp_path / "knowledge.toml")
+    wanted = old.personal.with_knowledge(known(0.1))
+    assert (new.personal(rows()) == wanted(rows())).all()
+    numbers = reknow(bundle_of(regressor(), "plant", schema=SCHEMA), trust=1.0)
+    assert numbers.personal.knowledge.trust == 1.0
+    with pytest.raises(KnowledgeError, match=r"trust must lie in \[0, 1\], got 2"):
+        reknow(old, trust=2.0)
+
+
+def test_reknow_refuses_what_the_network_does_not_know(tmp_path):
+    known().write(tmp_path / "k.toml")
+    text = (tmp_path / "k.toml").read_text()
+    for old, new, words in (
+        ('unit = "%"', 'unit = "ppm"', "table-1.csv|takes it in"),
+        ('["A", "B", "C"]', '["A", "C", "B"]', "classes are not the network's"),
+    ):
+        (tmp_path / "k.toml").write_text(text.replace(old, new, 1))
+        with pytest.raises(KnowledgeError, match=words):
+            reknow(MADE, tmp_path / "k.toml")
+
+
+def test_reknow_on_the_command_line(tmp_path):
+    write_bundle(MADE, tmp_path / "a.lore")
+    replace(known(0.0), pkm=None).write(tmp_path / "k.toml")
+    lines = ["ash,s,grade", *(f"{a:.3f},{s:.3f},C" for a, s in rows(20).tolist())]
+    (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
+    asked = ["reknow", str(tmp_path / "a.lore"), str(tmp_path / "k.toml")]
+    asked += ["--data", str(tmp_path / "data.csv"), "--out", str(tmp_path / "b.lore")]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    assert "before" in shown.output and "audit: 20 rows" in shown.output
+    found = read_bundle(tmp_path / "b.lore")
+    assert found.personal.knowledge.trust == 0.0 and "ta" in found.metrics
+    known().write(tmp_path / "k.toml")  # its two tables contradict each other somewhere
+    (tmp_path / "b.lore").unlink()
+    shown = CliRunner().invoke(app, asked)
+    assert "forbids where ash <= 8 and s > 3" in shown.output
+    assert "has 1 error and is not used" in str(shown.exception)
+    assert not (tmp_path / "b.lore").exists()
+    nothing = CliRunner().invoke(app, ["reknow", str(tmp_path / "a.lore"), "--out", "x"])
+    assert isinstance(nothing.exception, FedloreError)
+
+
+def terms() -> Terms:
+    return Terms(
+        "run-1", "coal", fedlore_version(), 2, 3, 0, "equal", SCHEMA, Model(hidden=(8,)),
+        Method(), Plan(), shift=(20.0, 2.5), spread=(11.0, 1.5),
+    )  # fmt: skip
+
+
+def test_a_kit_and_a_coordinator_are_exported(tmp_path):
+    weights = dict(personal(seed=4).model.named_parameters())
+    weights = {name: t.detach() for name, t in weights.items()}
+    about = {"run": "run-1", "round": 3, "terms": terms().text()}
+    kit, home = tmp_path / "kit", tmp_path / "home"
+    known().write(kit / "knowledge.toml")
+    (kit / "site.toml").write_text(
+        'name = "north"\naddress = "127.0.0.1:9092"\nknowledge = "knowledge.toml"\ntrust = 0.25\n'
+    )
+    early = CliRunner().invoke(app, ["export", str(kit), "--out", str(tmp_path / "n.lore")])
+    assert "no personal.weights yet" in str(early.exception)
+    write_state(kit / "personal.weights", about, {"model": weights})
+    write_state(home / "shared.weights", about, {"model": weights})
+    shown = CliRunner().invoke(app, ["export", str(kit), "--out", str(tmp_path / "n.lore")])
+    assert shown.exit_code == 0, shown.output
+    north = read_bundle(tmp_path / "n.lore")
+    assert north.client == "north" and north.personal.knowledge.trust == 0.25
+    asked = ["export", str(home), "--out", str(tmp_path / "new"), "--client", "newcomer"]
+    assert "needs --knowledge" in str(CliRunner().invoke(app, asked).exception)
+    asked += ["--knowledge", str(kit / "knowledge.toml")]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    fresh = read_bundle(tmp_path / "new")
+    assert fresh.client == "newcomer" and fresh.personal.knowledge.trust == 0.5
+    same = fresh.members["weights.safetensors"] == north.members["weights.safetensors"]
+    assert same and json.loads(fresh.members["bundle.json"])["scaling"]["shift"] == [20.0, 2.5]
+
+
+def test_export_says_what_it_needs(tmp_path):
+    for asked, words in (
+        ([str(tmp_path)], "say where to"),
+        ([str(tmp_path), "--out", "x.lore"], "nothing to export from"),
+        ([str(tmp_path), "--out", "x.lore", "--blanks", "zero"], "must be one of error, mean"),
+    ):
+        assert words in str(CliRunner().invoke(app, ["export", *asked]).exception)
