@@ -230,7 +230,7 @@ def flooded(path: Path, body: bytes, seconds: float) -> list[dict[str, object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=float, default=200)
-    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--seconds", type=float, default=30, help="of each rate; 0 leaves it out")
     parser.add_argument("--flood", type=float, default=60, help="seconds; 0 leaves it out")
     parser.add_argument(
         "--realtime", action="store_true", help="ahead of all other work on a shared machine"
@@ -249,12 +249,12 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         path, body = bundle(Path(folder))
-        rows = latency(path, body, options.seconds, options.rate)
+        rows = latency(path, body, options.seconds, options.rate) if options.seconds else []
         more = flooded(path, body, options.flood) if options.flood else []
     if options.out:
-        write_csv([row | about for row in rows], options.out)
-        if more:
-            write_csv([row | about for row in more], options.out.replace(".csv", "-flood.csv"))
+        for some, place in ((rows, options.out), (more, options.out.replace(".csv", "-flood.csv"))):
+            if some:
+                write_csv([row | about for row in some], place)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Measures:
             ),
             "rows": Counter(
                 "fedlore_rows",
-                "Rows answered, by who decided: expert, network or both",
+                "Rows answered, by what decided: range, expert, network or both",
                 ("decided",),
                 registry=self.registry,
             ),
