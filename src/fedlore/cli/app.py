@@ -10,6 +10,7 @@ from ..errors import FedloreError
 from .algorithms import algorithms
 from .bench import bench
 from .blend import blend
+from .certify import certify
 from .demo import demo
 from .export import export
 from .federation import app as federation
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "up": up,
     "export": export,
     "predict": predict,
+    "certify": certify,
     "reknow": reknow,
     "serve": serve,
     "blend": blend,

@@ -141,7 +141,7 @@ def _logits(build: Builder, x: str, rank: int, personal: Personal, known: _Known
 def _outputs(build: Builder, logits: str, known: _Known, trust: float, k: int) -> None:
     """(1-λ)·softmax within the range + λ·g_p, and everything outside set to 0 at the end."""
     zero = build.constant(0.0)
-    rows = build.op("Shape", logits, start=0, end=1)
+    rows = build.op("Shape", "rows", start=0, end=1)  # not of logits: no range hangs on them
     wide = build.op("Concat", rows, build.constant([k], INT64), axis=0)
     mask = known.allowed
     if mask is None:

@@ -1,0 +1,6 @@
+"""The range certificate: that no output leaves the range, stated so that others can check it."""
+
+from .claims import Claim
+from .statement import certify, write_certificate
+
+__all__ = ["Claim", "certify", "write_certificate"]

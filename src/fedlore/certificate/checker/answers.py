@@ -1,0 +1,81 @@
+"""What the knowledge says of rows, combined by its policies."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .knowledge import Known
+
+Array = Any  # of numpy
+
+
+class Said(NamedTuple):
+    """Rows of the prediction (n, k), of the range (n, k), and which rows are refused (n,)."""
+
+    prior: Array | None
+    allowed: Array
+    refused: Array
+
+
+def said_of(known: Known, x: Array) -> Said:
+    """The knowledge on rows (n, d), already in single precision."""
+    allowed, refused = range_of(known, x)
+    if not known.predict.sources:
+        return Said(None, allowed, refused)
+    prior, silent = prior_of(known, x)
+    refused = refused | silent
+    conflict = ((prior > 0) & ~allowed).any(1)
+    if known.conflict == "error":
+        refused = refused | conflict
+    if known.conflict == "restrict":
+        inside = np.where(allowed, prior, np.float32(0))
+        left = inside.sum(1, keepdims=True)
+        inside = inside / np.where(left > 0, left, 1)
+    else:
+        inside = np.zeros_like(prior)
+    return Said(np.where(conflict[:, None], inside, prior), allowed, refused)
+
+
+def range_of(known: Known, x: Array) -> tuple[Array, Array]:
+    """The range of rows, (n, k) bool, and which rows it refuses, (n,)."""
+    side = known.range
+    refused = np.zeros(len(x), bool)
+    if not side.sources:
+        return np.ones((len(x), known.k), bool), refused
+    parts = [source.says(x) for source in side.sources]
+    for _, wrong in parts:
+        refused = refused | wrong
+    rows = parts[0][0].astype(bool)
+    for more, _ in parts[1:]:
+        rows = rows | more if side.combine == "any" else rows & more
+    none = ~rows.any(1)
+    if len(parts) > 1 and side.combine == "all":
+        if side.empty == "error":
+            return rows, refused | none
+        instead = parts[0][0] if side.empty == "first" else np.ones_like(rows)
+        rows = np.where(none[:, None], instead, rows)
+    return rows, refused
+
+
+def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
+    """The prediction for rows, (n, k), before the range, and which rows it refuses, (n,)."""
+    rows, refused = _spoken(known, x)
+    if known.confusion is not None:
+        soft = rows.astype(np.float64) @ known.confusion
+        total = soft.sum(1, keepdims=True)
+        rows = (soft / np.where(total > 0, total, 1)).astype(np.float32)
+    return rows, refused
+
+
+def _spoken(known: Known, x: Array) -> tuple[Array, Array]:
+    side = known.predict
+    parts = [source.says(x) for source in side.sources]
+    refused = np.any([wrong for _, wrong in parts], axis=0)
+    rows = parts[0][0].astype(np.float32)
+    if side.combine == "average" and len(parts) > 1:
+        total = sum(p.astype(np.float32) * w for (p, _), w in zip(parts, side.weights, strict=True))
+        spoken = np.asarray(total).sum(1, keepdims=True)
+        return np.float32(total / np.where(spoken > 0, spoken, 1)), refused
+    for more, _ in parts[1:]:
+        rows = np.where((rows != 0).any(1)[:, None], rows, more.astype(np.float32))
+    return rows, refused

@@ -1,0 +1,88 @@
+"""A bundle's bytes: its members, their hashes, and its weights, read without fedlore."""
+
+import hashlib
+import json
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .cells import Unreadable
+
+Array = Any  # of numpy
+MANIFEST = "manifest.sha256"
+LARGEST = 1 << 30
+_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+
+def read_members(path: Path) -> dict[str, bytes]:
+    """The members of a folder or a zip, once they are what the manifest says."""
+    try:
+        if path.is_dir():
+            found = {place.name: place.read_bytes() for place in path.iterdir() if place.is_file()}
+        else:
+            with zipfile.ZipFile(path) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+                    raise Unreadable("the bundle is too large")
+                found = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise Unreadable(f"cannot read the bundle: {error}") from None
+    said = found.pop(MANIFEST, None)
+    if said is None:
+        raise Unreadable(f"the bundle has no {MANIFEST}")
+    lines = [f"{digest(found[name])}  {name}\n" for name in sorted(found)]
+    if said.decode("utf-8", "replace") != "".join(lines):
+        raise Unreadable("a member of the bundle is not what its manifest says")
+    return found
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def knowledge_texts(members: Mapping[str, bytes]) -> dict[str, str]:
+    """The members that the knowledge is made of, as text."""
+    return {
+        name: data.decode("utf-8")
+        for name, data in members.items()
+        if name == "knowledge.toml" or name.endswith(".csv")
+    }
+
+
+def read_weights(data: bytes) -> dict[str, Array]:
+    """The tensors of a safetensors file."""
+    try:
+        (size,) = struct.unpack("<Q", data[:8])
+        head = json.loads(data[8 : 8 + size])
+        tensors = {}
+        for name, about in head.items():
+            if name == "__metadata__":
+                continue
+            begin, end = about["data_offsets"]
+            flat = np.frombuffer(data[8 + size + begin : 8 + size + end], _KINDS[about["dtype"]])
+            tensors[name] = flat.reshape(about["shape"])
+        return tensors
+    except (KeyError, ValueError, struct.error, TypeError) as error:
+        raise Unreadable(f"the weights cannot be read: {error}") from None
+
+
+def faults(weights: Mapping[str, Array], declared: Mapping[str, Any]) -> list[str]:
+    """What is wrong with weights: names, shapes, bytes, or numbers that are not finite."""
+    found = []
+    for name in sorted({*weights, *declared}):
+        if name not in weights or name not in declared:
+            found.append(
+                f"'{name}' is not in {'the file' if name in declared else 'the certificate'}"
+            )
+            continue
+        values, said = weights[name], declared[name]
+        if list(values.shape) != list(said["shape"]):
+            found.append(f"'{name}' has shape {list(values.shape)}, declared is {said['shape']}")
+        elif not np.isfinite(values).all():
+            found.append(f"'{name}' is not finite")
+        elif digest(np.ascontiguousarray(values).tobytes()) != said["sha256"]:
+            found.append(f"'{name}' has other values than certified")
+    return found

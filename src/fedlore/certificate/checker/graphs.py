@@ -1,0 +1,246 @@
+"""An ONNX file: that its structure keeps the range, and that it says what the knowledge says."""
+
+import json
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .answers import said_of
+from .cells import Unreadable
+from .expressions import value
+from .knowledge import Known, Limits, scope_of
+from .proofs import samples
+from .tables import Table
+
+Array = Any  # of numpy
+
+#: No loops, no branches, nothing random, no strings: a row's answer hangs on that row alone.
+OPERATORS = set(
+    "Abs Add And ArgMax AveragePool Cast Clip Concat Conv CumSum Div Equal Erf Exp Expand Flatten "
+    "Gather Gemm Greater GreaterOrEqual Identity InstanceNormalization IsNaN LayerNormalization "
+    "LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Min Mul Neg Not Or Pow ReduceMax ReduceSum "
+    "Relu Reshape ScatterElements Shape Sigmoid Slice Softmax Sqrt Squeeze Sub Tanh TopK Unsqueeze "
+    "Where".split()
+)
+MOST_CELLS = 20_000
+
+
+class Graph:
+    """A loaded model: who makes which value, and its constants."""
+
+    def __init__(self, data: bytes) -> None:
+        import onnx
+        import onnx.numpy_helper
+
+        try:
+            self.model = onnx.load_from_string(data)
+            onnx.checker.check_model(self.model, full_check=True)
+        except Exception as error:  # protobuf and onnx have classes of their own for every fault
+            raise Unreadable(f"no valid ONNX model: {str(error)[:200]}") from None
+        graph = self.model.graph
+        self.nodes = list(graph.node)
+        self.made = {out: node for node in self.nodes for out in node.output}
+        to_array = onnx.numpy_helper.to_array
+        self.constants = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+        self.metadata = {entry.key: entry.value for entry in self.model.metadata_props}
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """The network's parameters, by the names they have in the bundle."""
+        return {n.removeprefix("model."): v for n, v in self.constants.items() if _is_weight(n)}
+
+    def knowledge(self) -> dict[str, str]:
+        try:
+            files = json.loads(self.metadata["fedlore.knowledge.files"])
+            return {str(name): str(text) for name, text in files.items()}
+        except (KeyError, ValueError, AttributeError):
+            raise Unreadable("the file does not hold the knowledge it was made from") from None
+
+    def behind(self, name: str) -> tuple[set[str], list[Any]]:
+        """Everything that a value is computed from: names, and the nodes among them."""
+        names, nodes, waiting = set(), {}, [name]
+        while waiting:
+            one = waiting.pop()
+            if one in names:
+                continue
+            names.add(one)
+            node = self.made.get(one)
+            if node is not None:
+                nodes[id(node)] = node
+                waiting.extend(part for part in node.input if part)
+        return names, list(nodes.values())
+
+    def run(self, x: Array) -> dict[str, Array]:
+        """All outputs on rows (n, d), by onnx's own reference evaluator."""
+        import warnings
+
+        from onnx.reference import ReferenceEvaluator
+
+        names = [value.name for value in self.model.graph.output]
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ReferenceEvaluator(self.model).run(None, {"rows": x.astype(np.float64)})
+        return dict(zip(names, found, strict=True))
+
+
+def _is_weight(name: str) -> bool:
+    return name.startswith("model.")
+
+
+def structure(graph: Graph) -> list[str]:
+    """What keeps the graph from being safe by its structure alone; nothing where it is."""
+    wrong = []
+    odd = sorted(
+        {
+            f"{n.domain}:{n.op_type}"
+            for n in graph.nodes
+            if n.domain not in ("", "ai.onnx") or n.op_type not in OPERATORS
+        }
+    )
+    if odd:
+        wrong.append(f"it has operators that are not understood: {', '.join(odd)}")
+    if graph.model.functions:
+        wrong.append("it defines functions of its own")
+    inputs = [value.name for value in graph.model.graph.input]
+    if inputs != ["rows"]:
+        wrong.append(f"its inputs are {inputs}, not the rows alone")
+    outputs = {value.name for value in graph.model.graph.output}
+    if not {"probabilities", "allowed", "class", "refused"} <= outputs:
+        return [*wrong, "it does not give probabilities, class, allowed and refused"]
+    last = graph.made.get("probabilities")
+    if last is None or last.op_type != "Where":
+        made = "nothing" if last is None else last.op_type
+        return [*wrong, f"the probabilities come from {made}, not from a choice by the range"]
+    mask, _, zero = last.input
+    if mask != "allowed":
+        wrong.append("the probabilities are not chosen by the range that is given out")
+    if not (zero in graph.constants and (graph.constants[zero] == 0).all()):
+        wrong.append("outside the range the probabilities are not the constant 0")
+    names, _ = graph.behind("allowed")
+    learned = sorted(name for name in names if _is_weight(name) or name.startswith("scaler."))
+    if learned:
+        wrong.append(f"the range depends on the network: {learned[0]}")
+    return wrong
+
+
+def only_thresholds(graph: Graph, known: Known) -> str | None:
+    """Why the range of the graph is not surely made of the tables' own thresholds; None if it is.
+
+    Where it is, one row of each cell between thresholds stands for the whole cell.
+    """
+    _, nodes = graph.behind("allowed")
+    raw = _features(graph)
+    cuts = [set(numbers) for numbers in _table_cuts(known)]
+    for node in nodes:
+        seen = [name for name in node.input if name in raw]
+        if not seen or node.output[0] in raw or node.op_type in ("IsNaN", "Shape"):
+            continue
+        column = raw[seen[0]]
+        if node.op_type != "GreaterOrEqual" or node.input[0] not in raw or column is None:
+            return f"features go through {node.op_type}"
+        found = graph.constants.get(node.input[1])
+        if found is None:
+            return "features are compared with something computed"
+        if not {float(cut) for cut in np.ravel(found)} <= cuts[column]:
+            return "a feature is compared with a number that is no threshold of the tables"
+    return None
+
+
+def _features(graph: Graph) -> dict[str, int | None]:
+    """Values that are features as they came, with their column, or None where it is all of them."""
+    raw: dict[str, int | None] = {"rows": None}
+    for node in graph.nodes:
+        if not node.input or node.input[0] not in raw:
+            continue
+        column, about = raw[node.input[0]], {a.name: a for a in node.attribute}
+        if node.op_type == "Cast" and about["to"].i in (1, 11):  # to float or double
+            raw[node.output[0]] = column
+        elif node.op_type in ("Unsqueeze", "Identity"):
+            raw[node.output[0]] = column
+        elif node.op_type == "Gather" and column is None and node.input[1] in graph.constants:
+            which = np.ravel(graph.constants[node.input[1]])
+            if len(which) == 1 and "axis" in about and about["axis"].i == 1:
+                raw[node.output[0]] = int(which[0])
+    return raw
+
+
+def _table_cuts(known: Known) -> list[list[float]]:
+    """For each column the thresholds of all tables."""
+    tables = [s for s in (*known.range.sources, *known.predict.sources) if isinstance(s, Table)]
+    return [
+        sorted({cut for table in tables if column in table.columns for cut in table.cuts(column)})
+        for column in range(len(known.columns))
+    ]
+
+
+def cells(known: Known, most: int = MOST_CELLS) -> Array | None:
+    """One row of every cell between the thresholds of all tables; None where there are too many."""
+    first, last = scope_of(known)
+    axes = []
+    for column, cuts in enumerate(_table_cuts(known)):
+        levels = known.columns[column].levels
+        if levels:
+            axes.append([float(level) for level in range(len(levels) if cuts else 1)])
+        else:
+            inside = [cut for cut in cuts if first[column] < cut <= last[column]]
+            axes.append([float(first[column]), *inside])
+    if np.prod([float(len(axis)) for axis in axes]) > most:
+        return None
+    return np.array(list(product(*axes)))
+
+
+def differences(graph: Graph, known: Known, x: Array) -> list[str]:
+    """Where the graph does not do on rows what the knowledge and the definition demand."""
+    single = x.astype(np.float32)
+    clear = ~_on_an_edge(known, single)
+    said = said_of(known, single)
+    got = graph.run(x)
+    p, allowed, refused = got["probabilities"], got["allowed"], got["refused"]
+    wrong = []
+    outside = p != 0
+    outside &= ~(said.allowed & ~said.refused[:, None])
+    if outside[clear].any():
+        row = int(np.flatnonzero(outside.any(1) & clear)[0])
+        wrong.append(
+            f"a class outside the range has probability {p[row].max():g} at {_row(x, row)}"
+        )
+    if (refused != said.refused)[clear].any():
+        row = int(np.flatnonzero((refused != said.refused) & clear)[0])
+        wrong.append(f"it refuses other rows than the knowledge does, such as {_row(x, row)}")
+    answered = clear & ~refused & ~said.refused
+    if (allowed != said.allowed)[answered].any():
+        row = int(np.flatnonzero((allowed != said.allowed).any(1) & answered)[0])
+        wrong.append(f"its range is not that of the knowledge at {_row(x, row)}")
+    if not np.isfinite(p).all() or (np.abs(p[answered].sum(1) - 1) > 1e-4).any():
+        wrong.append("its probabilities are not numbers that sum to 1")
+    chosen = got["class"]
+    if not said.allowed[answered, chosen[answered]].all():
+        wrong.append("it predicts a class outside the range")
+    return wrong
+
+
+def checked_rows(known: Known, seed: int) -> Array:
+    """Rows to run a graph on: random ones, corners, and both sides of every threshold."""
+    return samples(known, 500, seed)
+
+
+def _on_an_edge(known: Known, x: Array) -> Array:
+    """Rows where a formula lies so near to an edge that rounding decides."""
+    near = np.zeros(len(x), bool)
+    for source in (*known.range.sources, *known.predict.sources):
+        if isinstance(source, Table):
+            continue
+        values = [value(tree, x) for tree in source.trees]
+        for one in values:
+            away = np.abs(one[:, None] - source.edges[None])
+            near |= (away <= 1e-5 * np.maximum(np.abs(source.edges), 1)).any(1)
+        if isinstance(source, Limits) and len(values) == 2:
+            apart = np.abs(values[0] - values[1])
+            near |= apart <= 1e-4 * np.maximum(np.abs(values[0]), np.abs(values[1]))
+    return near
+
+
+def _row(x: Array, row: int) -> list[float]:
+    found: list[float] = x[row].tolist()
+    return found

@@ -1,0 +1,224 @@
+"""knowledge.toml and its tables, read from scratch: what each source says of rows and of boxes."""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .cells import Column, Unreadable, read_rules, single
+from .expressions import Tree, columns_in, numbers_in, parse, value
+from .intervals import bounds, never_above
+from .tables import Table
+
+Array = Any  # of numpy
+_EPS = float(np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """A range between two formulas: all classes that meet [lower, upper]."""
+
+    lower: Tree | None
+    upper: Tree | None
+    edges: Array  # (k - 1,)
+    crossed: str
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [tree for tree in (self.lower, self.upper) if tree is not None]
+
+    def says(self, x: Array) -> tuple[Array, Array]:
+        low = np.full(len(x), -np.inf, np.float32) if self.lower is None else value(self.lower, x)
+        high = np.full(len(x), np.inf, np.float32) if self.upper is None else value(self.upper, x)
+        low = np.where(np.isfinite(low), low, np.float32(-np.inf))
+        high = np.where(np.isfinite(high), high, np.float32(np.inf))
+        with np.errstate(invalid="ignore"):
+            near = np.float32(_EPS * 16) * np.maximum(np.abs(low), np.abs(high))
+            far = (low > high) & (low - high > near)
+        least = np.where(far, -np.inf, np.minimum(low, high))
+        most = np.where(far, np.inf, np.maximum(low, high))
+        grades = np.arange(len(self.edges) + 1)
+        first, last = grade(least, self.edges)[:, None], grade(most, self.edges)[:, None]
+        allowed = (first <= grades) & (grades <= last)
+        return allowed, far & (self.crossed == "error")
+
+    def sure(self, low: Array, high: Array) -> Array:
+        grades = np.arange(len(self.edges) + 1)
+        first = np.zeros(len(low), int)
+        last = np.full(len(low), len(self.edges))
+        if self.lower is not None:
+            top = bounds(self.lower, low, high)[1]
+            first = np.where(np.isnan(top), 0, grade(top, self.edges))
+        if self.upper is not None:
+            bottom = bounds(self.upper, low, high)[0]
+            last = np.where(np.isnan(bottom), last, grade(bottom, self.edges))
+        return (first[:, None] <= grades) & (grades <= last[:, None])
+
+    def safe(self, low: Array, high: Array) -> Array:
+        if self.crossed != "error" or self.lower is None or self.upper is None:
+            return np.ones(len(low), bool)
+        return never_above(self.lower, self.upper, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """A prediction: the class of a formula's value, or a blurred one."""
+
+    tree: Tree
+    edges: Array
+    spread: float | None = None
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [self.tree]
+
+    def says(self, x: Array) -> tuple[Array, Array]:
+        found = value(self.tree, x)
+        known = np.isfinite(found)
+        never = np.zeros(len(x), bool)
+        if self.spread is None:
+            rows = grade(found, self.edges)[:, None] == np.arange(len(self.edges) + 1)
+            return (rows & known[:, None]).astype(np.float32), never
+        z = (self.edges.astype(np.float64) - found[:, None]) / (self.spread * math.sqrt(2))
+        below = (1 + np.vectorize(math.erf, otypes=[float])(np.nan_to_num(z))) * 0.5
+        rows = np.diff(below, axis=1, prepend=0.0, append=1.0).astype(np.float32)
+        return np.where(known[:, None], rows, np.float32(0)), never
+
+    def may_say(self, low: Array, high: Array) -> Array:
+        k = len(self.edges) + 1
+        if self.spread is not None:
+            return np.ones((len(low), k), bool)
+        least, most = bounds(self.tree, low, high)
+        never = np.isnan(least)
+        first, last = (grade(np.nan_to_num(e), self.edges)[:, None] for e in (least, most))
+        grades = np.arange(k)
+        return (first <= grades) & (grades <= last) & ~never[:, None]
+
+    def safe(self, low: Array, high: Array) -> Array:
+        return np.ones(len(low), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The sources of [predict] or [range] and how they are combined."""
+
+    sources: list[Any]
+    combine: str
+    empty: str = "error"
+    weights: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """All that a knowledge file says."""
+
+    columns: tuple[Column, ...]
+    classes: tuple[str, ...]
+    trust: float
+    conflict: str
+    predict: Side
+    range: Side
+    confusion: Array | None = None  # (k, k) of an expert who is heard through it
+
+    @property
+    def k(self) -> int:
+        return len(self.classes)
+
+
+def read_knowledge(files: Mapping[str, str]) -> Known:
+    """Knowledge from the texts of its files; what is no table or formula is refused."""
+    if "knowledge.toml" not in files:
+        raise Unreadable("there is no knowledge.toml")
+    said = tomllib.loads(files["knowledge.toml"])
+    columns = tuple(
+        Column(
+            entry["name"],
+            float(entry.get("low", -math.inf)),
+            float(entry.get("high", math.inf)),
+            tuple(entry.get("levels", ())),
+        )
+        for entry in said["features"]
+    )
+    classes = tuple(said["classes"])
+    sides = {}
+    for name in ("predict", "range"):
+        part = said.get(name, {})
+        sources = [
+            _source(entry, name, columns, classes, said.get("edges", ()), files)
+            for entry in part.get("sources", ())
+        ]
+        default = "first" if name == "predict" else "all"
+        sides[name] = Side(
+            sources,
+            part.get("combine", default),
+            part.get("empty", "error"),
+            tuple(part.get("weights", ()) or (1.0,) * len(sources)),
+        )
+    trust = float(said.get("rely", said.get("trust", 0.0)))
+    return Known(
+        columns, classes, trust, said.get("conflict", "abstain"), sides["predict"], sides["range"]
+    )
+
+
+def _source(
+    entry: Mapping[str, Any],
+    side: str,
+    columns: tuple[Column, ...],
+    classes: tuple[str, ...],
+    common: Any,
+    files: Mapping[str, str],
+) -> Any:
+    names = [column.name for column in columns]
+    edges = np.array(entry.get("edges") or common, dtype=np.float32)
+    if "table" in entry:
+        text = files.get(entry["table"])
+        if text is None:
+            raise Unreadable(f"the table {entry['table']} is not there")
+        rules, ranked = read_rules(text, columns, classes, entry.get("outcome"))
+        default = "intersect" if side == "range" else "priority" if ranked else "first"
+        policy = entry.get("hit") or default
+        if policy == "priority":
+            rules = sorted(rules, key=lambda rule: rule.priority)
+        return Table(entry["table"], rules, policy, len(classes))
+    if "formula" in entry:
+        return Graded(parse(entry["formula"], names), edges, entry.get("spread"))
+    if "lower" in entry or "upper" in entry:
+        lower, upper = (
+            parse(entry[key], names) if key in entry else None for key in ("lower", "upper")
+        )
+        return Limits(lower, upper, edges, entry.get("crossed", "error"))
+    kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
+    raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
+
+
+def grade(values: Array, edges: Array) -> Array:
+    """The class of each number; one on an edge belongs to the class above it."""
+    return np.searchsorted(edges.astype(np.float64), values.astype(np.float64), side="right")
+
+
+def scope_of(known: Known) -> tuple[Array, Array]:
+    """The scope as a box of single-precision rows, (d,) each."""
+    largest = float(np.finfo(np.float32).max)
+    low = [0.0 if c.levels else max(single(c.low), -largest) for c in known.columns]
+    high = [
+        float(len(c.levels) - 1) if c.levels else min(single(c.high), largest)
+        for c in known.columns
+    ]
+    return np.array(low), np.array(high)
+
+
+def marks(known: Known) -> list[list[float]]:
+    """For each column the numbers near which something happens, in single precision."""
+    found: list[set[float]] = [set() for _ in known.columns]
+    for source in (*known.predict.sources, *known.range.sources):
+        if isinstance(source, Table):
+            for column in source.columns:
+                found[column] |= set(source.cuts(column))
+        else:
+            for tree in source.trees:
+                for column in columns_in(tree):
+                    found[column] |= {single(number) for number in numbers_in(tree)}
+    return [sorted(numbers) for numbers in found]

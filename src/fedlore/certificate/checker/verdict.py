@@ -1,0 +1,188 @@
+"""A bundle or a graph against its certificate, line by line."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .answers import Said, said_of
+from .bundles import digest, faults, knowledge_texts, read_members, read_weights
+from .cells import Unreadable
+from .forward import probabilities
+from .graphs import Graph, cells, checked_rows, differences, only_thresholds, structure
+from .knowledge import Known, read_knowledge, scope_of
+from .proofs import Verdict, agrees, inside, never_empty, samples
+from .tables import Table
+
+FORMAT = "fedlore range certificate"
+VERSION = 1
+_AGREES = "prediction-agrees"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at, whether it holds, and what was found."""
+
+    what: str
+    holds: bool
+    found: str = ""
+
+    def __str__(self) -> str:
+        return f"{'ok  ' if self.holds else 'FAIL'} {self.what}" + (
+            f": {self.found}" if self.found else ""
+        )
+
+
+def check(certificate: Path, subject: Path) -> list[Line]:
+    """Everything that was checked; the certificate holds where every line does."""
+    lines: list[Line] = []
+    try:
+        for line in _check(certificate, subject):
+            lines.append(line)
+    except (Unreadable, OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        lines.append(Line("readable", False, f"{error}"))
+    return lines
+
+
+def seal(values: Mapping[str, Any]) -> str:
+    """The hash of a certificate: of everything in it but the hash."""
+    said = {key: value for key, value in values.items() if key != "sha256"}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check(certificate: Path, subject: Path) -> Iterator[Line]:
+    said = json.loads(certificate.read_text(encoding="utf-8"))
+    if said.get("format") != FORMAT or said.get("version") != VERSION:
+        raise Unreadable(f"no {FORMAT} of version {VERSION}")
+    same = seal(said) == said.get("sha256")
+    yield Line("certificate's own hash", same, "" if same else "its text was changed")
+    if subject.is_file() and subject.suffix == ".onnx":
+        graph = Graph(subject.read_bytes())
+        texts = graph.knowledge()
+        yield from _hashes(texts, said)
+        yield _weights(graph.weights, said)
+        known = _heard(read_knowledge(texts), said)
+        yield from _claims(known, said)
+        yield from _graph(graph, known)
+    else:
+        members = read_members(subject)
+        yield Line("bundle's manifest", True, f"{len(members)} members")
+        texts = knowledge_texts(members)
+        yield from _hashes(texts, said)
+        whole = {name: digest(data) for name, data in members.items()} == said["files"]
+        yield Line("files as certified", whole, "" if whole else "other files than certified")
+        weights = read_weights(members["weights.safetensors"])
+        yield _weights(weights, said)
+        header = json.loads(members["bundle.json"])
+        heard = header.get("confusion") == said.get("confusion")
+        yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
+        known = _heard(read_knowledge(texts), said)
+        yield from _claims(known, said)
+        yield _definition(header, weights, known)
+
+
+def _heard(known: Known, said: Mapping[str, Any]) -> Known:
+    """The knowledge, its expert behind the confusion that the certificate tells of."""
+    rows = said.get("confusion")
+    return known if rows is None else replace(known, confusion=np.array(rows, dtype=np.float64))
+
+
+def _hashes(texts: Mapping[str, str], said: Mapping[str, Any]) -> Iterator[Line]:
+    found = {name: digest(text.encode()) for name, text in texts.items()}
+    wrong = sorted(
+        n for n in {*found, *said["knowledge"]} if found.get(n) != said["knowledge"].get(n)
+    )
+    yield Line(
+        "knowledge as certified",
+        not wrong,
+        f"{wrong[0]} is not the one certified" if wrong else f"{len(found)} files",
+    )
+
+
+def _weights(weights: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
+    wrong = faults(weights, said["weights"])
+    count = sum(values.size for values in weights.values())
+    return Line(
+        "weights finite and as certified", not wrong, wrong[0] if wrong else f"{count} numbers"
+    )
+
+
+def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
+    """The scope and every claim over it, established anew."""
+    low, high = scope_of(known)
+    told = [(entry["low"], entry["high"]) for entry in said["scope"]]
+    same = told == list(zip(low.tolist(), high.tolist(), strict=True))
+    yield Line("scope", same, "" if same else "it is not the one of the knowledge")
+    statuses = {claim["claim"]: claim["status"] for claim in said["claims"]}
+    yield _agrees("the range is never empty", never_empty(known), statuses.get("never-empty"))
+    if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
+        yield _agrees("the prediction never disagrees", agrees(known), statuses.get(_AGREES))
+    if known.predict.sources and known.range.sources:
+        found = inside(known)
+        told_status = statuses.get("prediction-inside")
+        if known.conflict == "error":
+            yield _agrees("the prediction stays in the range", found, told_status)
+        else:  # its policy takes care of it; the claim must not say more than is so
+            fine = not (found.status == "refuted" and told_status == "proved")
+            words = f"{found.status}; policy {known.conflict} removes what is outside"
+            yield Line("the prediction stays in the range", fine, words)
+
+
+def _agrees(what: str, found: Verdict, told: str | None) -> Line:
+    """A claim holds where it was proved here too; what is unknown is reported, and does not."""
+    words = found.status
+    if found.boxes:
+        words += f" over {found.boxes} boxes"
+    if found.example is not None:
+        words += f" by {list(found.example)}"
+    if told != found.status:
+        words += f"; the certificate says {told}"
+    return Line(what, found.status == "proved" and told == "proved", words)
+
+
+def _definition(header: Mapping[str, Any], weights: Mapping[str, Any], known: Known) -> Line:
+    """The personal model by its definition, on rows of the scope, with these very weights."""
+    what = "zeros outside the range on rows of the scope"
+    x = samples(known, 1_000, seed=1).astype(np.float32)
+    said = said_of(known, x)
+    keep = ~said.refused
+    said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
+    try:
+        p = probabilities(header, weights, x[keep], said, known.trust)
+    except Unreadable as error:
+        return Line(what, True, f"not computed: {error} is beyond this checker")
+    good = bool((p[~said.allowed] == 0).all() and np.isfinite(p).all())
+    good = good and bool((np.abs(p.sum(1) - 1) < 1e-4).all())
+    return Line(what, good, f"{len(p)} rows")
+
+
+def _graph(graph: Graph, known: Known) -> Iterator[Line]:
+    wrong = structure(graph)
+    yield Line("graph keeps the range by its structure", not wrong, "; ".join(wrong))
+    rows = checked_rows(known, seed=2)
+    wrong = differences(graph, known, rows)
+    yield Line(
+        "graph says what the knowledge says", not wrong, wrong[0] if wrong else f"{len(rows)} rows"
+    )
+    yield _cells(graph, known)
+
+
+def _cells(graph: Graph, known: Known) -> Line:
+    """Where tables alone make the range, one row of each cell between thresholds is all of it."""
+    what = "every cell of the tables"
+    sources = (*known.range.sources, *known.predict.sources)
+    if not all(isinstance(source, Table) for source in sources):
+        return Line(what, True, "not all of it: formulas are there too")
+    why = only_thresholds(graph, known)
+    if why is not None:
+        return Line(what, False, why)
+    every = cells(known)
+    if every is None:
+        return Line(what, True, "not all of them: there are too many")
+    wrong = differences(graph, known, every)
+    return Line(what, not wrong, wrong[0] if wrong else f"all {len(every)}")
