@@ -236,3 +236,9 @@ def test_export_says_what_it_needs(tmp_path):
         ([str(tmp_path), "--out", "x.lore", "--blanks", "zero"], "must be one of error, mean"),
     ):
         assert words in str(CliRunner().invoke(app, ["export", *asked]).exception)
+
+
+def test_line_breaks_inside_quotes_are_one_cell(tmp_path):
+    (tmp_path / "rows.csv").write_text('"a\nnote",ash,s\n"one\ntwo",10,1\nx,20,2\n')
+    told = predict_file(MADE, tmp_path / "rows.csv", tmp_path / "o.csv")
+    assert told.rows == 2 and len(read(tmp_path / "o.csv")) == 2

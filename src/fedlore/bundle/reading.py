@@ -141,7 +141,7 @@ def _arrow_csv(
             column_names=[str(i) for i in range(len(titles))],
             skip_rows_after_names=1,
         ),
-        "parse_options": reader.ParseOptions(newlines_in_values=False),
+        "parse_options": reader.ParseOptions(newlines_in_values=True),
         "convert_options": reader.ConvertOptions(
             column_types=types,
             include_columns=list(dict.fromkeys(place)),
