@@ -88,6 +88,21 @@ def renew_(
         _kit_made(name, renew_site(folder, name))
 
 
+@app.command("key")
+def key_(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
+    """Make the key that all sites share under encryption = "ckks", at one of them."""
+    _needed()
+    from ..federation.kits import unpack
+    from ..federation.site import read_kit
+    from ..privacy.he_cipher import write_key
+
+    found = read_kit(unpack(kit))
+    path = found.path(found.file.ckks_key)
+    name = write_key(path)
+    _say(f"Wrote {path}, key {name}.")
+    _say("Hand it to the other sites by a safe way, into their kits, and never to the coordinator.")
+
+
 def _kit_made(name: str, kit: Path) -> None:
     _say(f"Wrote {kit}: it holds the private key of {name}.")
     _say("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
@@ -179,6 +194,8 @@ def _finished(folder: Path, rounds: int) -> None:
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in names))
     Console().print(table)
+    for line in read_status(folder).get("privacy", ()):
+        _say(line)
     _say(f"Shared weights: {folder / 'shared.weights'}; each site holds its own personal.weights.")
 
 
@@ -212,6 +229,8 @@ def status(
     _say(f"{found['state']}: round {found['round']} of {found['rounds']}; the server {where}")
     if "reason" in found:
         _say(str(found["reason"]))
+    for line in found.get("privacy", ()):
+        _say(line)
     table = Table()
     for heading in (
         "site",

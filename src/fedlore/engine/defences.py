@@ -1,9 +1,14 @@
 """What [privacy] means for a recipe: filters around it, and the local training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import quote
 
 from ..algorithms import facts_of
+from ..privacy.dp import bare_line, planned_line, spent_line
+from ..privacy.dp_filter import Noising
 from ..privacy.filters import Filter
+from ..privacy.he import Ckks
 from ..privacy.ledger import Ledger
 from ..privacy.secagg import Identity
 from ..privacy.settings import Around, Privacy, filters_of
@@ -29,6 +34,7 @@ def filters_for(
     ledger: Callable[[str], Ledger] = lambda site: Ledger(),
     run: str = "",
     identity: Identity | None = None,
+    key: bytes | None = None,
 ) -> list[Filter]:
     """The filters of a federation, or why it cannot have them."""
     if privacy is None:
@@ -43,4 +49,39 @@ def filters_for(
         exact=facts_of(recipe.algorithm).mean,
         least=least,
     )
-    return filters_of(privacy, around, ledger=ledger, run=run, identity=identity)
+    return filters_of(privacy, around, ledger=ledger, run=run, identity=identity, key=key)
+
+
+def books_for(
+    privacy: Privacy | None, sites: Sequence[str], folder: str | Path | None
+) -> dict[str, Ledger]:
+    """A ledger for every site where there is a budget; in a folder it outlives the run."""
+    if privacy is None or privacy.dp is None:
+        return {}
+    if folder is None:
+        return {site: Ledger() for site in sites}
+    return {site: Ledger(Path(folder) / f"{quote(site, safe='')}.json") for site in sites}
+
+
+def privacy_lines(
+    privacy: Privacy | None,
+    filters: Sequence[Filter],
+    ledgers: Sequence[Ledger] = (),
+    *,
+    rounds: int,
+    sample: float = 1.0,
+) -> list[str]:
+    """What a report says about privacy; without the sites' ledgers, what was planned."""
+    found = []
+    for one in filters:
+        if isinstance(one, Noising):
+            dp = one.dp
+            if ledgers:
+                found.append(spent_line(dp, ledgers, sample=sample))
+            else:
+                found.append(planned_line(dp, one.noise, rounds, sample=sample))
+            if privacy is not None and not privacy.hides:
+                found.append(bare_line(dp, one.noise, one.least, rounds))
+        if isinstance(one, Ckks):
+            found.append(one.line())
+    return [line for line in found if line]

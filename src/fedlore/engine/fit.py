@@ -16,12 +16,14 @@ from ..knowledge.schema import Schema
 from ..nets import server
 from ..personal import Personal
 from ..privacy.filters import guarded
+from ..privacy.he_cipher import new_key
 from ..privacy.settings import Privacy
 from ..regression import Bins, Numbers, PersonalRegressor
+from ..scaler import Scaler
 from ..tree import Payload
 from .choice import brought_home, engine_for, scaler_of
 from .client import Client
-from .defences import filters_for, records_of
+from .defences import books_for, filters_for, privacy_lines, records_of
 from .history import Row
 from .loop import Recipe, Run, Weights, federate, own_params, recall
 from .numbers import NumberClient, at_the_door
@@ -35,6 +37,7 @@ class Fitted:
     run: Run
     knowledge: dict[str, Knowledge]
     memories: dict[str, Payload]
+    privacy: tuple[str, ...] = ()  # what was spent and lost, in words
 
     @property
     def history(self) -> list[Row]:
@@ -91,6 +94,11 @@ class FittedNumbers:
         """One row per round, and one per client and round that was evaluated."""
         return self.fitted.history
 
+    @property
+    def privacy(self) -> tuple[str, ...]:
+        """What was spent and lost, in words."""
+        return self.fitted.privacy
+
     def model(self, client: str) -> PersonalRegressor:
         """This client's own regressor."""
         personal = self.fitted.model(client)
@@ -128,7 +136,7 @@ class Settings(TypedDict, total=False):
     sample: float
     weights: Weights
     aggregate: Aggregate | str
-    scale: bool
+    scale: bool | Scaler
     seed: int
     evaluate: int
     on_round: Callable[[Run], None] | None
@@ -136,6 +144,7 @@ class Settings(TypedDict, total=False):
     workers: int | None
     device: str | None
     privacy: Privacy | None
+    ledgers: str | Path | None
 
 
 @overload
@@ -175,7 +184,7 @@ def fit(
     sample: float = 1.0,
     weights: Weights = "equal",
     aggregate: Aggregate | str = "mean",
-    scale: bool = True,
+    scale: bool | Scaler = True,
     seed: int = 0,
     evaluate: int = 0,
     on_round: Callable[[Run], None] | None = None,
@@ -183,17 +192,20 @@ def fit(
     workers: int | None = None,
     device: str | None = None,
     privacy: Privacy | None = None,
+    ledgers: str | Path | None = None,
 ) -> Fitted | FittedNumbers:
     """Train `model` over the clients, each seeing it through its own knowledge.
 
-    With `scale` the features are standardised by sums that the clients add up first. The
-    model passed in is not changed. For task = regression the clients are `NumberClient`s, the
+    With `scale` the features are standardised by sums that the clients add up first, or by a
+    scaler that is known (differential privacy allows no other, see `scaler_of_scope`). The model
+    passed in is not changed. For task = regression the clients are `NumberClient`s, the
     model has one output per bin, `ordinal` > 0 makes the loss aim at neighbouring bins too, and
     with `hears` the model gets `regression.HEARD` more inputs: what the expert says of the row.
 
     The engine trains many clients at once where the model bears it ("auto"), always or not at
     all ("stacked", "local"); `workers` are its processes, and `device` is where it computes.
-    `privacy` says what the server may see of single clients: see `fedlore.privacy`.
+    `privacy` says what the server may see of single clients: see `fedlore.privacy`. What it spends
+    of a budget is kept in the folder `ledgers`, or forgotten after this call.
     """
     people = clients
     clients = at_the_door(people, task, bins, ordinal, hears, model)
@@ -206,8 +218,20 @@ def fit(
         aggregate=aggregate_of(aggregate),
         records=records_of(privacy, rounds),
     )
-    filters = filters_for(privacy, recipe, sites=len(clients), rounds=rounds, sample=sample)
-    if scale and clients:
+    books = books_for(privacy, [c.id for c in clients], ledgers)
+    filters = filters_for(
+        privacy,
+        recipe,
+        sites=len(clients),
+        rounds=rounds,
+        sample=sample,
+        ledger=books.__getitem__,
+        run=f"seed {seed}",
+        key=new_key() if privacy is not None and privacy.encryption else None,
+    )
+    if isinstance(scale, Scaler):
+        recipe = replace(recipe, scaler=scale)
+    elif scale and clients:
         recipe = replace(recipe, scaler=scaler_of(clients, filters))
     chosen = engine_for(clients, recipe, engine=engine, workers=workers, device=device)
     with chosen as (transport, there):
@@ -223,7 +247,10 @@ def fit(
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
     run, memories = brought_home(run, memories, recipe.model)
     knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
-    fitted = Fitted(recipe, run, knowledge, memories)
+    spent = privacy_lines(privacy, filters, list(books.values()), rounds=rounds, sample=sample)
+    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
+    run = replace(run, rows=[*run.rows, *told])
+    fitted = Fitted(recipe, run, knowledge, memories, tuple(spent))
     if bins is None:
         return fitted
     known = {

@@ -19,6 +19,7 @@ from ..engine.defences import records_of
 from ..engine.loop import Weights
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
+from ..knowledge.scope import scaler_of_scope
 from ..nets import logistic, mlp
 from ..privacy import Privacy
 from ..scaler import Scaler
@@ -86,6 +87,8 @@ class Agreement:
         if self.rounds < 1:
             raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
         make(self.algorithm.name, **self.algorithm.settings)
+        if self.privacy.dp is not None and self.scale:
+            scaler_of_scope(self.schema)  # refused now, not when sites have joined
 
     @property
     def host(self) -> str:

@@ -11,12 +11,13 @@ from pathlib import Path
 import torch
 
 from ..engine import Row, Run, federate, write_rows
-from ..engine.defences import filters_for
+from ..engine.defences import filters_for, privacy_lines
 from ..engine.flower import Link, Mail
 from ..engine.journal import Entry, Journal, write_state
 from ..engine.loop import scale_together
 from ..engine.remote import LinkLost, Notice, QuorumLost, Remote
 from ..errors import FedloreError
+from ..knowledge.scope import scaler_of_scope
 from ..privacy.filters import Filter, guarded
 from ..scaler import Scaler
 from ..wire import Reply, Task, Transport
@@ -26,7 +27,7 @@ from .kits import enrolled
 from .processes import alone
 from .server import healthy, link_of
 from .status import Status
-from .uploads import Judged, flaw, masked_flaw
+from .uploads import Judged, encrypted_flaw, flaw, masked_flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
 GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
@@ -141,7 +142,9 @@ class Session:
             terms = self.terms
             common = {}
             if self.agreement.scale:
-                scaler = scale_together(remote)
+                # exact sums of features would be outside any privacy budget
+                bounds = self.agreement.privacy.dp is not None
+                scaler = scaler_of_scope(terms.schema) if bounds else scale_together(remote)
                 common = {"scaler": {"shift": scaler.shift, "spread": scaler.spread}}
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
@@ -156,7 +159,7 @@ class Session:
         def done(now: Run) -> None:
             assert self.entry is not None
             self._save(now, self.entry.common)
-            self.status.write(round=now.round)
+            self.status.write(round=now.round, privacy=self._told(now.round))
             self.reports.round(now, time.monotonic() - began[0])
             began[0] = time.monotonic()
 
@@ -181,14 +184,17 @@ class Session:
         def check_masked(task: Task, reply: Reply) -> str | None:
             return masked_flaw(task, reply, algorithm, features=features)
 
+        def check_encrypted(task: Task, reply: Reply) -> str | None:
+            return encrypted_flaw(task, reply, algorithm, features=features)
+
         def watch(notice: Notice) -> None:
             self.status.notice(notice)
             self.reports.notice(notice)
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
-        hidden = a.privacy.secure_aggregation
-        first = check_masked if hidden else check
+        hidden = check_masked if a.privacy.secure_aggregation else check_encrypted
+        first = hidden if a.privacy.hides else check
         remote = Remote(mail, sites, least, a.deadline, GRACE, first, watch)
         transport = guarded(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
@@ -204,6 +210,11 @@ class Session:
         self.journal.save(run, about, common)
         self.entry = Entry(run, about, common)
 
+    def _told(self, rounds: int) -> list[str]:
+        """What privacy cost so far, as far as a coordinator can know."""
+        a = self.agreement
+        return privacy_lines(a.privacy, self.filters, rounds=rounds, sample=a.sample)
+
     def finish(self, run: Run) -> None:
         """The shared weights and the scores, where the coordinator finds them."""
         terms = self._scaled()
@@ -212,7 +223,10 @@ class Session:
         write_state(self.folder / "shared.weights", about, shared)
         write_rows(run.rows, self.folder / "scores.jsonl")
         self.status.write(
-            state="finished", round=run.round, scores=[dict(row) for row in last_scores(run.rows)]
+            state="finished",
+            round=run.round,
+            privacy=self._told(run.round),
+            scores=[dict(row) for row in last_scores(run.rows)],
         )
 
 

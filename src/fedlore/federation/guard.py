@@ -1,6 +1,6 @@
 """A site's halves of the filters that the terms ask for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..engine import Recipe
@@ -8,6 +8,9 @@ from ..engine.defences import filters_for
 from ..engine.remote import Refusal
 from ..errors import FedloreError
 from ..privacy.filters import half_for, through
+from ..privacy.he import KINDS as DECRYPT
+from ..privacy.he_cipher import read_key
+from ..privacy.he_site import members_of
 from ..privacy.ledger import Ledger
 from ..privacy.pact import survivors_of
 from ..privacy.secagg import PHASES
@@ -36,9 +39,10 @@ class Guard:
                 rounds=terms.rounds,
                 sample=terms.sample,
                 least=terms.least or None,
-                ledger=lambda site: Ledger(kit.folder / "ledger.jsonl"),
+                ledger=lambda site: Ledger(kit.folder / "ledger.json"),
                 run=terms.run,
                 identity=Peers(kit.folder, name) if terms.privacy.secure_aggregation else None,
+                key=read_key(kit.path(kit.file.ckks_key)) if terms.privacy.encryption else None,
             )
             self._noising = [f.site(name) for f in filters if not f.hides]
             self._hiding = [f.site(name) for f in filters if f.hides]
@@ -47,12 +51,12 @@ class Guard:
         """The answer to a task of a filter's own, None for those of the client."""
         half = half_for([*self._noising, *self._hiding], task)
         if half is None:
-            if task.kind in PHASES:
+            if task.kind in PHASES | DECRYPT:
                 raise Refusal(f"'{task.kind}' belongs to a defence that these terms do not have")
             return None
         with refusing():
-            if task.kind == "unmask":
-                left, own = len(survivors_of(task)), self._policy.min_participants
+            if task.kind in ("unmask", "decrypt"):
+                left, own = len(set(summed(task))), self._policy.min_participants
                 if left < own:
                     raise Refusal(f"policy: at least {own} participants, {left} are left")
             return half.answer(task)
@@ -71,7 +75,13 @@ class Guard:
     def hidden(self, task: Task, reply: Reply) -> Reply:
         """The answer as it leaves."""
         with refusing():
-            return through(self._hiding, task, reply, hides=bool(self._hiding))
+            filtered = bool(self._noising or self._hiding)
+            return through(self._hiding, task, reply, hides=filtered)
+
+
+def summed(task: Task) -> Sequence[str]:
+    """Whose sum the coordinator reads with the answer to this task."""
+    return survivors_of(task) if task.kind == "unmask" else members_of(task)[1]
 
 
 @contextmanager

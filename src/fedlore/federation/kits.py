@@ -51,6 +51,8 @@ schedule = "cosine"
 [privacy]
 secure_aggregation = {secure}  # true: the coordinator sees sums alone; needs 3 sites or more
 # threshold = 0.67           # more than this share of the asked sites must last through a round
+# dp = {{epsilon = 4, delta = 1e-5, level = "site"}}  # noise; scales by the schema's low and high
+# encryption = "ckks"        # in place of secure_aggregation; sites: fedlore federation key
 
 """
 SECURE = False  # what init writes for secure_aggregation, where nobody says otherwise

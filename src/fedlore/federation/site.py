@@ -83,6 +83,7 @@ class SiteFile:
     knowledge: str | None = None  # a knowledge.toml
     trust: float | None = None  # λ in place of the one in knowledge.toml
     insecure: bool = False  # without TLS, on one machine only
+    ckks_key: str = "ckks.key"  # what the sites share where uploads are encrypted
     policy: Policy = field(default_factory=Policy)
 
 

@@ -67,6 +67,23 @@ def masked_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int
     return None
 
 
+def encrypted_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int) -> str | None:
+    """Why an encrypted reply cannot be used; what is inside the server half finds out."""
+    if task.kind in ("evaluate", "finish"):
+        return flaw(task, reply, algorithm, features=features, largest=math.inf)
+    if reply.rows:
+        return f"a count of {reply.rows} rows where none may be told"
+    if not all(math.isfinite(value) for value in reply.metrics.values()):
+        return "a metric is not finite"
+    wanted = {"ckks": {"cipher": torch.uint8, "lengths": torch.int64, "about": torch.uint8}}
+    if task.kind not in SUMMED:
+        wanted = {"sum": {"weights": torch.float64, "values": torch.float64}}
+    elif not reply.upload and not algorithm.uploads:
+        return None
+    found = {k: {n: t.dtype for n, t in b.items()} for k, b in reply.upload.items()}
+    return None if found == wanted else f"something else than {' '.join(wanted)} was asked for"
+
+
 class Judged:
     """A transport whose sums are checked as single uploads would be; nothing usable is void."""
 

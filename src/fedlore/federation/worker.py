@@ -1,7 +1,7 @@
 """A site at work: policy first, then the same `answer` as in every engine, then the books."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,11 @@ from ..engine.journal import write_state
 from ..engine.loop import own_params, recall
 from ..engine.remote import Refusal
 from ..errors import FedloreError
-from ..privacy.pact import survivors_of
 from ..tree import Payload, finite
 from ..wire import KINDS, Reply, Task
 from .agreement import Terms, fedlore_version, read_terms
 from .audit import AuditLog, described, digest
-from .guard import Guard
+from .guard import Guard, summed
 from .site import Kit
 from .store import Store
 
@@ -42,8 +41,8 @@ class Worker:
         try:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
-            if task.kind == "unmask":  # whose sum the coordinator then reads
-                where["survivors"] = sorted(survivors_of(task))
+            if task.kind in ("unmask", "decrypt"):  # whose sum the coordinator then reads
+                where["survivors"] = sorted(summed(task))
             reply = self._answer(task, terms, text)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError) else repr(error)
@@ -84,13 +83,18 @@ class Worker:
         if not finite(reply.upload):
             raise Refusal("training diverged at this site: its upload is not finite")
         reply = guard.kept(task, reply)
-        allowed = ("steps",) if task.kind == "train" else policy.metrics
+        allowed = ("steps",) if task.kind == "train" else self._scores(terms)
         reply = replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
         if task.kind in ("train", "finish"):
             store.commit(task, accepted, memory, reply)
         if task.kind == "evaluate":
             self._keep(task, terms, text, recipe, memory)
         return guard.hidden(task, reply)
+
+    def _scores(self, terms: Terms) -> Sequence[str]:
+        """What may be reported of test rows, which no privacy budget covers."""
+        dp = terms.privacy.dp
+        return self._kit.file.policy.metrics if dp is None or dp.scores else ()
 
     def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk, Guard]:
         """Rows, knowledge and model made ready once for the same terms."""

@@ -78,7 +78,7 @@ class Encrypting:
         return hidden
 
     def answer(self, task: Task) -> Reply:
-        kind, members = _asked(task)
+        kind, members = members_of(task)
         mine = self._last
         if mine is None or (mine.kind, mine.round) != (kind, task.round):
             raise FedloreError(
@@ -160,7 +160,7 @@ def _flat(reply: Reply, layout: Layout) -> Vector:
     return found
 
 
-def _asked(task: Task) -> tuple[str, list[str]]:
+def members_of(task: Task) -> tuple[str, list[str]]:
     """Which upload a sum is of, and whose, as the server says."""
     try:
         found: Any = json.loads(raw(task.sent["ckks"]["about"]))

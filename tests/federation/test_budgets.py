@@ -1,0 +1,208 @@
+"""A deployed federation under differential privacy, and one under encryption."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlore.cli.app import app
+from fedlore.engine.remote import QuorumLost, Refusal
+from fedlore.errors import ConfigError
+from fedlore.federation.agreement import read_agreement, terms_of
+from fedlore.federation.site import read_kit
+from fedlore.federation.status import read_status
+from fedlore.federation.worker import Worker
+from fedlore.privacy.he_cipher import write_key
+from fedlore.privacy.ledger import Ledger
+from fedlore.privacy.pact import packed
+from fedlore.wire import Task
+
+from ..laws.test_algorithms import assert_close
+from .inside import Inside, edited, reference, small
+
+OPEN = "secure_aggregation = false"
+
+
+def with_privacy(folder, line, **settings):
+    small(folder, **settings)
+    text = (folder / "federation.toml").read_text()
+    start = text.index(OPEN)
+    end = text.index("\n", start)
+    (folder / "federation.toml").write_text(text[:start] + line + text[end:])
+    return folder
+
+
+def noisy(folder, more="", **settings):
+    return with_privacy(folder, f"dp = {{epsilon = 4, delta = 1e-5{more}}}", **settings)
+
+
+def homes(folder):
+    return sorted((folder / "sites").iterdir())
+
+
+@pytest.mark.parametrize("where", ["distributed", "central"])
+def test_a_run_spends_its_budget_and_the_next_is_refused_also_after_a_restart(
+    tmp_path, monkeypatch, where
+):
+    folder = noisy(tmp_path / "fed", f', where = "{where}"')
+    inside = Inside(folder, monkeypatch)
+    run = inside.train()
+    assert [row["merged"] for row in run.rows if "merged" in row] == [3, 3, 3]
+    line = read_status(folder)["privacy"][0]
+    assert line == "at most ε = 4 at δ = 1e-05, site level, 3 rounds, sampling 1.0"
+    for home in homes(folder):
+        ledger = Ledger(home / "ledger.json")
+        assert [e.round for e in ledger.entries()] == [1, 2, 3]
+        assert 3.9 < ledger.spent("site", 1e-5) <= 4.0
+    seen = []
+    for _ in range(2):
+        with pytest.raises(QuorumLost, match="0 of 3 sites gave a usable answer to 'train'"):
+            inside.train(notice=seen.append)
+        inside.restart()
+    assert {n.what for n in seen} == {"refused"}
+    assert all("the privacy budget is spent: ε = " in n.detail for n in seen)
+
+
+def test_a_damaged_ledger_answers_nothing(tmp_path, monkeypatch):
+    folder = noisy(tmp_path / "fed")
+    inside = Inside(folder, monkeypatch)
+    inside.train()
+    for home in homes(folder):
+        path = home / "ledger.json"
+        path.write_text(path.read_text().replace('"noise": ', '"noise": 1'))
+    inside.restart()
+    seen = []
+    with pytest.raises(QuorumLost):
+        inside.train(notice=seen.append)
+    assert all("is damaged" in n.detail for n in seen if n.what == "refused") and seen
+
+
+def test_the_same_task_gets_the_same_noise_also_after_a_restart(tmp_path):
+    folder = noisy(tmp_path / "fed")
+    home = homes(folder)[0]
+    text, task = asked(folder)
+    replies = [Worker(read_kit(home))(task, text) for _ in range(2)]
+    assert_close(replies[0].upload, replies[1].upload)
+    assert len(Ledger(home / "ledger.json").entries()) == 1
+    assert replies[0].rows == 1
+
+
+def asked(folder, kind="train"):
+    agreement = read_agreement(folder)
+    terms = terms_of(agreement, run="x", participants=3)
+    recipe = terms.recipe()
+    initial = {n: p.detach() for n, p in recipe.model.named_parameters()}
+    sent = recipe.algorithm.send(recipe.algorithm.init(initial))
+    return terms.text(), Task(kind, 1, sent, agreement.seed)
+
+
+def test_features_are_scaled_by_declared_bounds_and_sums_are_refused(tmp_path, monkeypatch):
+    folder = noisy(tmp_path / "fed")
+    inside = Inside(folder, monkeypatch)
+    seen = []
+    inside.train(notice=seen.append)
+    assert {n.kind for n in seen} == {"train", "evaluate"}
+    text, _ = asked(folder)
+    with pytest.raises(Refusal, match="scale by the schema's declared bounds"):
+        inside.workers["plant-1"](Task("moments", 0), text)
+    lines = (folder / "federation.toml").read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("low = "))
+    (folder / "federation.toml").write_text("\n".join(lines[:first] + lines[first + 1 :]))
+    with pytest.raises(ConfigError, match="has no declared bounds"):
+        read_agreement(folder)
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_scores_can_be_kept_at_home(tmp_path, monkeypatch, scores):
+    folder = noisy(tmp_path / "fed", f", scores = {str(scores).lower()}")
+    run = Inside(folder, monkeypatch).train()
+    assert any("ta" in row for row in run.rows) == scores
+
+
+def test_record_level_is_trained_at_the_sites(tmp_path, monkeypatch):
+    folder = noisy(tmp_path / "fed", ', level = "record"')
+    run = Inside(folder, monkeypatch).train()
+    assert run.round == 3
+    for home in homes(folder):
+        entries = Ledger(home / "ledger.json").entries()
+        assert [e.level for e in entries] == ["record"] * 3
+        assert 3.8 < Ledger(home / "ledger.json").spent("record", 1e-5) <= 4.0
+    assert read_status(folder)["privacy"] == [
+        "at most ε = 4 at δ = 1e-05, record level, 3 rounds, sampling 1.0"
+    ]
+
+
+def test_a_site_that_demands_a_smaller_budget_stays_away(tmp_path):
+    folder = noisy(tmp_path / "fed")
+    home = homes(folder)[0]
+    edited(home / "site.toml", ("# max_epsilon = 3.0", "max_epsilon = 3.0"))
+    text, task = asked(folder)
+    with pytest.raises(Refusal, match="with a budget of at most 3.0, this run has 4.0"):
+        Worker(read_kit(home))(task, text)
+
+
+def encrypted(folder, **settings):
+    with_privacy(folder, 'encryption = "ckks"', **settings)
+    first, *others = homes(folder)
+    write_key(first / "ckks.key")
+    for home in others:
+        (home / "ckks.key").write_bytes((first / "ckks.key").read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+def test_encrypted_training_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
+    folder = encrypted(tmp_path / "fed", algorithm=algorithm)
+    inside = Inside(folder, monkeypatch)
+    run = inside.train()
+    assert_close(run.state, reference(folder).state, rtol=1e-5, atol=1e-6)
+    (line,) = read_status(folder)["privacy"]
+    assert line.startswith("CKKS: degree 8192") and float(line.split()[-2]) < 1e-5
+    log = [json.loads(row) for row in (homes(folder)[0] / "audit.jsonl").read_text().splitlines()]
+    told = [row for row in log if row["kind"] == "decrypt"]
+    assert told and told[0]["survivors"] == ["plant-1", "plant-2", "plant-3"]
+    key = (homes(folder)[0] / "ckks.key").read_bytes()
+    wire = b"".join(inside.wire)
+    assert key[100:200] not in wire
+
+
+def test_sites_without_the_key_refuse(tmp_path):
+    folder = encrypted(tmp_path / "fed")
+    home = homes(folder)[0]
+    text, task = asked(folder)
+    (home / "ckks.key").write_bytes(b"no key")
+    with pytest.raises(Refusal, match="no CKKS key of this version, or it is damaged"):
+        Worker(read_kit(home))(task, text)
+    (home / "ckks.key").unlink()
+    with pytest.raises(Refusal, match="cannot read the CKKS key"):
+        Worker(read_kit(home))(task, text)
+
+
+def test_a_sum_of_fewer_than_the_policy_demands_is_not_decrypted(tmp_path, monkeypatch):
+    folder = encrypted(tmp_path / "fed")
+    for home in homes(folder):
+        edited(home / "site.toml", ("min_participants = 2", "min_participants = 3"))
+    inside = Inside(folder, monkeypatch)
+    inside.absent = {"plant-2"}
+    seen = []
+    with pytest.raises(QuorumLost):
+        inside.train(notice=seen.append)
+    assert any("policy: at least 3 participants, 2 are left" in n.detail for n in seen)
+
+
+def test_a_task_of_another_defence_is_refused(tmp_path):
+    folder = noisy(tmp_path / "fed")
+    text, _ = asked(folder)
+    with pytest.raises(Refusal, match="belongs to a defence that these terms do not have"):
+        about = packed(json.dumps({"kind": "train", "members": ["plant-1", "plant-2"]}).encode())
+        Worker(read_kit(homes(folder)[0]))(Task("decrypt", 1, {"ckks": {"about": about}}), text)
+
+
+def test_one_site_makes_the_key(tmp_path):
+    folder = with_privacy(tmp_path / "fed", 'encryption = "ckks"')
+    home = homes(folder)[0]
+    found = CliRunner().invoke(app, ["federation", "key", str(home)])
+    assert found.exit_code == 0 and "never to the coordinator" in found.output
+    assert (home / "ckks.key").stat().st_mode & 0o777 == 0o600
+    again = CliRunner().invoke(app, ["federation", "key", str(home)])
+    assert again.exit_code != 0
