@@ -103,7 +103,7 @@ def _table(title: str, found: Sequence[Line], attacks: Sequence[str]) -> Table:
 
 def _accuracy(line: Line) -> tuple[Cell, Cell]:
     loss = line.loss
-    lost = "" if loss is None else f"{-100 * loss.mean:+.1f} ± {100 * loss.half:.1f}"
+    lost = "" if loss is None else f"{-100 * loss.mean + 0.0:+.1f} ± {100 * loss.half:.1f}"
     return Cell(f"{100 * line.ta.mean:.1f}"), Cell(lost.replace(" ± nan", ""))
 
 
