@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
+from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.graph import OPSET, to_onnx, write_onnx
+from fedlore.graph import OPSET, bundle_to_onnx, to_onnx, write_onnx
 from fedlore.knowledge import (
     ConformalRange,
     Formula,
@@ -138,6 +139,20 @@ def test_an_onnx_expert_becomes_part_of_the_graph(tmp_path, soft, gives):
     knowledge = Knowledge(OnnxModel(path, soft, gives), RANGE, 0.6, schema=SCHEMA)
     made = same(Personal(mlp(4, 4, seed=9), knowledge), rows(np.random.default_rng(3), 200))
     assert {node.domain for node in made.graph.node} == {""}
+
+
+def test_a_bundle_brings_its_experts_along(tmp_path):
+    path = tmp_path / "expert.onnx"
+    test_an_onnx_expert_becomes_part_of_the_graph(tmp_path, False, "probabilities")
+    knowledge = Knowledge(OnnxModel(path, classes=4), RANGE, 0.6, schema=SCHEMA)
+    personal = Personal(mlp(4, 4, seed=9), knowledge)
+    write_bundle(bundle_of(personal, "north"), tmp_path / "north.lore")
+    path.write_bytes(b"another")
+    with pytest.raises(KnowledgeError, match="changed after it was loaded"):
+        to_onnx(personal)
+    x = rows(np.random.default_rng(3), 50)
+    found = ran(bundle_to_onnx(read_bundle(tmp_path / "north.lore")), x)
+    np.testing.assert_allclose(found[0], personal.predict_proba(x), atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1e30, -1e30])

@@ -5,6 +5,7 @@ since; it does not show who wrote it.
 """
 
 import hashlib
+import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ import torch
 from ..bundle import Bundle
 from ..bundle.archive import laid_out
 from ..errors import FedloreError, KnowledgeError
+from ..graph import bundle_to_onnx
 from ..knowledge import Knowledge
 from ..knowledge.combine import AnyOf, Average, FirstOf
 from ..knowledge.confusion import Recalibrated
@@ -26,6 +28,7 @@ from ..knowledge.formulas.grading import GradedFormula, SoftFormula
 from ..knowledge.lint.checkup import check_file
 from ..knowledge.tables.table import Table
 from ..personal import Personal
+from .checker.graphs import Graph
 from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, verdict
 from .coverage import never_empty
@@ -82,6 +85,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
             {"feature": name, "low": low, "high": high}
             for name, (low, high) in zip(bundle.schema.names, scope_box(bundle.schema), strict=True)
         ],
+        "graph": _graph(bundle),
         "numbers": "float32",
         "classes": list(bundle.schema.classes),
         "conflict": knowledge.conflict,
@@ -169,6 +173,13 @@ def _said(
     if doubts:
         return Claim(name, "unknown", doubts[0] + policy, needed=needed)
     return Claim(name, "proved", "fedlore lint, over the whole scope", needed=needed)
+
+
+def _graph(bundle: Bundle) -> dict[str, str] | None:
+    """How each output of the bundle's ONNX graph is computed, hashed; None without `onnx`."""
+    if importlib.util.find_spec("onnx") is None:
+        return None
+    return Graph(bundle_to_onnx(bundle).SerializeToString()).digests()
 
 
 def _files(bundle: Bundle) -> set[str]:

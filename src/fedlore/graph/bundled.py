@@ -1,5 +1,6 @@
 """A bundle as one ONNX file."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,13 @@ def bundle_to_onnx(bundle: Bundle) -> Any:
         "fedlore.client": bundle.client,
         "fedlore.knowledge.files": json.dumps(files),
     }
-    return to_onnx(personal, bundle.schema, shape=bundle.shape or None, metadata=metadata)
+    return to_onnx(
+        personal,
+        bundle.schema,
+        shape=bundle.shape or None,
+        metadata=metadata,
+        experts={hashlib.sha256(data).hexdigest(): data for data in bundle.tables.values()},
+    )
 
 
 def write_bundle_onnx(bundle: Bundle, path: str | Path) -> None:

@@ -1,5 +1,6 @@
 """An expert that is an ONNX file, put into the graph node by node."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,7 @@ from .tables import Said
 def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
     """The file's own graph on rows x, float32, with new names."""
     onnx = build.onnx
-    try:
-        data = Path(model.path).read_bytes()
-    except OSError as error:
-        raise KnowledgeError(f"cannot read '{model.path}': {error.strerror}") from error
-    inner = onnx.load_from_string(data)
+    inner = onnx.load_from_string(_bytes(build, model))
     if len(inner.functions):
         inner = onnx.inliner.inline_local_functions(inner)
     inner = _at_opset(build, inner, model)
@@ -38,6 +35,19 @@ def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
         return labelled(build, prefix + output.name, model.classes or 0)
     scores = build.cast(prefix + output.name, np.float32)
     return as_prior(build, scores, soft=model.soft, gives=model.gives)
+
+
+def _bytes(build: Builder, model: OnnxModel) -> bytes:
+    """The file that the expert was loaded from, and no other."""
+    if model.digest in build.experts:
+        return build.experts[model.digest]
+    try:
+        data = Path(model.path).read_bytes()
+    except OSError as error:
+        raise KnowledgeError(f"cannot read '{model.path}': {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != model.digest:
+        raise KnowledgeError(f"'{model.path}' was changed after it was loaded")
+    return data
 
 
 def _at_opset(build: Builder, inner: Any, model: OnnxModel) -> Any:

@@ -28,6 +28,7 @@ def to_onnx(
     *,
     shape: Sequence[int] | None = None,
     metadata: Mapping[str, str] | None = None,
+    experts: Mapping[str, bytes] | None = None,
 ) -> Any:
     """The model as an `onnx.ModelProto`, checked.
 
@@ -36,7 +37,7 @@ def to_onnx(
     or the `shape` of one row. Outputs: `probabilities` (n, k) float32, exactly 0 outside the
     range; `class` (n,) int64; `allowed` (n, k) bool; `refused` (n,) bool, the rows on which
     `Personal` raises an error: there all probabilities are 0, nothing is allowed and the class
-    is -1.
+    is -1. `experts` are ONNX files by their sha256, for knowledge whose files are gone.
     """
     if not isinstance(personal, Personal):
         raise FedloreError(
@@ -46,7 +47,7 @@ def to_onnx(
     if shape is None and schema is None:
         raise FedloreError("a graph needs a schema, or the shape of one row")
     row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
-    build = Builder()
+    build = Builder(experts=experts or {})
     single = build.cast("rows", SINGLE)
     known = _known(build, single, len(row) + 1, personal.knowledge)
     logits = _logits(build, single, len(row) + 1, personal, known)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .answers import said_of
+from .bundles import digest
 from .cells import Unreadable
 from .expressions import value
 from .knowledge import Known, Limits, scope_of
@@ -57,6 +58,17 @@ class Graph:
         except (KeyError, ValueError, AttributeError):
             raise Unreadable("the file does not hold the knowledge it was made from") from None
 
+    def digests(self) -> dict[str, str]:
+        """A hash of how each output is computed, down to the last constant; names do not matter."""
+        known = {name: digest(_tensor(values)) for name, values in self.constants.items()}
+        known |= {"": "", "rows": digest(b"rows")}
+        for node in self.nodes:
+            about = sorted(part.SerializeToString(deterministic=True) for part in node.attribute)
+            said = [node.op_type, *(known[name] for name in node.input), *(a.hex() for a in about)]
+            for place, out in enumerate(node.output):
+                known[out] = digest(json.dumps([place, *said]).encode())
+        return {value.name: known[value.name] for value in self.model.graph.output}
+
     def behind(self, name: str) -> tuple[set[str], list[Any]]:
         """Everything that a value is computed from: names, and the nodes among them."""
         names, nodes, waiting = set(), {}, [name]
@@ -82,6 +94,10 @@ class Graph:
             warnings.simplefilter("ignore")
             found = ReferenceEvaluator(self.model).run(None, {"rows": x.astype(np.float64)})
         return dict(zip(names, found, strict=True))
+
+
+def _tensor(values: Array) -> bytes:
+    return f"{values.dtype.str}{values.shape}".encode() + np.ascontiguousarray(values).tobytes()
 
 
 def _is_weight(name: str) -> bool:

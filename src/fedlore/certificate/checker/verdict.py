@@ -68,7 +68,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         yield _weights(graph.weights, said)
         known = _heard(read_knowledge(texts), said)
         yield from _claims(known, said)
-        yield from _graph(graph, known)
+        yield from _graph(graph, known, said)
     else:
         members = read_members(subject)
         yield Line("bundle's manifest", True, f"{len(members)} members")
@@ -161,7 +161,14 @@ def _definition(header: Mapping[str, Any], weights: Mapping[str, Any], known: Kn
     return Line(what, good, f"{len(p)} rows")
 
 
-def _graph(graph: Graph, known: Known) -> Iterator[Line]:
+def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
+    told, found = said.get("graph"), graph.digests()
+    if told is None:
+        yield Line("graph as certified", False, "the certificate was issued without the graph")
+    else:
+        other = sorted(name for name in {*told, *found} if told.get(name) != found.get(name))
+        words = f"'{other[0]}' is computed in another way" if other else f"{len(graph.nodes)} nodes"
+        yield Line("graph as certified", not other, words)
     wrong = structure(graph)
     yield Line("graph keeps the range by its structure", not wrong, "; ".join(wrong))
     rows = checked_rows(known, seed=2)
