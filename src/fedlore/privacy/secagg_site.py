@@ -203,7 +203,9 @@ class Masking:
             raise FedloreError(f"{len(survivors)} survivors are below {pact.threshold}")
         seeds = {s: session.shares[s][0] for s in session.partners if s in survivors}
         keys = {s: session.shares[s][1] for s in session.partners if s not in survivors}
-        session.shares.clear()  # the other half of each pair is never given out
+        # the other half of each pair is never given out, and this round's secrets have no use left
+        session.shares.clear()
+        session.seed, session.boxes, session.masks = b"", KeyPair(b""), KeyPair(b"")
         return self._reply(session, {"seeds": seeds, "keys": keys} if keys else {"seeds": seeds})
 
     def _mask(self, session: _Session, words: Words) -> None:
