@@ -229,10 +229,12 @@ def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]
         ]
         found["fedlore.features"] = json.dumps(features)
         found["fedlore.classes"] = json.dumps(schema.classes)
-    files = knowledge_files(personal.knowledge)
-    if files:
+    try:
         found["fedlore.knowledge"] = personal.knowledge.fingerprint
-        found["fedlore.knowledge.files"] = json.dumps(files)
+    except KnowledgeError:  # it has no names, or cannot be written down
+        return found | dict(more)
+    if "fedlore.knowledge.files" not in more:
+        found["fedlore.knowledge.files"] = json.dumps(knowledge_files(personal.knowledge))
     return found | dict(more)
 
 
@@ -242,12 +244,9 @@ def _scope(low: float, high: float) -> dict[str, float | None]:
 
 
 def knowledge_files(knowledge: Knowledge) -> dict[str, str]:
-    """The text files that knowledge is written to, by name; none where it cannot be."""
+    """The text files that knowledge is written to, by name; ONNX files are part of the graph."""
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            knowledge.write(Path(folder) / "knowledge.toml")
-        except KnowledgeError:
-            return {}
+        knowledge.write(Path(folder) / "knowledge.toml")
         return {
             path.name: path.read_text(encoding="utf-8")
             for path in sorted(Path(folder).iterdir())
