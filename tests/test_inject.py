@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy, one_hot
 
 from fedlore import inject
-from fedlore.inject import guard, log_odds, slope
+from fedlore.inject import guard, odds_of, pair_of, slope
 from fedlore.metrics import decide
 
 from .strategies import Case, cases
@@ -88,16 +88,28 @@ def test_the_slope_is_the_gradient_of_the_hybrid_loss(case, plain):
     y = case.y.unsqueeze(1)
     wall = torch.zeros_like(logits).masked_fill(~case.allowed, -torch.inf)
     target = one_hot(case.y, logits.shape[1]).to(logits.dtype)
-    odds = log_odds(case.prior, y, case.trust) if case.trust else None
-    found = slope(case.logits, y, target, wall=wall, odds=odds, plain=plain)
+    if case.trust:
+        pair = pair_of(target, odds_of(case.prior, y, case.trust), wall)
+        found = slope(case.logits, target, pair=pair, plain=plain)
+    else:
+        found = slope(case.logits, target, wall=wall, plain=plain)
     torch.testing.assert_close(found, logits.grad, atol=1e-10, rtol=0)
 
 
 def test_the_weight_of_a_row_where_the_expert_is_right_by_hand():
     # two classes, even logits: s_y = 1/2; λ = 0.3: w = 0.7·0.5 / (0.7·0.5 + 0.3) = 7/13
     expert, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0]])
-    found = slope(torch.zeros(1, 2), y, expert, odds=log_odds(expert, y, 0.3))
+    found = slope(torch.zeros(1, 2), expert, pair=pair_of(expert, odds_of(expert, y, 0.3)))
     torch.testing.assert_close(found, torch.tensor([[-0.5, 0.5]]) * 7 / 13)
+
+
+def test_a_row_that_the_network_gives_up_still_pulls_with_full_weight():
+    # s_y underflows to 0, and the expert is wrong (o = 0) or right (o > 0)
+    logits, label = torch.tensor([[0.0, -500.0]]), torch.tensor([[0.0, 1.0]])
+    wrong, right = (torch.tensor([row]) for row in ([1.0, 0.0], [0.0, 1.0]))
+    pairs = [pair_of(label, odds_of(e, torch.tensor([[1]]), 0.3)) for e in (wrong, right)]
+    assert slope(logits, label, pair=pairs[0]).tolist() == [[1.0, -1.0]]
+    assert slope(logits, label, pair=pairs[1]).tolist() == [[0.0, 0.0]]
 
 
 @given(cases(trusts=(0.3, 1.0), least_rows=1))

@@ -39,25 +39,38 @@ def guard(logits: Tensor) -> Tensor:
     return logits.nan_to_num(nan=0.0, posinf=limit, neginf=-limit)
 
 
-def log_odds(prior: Tensor, y: Tensor | None, trust: float) -> Tensor:
-    """log[λ·p_y / (1-λ_row)] for each row: how loudly the expert already says the label.
+def odds_of(prior: Tensor, y: Tensor | None, trust: float) -> Tensor:
+    """λ·p_y / (1-λ_row) for each row: how loudly the expert already says the label.
 
-    It is all that the gradient needs to know about g_p and λ: -inf where the expert is wrong
-    or silent. `y` holds class indices, (n, 1), and so has the result; without it the result is
+    It is all that the gradient needs to know about g_p and λ: 0 where the expert is wrong or
+    silent. `y` holds class indices, (n, 1), and so has the result; without it the result is
     that of every class, (n, k).
     """
     told = trust * prior
     aimed = told if y is None else told.gather(-1, y)
-    return aimed.log() - torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
+    return aimed / (1.0 - told.sum(-1, keepdim=True)).clamp(min=torch.finfo(told.dtype).tiny)
+
+
+def pair_of(target: Tensor, odds: Tensor | None = None, wall: Tensor | None = None) -> Tensor:
+    """What to add to the logits of a row, (n, 2, k), so that two softmaxes make its slope.
+
+    The row's loss is log Σ e^f - log[e^f_y + o·Σ e^f]: its slope is softmax(f) minus the softmax
+    with class y counted 1 + o times and every other one o times. Nothing can underflow in it.
+    """
+    if odds is None:
+        odds = target.new_zeros(*target.shape[:-1], 1)
+    aim = torch.where(target > 0, odds.log1p(), odds.log())
+    first = torch.zeros_like(target) if wall is None else wall
+    return torch.stack([first, first + aim], -2)
 
 
 def slope(
     logits: Tensor,  # (..., n, k)
-    y: Tensor,  # (..., n, 1)  class index
-    target: Tensor,  # (..., n, k)  the same, one-hot; or a distribution within the range
+    target: Tensor,  # (..., n, k)  the label, one-hot; or a distribution within the range
     *,
     wall: Tensor | None = None,  # (..., n, k)  0 inside the range, log ε or -inf outside
-    odds: Tensor | None = None,  # (..., n, 1) from log_odds, (..., n, k) for a soft target
+    pair: Tensor | None = None,  # (..., n, 2, k)  where an expert speaks; holds the wall
+    odds: Tensor | None = None,  # (..., n, k)  the same for a soft target
     plain: float = 0.0,  # α, the share of ordinary cross-entropy
     dim: int = -1,  # the axis of classes
 ) -> Tensor:
@@ -67,19 +80,18 @@ def slope(
     spends its effort where the expert is wrong. For a soft target q the cross-entropy is
     -Σ q_i log f^m_i, and the second part Σ q_i w_i·(s - e_i).
     """
-    masked = logits if wall is None else logits + wall
-    if odds is None:
-        error = masked.softmax(dim).sub_(target)
+    if pair is not None:
+        learned, told = (logits.unsqueeze(dim - 1) + pair).softmax(dim).unbind(dim - 1)
+        error = learned - told
     else:
-        log_s = masked.log_softmax(dim)
-        # in log space: s_y may underflow, and 0 / (0 + 0) is not the weight 1 that is meant
-        if odds.shape[dim] == 1:
-            weight = torch.sigmoid(log_s.gather(dim, y).sub_(odds))
-            error = log_s.exp_().sub_(target).mul_(weight)
+        error = (logits if wall is None else logits + wall).softmax(dim)  # s
+        if odds is None:
+            error.sub_(target)
         else:
-            # guarded: outside the range -inf - -inf is NaN, and the target there is 0
-            aimed = torch.sigmoid((log_s - odds).nan_to_num_(nan=0.0)).mul_(target)
-            error = log_s.exp_().mul_(aimed.sum(dim, keepdim=True)).sub_(aimed)
+            # guarded: s may underflow, and 0 / (0 + 0) is not the weight 1 that is meant
+            aimed = error.clamp(min=torch.finfo(error.dtype).tiny)
+            aimed.div_(aimed + odds).mul_(target)
+            error.mul_(aimed.sum(dim, keepdim=True)).sub_(aimed)
     if plain == 0.0:
         return error
     return error.lerp_(logits.softmax(dim).sub_(target), plain)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .errors import FedloreError
 from .examples import Examples
-from .inject import log_odds
+from .inject import odds_of, pair_of, slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,8 @@ class Lesson:
     prior: Tensor | None = None  # (n, k)
     allowed: Tensor | None = None  # (n, k)
     wall: Tensor | None = None  # (n, k)  0 inside the range of the loss, log ε or -inf outside
-    odds: Tensor | None = None  # (n, 1), for a soft target (n, k); see inject.log_odds
+    pair: Tensor | None = None  # (n, 2, k)  in place of the wall where an expert is trusted
+    odds: Tensor | None = None  # (n, k)  beside the wall for a soft target
 
     def __len__(self) -> int:
         return len(self.x)
@@ -35,6 +36,12 @@ class Lesson:
         parts = [None if t is None else torch.split(t, size) for t in vars(self).values()]
         for i in range(math.ceil(len(self) / size)):
             yield Lesson(*(None if part is None else part[i] for part in parts))  # type: ignore[arg-type]
+
+    def error(self, logits: Tensor, plain: float = 0.0) -> Tensor:
+        """The slope of each row's loss at these logits, (n, k); see inject.slope."""
+        return slope(
+            logits, self.target, wall=self.wall, pair=self.pair, odds=self.odds, plain=plain
+        )
 
     def to(self, device: torch.device | str) -> "Lesson":
         return self._each(lambda t: t.to(device))
@@ -50,6 +57,7 @@ class Lesson:
             apply(self.prior),
             apply(self.allowed),
             apply(self.wall),
+            apply(self.pair),
             apply(self.odds),
         )
 
@@ -90,10 +98,13 @@ def teach(
     target = x.new_zeros(len(x), classes).scatter_(-1, y, 1.0)
     if data.target is not None:
         target = _restricted(data.target.to(x.dtype), within, target)
-    odds = None
+    pair = odds = None
     if data.prior is not None and trust > 0:
-        aims = y if data.target is None else None
-        odds = log_odds(data.prior, aims, trust).to(x.dtype)
+        if data.target is None:
+            pair = pair_of(target, odds_of(data.prior, y, trust).to(x.dtype), wall)
+            wall = None
+        else:
+            odds = odds_of(data.prior, None, trust).to(x.dtype)
     return Lesson(
         x,
         y,
@@ -101,6 +112,7 @@ def teach(
         prior=data.prior if heard else None,
         allowed=data.allowed if heard else None,
         wall=wall,
+        pair=pair,
         odds=odds,
     )
 

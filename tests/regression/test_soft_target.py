@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples
-from fedlore.inject import inject, log_odds, slope
+from fedlore.inject import inject, odds_of, pair_of, slope
 from fedlore.lesson import teach
 
 from ..strategies import cases
@@ -31,9 +31,8 @@ def test_slope_is_the_gradient_of_the_cross_entropy_with_a_soft_target(case, pla
     usual = -(target * f.log_softmax(1)).sum()
     (plain * usual + (1 - plain) * ours).backward()
     wall = torch.zeros_like(target).masked_fill(~case.allowed, -torch.inf)
-    odds = log_odds(case.prior, None, case.trust) if case.trust else None
-    y = target.argmax(1, keepdim=True)
-    found = slope(f.detach(), y, target, wall=wall, odds=odds, plain=plain)
+    odds = odds_of(case.prior, None, case.trust) if case.trust else None
+    found = slope(f.detach(), target, wall=wall, odds=odds, plain=plain)
     assert torch.allclose(found, f.grad, atol=1e-10)
 
 
@@ -42,8 +41,8 @@ def test_a_target_that_is_one_hot_gives_the_slope_of_the_label(case):
     y = case.y.unsqueeze(1)
     hard = torch.zeros_like(case.logits).scatter_(1, y, 1.0)
     wall = torch.zeros_like(hard).masked_fill(~case.allowed, -torch.inf)
-    each = slope(case.logits, y, hard, wall=wall, odds=log_odds(case.prior, None, case.trust))
-    one = slope(case.logits, y, hard, wall=wall, odds=log_odds(case.prior, y, case.trust))
+    each = slope(case.logits, hard, wall=wall, odds=odds_of(case.prior, None, case.trust))
+    one = slope(case.logits, hard, pair=pair_of(hard, odds_of(case.prior, y, case.trust), wall))
     assert torch.allclose(each, one, atol=1e-12)
 
 

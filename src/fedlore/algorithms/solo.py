@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from .. import tree
-from ..inject import slope
 from ..lesson import Lesson
 from ..rng import bits, join, key, orders, stream
 from ..tree import Params, Payload
@@ -108,15 +107,7 @@ class Solo:
         desk, plan = self._desk, self.plan
         desk.grad.zero_()
         logits = desk.model(batch.x, batch.prior, batch.allowed)
-        error = slope(
-            logits.detach(),
-            batch.y,
-            batch.target,
-            wall=batch.wall,
-            odds=batch.odds,
-            plain=plan.plain,
-        )
-        logits.backward(error.div_(len(batch)))
+        logits.backward(batch.error(logits.detach(), plan.plain).div_(len(batch)))
 
     def descend(
         self,

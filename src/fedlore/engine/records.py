@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from .. import tree
 from ..algorithms import Algorithm, Desk, Plan, Slopes, reach
 from ..errors import ConfigError, FedloreError
-from ..inject import slope
 from ..lesson import Lesson
 from ..privacy.dp import Dp
 from ..privacy.dp_filter import DONE
@@ -113,15 +112,7 @@ class Samples:
             # of hooks on a first layer, whose input needs no gradient
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
             logits = self._model(batch.x, batch.prior, batch.allowed)
-            error = slope(
-                logits.detach(),
-                batch.y,
-                batch.target,
-                wall=batch.wall,
-                odds=batch.odds,
-                plain=self._plain,
-            )
-            logits.backward(error)
+            logits.backward(batch.error(logits.detach(), self._plain))
         found = []
         for p in self._desk.model.parameters():
             each = getattr(p, "grad_sample", None)

@@ -34,26 +34,22 @@ class Block:
     size: int  # columns of one step
     x: Tensor  # (m, r, *features)
     facts: Tensor  # (m, c, r)
-    y: Tensor | None  # (m, 1, r)
     told: Tensor | None  # (m, r, 2k)
     weights: Tensor | None  # (m, 1, r)
     classes: int
-    walled: bool
-    doubted: bool
+    known: tuple[str, ...]  # what the facts hold after the target
 
     @cached_property
     def _parts(self) -> dict[str, tuple[Tensor, ...]]:
         """Every part cut into steps at once: a view at a time costs as much as using it."""
-        k = self.classes
-        w = k * (1 + self.walled)
-        whole = {
-            "x": (self.x, 1),
-            "target": (self.facts[:, :k], 2),
-            "told": (self.told, 1),
-            "y": (self.y, 2),
-            "wall": (self.facts[:, k:w] if self.walled else None, 2),
-            "odds": (self.facts[:, w:] if self.doubted else None, 2),
-        }
+        k, m = self.classes, len(self.facts)
+        whole = {"x": (self.x, 1), "told": (self.told, 1), "target": (self.facts[:, :k], 2)}
+        place = k
+        for name in self.known:
+            width = 2 * k if name == "pair" else k
+            part = self.facts[:, place : place + width]
+            whole[name] = (part.view(m, 2, k, -1) if name == "pair" else part, -1)
+            place += width
         return {
             name: torch.split(part, self.size, dim)
             for name, (part, dim) in whole.items()
@@ -69,7 +65,7 @@ class Block:
         if a < len(self.x) or b < self.size:
             for name, view in parts.items():
                 rows_first = name in ("x", "told")
-                parts[name] = view[:a, :b] if rows_first else view[:a, :, :b]
+                parts[name] = view[:a, :b] if rows_first else view[:a, ..., :b]
         return Batch(**parts)
 
 
@@ -164,14 +160,12 @@ class Drill:
             size,
             fleet.x.index_select(0, rows).view(m, -1, *fleet.x.shape[1:]),
             fleet.facts.index_select(0, rows).view(m, rows.numel() // m, -1).mT.contiguous(),
-            None if fleet.y is None else fleet.y.index_select(0, rows).view(m, 1, -1),
             None
             if fleet.told is None
             else fleet.told.index_select(0, rows).view(m, rows.numel() // m, -1),
             weights,
             fleet.classes,
-            fleet.walled,
-            fleet.doubted,
+            fleet.known,
         )
 
 

@@ -21,18 +21,18 @@ class Batch:
     x: Tensor  # (a, b, *features)
     target: Tensor  # (a, k, b)
     told: Tensor | None = None  # (a, b, 2k)  what a hearing network gets: prior and range
-    y: Tensor | None = None  # (a, 1, b)  with odds only
     wall: Tensor | None = None  # (a, k, b)
-    odds: Tensor | None = None  # (a, 1, b)
+    pair: Tensor | None = None  # (a, 2, k, b)
+    odds: Tensor | None = None  # (a, k, b)
     weights: Tensor | None = None  # (a, 1, b)  where clients have different numbers of rows
 
     def error(self, logits: Tensor, plain: float) -> Tensor:
         """The slope of each client's mean loss, (a, k, b); times b where all weigh alike."""
         found = slope(
             logits,
-            self.target if self.y is None else self.y,
             self.target,
             wall=self.wall,
+            pair=self.pair,
             odds=self.odds,
             plain=plain,
             dim=-2,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ...errors import FedloreError
 from ...examples import Examples
+from ...inject import pair_of
 from ...lesson import Lesson, teach
 from ...rng import key
 from ...scaler import Scaler
@@ -24,17 +25,15 @@ class Fleet:
     sizes: Tensor  # (m,)
     counts: tuple[int, ...]  # the same as sizes, for whoever must not wait for a device
     x: Tensor  # (n, *features), scaled
-    facts: Tensor  # (n, c)  target, and where they are: wall, odds
-    y: Tensor | None  # (n, 1)  with odds only
+    facts: Tensor  # (n, c)  target, and then whatever `known` says
     told: Tensor | None  # (n, 2k)  what a hearing network gets
     classes: int
-    walled: bool
-    doubted: bool  # odds are there
+    known: tuple[str, ...]  # of wall, pair, odds: what of them there is
 
     @property
     def row_bytes(self) -> int:
         """What one gathered row takes."""
-        parts = [self.x, self.facts, *(t for t in (self.y, self.told) if t is not None)]
+        parts = [self.x, self.facts, *(t for t in (self.told,) if t is not None)]
         return sum(t[0].numel() * t.element_size() for t in parts)
 
 
@@ -53,17 +52,7 @@ def fleet_of(
             start[i], size[i], total = total, count, total + count
     parts = [lesson for _, lesson, _ in lessons]
     classes = parts[0].target.shape[1]
-    walled = any(p.wall is not None for p in parts)
-    doubted = any(p.odds is not None for p in parts)
-    columns = [torch.cat([p.target for p in parts])]
-    if walled:
-        columns.append(torch.cat([_or(p.wall, p.target, 0.0) for p in parts]))
-    if doubted:
-        # odds of every class where any target is soft; -inf where the expert is silent
-        width = max(1 if p.odds is None else p.odds.shape[1] for p in parts)
-        blank = [p.target[:, :width] for p in parts]
-        odds = [_or(p.odds, b, -torch.inf) for p, b in zip(parts, blank, strict=True)]
-        columns.append(torch.cat([o.expand(-1, width) for o in odds]))
+    columns = {"target": torch.cat([p.target for p in parts]), **_knowledge(parts)}
     told = None
     if getattr(model, "hears", True):
         told = torch.cat([heard(p.prior, p.allowed, p.target) for p in parts])
@@ -75,13 +64,32 @@ def fleet_of(
         torch.tensor(size).to(where),
         tuple(size),
         torch.cat([p.x for p in parts]).to(where),
-        torch.cat(columns, 1).to(where),
-        torch.cat([p.y for p in parts]).to(where) if doubted else None,
+        torch.cat(list(columns.values()), 1).to(where),
         None if told is None else told.to(where),
         classes,
-        walled,
-        doubted,
+        tuple(columns)[1:],
     )
+
+
+def _knowledge(parts: Sequence[Lesson]) -> dict[str, Tensor]:
+    """What the loss needs beside the target, for all rows alike, (n, k) or (n, 2k) each."""
+    if any(p.odds is not None for p in parts):  # a soft target somewhere: all go its way
+        walls = [_or(p.wall if p.pair is None else p.pair[:, 0], p.target, 0.0) for p in parts]
+        return {"wall": torch.cat(walls), "odds": torch.cat([_odds(p) for p in parts])}
+    if any(p.pair is not None for p in parts):
+        pairs = [pair_of(p.target, None, p.wall) if p.pair is None else p.pair for p in parts]
+        return {"pair": torch.cat(pairs).flatten(1)}
+    if any(p.wall is not None for p in parts):
+        return {"wall": torch.cat([_or(p.wall, p.target, 0.0) for p in parts])}
+    return {}
+
+
+def _odds(part: Lesson) -> Tensor:
+    """(n, k); of a hard label that of the label, since no other class is aimed at."""
+    if part.pair is None:
+        return _or(part.odds, part.target, 0.0)
+    own = part.pair.gather(2, part.y.unsqueeze(1).expand(-1, 2, -1))  # (n, 2, 1)
+    return (own[:, 1] - own[:, 0]).expm1().expand_as(part.target)
 
 
 def heard(prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
