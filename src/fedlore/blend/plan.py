@@ -75,11 +75,14 @@ class Plan:
 Progress = Callable[[str, int, int], None]
 
 
-def plan(order: Order, *, seed: int = 0, progress: Progress | None = None) -> Plan:
+def plan(
+    order: Order, *, seed: int = 0, compare: bool = True, progress: Progress | None = None
+) -> Plan:
     """The cheapest blend that keeps the order, or why there is none.
 
-    Whatever is reported has passed `check`. The same order and seed give the same plan.
-    `progress` hears what is being worked on, which step that is, and of how many.
+    Whatever is reported has passed `check`. The same order and seed give the same plan. Without
+    `compare` it is the blend alone: no runner-up, no binding limits, no fronts. `progress` hears
+    what is being worked on, which step that is, and of how many.
     """
     causes = shortage(order)
     if causes:
@@ -111,6 +114,8 @@ def plan(order: Order, *, seed: int = 0, progress: Progress | None = None) -> Pl
     if broken:  # the search errs on the safe side, so this is a fault of ours, and no plan
         raise FedloreError(f"the best blend found fails its check: {'; '.join(broken)}")
     best = desk.blend(shares)
+    if not compare:
+        return Plan(order, best, floor=floor, proved=proved, looked=len(pool.shares))
     without, runner_up = desk.without(shares)
     return Plan(
         order,

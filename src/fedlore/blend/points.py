@@ -69,7 +69,7 @@ def fit(weights: Array, limits: Limits) -> tuple[Array, NDArray[np.bool_]]:
         if not short.any():
             break
         high = np.where(short, 4.0 * high, high)
-    for _ in range(60):
+    for _ in range(45):
         middle = (low + high) / 2.0
         short = _level(weights, middle, limits).sum(1) < 1.0
         low, high = np.where(short, middle, low), np.where(short, high, middle)

@@ -11,9 +11,9 @@ from .judge import Goal, Judge, Seen
 from .limits import Limits, cheapest, scipy_optimize
 from .points import STEPS, distinct, fit, lattice, lattice_size, sparse
 
-POOL = 250_000  # blends of a lattice that are looked at, all of them
+POOL = 180_000  # blends of a lattice that are looked at, all of them
 SWEEP = 2_000_000  # blends in lots that may be gone through in order of price
-RANDOM = 60_000
+RANDOM = 3_000  # sparse random blends for each coal
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def explore(judge: Judge, limits: Limits, price: Array, *, seed: int, random: in
     ]
     parts.append(np.array([w for w in corners if w is not None]).reshape(-1, c))
     if c > 4 or limits.lots is not None:
-        parts.append(sparse(limits, random, draw))
+        parts.append(sparse(limits, random * c, draw))
     shares = np.concatenate(parts)
     shares = shares[limits.holds(shares)]
     return Pool(shares, shares @ price, judge(shares))

@@ -1,0 +1,171 @@
+"""The blend planner: time for 20 coals, and the gap to brute force on 3-coal grids.
+
+    OMP_NUM_THREADS=1 python benchmarks/blend.py --out benchmarks/results/blend.csv
+
+Coals are simulated (fedlore.data.coal), the models are a random network alone and the same behind
+an expert's range, so that plans end on slopes and on steps. Nothing is trained: the planner sees a
+model as it is. Brute force looks at every point of a grid in 1 % steps (5,151 blends of 3 coals);
+for 20 coals in lots of 5 % and at most 3 of them it looks at all there are.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import scipy
+import torch
+from setting import machine, write_csv
+
+from fedlore.blend import Coals, Order, check, order_for, plan
+from fedlore.blend.points import lattice
+from fedlore.data import COKE
+from fedlore.data.coal import BASIC, market
+from fedlore.data.experts import Bounds, Expert, Verdict, columns, refit
+from fedlore.knowledge import Knowledge, Mask
+from fedlore.nets import mlp
+from fedlore.personal import Personal
+from fedlore.rng import key
+from fedlore.scaler import Scaler
+
+NAMES = {
+    "Ad": "ash", "Vdaf": "volatile", "St_d": "sulphur", "P": "phosphorus", "Ro": "ro",
+    "Ro_sd": "ro_sd", "inerts": "inerts", "logMF": "fluidity", "CSN": "swelling", "G": "caking",
+    "X": "shrinkage", "Y": "layer", "b": "dilatation",
+}  # fmt: skip
+
+
+def coals(count: int, seed: int) -> Coals:
+    """So many of the market's coals, with prices that follow quality and some luck."""
+    kinds, table = market(seed)
+    draw = np.random.default_rng(key(seed, "benchmark", "coals"))
+    chosen = draw.choice(len(kinds), count, replace=False)
+    own = {name: table[source].numpy()[chosen] for name, source in NAMES.items()}
+    basic = table["basic"].numpy()[chosen]
+    typical = sum(amount for amount, _ in BASIC.values())
+    own |= {oxide: basic * amount / typical for oxide, (amount, _) in BASIC.items()}
+    own |= {"SiO2": 0.65 * (95.4 - basic), "Al2O3": 0.35 * (95.4 - basic)}
+    own["V9_V13"] = np.clip(100 - 150 * np.abs(own["Ro"] - 1.15), 0, 100)
+    rank = 900 - 900 * (own["Ro"] - 1.2) ** 2 + 40 * (own["logMF"] - 2.8) - 15 * (own["Ad"] - 10)
+    price = np.round(rank + 90 * draw.standard_normal(count), 1)
+    names = tuple(f"{kinds[i]}-{i}" for i in chosen)
+    return Coals(names, np.maximum(price, 100.0), own)
+
+
+def model(seed: int, *, ranged: bool) -> Personal:
+    """A random network on standardised features, alone or behind an expert's equation."""
+    torch.manual_seed(key(seed, "benchmark", "model") % 2**31)
+    middle = torch.tensor([(f.low + f.high) / 2 for f in COKE.features], dtype=torch.float64)
+    width = torch.tensor([(f.high - f.low) / 6 for f in COKE.features], dtype=torch.float64)
+    net = mlp(17, 20, hidden=(128, 128), seed=seed)
+    with torch.no_grad():
+        for values in net.parameters():
+            values.mul_(2.0)  # opinions strong enough to differ
+    seen = columns(refit)
+    expert = Expert(refit, 0.0)
+    known = Knowledge(Mask(seen, Verdict(expert)), Mask(seen, Bounds(expert, 6.0)), 0.3)
+    return Personal(net, known if ranged else None, scaler=Scaler(middle, width))
+
+
+def reachable(order_of, levels=(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)) -> tuple[Order, np.ndarray]:
+    """The hardest target and confidence that some grid blend reaches, and the grid."""
+    for at in range(18, 0, -1):
+        for confidence in levels:
+            order = order_of(f"grade>={at}", confidence)
+            grid = lattice(order.limits, 100 if order.lots is None else order.limits.lots)
+            good = order.judge(grid).good(order.goal)
+            if 0.01 < good.mean() < 0.5:
+                return order, grid
+    raise SystemExit("no interesting target")
+
+
+def gaps(seeds: int) -> list[dict[str, object]]:
+    """Plans for 3 coals against all blends in 1 % steps."""
+    rows = []
+    for seed in range(seeds):
+        for ranged in (False, True):
+            offer, personal = coals(3, seed), model(seed, ranged=ranged)
+
+            def order_of(target, confidence, offer=offer, personal=personal):
+                return order_for(
+                    personal, COKE, offer, target, confidence=confidence,
+                    fixed={"Mt": 10.0, "coking_time": 20.0}, scope=False,
+                )  # fmt: skip
+
+            order, grid = reachable(order_of)
+            good = order.judge(grid).good(order.goal)
+            best = float((grid[good] @ offer.price).min())
+            found = plan(order, seed=seed, compare=False)
+            assert found.blend is not None
+            shares = np.array([found.blend.shares.get(name, 0.0) for name in offer.names])
+            gap = 100 * (found.blend.cost / best - 1)
+            rows.append({
+                "case": "3 coals, 1 % grid", "model": "range" if ranged else "network",
+                "seed": seed, "coals": 3, "target": order.target.text,
+                "confidence": order.confidence, "cost": round(found.blend.cost, 3),
+                "brute_force": round(best, 3), "gap_percent": round(gap, 4),
+                "checked": not check(order, shares), "seconds": "",
+            })  # fmt: skip
+    return rows
+
+
+def twenty(seeds: int) -> list[dict[str, object]]:
+    """Whole plans for 20 coals: free shares (timed), and lots against all that there are."""
+    rows = []
+    for seed in range(seeds):
+        offer, personal = coals(20, seed), model(seed, ranged=True)
+        for case, lots, most in (("20 coals", None, None), ("20 coals, 3 in lots of 5 %", 5.0, 3)):
+
+            def order_of(target, confidence, lots=lots, most=most, offer=offer, personal=personal):
+                return order_for(
+                    personal, COKE, offer, target, confidence=confidence, lots=lots,
+                    most_coals=most, fixed={"Mt": 10.0, "coking_time": 20.0},
+                )  # fmt: skip
+
+            # the same target for both, one that some blend in lots reaches
+            order, grid = reachable(lambda t, c: order_of(t, c, 5.0, 3))
+            good = order.judge(grid).good(order.goal)
+            best = float((grid[good] @ offer.price).min())
+            if lots is None:
+                order = order_of(f"grade>={int(order.target.low)}", order.confidence)
+            wall, busy = time.perf_counter(), time.process_time()
+            found = plan(order, seed=seed)
+            wall, busy = time.perf_counter() - wall, time.process_time() - busy
+            assert found.blend is not None
+            shares = np.array([found.blend.shares.get(name, 0.0) for name in offer.names])
+            rows.append({
+                "case": case, "model": "range", "seed": seed, "coals": 20,
+                "target": order.target.text, "confidence": order.confidence,
+                "cost": round(found.blend.cost, 3), "brute_force": round(best, 3),
+                "gap_percent": round(100 * (found.blend.cost / best - 1), 4),
+                "checked": not check(order, shares), "seconds": round(wall, 1),
+                "cpu_seconds": round(busy, 1),
+            })  # fmt: skip
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--twenty", type=int, default=3, help="seeds with 20 coals")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", help="CSV file to write")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    small, large = gaps(options.seeds), twenty(options.twenty)
+    worst = max(float(row["gap_percent"]) for row in small)
+    print(f"3 coals: {len(small)} plans, largest gap {worst:+.3f} %, mean "
+          f"{statistics.mean(float(row['gap_percent']) for row in small):+.3f} %")  # fmt: skip
+    slowest = max((float(row["seconds"]) for row in large), default=0.0)
+    print(f"20 coals: {len(large)} plans, slowest {slowest:.1f} s")
+    rows = [
+        {"cpu_seconds": "", **row, "scipy": scipy.__version__, **machine()}
+        for row in (*small, *large)
+    ]
+    if options.out and rows:
+        write_csv(rows, options.out)
+
+
+if __name__ == "__main__":
+    main()
