@@ -2,6 +2,7 @@
 export OMP_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
+BENCHMARKS := step tables formulas round scaling predict serve blend secagg he peers plot
 
 .PHONY: demo test check slow bench clean
 
@@ -20,7 +21,8 @@ slow: .venv/dev
 	$(BIN)/pytest -m slow
 
 bench: .venv/dev
-	for name in step tables formulas round scaling peers; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	bash benchmarks/peers/install.sh
+	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf .venv demo-results
