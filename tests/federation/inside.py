@@ -49,7 +49,7 @@ def _plants(sites: int, rounds: int) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="fedlore-test-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     home = folder / "fed"
-    make_trial(home, sites=sites, address="127.0.0.1:9", rounds=rounds, test_rows=30)
+    make_trial(home, sites=sites, address="127.0.0.1:9", rounds=rounds, test_rows=30, secure=False)
     return home
 
 

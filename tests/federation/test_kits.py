@@ -35,7 +35,8 @@ from .inside import edited
 
 @pytest.fixture
 def folder(tmp_path):
-    init(tmp_path / "fed", name="coke", address="coke.example:9300", schema=COKE)
+    address = "coke.example:9300"
+    init(tmp_path / "fed", name="coke", address=address, schema=COKE, secure=False)
     return tmp_path / "fed"
 
 
@@ -50,6 +51,12 @@ def test_what_init_writes_can_be_read(folder):
     assert [mode(folder / n) for n in ("ca.key", "server.key", "runner.secret")] == [0o600] * 3
     with pytest.raises(FedloreError, match="holds a federation already"):
         init(folder, name="coke", address="h:1", schema=COKE)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_secure_aggregation_is_a_word_in_the_template(tmp_path, secure):
+    init(tmp_path / "fed", name="coke", address="h:1", schema=COKE, secure=secure)
+    assert read_agreement(tmp_path / "fed").privacy.secure_aggregation is secure
 
 
 def test_the_authority_signs_for_the_server_and_its_names(folder):

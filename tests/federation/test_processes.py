@@ -43,7 +43,8 @@ pytestmark = pytest.mark.slow
 
 def trial(folder: Path, *changes, sites=3, rounds=3) -> Path:
     address = f"127.0.0.1:{free_port()}"
-    make_trial(folder, sites=sites, address=address, rounds=rounds, test_rows=50)
+    settings = {"rounds": rounds, "test_rows": 50, "secure": False}
+    make_trial(folder, sites=sites, address=address, **settings)
     edited(folder / "federation.toml", *changes)
     return folder
 

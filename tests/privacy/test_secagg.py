@@ -146,9 +146,7 @@ def test_two_runs_with_one_seed_mask_differently_and_agree():
 
 
 @pytest.mark.parametrize("touched", [["site-01"], ["site-01", "site-03"]], ids=["one", "two"])
-def test_another_input_changes_nothing_that_the_server_sees_but_the_sum(
-    touched, monkeypatch
-):
+def test_another_input_changes_nothing_that_the_server_sees_but_the_sum(touched, monkeypatch):
     """With the same entropy all but the masked words of those who changed are the same bytes.
 
     Two sites that exchange their inputs leave even the sum as it was: the server cannot know.

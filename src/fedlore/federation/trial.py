@@ -23,12 +23,18 @@ BOUND = 6.01  # points of CSR: the simulation's bound and a hair, for single pre
 
 
 def make_trial(
-    folder: Path, *, sites: int, address: str, rounds: int = 10, test_rows: int = 200
+    folder: Path,
+    *,
+    sites: int,
+    address: str,
+    rounds: int = 10,
+    test_rows: int = 200,
+    secure: bool = SECURE,
 ) -> None:
     """A coordinator's folder, and under sites/ what would lie on the plants' own machines."""
     if not 1 <= sites <= len(PROFILES):
         raise FedloreError(f"the trial has up to {len(PROFILES)} plants, got {sites}")
-    secure = SECURE and sites >= LEAST
+    secure = secure and sites >= LEAST
     init(folder, name="coke", address=address, schema=COKE, rounds=rounds, secure=secure)
     home = folder / "sites"
     home.mkdir()
