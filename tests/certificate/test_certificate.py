@@ -190,6 +190,19 @@ def test_a_graph_without_its_mask_is_found(site):
     assert "come from Identity" in found["graph keeps the range by its structure"]
 
 
+def test_a_graph_that_forgets_the_range_altogether_is_found(site):
+    certificate, _, graph = site(personal())
+    model = onnx.load(graph)
+    for node in model.graph.node:  # every choice by the range takes its first option
+        if node.op_type == "Where" and node.input[0] == "allowed":
+            node.CopyFrom(onnx.helper.make_node("Identity", [node.input[1]], list(node.output)))
+    graph.write_bytes(model.SerializeToString())
+    found = {line.what: line.found for line in failures(certificate, graph)}
+    assert "graph keeps the range by its structure" in found
+    assert "outside the range" in found["graph says what the knowledge says"]
+    assert "outside the range" in found["every cell of the tables"]
+
+
 def test_a_mask_that_hears_the_network_is_found(site):
     certificate, _, graph = site(personal())
     model = onnx.load(graph)

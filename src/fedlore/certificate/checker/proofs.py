@@ -13,7 +13,8 @@ import numpy as np
 from .answers import prior_of, range_of
 from .cells import before
 from .expressions import columns_in
-from .knowledge import Known, marks, scope_of
+from .intervals import never_above
+from .knowledge import Graded, Known, Limits, marks, scope_of
 from .tables import Table
 
 Array = Any  # of numpy
@@ -74,7 +75,7 @@ def inside(known: Known, budget: int = BUDGET) -> Verdict:
             said = source.may_say(low, high)
             if known.confusion is not None:
                 said = said @ (known.confusion > 0)
-            fine &= ~(said & ~allowed).any(1)
+            fine &= ~(said & ~allowed).any(1) | _between(known, source, low, high)
         return fine
 
     def broken(x: Array) -> Array:
@@ -82,6 +83,23 @@ def inside(known: Known, budget: int = BUDGET) -> Verdict:
 
     sources = [*known.predict.sources, *known.range.sources]
     return decide(known, holds, broken, sources, budget)
+
+
+def _between(known: Known, source: Any, low: Array, high: Array) -> Array:
+    """Boxes in which a formula stays between those of every range: what they share cancels."""
+    limits = known.range.sources
+    fits = isinstance(source, Graded) and source.spread is None and known.confusion is None
+    if not fits or not all(
+        isinstance(one, Limits) and np.array_equal(one.edges, source.edges) for one in limits
+    ):
+        return np.zeros(len(low), bool)
+    kept = np.ones(len(low), bool)
+    for one in limits:
+        if one.lower is not None:
+            kept &= never_above(one.lower, source.tree, low, high)
+        if one.upper is not None:
+            kept &= never_above(source.tree, one.upper, low, high)
+    return kept
 
 
 def sure_range(known: Known, low: Array, high: Array) -> Array:
