@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedlore.errors import ConfigError
-from fedlore.privacy.accounting import Release, epsilon_of, noise_for
+from fedlore.privacy.accounting import Release, affordable, epsilon_of, noise_for
 
 #: σ, steps, q: 20 settings, half of them without subsampling
 SETTINGS = [
@@ -88,6 +88,16 @@ def test_the_noise_for_a_budget_with_sampling():
     assert epsilon_of([Release(noise, 1000, 0.02)], 1e-5) <= 2.0
     assert theirs(0.98 * noise, 1000, 0.02, 1e-5) > 2.0
     assert noise < noise_for(2.0, 1e-5, 1000) / 5
+
+
+def test_what_is_affordable_is_what_stays_within_the_budget():
+    """Also next to the edge, where the quick answer does not decide."""
+    releases = [Release(1.2, 30, 0.2), Release(1.5, 7, 0.3)]
+    exact = epsilon_of(releases, 1e-5)
+    assert affordable(releases, exact, 1e-5) and affordable(releases, 2 * exact, 1e-5)
+    assert not affordable(releases, 0.999 * exact, 1e-5)
+    assert affordable([Release(0.0)], math.inf, 1e-5)
+    assert not affordable([Release(0.0)], 1e9, 1e-5)
 
 
 @pytest.mark.parametrize(

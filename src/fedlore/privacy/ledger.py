@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import ConfigError, FedloreError
-from .accounting import Release, check_delta, check_epsilon, epsilon_of
+from .accounting import Release, affordable, check_delta, check_epsilon, epsilon_of
 
 Level = Literal["site", "record"]
 START = hashlib.sha256(b"fedlore ledger 1").hexdigest()
-SLACK = 1e-6  # of the budget: two ways to add the same rounds differ in the last bits
 
 
 class BudgetSpent(FedloreError):
@@ -62,15 +61,16 @@ class Ledger:
         """The ε at this δ of everything spent at one level."""
         return _total(self.entries(), level, delta)
 
-    def spend(self, entry: Entry, *, epsilon: float, delta: float) -> float:
-        """Write an entry down if the budget bears it; the ε that is then spent."""
+    def spend(self, entry: Entry, *, epsilon: float, delta: float) -> None:
+        """Write an entry down if the budget bears it, or raise `BudgetSpent`."""
         check_epsilon(epsilon)
         check_delta(delta)
         with self._alone():
             entries = self.entries()
-            total = _total([*entries, entry], entry.level, delta)
-            if total > epsilon * (1 + SLACK):
+            ours = [e.release for e in (*entries, entry) if e.level == entry.level]
+            if not affordable(ours, epsilon, delta):
                 before = _total(entries, entry.level, delta)
+                total = epsilon_of(ours, delta)
                 raise BudgetSpent(
                     f"the privacy budget is spent: ε = {before:.4g} of {epsilon:g} at δ = "
                     f"{delta:g} after {_rounds(entries, entry.level)} answers ({entry.level} "
@@ -80,7 +80,6 @@ class Ledger:
                 self._kept.append(entry)
             else:
                 _write(self._path, [*entries, entry])
-        return total
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
