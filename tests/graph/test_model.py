@@ -177,6 +177,11 @@ def test_rows_in_double_precision_meet_thresholds_as_written():
     assert ran(model, x)[2].sum(1).tolist() == [1, 4, 4]
 
 
+def test_no_rows_are_no_trouble():
+    model = to_onnx(Personal(mlp(4, 4, hears=True), Knowledge(None, RANGE, schema=SCHEMA)))
+    assert [len(part) for part in ran(model, np.zeros((0, 4)))] == [0, 0, 0, 0]
+
+
 def test_a_tie_goes_to_the_expert():
     net = mlp(4, 4, hidden=())
     with torch.no_grad():

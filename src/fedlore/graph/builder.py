@@ -82,7 +82,7 @@ class Builder:
         """The sum of (n, k) along the classes, (n, 1)."""
         return self.op("ReduceSum", values, self.constant([1], INT64), keepdims=1)
 
-    def refer(self, *truths: str | None) -> str | None:
+    def either(self, *truths: str | None) -> str | None:
         """Where one of some truths, (n, 1) each, holds; None is never."""
         found = None
         for truth in truths:

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +81,23 @@ def save(model: Any, path: str | Path) -> None:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 
+@dataclass(frozen=True)
 class _Known:
-    """What the expert says in the graph: rows of g_p, rows of g_r, and where one refuses."""
+    """What the expert says in the graph."""
 
-    def __init__(self, prior: str | None, allowed: str | None, refused: str | None) -> None:
-        self.prior, self.allowed, self.refused = prior, allowed, refused
+    prior: str | None  # rows of g_p, nothing outside the range
+    allowed: str | None  # rows of g_r
+    refused: str | None  # (n, 1): where either refuses to answer
 
 
 def _known(build: Builder, x: str, rank: int, knowledge: Knowledge) -> _Known:
     prior = None if knowledge.pkm is None else said(build, x, rank, knowledge.pkm)
     allowed = None if knowledge.rkm is None else said(build, x, rank, knowledge.rkm)
-    refused = build.refer(*[part.refused for part in (prior, allowed) if part is not None])
+    refused = build.either(*[part.refused for part in (prior, allowed) if part is not None])
     rows = None if prior is None else prior.rows
     if prior is not None and allowed is not None:
         rows, conflict = _inside(build, prior, allowed, knowledge.conflict)
-        refused = build.refer(refused, conflict)
+        refused = build.either(refused, conflict)
     return _Known(rows, None if allowed is None else allowed.rows, refused)
 
 

@@ -9,16 +9,17 @@ def as_prior(build: Builder, scores: str, *, soft: bool, gives: str) -> Said:
     """Scores (n, k) as float32 rows; what are no numbers, or no probabilities, is refused."""
     scores = build.cast(scores, SINGLE)
     top = build.op("ReduceMax", scores, axes=[1], keepdims=1)
-    broken = build.op("Or", build.any(build.op("IsNaN", scores)), _not(build, finite(build, top)))
+    endless = build.op("Not", finite(build, top))
+    broken = build.op("Or", build.any(build.op("IsNaN", scores)), endless)
     if not soft:
-        best = build.op("ArgMax", scores, axis=1, keepdims=1)
+        best = build.op("ArgMax", scores, axis=1, keepdims=0)
         return Said(_one_hot(build, best, scores), broken)
     if gives == "logits":
         return Said(build.op("Softmax", scores, axis=1), broken)
     off = build.op("Abs", build.op("Sub", build.total(scores), build.constant(1.0)))
     wrong = build.op("Greater", off, build.constant(1e-4))
     negative = build.any(build.op("Less", scores, build.constant(0.0)))
-    return Said(scores, build.refer(broken, wrong, negative))
+    return Said(scores, build.either(broken, wrong, negative))
 
 
 def labelled(build: Builder, labels: str, classes: int) -> Said:
@@ -32,12 +33,6 @@ def labelled(build: Builder, labels: str, classes: int) -> Said:
 
 
 def _one_hot(build: Builder, best: str, like: str) -> str:
-    """Rows with a 1 at the index, (n, 1) -> (n, k)."""
-    zero = build.op("Mul", build.constant(0.0), build.op("Softmax", like, axis=1))
-    clean = build.op("Where", build.op("IsNaN", zero), build.constant(0.0), zero)
-    one = build.op("Expand", build.constant([[1.0]]), build.op("Shape", best))
-    return build.op("ScatterElements", clean, best, one, axis=1)
-
-
-def _not(build: Builder, truth: str) -> str:
-    return build.op("Not", truth)
+    """Rows with a 1 at the index, (n,) -> (n, k)."""
+    depth = build.op("Shape", like, start=1, end=2)
+    return build.op("OneHot", best, depth, build.constant([0.0, 1.0]), axis=1)

@@ -60,10 +60,10 @@ def _all_of(build: Builder, x: str, rank: int, model: AllOf) -> Said:
     rows = parts[0].rows
     for part in parts[1:]:
         rows = build.op("And", rows, part.rows)
-    refused = build.refer(*[part.refused for part in parts])
+    refused = build.either(*[part.refused for part in parts])
     none = build.op("Not", build.any(rows))
     if model.empty == "error":
-        return Said(rows, build.refer(refused, none))
+        return Said(rows, build.either(refused, none))
     instead = build.op("And", none, parts[0].rows) if model.empty == "first" else none
     return Said(build.op("Or", rows, instead), refused)
 
@@ -73,7 +73,7 @@ def _any_of(build: Builder, x: str, rank: int, model: AnyOf) -> Said:
     rows = parts[0].rows
     for part in parts[1:]:
         rows = build.op("Or", rows, part.rows)
-    return Said(rows, build.refer(*[part.refused for part in parts]))
+    return Said(rows, build.either(*[part.refused for part in parts]))
 
 
 def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
@@ -82,7 +82,7 @@ def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
     for part in parts[1:]:
         spoken = build.any(build.op("Not", build.op("Equal", rows, build.constant(0.0))))
         rows = build.op("Where", spoken, rows, part.rows)
-    return Said(rows, build.refer(*[part.refused for part in parts]))
+    return Said(rows, build.either(*[part.refused for part in parts]))
 
 
 def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
@@ -94,7 +94,7 @@ def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
     spoken = build.total(total)
     positive = build.op("Greater", spoken, build.constant(0.0))
     rows = build.op("Div", total, build.op("Where", positive, spoken, build.constant(1.0)))
-    return Said(rows, build.refer(*[part.refused for part in parts]))
+    return Said(rows, build.either(*[part.refused for part in parts]))
 
 
 def _mask(build: Builder, x: str, rank: int, model: Mask) -> Said:
