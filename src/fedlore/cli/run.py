@@ -77,6 +77,9 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
     chosen = next((row["chosen"] for row in found.rows if row.get("chosen")), None)
     if chosen is not None:
         console.print(f"lore chose: {chosen}", highlight=False, soft_wrap=True)
+    for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
+        if spent:
+            console.print(f"{name}: {spent}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"Rows and personal weights written to {out}", highlight=False, soft_wrap=True)
     if find_spec("matplotlib") is None:
         console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)

@@ -19,6 +19,7 @@ from ..errors import FedloreError
 from ..examples import Examples
 from ..metrics import accuracy, decide, violation
 from ..privacy import Privacy
+from ..scaler import Scaler
 from ..tuning import Recalibrated, lore, recalibrated
 from .confusion import confusion
 
@@ -69,7 +70,7 @@ def compare(
     plan: Plan,
     rounds: int,
     seed: int,
-    scale: bool = True,
+    scale: bool | Scaler = True,
     approaches: Sequence[Approach] = APPROACHES,
     on_done: Callable[[str], None] | None = None,
     on_history: Sink | None = None,
@@ -134,7 +135,7 @@ def train(
     plan: Plan,
     rounds: int,
     seed: int,
-    scale: bool = True,
+    scale: bool | Scaler = True,
     every: int = 0,
     sample: float = 1.0,
     weights: Weights = "equal",

@@ -13,8 +13,10 @@ from ..config import build, read_toml
 from ..data import stratified
 from ..engine import Client
 from ..errors import ConfigError, FedloreError, unknown
+from ..knowledge.scope import scaler_of_scope
 from ..nets import logistic, mlp
 from ..privacy import Privacy
+from ..scaler import Scaler
 from .approaches import APPROACHES, Approach
 from .sites import find_sites, read_sites
 
@@ -119,6 +121,22 @@ class Gathering:
         schema = self.clients[0].knowledge.schema
         assert schema is not None  # a knowledge file always has one
         return len(schema.features), len(schema.classes)
+
+    @property
+    def scaling(self) -> bool | Scaler:
+        """How features are scaled: under a privacy budget by what the schema declares."""
+        if self.setting.privacy.dp is None or not self.setting.scale:
+            return self.setting.scale
+        schemas = [c.knowledge.schema for c in self.clients]
+        first = schemas[0]
+        assert first is not None  # a knowledge file always has one
+        if any(one is None or one.features != first.features for one in schemas):
+            raise ConfigError(
+                "[privacy] dp scales features by declared bounds, which must be the same at all "
+                "sites (low and high in each knowledge.toml), or scale must be false: bounds of "
+                "one's own rows would tell about them"
+            )
+        return scaler_of_scope(first)
 
     def make_model(self, hears: bool) -> nn.Module:
         setting = self.setting

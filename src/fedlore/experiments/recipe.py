@@ -11,6 +11,7 @@ from ..engine.loop import Weights
 from ..errors import FedloreError
 from ..metrics import accuracy, decide, violation
 from ..privacy import Privacy
+from ..scaler import Scaler
 from ..tuning import Lore, Trials, Tuning, lore, trusting, tune
 from ..tuning.lore import ModelMaker
 
@@ -51,7 +52,7 @@ def lore_rows(
     plan: Plan,
     rounds: int,
     seed: int,
-    scale: bool = True,
+    scale: bool | Scaler = True,
     trials: Trials | None = None,
     algorithm: Algorithm | None = None,
     every: int = 0,
@@ -102,7 +103,7 @@ def auto_rows(
     plan: Plan,
     rounds: int,
     seed: int,
-    scale: bool = True,
+    scale: bool | Scaler = True,
     tuning: Tuning | None = None,
 ) -> list[Row]:
     """FLwKM with a private λ at each client, for training and for prediction."""

@@ -99,7 +99,7 @@ def _compute(gathering: Gathering, approach: Approach, trained: dict[Approach, F
                 plan=setting.plan,
                 rounds=setting.rounds,
                 seed=setting.seed,
-                scale=setting.scale,
+                scale=gathering.scaling,
                 every=every,
                 sample=setting.sample,
                 weights=setting.weights,
@@ -110,9 +110,8 @@ def _compute(gathering: Gathering, approach: Approach, trained: dict[Approach, F
     mistakes: list[Row] = []
     for client in clients:
         predicted = predict(approach, fitted, client)
-        rows.append(
-            {"model": approach.model, "client": client.id, **score(approach, client, predicted)}
-        )
+        found = score(approach, client, predicted)
+        rows.append({"model": approach.model, "client": client.id, **found, **_spent(fitted)})
         mistakes += _confusion(client, predicted)
     own = approach.guarded == approach.trained  # else these weights are another approach's
     history = _history(fitted) if own and fitted is not None else []
@@ -128,7 +127,7 @@ def _chosen(gathering: Gathering, every: int) -> _Made:
         plan=setting.plan,
         rounds=setting.rounds,
         seed=setting.seed,
-        scale=setting.scale,
+        scale=gathering.scaling,
         algorithm=setting.algorithm.make(),
         every=every,
         sample=setting.sample,
@@ -145,6 +144,11 @@ def _history(fitted: Fitted) -> list[Row]:
     """Scores over rounds; the log-loss is left out, it is infinite where a range misses a label."""
     names = ("round", "client", "ta", "pov")
     return [{n: row[n] for n in names if n in row} for row in fitted.history if "ta" in row]
+
+
+def _spent(fitted: Fitted | None) -> dict[str, str]:
+    """What privacy cost in this training, where it cost anything."""
+    return {} if fitted is None or not fitted.privacy else {"privacy": "; ".join(fitted.privacy)}
 
 
 def _confusion(client: Client, predicted: torch.Tensor) -> list[Row]:
