@@ -3,11 +3,15 @@
 import http.client
 import json
 import signal
+import socket
 import sys
 
 import pytest
 
-from fedlore.bundle import write_bundle
+from fedlore import FedloreError
+from fedlore.bundle import read_bundle, write_bundle
+from fedlore.cli import main
+from fedlore.serving import serve
 
 from .process import serving
 from .sites import ROW, TOKEN, grades
@@ -62,8 +66,6 @@ def test_it_answers_refuses_and_stops_when_it_is_told(path):
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_exit_code_2(path, options, rule, capsys):
-    from fedlore.cli import main
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["fedlore", "serve", str(path), *options])
         patch.setenv("COLUMNS", "300")
@@ -74,3 +76,21 @@ def test_what_cannot_be_served_is_one_line_and_exit_code_2(path, options, rule, 
     said = capsys.readouterr().err
     assert said.startswith(f"error: {rule}")
     assert said.count("\n") == 1
+
+
+def test_without_the_extra_the_command_says_what_to_install(path, monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("fedlore.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.setattr(sys, "argv", ["fedlore", "serve", str(path)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert capsys.readouterr().err == "error: uvicorn is missing: pip install 'fedlore[serve]'\n"
+
+
+def test_a_taken_port_is_one_line(path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(FedloreError, match=f"cannot listen on 127.0.0.1:{port}"):
+            serve(read_bundle(path), port=port)

@@ -32,10 +32,10 @@ def serve(
     A host that other machines can reach is refused without a token, unless `insecure`.
     """
     check_host(host, token=token, insecure=insecure)
-    torch.set_num_threads(1)  # rows are few: more threads only wait for each other
     names = names_of(host, token=token, insecure=insecure)
     app = make_app(bundle, limits=limits, token=token, hosts=names)
     door = _open(host, port)
+    torch.set_num_threads(1)  # rows are few: more threads only wait for each other
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -27,11 +27,13 @@ class Together:
         self._answering = answering
         self._waiting: list[tuple[Tensor, asyncio.Future[Told]]] = []
         self._worker: asyncio.Task[None] | None = None
+        self._many = asyncio.Lock()
 
     async def __call__(self, x: Tensor) -> Told:
         """Answers for rows in raw units, (n, d)."""
         if len(x) > DIRECT:
-            return _told(*await asyncio.to_thread(self._answering, x))
+            async with self._many:  # two at once would only fight for the interpreter
+                return _told(*await asyncio.to_thread(self._answering, x))
         answer: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
         self._waiting.append((x, answer))
         if self._worker is None or self._worker.done():
