@@ -1,5 +1,7 @@
 """onnxruntime says what Personal says, and never leaves the range."""
 
+import itertools
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -266,3 +268,18 @@ def test_an_expert_is_heard_through_his_confusion():
     confusion = torch.tensor([[0.7, 0.1, 0.1, 0.1]] * 4, dtype=torch.float64)
     knowledge = Knowledge(Recalibrated(expert, confusion), trust=0.5, schema=SCHEMA)
     same(Personal(mlp(4, 4), knowledge), rows(np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("hears", [False, True])
+def test_missing_and_endless_values_are_taken_as_the_model_takes_them(hears):
+    odd = [np.nan, np.inf, -np.inf, 1e300, -1e300, -0.0, 7.7]
+    x = np.array(list(itertools.product(odd, odd, odd, [0.0, np.nan, 5.0])))
+    expert = GradedFormula(Formula.parse("ash / sulfur + heat", SCHEMA), EDGES)
+    net = mlp(4, 4, hidden=(8,), hears=hears, seed=3)
+    personal = Personal(net, Knowledge(expert, RANGE, 0.4, schema=SCHEMA))
+    p, chosen, allowed, _ = ran(to_onnx(personal), x)
+    single = torch.from_numpy(x).float()
+    assert (allowed == personal.annotate(single).allowed.numpy()).all()
+    np.testing.assert_allclose(p, personal.predict_proba(single), atol=1e-6)
+    assert (p[~allowed] == 0).all()
+    assert (chosen == personal.predict(single).numpy()).all()
