@@ -65,7 +65,8 @@ class Ckks:
     def line(self) -> str:
         """What the run's report says of precision."""
         loss = f"{max(self.losses.values()):.1e}" if self.losses else "not"
-        size = f", {pieces(self.values[-1])} ciphertexts a site" if self.values else ""
+        count = pieces(self.values[-1]) if self.values else 0
+        size = f", {count} ciphertext{'s' * (count > 1)} a site" if count else ""
         return (
             f"CKKS: degree {DEGREE}, moduli of {'+'.join(map(str, MODULI))} bits, scale "
             f"2^{self.parameters('train').bits}{size}, relative error {loss} measured"
