@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from fedlore import FedloreError, Plan
@@ -11,10 +12,13 @@ from fedlore.engine import read_rows
 from fedlore.experiments import leak as leak_module
 from fedlore.experiments import leak_observe
 from fedlore.experiments.leak import audit, drawn
-from fedlore.experiments.leak_attacks import ATTACKS
+from fedlore.experiments.leak_attacks import ATTACKS, attack
+from fedlore.experiments.leak_observed import Observed
 from fedlore.experiments.leak_settings import settings_named
 from fedlore.experiments.leak_summary import KNOWLEDGE, lines, recommended
+from fedlore.privacy.leakage_score import leak
 from fedlore.report.leaks import leak_plots, leak_tables, verdict, write_leaks
+from fedlore.rng import stream
 
 QUICK = """
 rounds = 2
@@ -36,6 +40,7 @@ CHOSEN = settings_named(
 def few_looks(monkeypatch):
     monkeypatch.setattr(leak_observe, "PROBES", 3)
     monkeypatch.setattr(leak_observe, "DRAWINGS", 1)
+    monkeypatch.setitem(leak_module.ELSEWHERE, "coke", 2)
 
 
 def small(seed):
@@ -49,6 +54,7 @@ def rows(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leak_observe, "PROBES", 3)
         patch.setattr(leak_observe, "DRAWINGS", 1)
+        patch.setitem(leak_module.ELSEWHERE, "coke", 2)
         out = tmp_path_factory.mktemp("audit")
         return audit("coke", small, settings=CHOSEN, seeds=range(3), out=out), out
 
@@ -166,3 +172,40 @@ def test_bad_input_is_named(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["leak", *arguments])
     assert message in str(done.exception)
+
+
+def observed(draw, *, m=5, k=7):
+    """A federation whose uploads are noise: every site allows five of seven classes at random."""
+    allowed = torch.rand(m, k, generator=draw).argsort(1).argsort(1) < 5
+    noise = torch.randn(m, k, 6, generator=draw, dtype=torch.float64)
+    nan = torch.full((m,), torch.nan, dtype=torch.float64)
+    union = allowed.double()
+    return Observed(
+        tuple(f"site-{i}" for i in range(m)),
+        together=torch.zeros(m),
+        ta=nan,
+        still=torch.zeros(m, k, dtype=torch.bool),
+        classes=noise,
+        whole=noise[:, 0],
+        member=torch.full((m, 2), 0.5, dtype=torch.float64),
+        row_range=nan,
+        row_right=nan,
+        row_truth=torch.ones(m, 2, k, dtype=torch.bool),
+        trust_signs=torch.zeros(0, 0, dtype=torch.float64),
+        trust=torch.zeros(0, dtype=torch.float64),
+        union=union,
+        frequency=union / 2,
+        labels=union / 5,
+        right=torch.rand(m, generator=draw, dtype=torch.float64),
+    )
+
+
+def test_attacks_on_noise_are_at_chance():
+    draw = stream("noise")
+    seen = [observed(draw) for _ in range(30)]
+    even = torch.ones(7, dtype=torch.float64)
+    usual = {"union": 5 / 7 * even, "frequency": 2.5 / 7 * even, "labels": even / 7}
+    found = attack(seen, [[i] * 5 for i in range(30)], usual)
+    for name in ("union", "own union", "frequency", "labels", "right"):
+        score = leak(*found[name])
+        assert score.at_chance and abs(score.score) < 0.1, name

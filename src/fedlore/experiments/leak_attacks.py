@@ -1,7 +1,7 @@
 """The attacks on what was observed: an error for every site, beside that of no look at all."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -27,21 +27,33 @@ Distance = Callable[[Tensor, Tensor], list[float]]  # guesses and truths (n, k) 
 Errors = dict[str, tuple[list[float], list[float]]]  # attack -> errors and chances, by site
 
 
-def attack(seen: Sequence[Observed], groups: Sequence[Sequence[int]]) -> Errors:
+def attack(
+    seen: Sequence[Observed],
+    groups: Sequence[Sequence[int]],
+    usual: Mapping[str, Tensor] | None = None,
+) -> Errors:
     """Errors of every attack at every site, and of the best guess without an upload.
 
     `groups` names for every site of every observation whose shadow it may not be: in simulations
     all sites of a seed, which only other seeds may tell about; among given sites each its own.
+    `usual` holds what is known of every class beforehand, (k,), from sites that are not under
+    attack at all; without it that is the mean over the other groups. The latter is low where the
+    secret is high, since it is the mean of the rest: never let an attack learn from it.
     """
     group = torch.tensor([g for some in groups for g in some])
     whole = torch.cat([o.whole for o in seen])
     found: Errors = {}
-    union = torch.cat([o.union for o in seen])
-    found["union"] = _union(seen, union, shadow_mean(union, group), group)
+    union, frequency, labels = (
+        torch.cat([getattr(o, name) for o in seen]) for name in ("union", "frequency", "labels")
+    )
+    known = {
+        name: shadow_mean(secret, group) if usual is None else _levelled(usual[name], secret, group)
+        for name, secret in (("union", union), ("frequency", frequency), ("labels", labels))
+    }
+    found["union"] = _union(seen, union, known["union"], group)
     found["own union"] = _union(seen, union, torch.cat([_total(o) for o in seen]), group)
-    frequency, labels = (torch.cat([getattr(o, n) for o in seen]) for n in ("frequency", "labels"))
     signs = torch.cat([o.classes for o in seen])
-    found["frequency"] = _by_class(signs, frequency, group, _absolute)
+    found["frequency"] = _by_class(signs, frequency, known["frequency"], group, _absolute)
     right = torch.cat([o.right for o in seen])
     prior = shadow_mean(right, group)
     guess = shadow_guess(whole, right, group)
@@ -53,11 +65,17 @@ def attack(seen: Sequence[Observed], groups: Sequence[Sequence[int]]) -> Errors:
         [1 - float(a[b]) for a, b in zip(member, best, strict=True)],
         [0.5] * len(best),
     )
-    found["labels"] = _by_class(signs, labels, group, _variation)
-    found["row range"] = _row_range(seen, frequency, group)
+    found["labels"] = _by_class(signs, labels, known["labels"], group, _variation)
+    found["row range"] = _row_range(seen, known["frequency"])
     row_right = torch.cat([o.row_right for o in seen])
     found["row right"] = (row_right.tolist(), torch.full_like(row_right, 0.5).tolist())
     return found
+
+
+def _levelled(usual: Tensor, secrets: Tensor, group: Tensor) -> Tensor:
+    """What is usual, at the level of the other groups, which attacks know too, (n, k)."""
+    rest = (secrets - usual).mean(1, keepdim=True)
+    return usual + shadow_mean(rest, group)
 
 
 def _total(o: Observed) -> Tensor:
@@ -87,17 +105,15 @@ def _union(
 def _guessed(signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor) -> Tensor:
     """Shadows' mean of each class, corrected by what the signs of the class say, (n, k)."""
     n, k, f = signs.shape
-    own = torch.cat([signs, prior[..., None]], 2)  # (n, k, f + 1)
     rest = shadow_guess(
-        own.reshape(n * k, f + 1), (secrets - prior).reshape(-1), group.repeat_interleave(k)
+        signs.reshape(n * k, f), (secrets - prior).reshape(-1), group.repeat_interleave(k)
     )
     return prior + rest.reshape(n, k)
 
 
 def _by_class(
-    signs: Tensor, secrets: Tensor, group: Tensor, distance: Distance
+    signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor, distance: Distance
 ) -> tuple[list[float], list[float]]:
-    prior = shadow_mean(secrets, group)
     guess = _guessed(signs, secrets, prior, group).clamp(0.0, 1.0)
     return distance(guess, secrets), distance(prior, secrets)
 
@@ -133,11 +149,8 @@ def _trust(
     return errors[0], errors[1]
 
 
-def _row_range(
-    seen: Sequence[Observed], frequency: Tensor, group: Tensor
-) -> tuple[list[float], list[float]]:
-    """Against a guesser who names the classes that shadows allow more often than most."""
-    prior = shadow_mean(frequency, group)
+def _row_range(seen: Sequence[Observed], prior: Tensor) -> tuple[list[float], list[float]]:
+    """Against a guesser who names the classes that are allowed more often than most."""
     usual = prior > prior.mean(1, keepdim=True)
     chances = []
     for rows, guess in zip(torch.cat([o.row_truth for o in seen]), usual, strict=True):

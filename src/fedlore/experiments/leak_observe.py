@@ -104,7 +104,7 @@ class Watchtower:
             "classes": [_over_time(looks[c.id], lambda s: class_signs(s, at)) for c in group],
             "whole": whole,
             "member": [_member(run, looks[c.id], c, self.it.seed) for c in group],
-            **_secrets(group),
+            **secrets_of(group),
         }
         ta = [score(setting.approach, c, predict(setting.approach, run.fitted, c)) for c in group]
         found["ta"] = [torch.tensor(s["ta"], dtype=torch.float64) for s in ta]
@@ -167,7 +167,8 @@ def _over_time(looks: list[Seen], signs: Callable[[Seen], Tensor]) -> Tensor:
     return torch.cat([early[0], early.mean(0), signs(Seen(looks[0].before, total))], -1)
 
 
-def _secrets(group: Sequence[Client]) -> dict[str, list[Tensor]]:
+def secrets_of(group: Sequence[Client]) -> dict[str, list[Tensor]]:
+    """What the attacks are after, for each site: union, frequency, labels, right."""
     found: dict[str, list[Tensor]] = {"union": [], "frequency": [], "labels": [], "right": []}
     for client in group:
         data = client.data
