@@ -119,6 +119,7 @@ def test_scores_can_be_kept_at_home(tmp_path, monkeypatch, scores):
     assert any("ta" in row for row in run.rows) == scores
 
 
+@pytest.mark.slow
 def test_record_level_is_trained_at_the_sites(tmp_path, monkeypatch):
     folder = noisy(tmp_path / "fed", ', level = "record"')
     run = Inside(folder, monkeypatch).train()

@@ -4,7 +4,6 @@ Spending is written down before the answer leaves. A file that is not what was w
 site: a budget that cannot be read counts as spent.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -87,6 +86,8 @@ class Ledger:
         if self._path is None:
             yield
             return
+        import fcntl  # not there on Windows, where the rest must still import
+
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_CREAT | os.O_RDWR)
