@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ class Given:
         return list(self._replies)
 
     def exchange(self, task: Task, to: list[str]):
-        return [self._replies[name] for name in to]
+        return [replace(self._replies[name], round=task.round) for name in to]
 
 
 def floor(replies: list[Reply], scale: float) -> np.ndarray:
