@@ -18,6 +18,7 @@ import torch
 from setting import machine, write_csv
 
 from fedlore.blend import Coals, Order, check, order_for, plan
+from fedlore.blend.judge import Goal, Judge
 from fedlore.blend.points import lattice
 from fedlore.data import COKE
 from fedlore.data.coal import BASIC, market
@@ -67,15 +68,18 @@ def model(seed: int, *, ranged: bool) -> Personal:
     return Personal(net, known if ranged else None, scaler=Scaler(middle, width))
 
 
-def reachable(order_of, levels=(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)) -> tuple[Order, np.ndarray]:
-    """The hardest target and confidence that some grid blend reaches, and the grid."""
-    for at in range(18, 0, -1):
-        for confidence in levels:
-            order = order_of(f"grade>={at}", confidence)
-            grid = lattice(order.limits, 100 if order.lots is None else order.limits.lots)
-            good = order.judge(grid).good(order.goal)
+def reachable(order_of, parts: int) -> tuple[Order, float]:
+    """The hardest target that a few blends of the grid reach, and the cheapest of these."""
+    order = order_of("grade>=1", 0.5)
+    grid = lattice(order.limits, parts)
+    everything = [order.grader.target(f"grade>={at}") for at in range(1, 20)]
+    seen = Judge(order.recipe, order.grader, tuple(everything))(grid)
+    cost = grid @ order.coals.price
+    for place in reversed(range(len(everything))):
+        for confidence in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3):
+            good = seen.good(Goal(place, confidence, False, order.scope))
             if 0.01 < good.mean() < 0.5:
-                return order, grid
+                return order_of(f"grade>={place + 1}", confidence), float(cost[good].min())
     raise SystemExit("no interesting target")
 
 
@@ -92,9 +96,7 @@ def gaps(seeds: int) -> list[dict[str, object]]:
                     fixed={"Mt": 10.0, "coking_time": 20.0}, scope=False,
                 )  # fmt: skip
 
-            order, grid = reachable(order_of)
-            good = order.judge(grid).good(order.goal)
-            best = float((grid[good] @ offer.price).min())
+            order, best = reachable(order_of, 100)
             found = plan(order, seed=seed, compare=False)
             assert found.blend is not None
             shares = np.array([found.blend.shares.get(name, 0.0) for name in offer.names])
@@ -123,9 +125,7 @@ def twenty(seeds: int) -> list[dict[str, object]]:
                 )  # fmt: skip
 
             # the same target for both, one that some blend in lots reaches
-            order, grid = reachable(lambda t, c: order_of(t, c, 5.0, 3))
-            good = order.judge(grid).good(order.goal)
-            best = float((grid[good] @ offer.price).min())
+            order, best = reachable(lambda t, c: order_of(t, c, 5.0, 3), 20)
             if lots is None:
                 order = order_of(f"grade>={int(order.target.low)}", order.confidence)
             wall, busy = time.perf_counter(), time.process_time()

@@ -10,6 +10,7 @@ from .limits import Limits, cheapest
 
 NUDGE = 1e-3  # share of a coal added to see what it does
 PUSH = 0.06  # the same for the range, which moves in steps
+HALVING, FEWEST = 5, 4  # every so many rounds half of the blends are given up, down to a few
 STEPS = np.array([1.0, 0.8, 0.6, 0.4, 0.25, 0.15, 0.08, 0.04, 0.015])
 TRADES = 0.5 ** np.arange(1, 13)  # shares traded between two coals: 50 % to 0.02 %
 
@@ -41,10 +42,14 @@ def descend(field: Field, starts: Array, *, rounds: int = 25) -> tuple[Array, Se
     rank = field.better(shares, seen)
     radius = np.full(len(shares), 0.25)
     smallest = 1e-4 if field.limits.lots is None else 1.0 / field.limits.lots
-    for _ in range(rounds):
+    for turn in range(1, rounds + 1):
         alive = np.flatnonzero(radius >= smallest)
         if not len(alive):
             break
+        if turn % HALVING == 0 and len(alive) > FEWEST:  # the better half goes on
+            best = alive[np.argsort(rank[alive], kind="stable")]
+            radius[best[max(FEWEST, len(best) // 2) :]] = 0.0
+            continue
         cuts = _pictures(field, shares[alive], seen[alive])
         tried, owner = [], []
         for i, cut in zip(alive, cuts, strict=True):

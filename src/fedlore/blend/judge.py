@@ -1,6 +1,5 @@
 """Blends by the thousand: what the model, its range and its scope say of each."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,15 +105,11 @@ def logit(chance: Array) -> Array:
 
 
 def spoken(chance: float) -> str:
-    """A probability as people read it, never rounded up to 1.
+    """A probability as people read it; only what is exactly 0 or 1 is called so.
 
-    >>> spoken(0.99996), spoken(1.0), spoken(0.412)
-    ('> 0.999', '1', '0.412')
+    >>> spoken(0.99996), spoken(1.0), spoken(0.412), spoken(1e-9)
+    ('> 0.999', '1', '0.412', '< 0.001')
     """
-    if 0.9995 <= chance < 1.0:
-        return "> 0.999"
-    return (
-        f"{chance:.3f}"
-        if not math.isclose(chance, round(chance), abs_tol=5e-4)
-        else f"{chance:.0f}"
-    )
+    if chance in (0.0, 1.0):
+        return f"{chance:.0f}"
+    return "> 0.999" if chance >= 0.9995 else "< 0.001" if chance < 0.0005 else f"{chance:.3f}"

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import FedloreError
 from .check import check
 from .coals import Array
+from .descent import Field
 from .graders import Forecast
 from .judge import Goal, Judge
 from .limits import Limits, cheapest
@@ -21,6 +22,7 @@ from .search import FULL, LIGHT, Effort, Found, Pool, explore, search, sweep
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, for the price of quality
 SPECK = 0.01  # a share below which a coal is left out, if that costs next to nothing
 NEXT_TO_NOTHING = 5e-4
+MATTERS = 0.05  # a coal with such a share must be gone before a blend is called another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,7 @@ def plan(
         return Plan(order, None, causes)
     judge, limits, price = order.judge, order.limits, order.coals.price
     steps = itertools.count(1)
-    total = 4 + len({*LEVELS, order.confidence}) + len(judge.targets)
+    total = 5 + len({*LEVELS, order.confidence}) + len(judge.targets)
 
     def report(what: str) -> None:
         if progress is not None:
@@ -109,20 +111,24 @@ def plan(
         causes = unreachable(order, judge, desk.goal, pool, found)
         nearest = None if found is None else desk.blend(found.shares)
         return Plan(order, None, causes, nearest, floor, proved=proved, looked=len(pool.shares))
-    shares = desk.presentable(found)
-    broken = check(order, shares)
-    if broken:  # the search errs on the safe side, so this is a fault of ours, and no plan
-        raise FedloreError(f"the best blend found fails its check: {'; '.join(broken)}")
-    best = desk.blend(shares)
+    shares = desk.presentable(found.shares, limits)
     if not compare:
-        return Plan(order, best, floor=floor, proved=proved, looked=len(pool.shares))
-    without, runner_up = desk.without(shares)
+        return Plan(order, desk.blend(shares), floor=floor, proved=proved, looked=len(pool.shares))
+    without = desk.without(shares)
+    cheaper = [
+        other for _, other in without if other is not None and other @ price < shares @ price
+    ]
+    if cheaper:  # a blend of fewer coals that the search for the plan had passed by
+        shares = desk.presentable(min(cheaper, key=lambda other: float(other @ price)), limits)
+        without = desk.without(shares)
+    best = desk.blend(shares)
+    names = order.coals.names
     return Plan(
         order,
         best,
         floor=floor,
-        runner_up=runner_up,
-        without=without,
+        runner_up=desk.runner_up(shares, without),
+        without=tuple((names[i], None if w is None else float(w @ price)) for i, w in without),
         binding=tuple(desk.relaxations(shares, best.cost)),
         confidences=desk.confidences(shares),
         targets=desk.targets(shares),
@@ -174,48 +180,60 @@ class _Desk:
             order.grader.tell(rows_of(x)),
         )
 
-    def presentable(self, found: Found) -> Array:
-        """The same blend without specks of coal and in few digits, where that costs nothing."""
-        shares, most = found.shares, (1.0 + NEXT_TO_NOTHING) * float(found.shares @ self.price)
-        if self.order.lots is not None:
-            return shares
-        limits = self.limits
-        for i in sorted(held(shares), key=lambda i: shares[i]):
+    def presentable(self, shares: Array, limits: Limits) -> Array:
+        """Nearly the same blend without specks of coal and in few digits, if it costs nothing."""
+        most = (1.0 + NEXT_TO_NOTHING) * float(shares @ self.price)
+        specks = [] if self.order.lots is not None else held(shares)
+        for i in sorted(specks, key=lambda i: shares[i]):
             if shares[i] < SPECK and limits.low[i] <= 0:
-                high = limits.high.copy()
-                high[i] = 0.0
-                fewer = replace(limits, high=high)
-                other = self.find(self.goal, fewer, near=[_spread(shares, i)])
+                others = [j for j in range(len(shares)) if shares[j] <= 0]
+                fewer = _barred(limits, i, *others)  # or one speck would make way for another
+                other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
                 if other is not None and other.reached and other.shares @ self.price <= most:
                     shares, limits = other.shares, fewer
         for digits in (4, 5, 6):
             rough = np.round(shares, digits)
-            top = int(np.argmax(np.where(rough < self.limits.high - 1e-3, rough, 0.0)))
+            top = int(np.argmax(np.where(rough < limits.high - 1e-3, rough, 0.0)))
             rough[top] = round(rough[top] + 1.0 - rough.sum(), digits)
             if not check(self.order, rough) and rough @ self.price <= most:
                 return rough
+        broken = check(self.order, shares)
+        if broken:  # the search errs on the safe side, so this is a fault of ours, and no plan
+            raise FedloreError(f"the best blend found fails its check: {'; '.join(broken)}")
         return shares
 
-    def without(self, shares: Array) -> tuple[tuple[tuple[str, float | None], ...], Blend | None]:
-        """Each coal of the plan left out in turn; the cheapest of these is the runner-up."""
+    def instead(self, shares: Array, out: int, limits: Limits) -> list[Array]:
+        """The best two blends with another coal in the place of one, or with more of all others."""
+        c = len(shares)
+        rest = shares.copy()
+        rest[out] = 0.0
+        swaps = rest + shares[out] * np.eye(c)
+        options = np.concatenate([swaps, rest[None] / max(float(rest.sum()), 1e-12)])
+        options = options[limits.holds(options)]
+        field = Field(self.judge, self.goal, limits, self.price)
+        order = field.better(options, self.judge(options))
+        return [options[i] for i in np.argsort(order, kind="stable")[:2]]
+
+    def without(self, shares: Array) -> list[tuple[int, Array | None]]:
+        """The best blend without each coal of the plan in turn, where there is one."""
         self.report("without each coal")
-        rows: list[tuple[str, float | None]] = []
-        best: Array | None = None
+        found: list[tuple[int, Array | None]] = []
         for i in sorted(held(shares), key=lambda i: -shares[i]):
-            if self.limits.low[i] > 0:
-                continue
-            high = self.limits.high.copy()
-            high[i] = 0.0
-            other = self.find(self.goal, replace(self.limits, high=high), near=[_spread(shares, i)])
-            name = self.order.coals.names[i]
-            if other is None or not other.reached or check(self.order, other.shares):
-                rows.append((name, None))
-                continue
-            cost = float(other.shares @ self.price)
-            rows.append((name, cost))
-            if best is None or cost < float(best @ self.price):
-                best = other.shares
-        return tuple(rows), None if best is None else self.blend(best)
+            if self.limits.low[i] <= 0:
+                fewer = _barred(self.limits, i)
+                other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
+                good = other is not None and other.reached and not check(self.order, other.shares)
+                found.append((i, other.shares if other is not None and good else None))
+        return found
+
+    def runner_up(self, shares: Array, found: list[tuple[int, Array | None]]) -> Blend | None:
+        """The cheapest blend that leaves out a coal which matters in the plan."""
+        others = [(i, other) for i, other in found if other is not None]
+        apart = [(i, other) for i, other in others if shares[i] >= MATTERS] or others
+        if not apart:
+            return None
+        i, best = min(apart, key=lambda pair: float(pair[1] @ self.price))
+        return self.blend(self.presentable(best, _barred(self.limits, i)))
 
     def relaxations(self, shares: Array, cost: float) -> Iterator[Relaxation]:
         """Every limit that the plan touches, and what the next looser one would cost."""
@@ -258,9 +276,8 @@ class _Desk:
         return tuple(reversed(points))
 
 
-def _spread(shares: Array, out: int) -> Array:
-    """A blend with one coal taken out and the others scaled up."""
-    rest = shares.copy()
-    rest[out] = 0.0
-    rest /= max(float(rest.sum()), 1e-12)
-    return rest
+def _barred(limits: Limits, *coals: int) -> Limits:
+    """The same limits without some coals."""
+    high = limits.high.copy()
+    high[list(coals)] = 0.0
+    return replace(limits, high=high)

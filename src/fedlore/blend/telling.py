@@ -53,14 +53,14 @@ def summary(plan: Plan) -> list[str]:
     blend = plan.blend
     said = [f"{wanted}: {blend.cost:,.2f} per tonne" + _total(plan, blend)]
     said.append(
-        f"P({order.target.text}) = {spoken(blend.chance)}; predicted {blend.forecast.answer}, the "
+        f"P({order.target.text}) {equal(blend.chance)}; predicted {blend.forecast.answer}, the "
         f"range allows {between(blend.forecast.allowed)}"
         + (f", the expert says {blend.forecast.expert}" if blend.forecast.expert else "")
     )
     if plan.floor is not None:
         said.append(
             f"The cheapest blend of any quality costs {plan.floor.cost:,.2f} with "
-            f"P = {spoken(plan.floor.chance)}, so quality costs {blend.cost - plan.floor.cost:,.2f}"
+            f"P {equal(plan.floor.chance)}, so quality costs {blend.cost - plan.floor.cost:,.2f}"
         )
     if plan.proved:
         said.append("No cheaper blend in lots exists: all of them were looked at")
@@ -74,6 +74,12 @@ def between(names: tuple[str, ...]) -> str:
     'CSR50 to CSR54'
     """
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def equal(chance: float) -> str:
+    """A probability with its sign: '= 0.9' or '> 0.999'."""
+    text = spoken(chance)
+    return text if text[0] in "<>" else f"= {text}"
 
 
 def _total(plan: Plan, blend: Blend) -> str:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..blend import Blend, Plan, Point, Relaxation
-from ..blend.judge import spoken
-from ..blend.telling import as_json, between, front, summary
+from ..blend.telling import as_json, between, equal, front, summary
 from ..engine.history import write_rows
 from ..errors import FedloreError
 from ..report.markdown import literal, markdown
@@ -136,10 +135,10 @@ def _coals(plan: Plan, blend: Blend, title: str) -> Table:
             row += [f"{mass:,.1f}", stock, f"{mass * coals.price[i]:,.0f}"]
         body.append(row)
     total = ["together", f"{100 * sum(blend.shares.values()):.2f}", f"{blend.cost:,.2f}", ""]
-    head = ["coal", "share, %", "price per tonne", "bounds"]
+    head = ["coal", "share, %", "price", "bounds"]
     if order.tonnes is not None:
         total += [f"{order.tonnes:,.1f}", "", f"{order.tonnes * blend.cost:,.0f}"]
-        head += ["tonnes", "stock, t", "cost"]
+        head += ["tonnes", "stock", "cost"]
     return _table(title, head, [*body, total])
 
 
@@ -155,7 +154,7 @@ def _forecast(plan: Plan, blend: Blend) -> Table:
         body = [[*row, "yes" if row[0] in told.allowed else "no"] for row in body]
     notes = (
         f"Predicted: {told.answer}. Range: {between(told.allowed)}. "
-        f"P({plan.order.target.text}) = {spoken(blend.chance)}.",
+        f"P({plan.order.target.text}) {equal(blend.chance)}.",
     )
     return _table("Predicted distribution", head, body, notes=notes)
 
