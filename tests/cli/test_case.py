@@ -1,0 +1,105 @@
+"""The whole case from the command line: plants, lint, training, bundle, answers, a blend."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlore.certificate import checker
+from fedlore.cli.app import app
+from fedlore.data import COKE
+
+COALS = Path(__file__).parents[2] / "examples" / "coke"
+
+
+def fedlore(*arguments: object, code: int = 0) -> str:
+    """Run a command in this process and give what it printed."""
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert done.exit_code == code, done.output + repr(done.exception)
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Four plants, trained, with a bundle of one of them."""
+    folder = tmp_path_factory.mktemp("case")
+    fedlore("new", folder / "plants")
+    config = folder / "plants" / "federation.toml"
+    text = re.sub(r"approaches = \[.*\]", 'approaches = ["FL+mask", "lore"]', config.read_text())
+    config.write_text(text.replace('recipe = "chosen"', 'recipe = "fixed"'))
+    fedlore("run", config, "--out", folder / "results")
+    fedlore("export", folder / "results", "--client", "plant-1", "--out", folder / "plant.lore")
+    return folder
+
+
+def sites(home: Path) -> Path:
+    return home / "plants" / "sites"
+
+
+def test_what_the_experts_wrote_passes_the_lint(home):
+    for site in sorted(sites(home).iterdir()):
+        assert "0 errors" in fedlore("lint", site / "knowledge.toml")
+
+
+def test_predictions_stay_inside_the_range_and_say_why(home):
+    fedlore("predict", home / "plant.lore", sites(home) / "plant-1" / "test.csv",
+            "--out", home / "graded.csv", "--why")  # fmt: skip
+    with open(home / "graded.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 150
+    for row in rows:
+        allowed = row["allowed"].split("|")
+        assert row["grade"] in allowed and "row" in row["why"]
+        assert all(float(row[f"p_{c}"]) == 0.0 for c in COKE.classes if c not in allowed)
+
+
+def test_the_range_is_certified_and_an_independent_checker_agrees(home):
+    assert "verdict: proved" in fedlore("certify", home / "plant.lore", "--out", home / "c.json")
+    done = subprocess.run(
+        [sys.executable, Path(checker.__file__).parent, home / "c.json", home / "plant.lore"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_blend_is_planned(home):
+    fedlore("blend", COALS / "coals.csv", "--mixing", COALS / "mixing.toml", "--target",
+            "grade>=CSR40", "--confidence", "0.6", "--max-coals", "4", "--beyond-scope",
+            "--model", home / "plant.lore", "--out", home / "plan")  # fmt: skip
+    plan = json.loads((home / "plan" / "plan.json").read_text())
+    assert plan["feasible"] and sum(plan["blend"]["shares"].values()) == pytest.approx(1.0)
+
+
+def test_the_bundle_is_served(home):
+    with open(sites(home) / "plant-1" / "test.csv", newline="", encoding="utf-8") as file:
+        row = next(csv.DictReader(file))
+    features = {f.name: float(row[f.name]) for f in COKE.features}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "fedlore", "serve", home / "plant.lore", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert server.stdout is not None
+        where = next(m.group() for line in server.stdout if (m := re.search(r"http://\S+\d", line)))
+        ask = urllib.request.Request(
+            f"{where}/predict",
+            json.dumps([features]).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(ask, timeout=60) as answer:
+            (found,) = json.load(answer)["answers"]
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+    assert found["predicted"] in found["allowed"]
