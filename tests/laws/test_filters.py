@@ -34,8 +34,8 @@ def silent(where):
 FILTERS = {
     "secure aggregation": (lambda weights: SecureAggregation(weights=weights), 1e-6),
     "ckks": (lambda weights: Ckks(50, weights, KEY), 1e-5),
-    "dp": (lambda weights: silent("distributed"), 1e-12),
-    "dp at the server": (lambda weights: silent("central"), 1e-12),
+    "dp": (lambda weights: silent("distributed"), 1e-6),
+    "dp at the server": (lambda weights: silent("central"), 1e-6),
 }
 
 #: Stages at which a site can get lost; in the last of each nothing but a share or a vote is.
