@@ -128,9 +128,7 @@ def test_record_level_is_trained_at_the_sites(tmp_path, monkeypatch):
         entries = Ledger(home / "ledger.json").entries()
         assert [e.level for e in entries] == ["record"] * 3
         assert 3.8 < Ledger(home / "ledger.json").spent("record", 1e-5) <= 4.0
-    assert read_status(folder)["privacy"] == [
-        "at most ε = 4 at δ = 1e-05, record level, 3 rounds, sampling 1.0"
-    ]
+    assert read_status(folder)["privacy"] == ["at most ε = 4 at δ = 1e-05, record level, 3 rounds"]
 
 
 def test_a_site_that_demands_a_smaller_budget_stays_away(tmp_path):

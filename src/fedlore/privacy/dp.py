@@ -116,9 +116,9 @@ def planned_line(dp: Dp, noise: float, rounds: int, *, sample: float = 1.0) -> s
 
     At record level each site has noise of its own, and the budget itself is all that is known.
     """
-    spent = dp.epsilon
-    if dp.level == "site":
-        spent = epsilon_of([Release(noise, rounds)], dp.delta)
+    if dp.level == "record":
+        return f"at most {_line(dp, dp.epsilon, rounds)}"
+    spent = epsilon_of([Release(noise, rounds)], dp.delta)
     return f"at most {_line(dp, spent, rounds, sample)}"
 
 
@@ -135,8 +135,6 @@ def bare_line(dp: Dp, noise: float, least: int, rounds: int) -> str:
     )
 
 
-def _line(dp: Dp, epsilon: float, rounds: int, sample: float) -> str:
-    return (
-        f"ε = {epsilon:.2g} at δ = {dp.delta:g}, {dp.level} level, {rounds} rounds, sampling "
-        f"{round(sample, 4)}"
-    )
+def _line(dp: Dp, epsilon: float, rounds: int, sample: float | None = None) -> str:
+    drawn = "" if sample is None else f", sampling {round(sample, 4)}"
+    return f"ε = {epsilon:.2g} at δ = {dp.delta:g}, {dp.level} level, {rounds} rounds{drawn}"
