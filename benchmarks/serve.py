@@ -240,10 +240,12 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.realtime:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))  # the service inherits it
-    priority = "real-time" if options.realtime else "usual"
+    priority = "real-time" if options.realtime else f"nice {os.nice(0)}"
+    load = round(os.getloadavg()[0], 1)  # how busy others keep the machine
     about = {
         **machine(),
         "priority": priority,
+        "load": load,
         "fastapi": version("fastapi"),
         "uvicorn": version("uvicorn"),
     }
