@@ -303,6 +303,21 @@ def test_a_site_may_ask_for_more_survivors_than_the_threshold(folder, monkeypatc
     assert "policy: at least 4 participants, 3 are left" in {n.detail for n in told}
 
 
+def test_a_sum_of_fewer_than_the_terms_promise_is_not_unmasked(folder, monkeypatch):
+    """Sites add noise for as many as the terms say: fewer would carry too little of it."""
+    edited(folder / "federation.toml", ("quorum = 0.5", "quorum = 1.0"))
+    lax = coordinator.Remote
+    monkeypatch.setattr(
+        coordinator, "Remote", lambda mail, sites, least, *rest: lax(mail, sites, 3, *rest)
+    )
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = failing("train", 1)
+    told = []
+    with pytest.raises(QuorumLost):
+        inside.train(notice=told.append)
+    assert "the terms need 4 answers in a round, 3 are left" in {n.detail for n in told}
+
+
 def introduce(folder):
     """Everybody gives everybody its identity, past the coordinator."""
     homes = sorted((folder / "sites").iterdir())

@@ -83,7 +83,7 @@ def test_the_next_round_works_after_a_void_one():
 
 def test_thresholds():
     assert [least(n, 2 / 3) for n in (3, 4, 5, 6, 9, 10, 50)] == [3, 3, 4, 5, 7, 7, 34]
-    assert [least(n, 0.5) for n in (3, 4, 10)] == [2, 3, 6]
+    assert [least(n, 0.5) for n in (3, 4, 10)] == [3, 3, 6]  # a sum of two tells each the other
     assert least(7, 1.0) == 7
     with pytest.raises(ConfigError, match="threshold must lie"):
         SecureAggregation(threshold=0.4)
@@ -337,14 +337,21 @@ def test_a_replayed_box_of_an_earlier_round_is_refused():
         one.round(2)
 
 
+def no_bytes(bundle, name):
+    return {bundle: {name: torch.zeros(2, 40, dtype=torch.uint8)}}
+
+
 @pytest.mark.parametrize(
     ("kind", "lose", "spoil", "says"),
     [
         ("unmask", None, flipped("seeds", "site-00"), "shares of 'site-00'"),
         ("unmask", "site-03", flipped("keys", "site-03"), "shares of 'site-03'"),
         ("unmask", "site-03", lambda u: {}, "3 shares of 'site-00', 4 are needed"),
+        ("unmask", "site-03", lambda u: no_bytes("seeds", "site-00"), "3 shares of 'site-00'"),
         ("keys", None, lambda u: {}, "gave no keys"),
+        ("keys", None, lambda u: no_bytes("keys", "public"), "gave no keys"),
         ("shares", None, lambda u: {}, "gave no shares"),
+        ("shares", None, lambda u: no_bytes("shares", "boxes"), "gave no shares"),
         ("train", None, lambda u: {}, "sent no masked upload"),
         ("train", None, lambda u: {"masked": u["masked"] | {"layout": packed(b"x")}}, "layout"),
         (
@@ -398,6 +405,17 @@ def test_a_lying_weight_is_noticed_in_the_sum(caplog):
 
     assert cohort(4, change=heavier).round() == []
     assert "the weights of 4 sites add up to 5" in caplog.text
+
+
+def test_weights_below_nothing_void_the_round(caplog):
+    def lighter(task, reply):
+        if task.kind == "train" and reply.client == "site-01":
+            reply.upload["masked"]["words"][0] -= 1_000
+        return reply
+
+    sized = SecureAggregation(weights="size")
+    assert cohort(4, filter=sized, change=lighter).round() == []
+    assert "the weights add up to -996" in caplog.text
 
 
 def test_steps_by_a_public_coin_are_compared():

@@ -59,6 +59,10 @@ class Guard:
                 left, own = len(set(summed(task))), self._policy.min_participants
                 if left < own:
                     raise Refusal(f"policy: at least {own} participants, {left} are left")
+                if left < self._terms.least:  # this site's share of the noise counts on so many
+                    raise Refusal(
+                        f"the terms need {self._terms.least} answers in a round, {left} are left"
+                    )
             return half.answer(task)
 
     def kept(self, task: Task, reply: Reply) -> Reply:

@@ -14,7 +14,7 @@ from ..tree import Params, Payload
 from ..wire import Task
 from .fixedpoint import FixedPoint
 
-LEAST = 3  # with two sites each could read the other's upload off the sum
+LEAST = 3  # of a sum over two sites each could read off the other's upload
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def made(
 
 
 def least(cohort: int, threshold: float) -> int:
-    """t: the smallest number above this share of the cohort.
+    """t: the smallest number above this share of the cohort, and never below `LEAST`.
 
     Sites that see different lists of survivors could be made to give out shares of both masks of
     one site. That takes 2t shares, and each of n sites gives one: with t above n/2 they do not
     suffice, and above 2n/3 not even if less than a third of the sites help the server.
     """
-    return min(cohort, math.floor(threshold * cohort + 1e-9) + 1)
+    return min(cohort, max(LEAST, math.floor(threshold * cohort + 1e-9) + 1))
 
 
 def read_pact(task: Task) -> Pact:

@@ -66,7 +66,10 @@ class Summing:
         for part in words.values():
             np.add(total, part, out=total)
         unmask(total, pact, keys, promises, shares=shares, survivors=survivors)
-        mean, weight = pact.numbers.decode(total, layout)
+        try:
+            mean, weight = pact.numbers.decode(total, layout)
+        except FedloreError as error:
+            raise Void(str(error)) from None
         if pact.weights == "equal" and weight != len(survivors):
             raise Void(f"the weights of {len(survivors)} sites add up to {weight}")
         name = f"the sum of {len(survivors)} sites"
@@ -76,7 +79,7 @@ class Summing:
         """The public keys of each site, with a signature behind them where it gave one."""
         found = {}
         for site, reply in self._ask(pact, "keys", pact.cohort).items():
-            value = raw_all(reply.upload, "keys").get("public", b"")
+            value = _told(reply, "keys").get("public", b"")
             if len(value) >= PUBLIC:
                 found[site] = value
             else:
@@ -91,7 +94,7 @@ class Summing:
         boxes, promises = {}, {}
         told = {"keys": packed_all(keys)}
         for site, reply in self._ask(pact, "shares", sorted(keys), told).items():
-            mine = raw_all(reply.upload, "shares")
+            mine = _told(reply, "shares")
             if len(mine.get("boxes", b"")) == BOX * (len(keys) - 1) and "commitment" in mine:
                 boxes[site], promises[site] = mine["boxes"], mine["commitment"]
             else:
@@ -149,7 +152,7 @@ def unmask(
     survivors: Sequence[str],
 ) -> None:
     """Take every mask that is left away from the sum of the survivors' words, in place."""
-    told = {kind: {s: raw_all(r.upload, kind) for s, r in shares.items()} for kind in SHARED}
+    told = {kind: {s: _told(r, kind) for s, r in shares.items()} for kind in SHARED}
     for site in sorted(promises):
         lost = site not in survivors
         secret = _secret(pact, told["keys" if lost else "seeds"], site)
@@ -176,6 +179,14 @@ def _secret(pact: Pact, told: Mapping[str, Mapping[str, bytes]], site: str) -> b
         return join(dict(list(found.items())[: pact.threshold]))
     except FedloreError as error:
         raise Void(f"the shares of '{site}' cannot be used: {error}") from None
+
+
+def _told(reply: Reply, bundle: str) -> dict[str, bytes]:
+    """The byte strings of a reply; none where they are something else."""
+    try:
+        return raw_all(reply.upload, bundle)
+    except FedloreError:
+        return {}
 
 
 def _layout(told: bytes) -> Layout:
