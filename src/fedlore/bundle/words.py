@@ -107,13 +107,13 @@ def _rules(
     table: Table, x: Tensor, hits: Tensor, *, every: int | None = None, texts: bool = False
 ) -> Lines:
     """A line per rule that hits; a rule that allows all `every` classes limits nothing."""
-    said = [
-        f"{table.name}, {table.label(i)}: {rule_text(r, table.schema, table.kind, text=texts)}"
-        for i, r in enumerate(table.rules)
-    ]
+    said: dict[int, str] = {}  # most rules hit no row: only those that do are put into words
     lines = _none(x)
     for row, rule in hits.nonzero().tolist():
         if every is None or len(table.rules[rule].outcome) < every:
+            if rule not in said:
+                words = rule_text(table.rules[rule], table.schema, table.kind, text=texts)
+                said[rule] = f"{table.name}, {table.label(rule)}: {words}"
             lines[row].append(said[rule])
     return lines
 

@@ -36,15 +36,15 @@ class Program:
     def hits(self, x: Tensor) -> Tensor:
         """Which rule hits which row, (n, d) -> (n, rules) bool."""
         out = torch.empty(len(x), len(self.outcomes), dtype=torch.bool, device=x.device)
-        for block, n, scratch, room in self._blocks(x):
+        places = torch.arange(WORD, device=x.device)
+        for block, _, scratch, room in self._blocks(x):
             start = 0
             for chapter in self.chapters:
                 words = chapter.hit(x[block], room, scratch)
-                for rule in range(chapter.rules):
-                    bit = 1 << rule % WORD
-                    bit -= (bit >> WORD - 1) << WORD  # the 64th is the sign
-                    picked = torch.bitwise_and(words[rule // WORD], bit, out=scratch.word[:n])
-                    out[block, start + rule] = torch.ne(picked, 0, out=scratch.flag[:n])
+                for first in range(0, chapter.rules, WORD):
+                    many = min(WORD, chapter.rules - first)
+                    bits = words[first // WORD].unsqueeze(1) >> places[:many]  # (n, many)
+                    out[block, start + first : start + first + many] = bits.bitwise_and_(1)
                 start += chapter.rules
         return out
 
