@@ -229,6 +229,18 @@ def test_a_kit_and_a_coordinator_are_exported(tmp_path):
     assert same and json.loads(fresh.members["bundle.json"])["scaling"]["shift"] == [20.0, 2.5]
 
 
+def test_a_bundle_is_exported_with_other_policies(tmp_path):
+    first, second, third = (tmp_path / f"{name}.lore" for name in "abc")
+    write_bundle(bundle_of(personal(), "plant", policies=Policies(extra="error")), first)
+    for asked in (
+        [str(first), "--out", str(second), "--blanks", "mean"],
+        [str(second), "--out", str(third)],
+    ):
+        assert CliRunner().invoke(app, ["export", *asked]).exit_code == 0
+    assert read_bundle(second).policies == Policies("mean", "error")
+    assert read_bundle(third).fingerprint == read_bundle(second).fingerprint
+
+
 def test_export_says_what_it_needs(tmp_path):
     for asked, words in (
         ([str(tmp_path)], "say where to"),
@@ -236,6 +248,18 @@ def test_export_says_what_it_needs(tmp_path):
         ([str(tmp_path), "--out", "x.lore", "--blanks", "zero"], "must be one of error, mean"),
     ):
         assert words in str(CliRunner().invoke(app, ["export", *asked]).exception)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_broken_archive_is_a_fault_of_the_file_read(tmp_path, fast):
+    lines = "".join(f"{i % 7},{i % 3}\n" for i in range(20_000))
+    whole = gzip.compress(f"ash,s\n{lines}".encode())
+    path = tmp_path / "rows.csv.gz"
+    for data in (b"hello", whole[: len(whole) // 2], whole[:-8] + bytes(8)):
+        path.write_bytes(data)
+        with pytest.raises(FedloreError, match="rows.csv.gz' is not a table of text"):
+            predict_file(MADE, path, tmp_path / "out.csv", fast=fast)
+    assert os.listdir(tmp_path) == ["rows.csv.gz"]
 
 
 def test_line_breaks_inside_quotes_are_one_cell(tmp_path):

@@ -13,6 +13,7 @@ from safetensors.torch import save
 
 from fedlore.bundle import read_bundle, write_bundle
 from fedlore.bundle.archive import _COMMENT, MANIFEST, _comment_of, manifest_of, write_members
+from fedlore.bundle.networks import check_room
 from fedlore.errors import FedloreError
 
 from .making import bundle
@@ -152,6 +153,23 @@ def test_a_zip_with_an_endless_list_is_refused(tmp_path):
     refused(tmp_path / "a.lore", "list of members is too long")
 
 
+def test_a_list_cannot_hide_behind_a_false_end(tmp_path):
+    """The end that is measured must be the one that a reader of zips goes by."""
+    data = zipped({f"m{i}": b"" for i in range(5)})[:-_COMMENT]
+    false = data + bytes(22)  # reads as an empty list; the true end has a longer comment
+    place = len(data) - 2
+    body = false[:place] + struct.pack("<H", 22 + _COMMENT) + false[place + 2 :]
+    (tmp_path / "a.lore").write_bytes(body + _comment_of(body))
+    refused(tmp_path / "a.lore", "its end is not the one that fedlore writes")
+
+
+def test_a_network_that_blows_up_one_row_is_refused_without_computing_it():
+    wide = {"in_channels": 1, "out_channels": 1, "kernel_size": [1, 1], "padding": [9**6, 9**6]}
+    parts = [{"layer": "as_image"}, {"layer": "conv2d", **wide}, {"layer": "flatten"}]
+    with pytest.raises(FedloreError, match="67108864 numbers for a row, a Conv2d gives 11297"):
+        check_room({"layer": "sequential", "parts": parts}, (2, 2))
+
+
 NAN = save(
     {
         **{k: v for k, v in MADE.personal.model.state_dict().items()},
@@ -179,6 +197,8 @@ WRONG = {
     "trust": ({"bundle__json": header(trust=0.9)}, "differ in their trust"),
     "task": ({"bundle__json": header(task="regression")}, "differ in their task"),
     "shape": ({"bundle__json": header(shape=[3])}, "differ in their shape"),
+    "less than nothing": ({"bundle__json": header(shape=[-1, -2])}, "differ in their shape"),
+    "no shape": ({"bundle__json": header(shape=[])}, "differ in their shape"),
     "hears": ({"bundle__json": header(hears=True)}, "whether it hears"),
     "spread": ({"bundle__json": header(scaling=SCALING)}, "positive spread"),
     "short": (
@@ -195,6 +215,10 @@ WRONG = {
             + MADE.members["knowledge.toml"].replace(b"entry_points = false\n", b"")
         },
         "holds no code",
+    ),
+    "elsewhere": (
+        {"knowledge__toml": MADE.members["knowledge.toml"].replace(b"table-1.csv", b"/etc/hosts")},
+        "names the file '/etc/hosts', which is no member of the bundle",
     ),
     "rules": ({"table-1__csv": b"ash,then\n> x,C\n"}, "table-1.csv"),
 }
@@ -241,3 +265,19 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(tmp_path):
     with pytest.raises(FedloreError, match="is no bundle: choose another name"):
         write_bundle(MADE, tmp_path / "photos")
     assert (tmp_path / "photos" / "me.jpg").exists()
+    write_bundle(MADE, tmp_path / "a")
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    with pytest.raises(FedloreError, match="is no bundle: choose another name"):
+        write_bundle(MADE, tmp_path / "a")
+    assert (tmp_path / "a" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["a.lore", "a"])
+def test_files_get_the_rights_that_the_user_sets(tmp_path, place):
+    before = os.umask(0o077)
+    try:
+        write_bundle(MADE, tmp_path / place)
+    finally:
+        os.umask(before)
+    made = [tmp_path / place, *(tmp_path / place).glob("*")]
+    assert not any(path.stat().st_mode & 0o077 for path in made)

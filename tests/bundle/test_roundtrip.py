@@ -20,7 +20,7 @@ from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from fedlore.knowledge.learned import from_sklearn
 from fedlore.knowledge.schema import Feature, Schema
-from fedlore.nets import lenet5, logistic, mlp, small_cnn
+from fedlore.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.regression import Bins, Numbers, PersonalRegressor
 from fedlore.regression.conformal import ConformalInterval
 from fedlore.regression.ranges import Band, Between, FirstSaid, Meet
@@ -111,6 +111,15 @@ NETS = {
         (2,),
     ),
     "lenet5": (lenet5(3), (28, 28)),
+    "pooled": (
+        nn.Sequential(
+            _AsImage(),
+            nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False, divisor_override=5),
+            nn.Flatten(),
+            nn.Linear(16, 3),
+        ),
+        (6, 6),
+    ),
     "small_cnn": (small_cnn(3, side=6, hears=True), (6, 6)),
 }
 

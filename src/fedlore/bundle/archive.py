@@ -8,6 +8,7 @@ where no member lies.
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import stat
 import struct
@@ -66,7 +67,11 @@ def read_members(path: str | Path) -> dict[str, bytes]:
 
 
 def write_members(members: Members, path: str | Path) -> None:
-    """Write a zip (`.lore`) or a folder, so that a crash leaves the old one or the new one."""
+    """Write a zip (`.lore`) or a folder, all of it or nothing.
+
+    After a crash a zip is the old one or the new one. A folder is too, but between two renamings
+    it may be gone: then the old one lies beside it, under a hidden name that ends in `.old`.
+    """
     path = Path(path)
     whole = {**members, MANIFEST: manifest_of(members)}
     for name in whole:
@@ -127,6 +132,8 @@ def _read_zip(path: Path) -> dict[str, bytes]:
         )
     if comment != _comment_of(body):
         raise Refused(f"'{path}' is damaged: its checksum does not fit")
+    if body.rfind(b"PK\x05\x06") != len(body) - _END.size:  # a reader of zips takes the last one
+        raise Refused(f"'{path}' is no bundle: its end is not the one that fedlore writes")
     _, _, _, _, _, catalogue, _, _ = _END.unpack(body[-_END.size :])
     # a reader of zips makes an object per entry, so the list is measured before it is read
     if catalogue > CATALOGUE or body[-_END.size - 20 :].startswith(b"PK\x06\x07"):
@@ -211,14 +218,12 @@ def _zipped(members: Members) -> bytes:
 
 
 def _replace_file(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    part = Path(name)
+    part = _beside(path)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(part, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        part.chmod(0o644)
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -227,13 +232,10 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 def _replace_folder(path: Path, members: Members) -> None:
     """A new folder takes the old one's name; only a bundle or nothing is ever replaced."""
-    if (
-        path.exists()
-        and not (path / MANIFEST).is_file()
-        and (not path.is_dir() or any(path.iterdir()))
-    ):
+    if path.exists() and not (path.is_dir() and _only_a_bundle(path)):
         raise FedloreError(f"'{path}' is there and is no bundle: choose another name")
-    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    part = _beside(path)
+    part.mkdir()
     old = part.with_name(f"{part.name}.old")
     try:
         for name, data in members.items():
@@ -241,7 +243,6 @@ def _replace_folder(path: Path, members: Members) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        part.chmod(0o755)
         if path.exists():
             os.rename(path, old)  # a folder in use cannot be replaced in one step
         try:
@@ -253,3 +254,17 @@ def _replace_folder(path: Path, members: Members) -> None:
     finally:
         shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _only_a_bundle(path: Path) -> bool:
+    """Whether a folder holds nothing, or nothing but what its manifest names."""
+    there = {place.name for place in path.iterdir()}
+    if not there or MANIFEST not in there:
+        return not there
+    lines = (path / MANIFEST).read_text(encoding="utf-8", errors="replace").splitlines()
+    return there <= {MANIFEST, *(line.partition("  ")[2] for line in lines)}
+
+
+def _beside(path: Path) -> Path:
+    """A new hidden name in the same folder; what is made there has the rights the user sets."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..config import build
-from ..errors import ConfigError
+from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.schema import Schema
@@ -21,6 +21,7 @@ from ..scaler import Scaler
 from .archive import Refused
 from .contents import Policies, Task
 from .known import Held, same_schema
+from .networks import check_room
 
 FORMAT = 1  # rises when an older fedlore could misread what is written
 
@@ -78,7 +79,11 @@ def check_agreement(header: Header, held: Held) -> None:
         ("bins", header.bins == (None if held.bins is None else held.bins.edges)),
         ("trust", (header.trust, header.rely) == (known.trust, known.reliance)),
         ("policies", (header.conflict, header.outside) == (known.conflict, known.outside)),
-        ("shape", math.prod(header.shape) == len(held.schema.features)),
+        (
+            "shape",
+            min(header.shape, default=0) > 0
+            and math.prod(header.shape) == len(held.schema.features),
+        ),
     ):
         if not same:
             raise Refused(f"bundle.json and knowledge.toml differ in their {what}")
@@ -136,7 +141,10 @@ def try_row(personal: Personal | PersonalRegressor, header: Header) -> None:
     k = len(header.schema["classes"])
     try:
         with torch.no_grad():
+            check_room(header.model, shape)
             found = tuple(inner.model(row, None, None).shape)
+    except FedloreError:
+        raise
     except (RuntimeError, IndexError, ValueError) as error:
         raise Refused(
             f"the network cannot take a row of {math.prod(shape)} features: {error}"

@@ -70,7 +70,25 @@ def restored(members: Members) -> Held:
     if FILE not in files:
         raise FedloreError(f"the bundle has no {FILE}")
     with laid_out(files) as folder:
+        for name in _named_files(toml_of(folder / FILE)):
+            if name not in files:
+                raise KnowledgeError(
+                    f"{FILE} names the file {name[:100]!r}, which is no member of the bundle"
+                )
         return read_held(folder / FILE)
+
+
+def _named_files(values: Any) -> Iterator[str]:
+    """The tables and models that a knowledge file names, wherever they stand in it."""
+    if isinstance(values, list):
+        for value in values:
+            yield from _named_files(value)
+    elif isinstance(values, dict):
+        for key, value in values.items():
+            if key in ("table", "onnx") and isinstance(value, str):
+                yield value
+            else:
+                yield from _named_files(value)
 
 
 def read_held(path: str | Path) -> Held:

@@ -13,6 +13,7 @@ from ..tree import Params
 
 MOST_LAYERS = 1_000
 DEEPEST = 20
+WIDEST = 1 << 26  # numbers that one layer may give for one row
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,10 @@ LAYERS: dict[str, Layer] = {
         bias=True,
     ),
     "max_pool2d": Layer(nn.MaxPool2d, ("kernel_size", "stride", "padding")),
-    "avg_pool2d": Layer(nn.AvgPool2d, ("kernel_size", "stride", "padding")),
+    "avg_pool2d": Layer(
+        nn.AvgPool2d,
+        ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
+    ),
     "flatten": Layer(nn.Flatten, ("start_dim", "end_dim")),
     "as_image": Layer(_AsImage),
     "relu": Layer(nn.ReLU),
@@ -83,6 +87,22 @@ def built(said: Mapping[str, Any], weights: Params) -> nn.Module:
     # assigned, not copied: the network has no memory, and no random start, before this line
     model.load_state_dict(weights, assign=True)
     return model.eval()
+
+
+def check_room(said: Mapping[str, Any], shape: Sequence[int]) -> None:
+    """Refuse a network that blows one row up beyond all measure, without computing it."""
+    model = _built(said)
+
+    def measured(layer: nn.Module, args: Any, found: torch.Tensor) -> None:
+        if found.numel() > WIDEST:
+            raise FedloreError(
+                f"a layer of a bundle's network may give {WIDEST} numbers for a row, a "
+                f"{type(layer).__name__} gives {found.numel()}"
+            )
+
+    for layer in model.modules():
+        layer.register_forward_hook(measured)
+    model(torch.zeros(1, *shape, device="meta"), None, None)
 
 
 def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:

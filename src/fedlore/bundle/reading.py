@@ -6,6 +6,7 @@ pyarrow reads both where it is installed; CSV also goes without it, several time
 import csv
 import gzip
 import importlib
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,8 @@ from .contents import Bundle, Policies
 CHUNK = 65_536  # rows at a time
 BYTES = 8 << 20  # of a CSV file at a time, about as many rows
 BLANK = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null")
+
+BROKEN = (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error)  # what a bad file raises
 
 OnProgress = Callable[[float], None]  # the share of the file that has been read
 
@@ -90,7 +93,7 @@ def _titles(path: Path) -> list[str]:
     with opened(path) as lines:
         try:
             titles = next(csv.reader(lines), [])
-        except (csv.Error, UnicodeDecodeError) as error:
+        except BROKEN as error:
             raise FedloreError(f"'{path}' is not a table of text: {error}") from None
     if not titles:
         raise FedloreError(f"'{path}' is empty: a table begins with the names of its columns")
@@ -117,7 +120,14 @@ def _parquet(path: Path, wanted: Sequence[str], told: OnProgress) -> Iterator[Se
     with parquet.ParquetFile(path) as file:
         total, done = max(file.metadata.num_rows, 1), 0
         names = list(dict.fromkeys(wanted))
-        for batch in file.iter_batches(batch_size=CHUNK, columns=names, use_threads=False):
+        batches = file.iter_batches(batch_size=CHUNK, columns=names, use_threads=False)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (OSError, ValueError) as error:
+                raise FedloreError(f"cannot read '{path}': {error}") from None
+            if batch is None:
+                break
             done += batch.num_rows
             yield [_numpy(batch.column(batch.schema.get_field_index(n))) for n in wanted]
             told(done / total)
@@ -195,7 +205,7 @@ def _plain_csv(
                 row += len(some)
                 yield [[None if c[i].strip() in BLANK else c[i] for c in some] for i in place]
                 told(0.0)
-        except (csv.Error, UnicodeDecodeError) as error:
+        except BROKEN as error:
             raise FedloreError(f"'{path}' is not a table of text: {error}") from None
 
 

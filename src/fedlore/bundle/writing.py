@@ -4,8 +4,8 @@ import csv
 import importlib
 import io
 import os
+import secrets
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -154,19 +154,18 @@ def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
     part = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        with open(part, "xb") as stream:
             out = Sink(stream, path.suffix == ".parquet", fast)
             yield out
             out.close()
-        os.chmod(part, 0o644)
         os.replace(part, path)
         part = None
     except OSError as error:
         raise FedloreError(f"cannot write '{path}': {error.strerror or error}") from None
     finally:
         if part is not None:
-            Path(part).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
 
 
 def _array(pa: Any, column: Column) -> Any:

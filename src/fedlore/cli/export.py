@@ -1,5 +1,6 @@
 """fedlore export: one site's model as a bundle, from a run, a site's kit, or shared weights."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -26,16 +27,25 @@ def export(
         Path | None, typer.Option(help="A newcomer's knowledge.toml, with a coordinator.")
     ] = None,
     blanks: Annotated[
-        str, typer.Option(help="Missing values at prediction: error, or mean.")
-    ] = "error",
-    extra: Annotated[str, typer.Option(help="Other columns: ignore, or error.")] = "ignore",
+        str | None, typer.Option(help="Missing values at prediction: error (default), or mean.")
+    ] = None,
+    extra: Annotated[
+        str | None, typer.Option(help="Other columns: ignore (default), or error.")
+    ] = None,
     onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
 ) -> None:
     """Write one site's model with its knowledge, schema and scaling to one file."""
     if out is None and onnx is None:
         raise ConfigError("say where to: --out NAME.lore, --onnx NAME.onnx, or both")
-    policies = build(Policies, {"blanks": blanks, "extra": extra})
-    found = _find(source, client, approach, knowledge, policies)
+    asked = {"blanks": blanks, "extra": extra}
+    said = {key: value for key, value in asked.items() if value is not None}
+    policies = build(Policies, said)
+    if source.is_file() or (source / "manifest.sha256").is_file():
+        found = read_bundle(source)  # it keeps what nothing else was said about
+        own = asdict(found.policies)
+        found = with_policies(found, build(Policies, own | said)) if said else found
+    else:
+        found = _find(source, client, approach, knowledge, policies)
     console = Console()
     if out is not None:
         write_bundle(found, out)
@@ -60,9 +70,7 @@ def _find(
     knowledge: Path | None,
     policies: Policies,
 ) -> Bundle:
-    """A bundle from whatever the folder is."""
-    if source.is_file() or (source / "manifest.sha256").is_file():
-        return read_bundle(source)
+    """A new bundle from whatever the folder is."""
     if (source / "site.toml").is_file():
         return bundle_of_kit(source, policies=policies)
     if (source / "shared.weights").is_file():
