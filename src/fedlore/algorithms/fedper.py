@@ -19,8 +19,8 @@ class FedPer:
     """FedAvg on the shared layers; each client trains the private ones along and keeps them.
 
     `private` names layers by the beginning of their parameters' names, or as "first" and "last";
-    empty means the last layer, the head. Private layers never travel, not even at the start: every client has the
-    recipe's initial weights.
+    empty means the last layer, the head. Private layers never travel, not even at the start: every
+    client has the recipe's initial weights.
     """
 
     private: tuple[str, ...] = choice(
