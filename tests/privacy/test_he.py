@@ -190,7 +190,7 @@ def test_a_sum_that_is_one_is_answered():
         ({"round": 2}, "round 2: this site has sent nothing that is in this sum"),
         ({"key": he.new_key()}, "is not the sum of 2 uploads under this site's key"),
     ],
-    ids=str,
+    ids=("one", "twice", "without", "count", "three", "round", "key"),
 )
 def test_what_is_no_sum_of_this_round_is_not_decrypted(changes, rule):
     half, task = half_and_sum(**changes)
