@@ -277,6 +277,34 @@ def test_other_weights_and_an_edited_certificate_are_found(site):
     assert found == {"certificate's own hash", "scope"}
 
 
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"classes": ["IV", "III", "II", "I"]}, "scope"),
+        ({"conflict": "error"}, "scope"),
+        ({"bundle": "0" * 64}, "files as certified"),
+    ],
+)
+def test_a_certificate_that_tells_of_something_else_is_found(site, change, line):
+    """Whoever issues it can hash it too, so every word in it is held against the bundle."""
+    certificate, bundle, _ = site(personal())
+    said = json.loads(certificate.read_text()) | change
+    certificate.write_text(json.dumps(said | {"sha256": seal(said)}))
+    assert [one.what for one in failures(certificate, bundle)] == [line]
+    said = json.loads(certificate.read_text())
+    said["scope"][0]["feature"], said["scope"][1]["feature"] = "sulfur", "ash"
+    certificate.write_text(json.dumps(said | {"sha256": seal(said)}))
+    assert "scope" in {one.what for one in failures(certificate, bundle)}
+
+
+def test_a_graph_with_numbers_in_other_files_is_refused(site, monkeypatch):
+    certificate, _, graph = site(personal())
+    monkeypatch.chdir(graph.parent)
+    onnx.save(onnx.load(graph), graph, save_as_external_data=True, size_threshold=100)
+    (line,) = [one for one in failures(certificate, graph) if one.what == "readable"]
+    assert "in other files" in line.found
+
+
 def test_what_is_no_bundle_is_refused_in_a_line(site, tmp_path):
     certificate, bundle, _ = site(personal())
     whole = bundle.read_bytes()
@@ -286,6 +314,8 @@ def test_what_is_no_bundle_is_refused_in_a_line(site, tmp_path):
     (tmp_path / "odd.onnx").write_bytes(b"no graph")
     assert failures(certificate, tmp_path / "odd.onnx")[0].what == "readable"
     assert failures(tmp_path / "none.json", bundle)[0].what == "readable"
+    (tmp_path / "list.json").write_text("[]")
+    assert failures(tmp_path / "list.json", bundle)[0].what == "readable"
 
 
 def test_only_tables_and_formulas_for_classes_are_certified():

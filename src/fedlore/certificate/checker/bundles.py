@@ -33,10 +33,14 @@ def read_members(path: Path) -> dict[str, bytes]:
     said = found.pop(MANIFEST, None)
     if said is None:
         raise Unreadable(f"the bundle has no {MANIFEST}")
-    lines = [f"{digest(found[name])}  {name}\n" for name in sorted(found)]
-    if said.decode("utf-8", "replace") != "".join(lines):
+    if said != manifest(found):
         raise Unreadable("a member of the bundle is not what its manifest says")
     return found
+
+
+def manifest(members: Mapping[str, bytes]) -> bytes:
+    """A line with its hash for every member; the hash of these lines is the bundle's own."""
+    return "".join(f"{digest(members[name])}  {name}\n" for name in sorted(members)).encode()
 
 
 def digest(data: bytes) -> str:

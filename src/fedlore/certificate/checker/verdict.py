@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .answers import Said, said_of
-from .bundles import digest, faults, knowledge_texts, read_members, read_weights
+from .bundles import digest, faults, knowledge_texts, manifest, read_members, read_weights
 from .cells import Unreadable
 from .forward import probabilities
 from .graphs import Graph, cells, checked_rows, differences, only_thresholds, structure
@@ -20,6 +21,10 @@ from .tables import Table
 
 FORMAT = "fedlore range certificate"
 VERSION = 1
+UNREADABLE = (  # what values of another kind than expected raise, and broken zips
+    *(Unreadable, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError),
+    *(ImportError, zlib.error),
+)
 _AGREES = "prediction-agrees"
 
 
@@ -43,7 +48,7 @@ def check(certificate: Path, subject: Path) -> list[Line]:
     try:
         for line in _check(certificate, subject):
             lines.append(line)
-    except (Unreadable, OSError, ValueError, KeyError, TypeError, ImportError) as error:
+    except UNREADABLE as error:
         lines.append(Line("readable", False, f"{error}"))
     return lines
 
@@ -75,6 +80,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         texts = knowledge_texts(members)
         yield from _hashes(texts, said)
         whole = {name: digest(data) for name, data in members.items()} == said["files"]
+        whole = whole and digest(manifest(members)) == said["bundle"]
         yield Line("files as certified", whole, "" if whole else "other files than certified")
         weights = read_weights(members["weights.safetensors"])
         yield _weights(weights, said)
@@ -113,10 +119,12 @@ def _weights(weights: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
 
 
 def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
-    """The scope and every claim over it, established anew."""
+    """The scope with its names, and every claim over it, established anew."""
     low, high = scope_of(known)
-    told = [(entry["low"], entry["high"]) for entry in said["scope"]]
-    same = told == list(zip(low.tolist(), high.tolist(), strict=True))
+    names = [column.name for column in known.columns]
+    told = [(entry["feature"], entry["low"], entry["high"]) for entry in said["scope"]]
+    same = told == list(zip(names, low.tolist(), high.tolist(), strict=True))
+    same = same and (said["classes"], said["conflict"]) == ([*known.classes], known.conflict)
     yield Line("scope", same, "" if same else "it is not the one of the knowledge")
     statuses = {claim["claim"]: claim["status"] for claim in said["claims"]}
     yield _agrees("the range is never empty", never_empty(known), statuses.get("never-empty"))
