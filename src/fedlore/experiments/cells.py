@@ -27,7 +27,7 @@ class Cell:
 
     def belongs(self, row: Row) -> bool:
         """Whether a row is one of this cell's."""
-        return all(row.get(name) == value for name, value in self.tags.items())
+        return all(row.get(name) == value for name, value in vars(self).items())
 
 
 class Ledger:
