@@ -32,7 +32,9 @@ def blend(
     fix: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of what no coal brings; repeatable.")
     ] = None,
-    mixing: Annotated[Path | None, typer.Option(help="TOML with [rules.NAME] and [fixed].")] = None,
+    mixing: Annotated[
+        Path | None, typer.Option(help="TOML with tables rules.NAME and fixed.")
+    ] = None,
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
     ] = False,

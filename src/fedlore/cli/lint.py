@@ -52,7 +52,7 @@ def lint(
 
 
 def calibrate(
-    knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml with a soft [predict].")],
+    knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml with a soft predict table.")],
     data: Annotated[Path, typer.Option(help="Labelled rows the prediction has not seen.")],
     out: Annotated[Path, typer.Option(help="Where to write the new knowledge.toml.")],
     alpha: Annotated[float, typer.Option(help="How often the range may miss the label.")] = 0.05,
