@@ -169,3 +169,10 @@ def test_a_quorum_is_a_share_of_the_sites_or_all_of_them(folder, algorithm, quor
     edited(folder / "federation.toml", ('"fedavg"', f'"{algorithm}"'))
     edited(folder / "federation.toml", ("quorum = 0.5", f"quorum = {quorum}"))
     assert read_agreement(folder).least(4) == least
+
+
+def test_what_one_process_compares_is_no_matter_of_the_deployed_federation(folder):
+    path = folder / "federation.toml"
+    before = read_agreement(folder)
+    path.write_text(path.read_text() + '\n[run]\nsites = "sites"\napproaches = ["lore"]\n')
+    assert read_agreement(folder) == before

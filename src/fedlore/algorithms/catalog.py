@@ -1,6 +1,6 @@
 """The algorithms by name, for configs and the command line."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..config import build
@@ -58,3 +58,17 @@ def make(name: str, **settings: Any) -> Algorithm:
     if kind is None:
         raise ConfigError(unknown("algorithm", name.lower(), ALGORITHMS))
     return build(kind, settings, name.lower())
+
+
+@dataclass(frozen=True)
+class Method:
+    """[algorithm] of a federation.toml: a name and its own settings."""
+
+    name: str = "fedavg"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.make()
+
+    def make(self) -> Algorithm:
+        return make(self.name, **self.settings)

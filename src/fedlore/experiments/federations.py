@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
-from ..algorithms import Algorithm, Plan, make
+from ..algorithms import Plan
+from ..algorithms.catalog import Method
 from ..config import build, read_toml
 from ..data import stratified
 from ..engine import Client
@@ -37,20 +38,6 @@ class Network:
         if not hidden and not hears:
             return logistic(features, classes, seed=seed)
         return mlp(features, classes, hidden=hidden, hears=hears, seed=seed)
-
-
-@dataclass(frozen=True)
-class Method:
-    """[algorithm]: its name and its own settings."""
-
-    name: str = "fedavg"
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.make()
-
-    def make(self) -> Algorithm:
-        return make(self.name, **self.settings)
 
 
 @dataclass(frozen=True)

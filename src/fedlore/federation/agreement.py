@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 
 from ..algorithms import Plan, facts_of
-from ..algorithms.catalog import make
+from ..algorithms.catalog import Method
 from ..config import build, read_toml
 from ..engine import Recipe
 from ..engine.defences import records_of
@@ -42,14 +42,6 @@ class Model:
         if self.kind == "logistic":
             return logistic(features, classes, seed=seed)
         return mlp(features, classes, hidden=self.hidden, hears=self.hears, seed=seed)
-
-
-@dataclass(frozen=True)
-class Method:
-    """[algorithm]: its name and its own settings."""
-
-    name: str = "fedavg"
-    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,6 @@ class Agreement:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
         if self.rounds < 1:
             raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
-        make(self.algorithm.name, **self.algorithm.settings)
         if self.privacy.dp is not None and self.scale:
             scaler_of_scope(self.schema)  # refused now, not when sites have joined
 
@@ -100,7 +91,7 @@ class Agreement:
 
     def least(self, sites: int) -> int:
         """How many answers a round needs."""
-        if facts_of(make(self.algorithm.name, **self.algorithm.settings)).everyone:
+        if facts_of(self.algorithm.make()).everyone:
             return sites
         asked = math.ceil(self.sample * sites - 1e-9)
         quorum = max(1, math.ceil(self.quorum * asked - 1e-9))
@@ -115,7 +106,8 @@ def read_agreement(folder: Path) -> Agreement:
             f"'{folder}' holds no federation.toml: fedlore federation init '{folder}'"
         )
     try:
-        return build(Agreement, read_toml(path))
+        # [run] says what `fedlore run` compares in one process: the same file serves both
+        return build(Agreement, {k: v for k, v in read_toml(path).items() if k != "run"})
     except ConfigError as error:
         raise ConfigError(f"federation.toml: {error}") from None
 
@@ -160,7 +152,7 @@ class Terms:
             scaler = Scaler(shift, spread)
         return Recipe(
             self.model.make(self.schema, self.seed),
-            make(self.algorithm.name, **self.algorithm.settings),
+            self.algorithm.make(),
             self.plan,
             self.seed,
             scaler,
