@@ -109,7 +109,7 @@ def read_held(path: str | Path) -> Held:
 
 def knowledge_members(members: Members) -> dict[str, bytes]:
     """Those members that the knowledge is made of."""
-    chosen = re.compile(r"knowledge\.toml|table-[0-9]+\.csv|model-[0-9]+\.onnx")
+    chosen = re.compile(r"knowledge\.toml|table-[0-9]+(-[A-Za-z0-9_-]+)?\.csv|model-[0-9]+\.onnx")
     return {name: data for name, data in members.items() if chosen.fullmatch(name)}
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import KnowledgeError
+from ..knowledge.files import table_file
 from ..knowledge.formulas.formula import Formula
 from ..knowledge.schema import Schema
 from ..knowledge.tables.rulesheets import table_cells
@@ -23,7 +24,7 @@ def written_numbers(numbers: Numbers, schema: Schema, bins: Bins, path: Path) ->
     tables: Tables = []
     values = _values(numbers, schema, bins, tables)
     for place, table in enumerate(tables, 1):
-        write_sheet(_cells(table), path.parent / f"table-{place}.csv")
+        write_sheet(_cells(table), path.parent / table_file(table.table.name, place))
     path.write_text(dump(values), encoding="utf-8")
 
 
@@ -88,7 +89,7 @@ def _range(model: Any, tables: Tables) -> dict[str, Any]:
 
 def _named(model: NumberTable | IntervalTable, tables: Tables) -> dict[str, Any]:
     tables.append(model)
-    return {"table": f"table-{len(tables)}.csv", "hit": model.table.policy}
+    return {"table": table_file(model.table.name, len(tables)), "hit": model.table.policy}
 
 
 def _cells(model: NumberTable | IntervalTable) -> list[list[str]]:

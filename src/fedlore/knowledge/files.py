@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -206,12 +207,26 @@ def _feature(feature: Feature) -> dict[str, Any]:
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}
 
 
+def table_file(name: str, place: int) -> str:
+    """What the table at a place is written as: its own name is kept, so that people know it.
+
+    >>> table_file("rules of 2024.xlsx", 2), table_file("table-2-rules-of-2024.csv", 1)
+    ('table-2-rules-of-2024.csv', 'table-1-rules-of-2024.csv')
+    >>> table_file("table", 1)
+    'table-1.csv'
+    """
+    stem = re.sub(r"^table(-\d+)?(-|$)", "", Path(name).stem)
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40]
+    return f"table-{place}-{plain}.csv" if plain else f"table-{place}.csv"
+
+
 def _named(values: Any, files: list[tuple[str, Table | OnnxModel]]) -> Any:
     """The same values with a file name in place of each table and model."""
     if isinstance(values, Table | OnnxModel):
-        place = len(files) + 1
-        is_table = isinstance(values, Table)
-        files.append((f"table-{place}.csv" if is_table else f"model-{place}.onnx", values))
+        place, called = len(files) + 1, f"model-{len(files) + 1}.onnx"
+        if isinstance(values, Table):
+            called = table_file(values.name, place)
+        files.append((called, values))
         return files[-1][0]
     if isinstance(values, Mapping):
         return {key: _named(value, files) for key, value in values.items()}
