@@ -14,6 +14,7 @@ import torch
 from fedlore import FedloreError, Knowledge
 from fedlore.engine.journal import Journal, read_state
 from fedlore.engine.remote import LinkLost, QuorumLost
+from fedlore.federation import coordinator
 from fedlore.federation.site import read_kit
 from fedlore.federation.status import read_status
 from fedlore.federation.worker import Worker
@@ -285,3 +286,25 @@ def test_a_site_in_trouble_does_not_say_more_than_it_may(folder, monkeypatch):
     texts = {n.detail for n in told if n.site == "plant-1"}
     assert len(texts) == 1 and "data or knowledge does not fit" in texts.pop()
     assert "secret-cell" not in " ".join(n.detail for n in told)
+
+
+def test_void_rounds_do_not_add_up_over_a_training(tmp_path, monkeypatch):
+    folder = small(tmp_path / "fed")
+    edited(folder / "federation.toml", ("quorum = 0.5", "quorum = 1.0"))
+    inside = Inside(folder, monkeypatch)
+    monkeypatch.setattr(coordinator, "ATTEMPTS", 2)
+    failed = set()
+
+    def once_a_round(worker):
+        def answer(task, text):
+            if task.kind == "train" and task.round not in failed:
+                failed.add(task.round)
+                raise RuntimeError("once")
+            return worker(task, text)
+
+        return answer
+
+    inside.wrap["plant-2"] = once_a_round
+    run = inside.train()
+    assert (run.round, failed) == (3, {1, 2, 3})
+    assert_close(run.state, reference(folder).state)

@@ -108,7 +108,7 @@ class Session:
     def to_the_end(self) -> Run:
         link = link_of(self.folder)
         secret = (self.folder / "runner.secret").read_bytes()
-        void = 0
+        void, at = 0, -1
         while True:
             self._wait_for(link)
             try:
@@ -117,8 +117,8 @@ class Session:
             except LinkLost as error:
                 self.reports.line(f"{error}; waiting for it")
             except QuorumLost as error:
-                void += 1
                 done = 0 if self.entry is None else self.entry.run.round
+                void, at = (void + 1, done) if done == at else (1, done)  # of this very round
                 if void >= ATTEMPTS:
                     raise QuorumLost(
                         f"{error}. The journal holds round {done}: mend the sites, then go on with "
