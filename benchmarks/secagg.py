@@ -1,17 +1,12 @@
 """A round under secure aggregation against the plain round, in one process and one run.
 
-10 sites, an MLP 54-1000-935-7 of about 1 M parameters. The plain round is real training: each site
-takes 5 epochs of its 581 rows (Covertype 1 % over ten sites) in batches of 32, FedAvg. The limit is
-2.0. Beside it the protocol alone, and the primitives of Flower's SecAgg+ over the same vectors with
-every site the neighbour of every other; their masks come from a generator with a seed of 32 bits,
-and their numbers are clipped to 22 bits. Rounds of the variants are interleaved. Times are
-processor time of one process.
+The limit is 2.0 (see hidden.py for the round). Beside it the protocol alone, and the primitives of
+Flower's SecAgg+ over the same vectors with every site the neighbour of every other; their masks
+come from a generator with a seed of 32 bits, and their numbers are clipped to 22 bits.
 """
 
 import argparse
-import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,32 +25,15 @@ from flwr.common.secure_aggregation.ndarrays_arithmetic import (
 )
 from flwr.common.secure_aggregation.quantization import dequantize, quantize
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
-from gpu import clients_of
+from hidden import SITES, Bench
 from setting import machine, write_csv
 
-from fedlore import FedAvg, Plan, tree
-from fedlore.engine import Local, Recipe, Stacked
-from fedlore.nets import mlp
-from fedlore.privacy.filters import guarded
 from fedlore.privacy.secagg import SecureAggregation
-from fedlore.wire import Reply, Task
+from fedlore.wire import Reply
 
 HERE = Path(__file__).parent
-SITES, ROWS, HIDDEN = 10, 581, (1000, 935)
+FLOWER = "Flower's SecAgg+ functions"
 CLIP, TARGET, MOD = 8.0, 1 << 22, 1 << 32  # Flower's defaults
-
-
-class Given:
-    """Sites that answer at once: what remains is the protocol."""
-
-    def __init__(self, replies: list[Reply]) -> None:
-        self._replies = {reply.client: reply for reply in replies}
-
-    def clients(self) -> list[str]:
-        return list(self._replies)
-
-    def exchange(self, task: Task, to: list[str]):
-        return [self._replies[name] for name in to]
 
 
 def flower(replies: list[Reply]) -> list[np.ndarray]:
@@ -106,66 +84,21 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", default=str(HERE / "results" / "secagg.csv"))
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    double = torch.zeros((), dtype=torch.float64)
-    model = mlp(54, 7, hidden=HIDDEN)
-    size = sum(p.numel() for p in model.parameters())
-    recipe = Recipe(model, FedAvg(), Plan(epochs=5, lr=0.01))
-    clients = clients_of(SITES, ROWS, "mlp")
-    sent = {"model": {n: p.detach().clone() for n, p in model.named_parameters()}}
-    names = [c.id for c in clients]
-    stacked, local = Stacked(clients, recipe, workers=1), Local(clients, recipe)
-    kept: list[Reply] = list(local.exchange(Task("train", 1, sent), names))
-    hidden = {
-        name: guarded(engine, [SecureAggregation()])
-        for name, engine in (("stacked", stacked), ("local", local), ("none", Given(kept)))
-    }
-
-    def through(transport, sums=False) -> Callable[[int], list[Reply]]:
-        """A round as the loop has it, the mean of the replies included."""
-
-        def run(number: int) -> list[Reply]:
-            replies = list(transport.exchange(Task("train", number, sent, sums=sums), names))
-            tree.mean((r.upload, float(len(r.names))) for r in replies)
-            return replies
-
-        return run
-
-    variants = {
-        "plain round, stacked": through(stacked, sums=True),
-        "secure round, stacked": through(hidden["stacked"]),
-        "plain round, one by one": through(local),
-        "secure round, one by one": through(hidden["local"]),
-        "secure aggregation alone": through(hidden["none"]),
-        "Flower's SecAgg+ functions": lambda number: flower(kept),
-    }
-    times: dict[str, list[float]] = {name: [] for name in variants}
-    for number in range(1, options.repeats + 2):
-        for name, run in variants.items():
-            began = time.process_time()
-            run(number)
-            times[name].append(time.process_time() - began)
-            print(f"{number} {name:28}{times[name][-1]:8.2f} s", flush=True)
-    plain = tree.mean(({"model": tree.to(r.upload["model"], double)}, 1.0) for r in kept)["model"]
-    (mean,) = through(hidden["none"])(99)
-    theirs = dict(zip(plain, map(torch.from_numpy, flower(kept)), strict=True))
-    errors = {
-        "secure aggregation alone": tree.norm(tree.sub(mean.upload["model"], plain)),
-        "Flower's SecAgg+ functions": tree.norm(tree.sub(theirs, plain)),
-    }
-    errors = {name: f"{gap / tree.norm(plain):.1e}" for name, gap in errors.items()}
+    bench = Bench(SecureAggregation, "secure aggregation")
+    bench.variants[FLOWER] = lambda number: flower(bench.kept)
+    times = bench.times(options.repeats)
+    theirs = dict(zip(bench.mean, map(torch.from_numpy, flower(bench.kept)), strict=True))
+    errors = {bench.alone: bench.error(), FLOWER: bench.gap(theirs)}
     rows = []
-    for name, values in times.items():
-        base = "plain round, stacked" if "one by one" not in name else "plain round, one by one"
-        pairs = zip(values[1:], times[base][1:], strict=True)
-        ratio = statistics.median(a / b for a, b in pairs)
+    for name in times:
         rows.append({
-            "variant": name, "sites": SITES, "parameters": size, "rows": ROWS,
-            "seconds": round(statistics.median(values[1:]), 3), "over_plain": round(ratio, 3),
-            "error": errors.get(name, ""),
+            **bench.row(name, times), "error": errors.get(name, ""),
             "date": time.strftime("%Y-%m-%d"), **machine(),
         })  # fmt: skip
-        print(f"{name:28}{rows[-1]['seconds']:8.2f} s  {ratio:6.3f}x plain  {rows[-1]['error']}")
+        print(
+            f"{name:36}{rows[-1]['seconds']:8.2f} s  {rows[-1]['over_plain']:6.3f}x plain  "
+            f"{rows[-1]['error']}"
+        )
     write_csv(rows, options.out)
 
 

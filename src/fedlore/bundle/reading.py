@@ -4,15 +4,15 @@ pyarrow reads both where it is installed; CSV also goes without it, several time
 """
 
 import csv
-import gzip
 import importlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from ..data.frames import opened
 from ..errors import FedloreError
 from .columns import matched, tensor_of
 from .contents import Bundle, Policies
@@ -207,16 +207,6 @@ def _plain_csv(
                 told(0.0)
         except BROKEN as error:
             raise FedloreError(f"'{path}' is not a table of text: {error}") from None
-
-
-def opened(path: Path) -> IO[str]:
-    """A text file to read from, unpacked where it is .gz."""
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-        return open(path, encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise FedloreError(f"cannot read '{path}': {error.strerror}") from None
 
 
 def _arrow(part: str) -> Any:

@@ -51,7 +51,7 @@ Columns = dict[str, np.ndarray]
 
 
 def _csv(path: Path, numbers: Sequence[str], words: Sequence[str]) -> tuple[Columns, Columns]:
-    with _open(path) as lines:
+    with opened(path) as lines:
         header = next(csv.reader(lines), [])
     place = {name: _column(path, header, name) for name in (*numbers, *words)}
     # numpy reads numbers many times faster, but only the slow way knows where one is wrong
@@ -76,7 +76,7 @@ def _load(path: Path, places: list[int], kind: type) -> np.ndarray:
     """Some columns as one array, (n, columns)."""
     if not places:
         return np.empty((0, 0), dtype=kind)
-    with _open(path) as lines:
+    with opened(path) as lines:
         next(csv.reader(lines))
         rows = [line for line in lines if line.strip()]
     if not rows:
@@ -88,7 +88,7 @@ def _load(path: Path, places: list[int], kind: type) -> np.ndarray:
 
 def _explain(path: Path, numbers: dict[str, int], width: int) -> None:
     """Find the first cell that is not a number, and say where it is."""
-    with _open(path) as lines:
+    with opened(path) as lines:
         rows = csv.reader(lines)
         next(rows)
         for row, cells in enumerate((c for c in rows if any(c)), 1):
@@ -187,7 +187,8 @@ def _blank(path: Path, row: int, name: str) -> str:
     )
 
 
-def _open(path: Path) -> IO[str]:
+def opened(path: Path) -> IO[str]:
+    """A text file to read from, unpacked where it is .gz."""
     try:
         if path.suffix == ".gz":
             return gzip.open(path, "rt", encoding="utf-8-sig", newline="")

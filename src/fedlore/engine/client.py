@@ -80,8 +80,8 @@ class Site:
 def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     """Check a client against the server model and turn its rows into what training reads."""
     kind = next(model.parameters())
-    data, test = (_scaled(part, scaler, kind) for part in (client.data, client.test))
-    assert data is not None
+    data = scaled(client.data, scaler, kind)
+    test = None if client.test is None else scaled(client.test, scaler, kind)
     try:
         with torch.no_grad():
             classes = model(data.x[:1], _first(data.prior), _first(data.allowed)).shape[1]
@@ -89,21 +89,25 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
             if part is not None:
                 part.check(classes)
                 _check_width(part, classes)
-        if client.injected:
-            known, heard = client.knowledge, getattr(model, "hears", True)
-            lesson = teach(
-                data,
-                classes,
-                trust=known.trust,
-                outside=known.outside,
-                heard=heard,
-                floor=known.floor,
-            )
-        else:
-            lesson = teach(replace(data, prior=None, allowed=None), classes)
+        lesson = lesson_of(client, data, classes, model)
     except FedloreError as error:
         raise type(error)(f"client '{client.id}': {error}") from None
     return Site(client, lesson, test)
+
+
+def lesson_of(client: Client, data: Examples, classes: int, model: nn.Module) -> Lesson:
+    """Scaled rows as this client, and every other of its kind, learns from them."""
+    if not client.injected:
+        return teach(replace(data, prior=None, allowed=None), classes)
+    known = client.knowledge
+    return teach(
+        data,
+        classes,
+        trust=known.trust,
+        outside=known.outside,
+        heard=getattr(model, "hears", True),
+        floor=known.floor,
+    )
 
 
 @torch.no_grad()
@@ -135,9 +139,8 @@ def _told(data: Examples) -> bool:
     return data.prior is not None or data.allowed is not None
 
 
-def _scaled(data: Examples | None, scaler: Scaler | None, like: torch.Tensor) -> Examples | None:
-    if data is None:
-        return None
+def scaled(data: Examples, scaler: Scaler | None, like: torch.Tensor) -> Examples:
+    """Rows as the network takes them: scaled, in its precision and on its device."""
     x = data.x if scaler is None else scaler(data.x)
     return replace(data, x=x.to(like.dtype)).to(like.device)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..errors import FedloreError
@@ -59,7 +60,11 @@ def new_server(folder: Path, hosts: Sequence[str], *, days: int) -> None:
 
 def new_site_key() -> tuple[bytes, bytes]:
     """A site's key pair, (private, public) in OpenSSH's format."""
-    key = ec.generate_private_key(ec.SECP384R1())
+    return pair_of(ec.generate_private_key(ec.SECP384R1()))
+
+
+def pair_of(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[bytes, bytes]:
+    """A key as (private, public) in OpenSSH's format."""
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,

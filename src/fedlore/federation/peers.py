@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ..errors import FedloreError
-from .certificates import write_private
+from .certificates import pair_of, write_private
 
 KEY, PUBLIC, FOLDER = "identity.key", "identity.pub", "peers"
 
@@ -50,17 +50,9 @@ def known(folder: Path) -> list[Path]:
 def _own(folder: Path) -> Ed25519PrivateKey:
     path = folder / KEY
     if not path.exists():
-        key = Ed25519PrivateKey.generate()
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        )
-        public = key.public_key().public_bytes(
-            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-        )
+        private, public = pair_of(Ed25519PrivateKey.generate())
         write_private(path, private)
-        (folder / PUBLIC).write_bytes(public + b"\n")
+        (folder / PUBLIC).write_bytes(public)
     try:
         found = serialization.load_ssh_private_key(path.read_bytes(), None)
     except (OSError, ValueError) as error:

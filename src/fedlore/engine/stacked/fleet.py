@@ -1,7 +1,7 @@
 """The rows of many clients side by side, so that a batch of a stack is one gather."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from ...errors import FedloreError
 from ...examples import Examples
 from ...inject import pair_of
-from ...lesson import Lesson, teach
+from ...lesson import Lesson
 from ...rng import key
 from ...scaler import Scaler
-from ..client import Client, ready
+from ..client import Client, lesson_of, ready, scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +142,7 @@ def _together(
     for c in clients:
         if c.test is not None:
             c.test.check(classes)
-    x = whole.x if scaler is None else scaler(whole.x)
-    data = replace(whole, x=x.to(like.dtype)).to(like.device)
-    if clients[0].injected:
-        known, hears = clients[0].knowledge, getattr(model, "hears", True)
-        lesson = teach(
-            data,
-            classes,
-            trust=known.trust,
-            outside=known.outside,
-            heard=hears,
-            floor=known.floor,
-        )
-    else:
-        lesson = teach(replace(data, prior=None, allowed=None), classes)
+    lesson = lesson_of(clients[0], scaled(whole, scaler, like), classes, model)
     return members, lesson, [len(c.data) for c in clients]
 
 
