@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/blend.py --out benchmarks/results/blend.csv
 
-Coals are simulated (fedlore.data.coal), the models are a random network alone and the same behind
+Coals are simulated (fedlore.coke.coal), the models are a random network alone and the same behind
 an expert's range, so that plans end on slopes and on steps. Nothing is trained: the planner sees a
 model as it is. Brute force looks at every point of a grid in 1 % steps (5,151 blends of 3 coals);
 for 20 coals in lots of 5 % and at most 3 of them it looks at all there are.
@@ -17,17 +17,16 @@ import scipy
 import torch
 from setting import machine, write_csv
 
-from fedlore.blend import Coals, Order, check, order_for, plan
-from fedlore.blend.judge import Goal, Judge
-from fedlore.blend.points import lattice
-from fedlore.data import COKE
-from fedlore.data.coal import BASIC, market
-from fedlore.data.experts import Bounds, Expert, Verdict, columns, refit
+from fedlore.coke.blend import Coals, Order, check, order_for, plan
+from fedlore.coke.blend.judge import Goal, Judge
+from fedlore.coke.blend.points import lattice
+from fedlore.coke.coal import BASIC, market
+from fedlore.coke.experts import COKE, Bounds, Expert, Verdict, columns, refit
+from fedlore.core.nets import mlp
+from fedlore.core.rng import key
+from fedlore.core.scaler import Scaler
 from fedlore.knowledge import Knowledge, Mask
-from fedlore.nets import mlp
-from fedlore.personal import Personal
-from fedlore.rng import key
-from fedlore.scaler import Scaler
+from fedlore.personal.classifier import Personal
 
 NAMES = {
     "Ad": "ash", "Vdaf": "volatile", "St_d": "sulphur", "P": "phosphorus", "Ro": "ro",

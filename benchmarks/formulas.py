@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from setting import machine, write_csv
 
+from fedlore.core.rng import stream
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.schema import named
-from fedlore.rng import stream
 
 NAMES = ("ro", "mf", "mbi", "vm", "inerts", "ash")
 CLASSES = tuple(str(grade) for grade in range(20))

@@ -17,10 +17,10 @@ from torch.nn.functional import one_hot
 
 from fedlore import Client, Examples, FedAvg, Knowledge, Plan, federate
 from fedlore.algorithms import Ditto, Scaffold
+from fedlore.core.nets import lenet5, mlp
+from fedlore.core.rng import stream
+from fedlore.core.wire import Task
 from fedlore.engine import Local, Recipe, Stacked
-from fedlore.nets import lenet5, mlp
-from fedlore.rng import stream
-from fedlore.wire import Task
 
 
 def clients_of(count: int, rows: int | list[int], kind: str) -> list[Client]:

@@ -15,9 +15,9 @@ import torch
 from hidden import SITES, Bench, ratio
 from setting import machine, write_csv
 
-from fedlore.privacy.he import Ckks
-from fedlore.privacy.he_cipher import SLOTS, context, new_key
-from fedlore.wire import Reply
+from fedlore.core.wire import Reply
+from fedlore.privacy.ckks.cipher import SLOTS, context, new_key
+from fedlore.privacy.ckks.filter import Ckks
 
 HERE = Path(__file__).parent
 FLOOR = "TenSEAL: encrypt, add, decrypt"

@@ -13,11 +13,12 @@ from dataclasses import replace
 import torch
 from gpu import clients_of
 
-from fedlore import FedAvg, Plan, tree
+from fedlore import FedAvg, Plan
+from fedlore.core import tree
+from fedlore.core.nets import mlp
+from fedlore.core.wire import Reply, Task, Transport
 from fedlore.engine import Local, Recipe, Stacked
-from fedlore.nets import mlp
 from fedlore.privacy.filters import Filter, guarded
-from fedlore.wire import Reply, Task, Transport
 
 SITES, ROWS, HIDDEN = 10, 581, (1000, 935)
 Run = Callable[[int], object]

@@ -18,13 +18,13 @@ from setting import machine, write_csv
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import Bundle, answer_rows, bundle_of, reasons
-from fedlore.bundle.predicting import predict_file
+from fedlore.bundle.answer.predicting import predict_file
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
+from fedlore.core.scaler import Scaler
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.table import Table
-from fedlore.nets import mlp
-from fedlore.rng import stream
-from fedlore.scaler import Scaler
 
 LIMIT = 300_000  # rows a second on one core
 

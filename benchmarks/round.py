@@ -14,8 +14,8 @@ from gpu import clients_of, model_of
 from setting import machine, write_csv
 
 from fedlore import FedAvg, Plan
+from fedlore.core.wire import Task
 from fedlore.engine import Local, Recipe, Stacked
-from fedlore.wire import Task
 
 HERE = Path(__file__).parent
 #: name -> model, clients, rows of each

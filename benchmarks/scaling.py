@@ -21,9 +21,9 @@ from setting import machine, write_csv
 
 from fedlore import Client, Examples, Knowledge, Plan, federate
 from fedlore.algorithms import Scaffold
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
 from fedlore.engine import Recipe, Stacked
-from fedlore.nets import mlp
-from fedlore.rng import stream
 
 HERE = Path(__file__).parent
 

@@ -28,8 +28,8 @@ from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from hidden import SITES, Bench
 from setting import machine, write_csv
 
-from fedlore.privacy.secagg import SecureAggregation
-from fedlore.wire import Reply
+from fedlore.core.wire import Reply
+from fedlore.privacy.secagg.filter import SecureAggregation
 
 HERE = Path(__file__).parent
 FLOWER = "Flower's SecAgg+ functions"

@@ -32,8 +32,8 @@ from setting import machine, write_csv
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, write_bundle
-from fedlore.nets import mlp
-from fedlore.scaler import Scaler
+from fedlore.core.nets import mlp
+from fedlore.core.scaler import Scaler
 
 PLANT = Path(__file__).parent.parent / "examples" / "coke" / "plant-1"
 BAD = (

@@ -15,10 +15,10 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from fedlore import Examples, Plan
 from fedlore.algorithms import Desk, Solo
-from fedlore.inject import inject
-from fedlore.lesson import teach
-from fedlore.nets import mlp
-from fedlore.rng import stream
+from fedlore.core.inject import inject
+from fedlore.core.lesson import teach
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
 
 ROWS, FEATURES, CLASSES, BATCH = 32 * 50, 54, 7, 32
 

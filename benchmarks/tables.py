@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from setting import machine, write_csv
 
+from fedlore.core.rng import stream
 from fedlore.knowledge.lint.logic import lint_tables
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.table import Table
-from fedlore.rng import stream
 
 CLASSES = ("I", "II", "III", "IV", "V")
 ZEN_ROWS = 500

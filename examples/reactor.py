@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
-from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.grading import GradedFormula
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 from openpyxl import Workbook
 
-from fedlore.data import COKE, coking_plants
-from fedlore.examples import Examples
+from fedlore.coke.experts import COKE
+from fedlore.coke.plants import coking_plants
+from fedlore.core.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.card import Card
 from fedlore.knowledge.conformal import ConformalRange
@@ -27,7 +28,7 @@ from fedlore.knowledge.schema import Schema
 
 HERE = Path(__file__).parent
 EDGES = tuple(float(csr) for csr in range(32, 70, 2))
-BOUND = 6.0  # points of CSR that the equations can miss at most, see fedlore.data.coke
+BOUND = 6.0  # points of CSR that the equations can miss at most, see fedlore.coke.plants
 HOUSE = "0.3*max(inerts - 30, 0) - 15*max(Ro_sd - 0.15, 0)"
 ARCH = f"-116 + 253*Ro - 88.6*Ro*Ro + 0.0826*b - 6.9*MBI - {HOUSE}"
 REFIT = f"3.2 + 48.6*Ro + 3.6*logMF - 6.9*MBI - {HOUSE}"

@@ -2,13 +2,13 @@
 
 from .algorithms import Alone, Apfl, Ditto, FedAvg, FedOpt, FedPer, Plan, Scaffnew, Scaffold
 from .bundle import load
+from .core.examples import Examples
+from .core.inject import inject
 from .engine import Client, Fitted, federate
+from .engine.tuning import fit
 from .errors import ConfigError, FedloreError, KnowledgeError
-from .examples import Examples
-from .inject import inject
 from .knowledge import Knowledge, Lookup, Mask, MaxPool
-from .personal import Personal
-from .tuning import fit
+from .personal.classifier import Personal
 
 __all__ = [
     "Alone",

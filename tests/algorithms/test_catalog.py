@@ -18,7 +18,7 @@ from fedlore.algorithms import (
     check_fit,
     make,
 )
-from fedlore.nets import mlp
+from fedlore.core.nets import mlp
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

@@ -4,8 +4,8 @@ import torch
 
 from fedlore import Plan, federate
 from fedlore.algorithms import FedPer
+from fedlore.core.nets import lenet5, mlp
 from fedlore.engine import Local, Recipe
-from fedlore.nets import lenet5, mlp
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

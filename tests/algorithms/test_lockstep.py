@@ -7,9 +7,9 @@ import torch
 
 from fedlore import FedloreError, Plan, federate
 from fedlore.algorithms import FedAvg, Scaffnew, Solo
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
 from fedlore.engine import Local, Recipe
-from fedlore.nets import mlp
-from fedlore.rng import stream
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

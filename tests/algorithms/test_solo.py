@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from fedlore import Plan, tree
+from fedlore import Plan
 from fedlore.algorithms import Desk, Solo, inverse, reach
+from fedlore.core import tree
+from fedlore.core.nets import mlp
 from fedlore.engine import ready
-from fedlore.nets import mlp
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

@@ -3,19 +3,10 @@
 import pytest
 import torch
 
-from fedlore import Plan, tree
-from fedlore.algorithms import (
-    Alone,
-    Apfl,
-    Ditto,
-    FedAvg,
-    FedOpt,
-    FedPer,
-    Scaffnew,
-    Scaffold,
-    reach,
-)
-from fedlore.rng import stream
+from fedlore import Plan
+from fedlore.algorithms import Alone, Apfl, Ditto, FedAvg, FedOpt, FedPer, Scaffnew, Scaffold, reach
+from fedlore.core import tree
+from fedlore.core.rng import stream
 
 M, D = 3, 4
 STEPS = torch.tensor([1, 3, 6])

@@ -5,14 +5,16 @@ from torch import Tensor
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import Bundle, bundle_of
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
+from fedlore.core.scaler import Scaler
 from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.numbers.bins import Bins
+from fedlore.knowledge.numbers.numbers import Numbers
+from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
-from fedlore.nets import mlp
-from fedlore.regression import Bins, Numbers, PersonalRegressor
-from fedlore.regression.ranges import Between
-from fedlore.rng import stream
-from fedlore.scaler import Scaler
+from fedlore.personal.regressor import PersonalRegressor
 
 SCHEMA = Schema(
     (Feature("ash", "%", 0.0, 40.0), Feature("s", "%", 0.0, 5.0)), ("A", "B", "C"), "grade"

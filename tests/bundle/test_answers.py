@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore import Knowledge
-from fedlore.bundle import DECIDED, answer_rows, answering, bundle_of, read_rows_checked, reasons
+from fedlore.bundle import DECIDED, answer_rows, bundle_of, read_rows_checked, reasons
+from fedlore.bundle.answer import answering
 from fedlore.errors import FedloreError
 
 from .making import SCHEMA, bundle, known, regressor, rows

@@ -13,13 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 from fedlore.algorithms import Plan
-from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, reading, write_bundle
-from fedlore.bundle.predicting import predict_file
+from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
+from fedlore.bundle.answer import reading
+from fedlore.bundle.answer.predicting import predict_file
 from fedlore.bundle.reknowing import reknow
 from fedlore.cli.app import app
-from fedlore.engine.journal import write_state
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.federation.agreement import Method, Model, Terms, fedlore_version
+from fedlore.federation.journal import write_state
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows
 

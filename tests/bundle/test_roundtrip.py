@@ -11,6 +11,7 @@ import fedlore
 from fedlore import Client, Examples, Knowledge, Personal
 from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.networks import described
+from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
@@ -19,12 +20,13 @@ from fedlore.knowledge.entrypoint import EntryPoint
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from fedlore.knowledge.learned import from_sklearn
+from fedlore.knowledge.numbers.bins import Bins
+from fedlore.knowledge.numbers.conformal import ConformalInterval
+from fedlore.knowledge.numbers.numbers import Numbers
+from fedlore.knowledge.numbers.ranges import Band, Between, FirstSaid, Meet
+from fedlore.knowledge.numbers.tables import read_numbers_table
 from fedlore.knowledge.schema import Feature, Schema
-from fedlore.nets import _AsImage, lenet5, logistic, mlp, small_cnn
-from fedlore.regression import Bins, Numbers, PersonalRegressor
-from fedlore.regression.conformal import ConformalInterval
-from fedlore.regression.ranges import Band, Between, FirstSaid, Meet
-from fedlore.regression.tables import read_numbers_table
+from fedlore.personal.regressor import PersonalRegressor
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows
 

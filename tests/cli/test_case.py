@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedlore.certificate import checker
+from fedlore.bundle.certificate import checker
 from fedlore.cli.app import app
-from fedlore.data import COKE
+from fedlore.coke.experts import COKE
 
 COALS = Path(__file__).parents[2] / "examples" / "coke"
 

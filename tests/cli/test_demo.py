@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from fedlore.engine import read_rows
+from fedlore.core.history import read_rows
 
 SMALL = "rounds = 2\nhidden = [8]\nrows = [10, 11, 12, 13]\ntest_rows = 30\n[plan]\nepochs = 1\n"
 

@@ -4,9 +4,9 @@ from typer.testing import CliRunner
 
 from fedlore.cli.app import app
 from fedlore.cli.tune import with_trust
-from fedlore.engine import read_rows
+from fedlore.core.history import read_rows
+from fedlore.engine.tuning import Trust
 from fedlore.knowledge import Knowledge
-from fedlore.tuning import Trust
 
 from .test_demo import fedlore
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore.data import covtype, fashion_mnist, sources
+from fedlore.data import covtype, fashion_mnist
+from fedlore.data import public as sources
 from fedlore.data.locate import DataFile, cache, content, places
 from fedlore.errors import FedloreError
 

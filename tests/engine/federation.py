@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from fedlore import Client, Examples, Knowledge
-from fedlore.rng import stream
+from fedlore.core.rng import stream
 
 FEATURES, CLASSES = 6, 4
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from fedlore import Alone, Client, ConfigError, Examples, FedAvg, FedloreError, Plan, federate, fit
+from fedlore.core.nets import mlp
+from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local, Recipe
-from fedlore.nets import mlp
-from fedlore.wire import Reply, Task
 
 from .federation import CLASSES, FEATURES, federation, rows
 

@@ -5,9 +5,9 @@ import torch
 
 from fedlore import Client, FedAvg, Knowledge, Plan
 from fedlore.algorithms import Ditto, Scaffold
+from fedlore.core.nets import mlp
+from fedlore.core.rng import draw
 from fedlore.engine import Local, Population, Recipe, Stacked, federate
-from fedlore.nets import mlp
-from fedlore.rng import draw
 
 from .federation import CLASSES, FEATURES, rows
 

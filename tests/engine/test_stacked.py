@@ -10,11 +10,11 @@ from torch.nn.functional import one_hot
 
 from fedlore import Client, ConfigError, Examples, FedAvg, FedloreError, Knowledge, Plan, fit
 from fedlore.algorithms import Apfl, Ditto, Scaffold
+from fedlore.core.nets import Deaf, lenet5, mlp, server, small_cnn
+from fedlore.core.rng import stream
 from fedlore.engine import Local, Recipe, Stacked, federate
 from fedlore.engine.choice import why_not_stacked
 from fedlore.engine.stacked.nets import layers_of
-from fedlore.nets import Deaf, lenet5, mlp, server, small_cnn
-from fedlore.rng import stream
 
 from .federation import CLASSES, FEATURES, federation
 

@@ -11,9 +11,9 @@ import torch
 
 from fedlore import FedAvg, FedloreError, Plan
 from fedlore.algorithms import Scaffold
+from fedlore.core.nets import mlp
 from fedlore.engine import Recipe, Stacked, federate
 from fedlore.engine.stacked.workers import Workers, can_fork, shared
-from fedlore.nets import mlp
 
 from .federation import CLASSES, FEATURES, federation
 

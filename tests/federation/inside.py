@@ -8,19 +8,19 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from fedlore.coke.trial import make_trial, trial_sites
 from fedlore.engine import Local, federate
-from fedlore.engine.flower import Link
 from fedlore.engine.loop import scale_together
-from fedlore.federation import coordinator
 from fedlore.federation.agreement import read_agreement, terms_of
-from fedlore.federation.certificates import raw
-from fedlore.federation.kits import enrolled
-from fedlore.federation.site import read_kit
-from fedlore.federation.trial import make_trial, trial_sites
-from fedlore.federation.worker import Worker
+from fedlore.federation.coordinator import training as coordinator
+from fedlore.federation.flower.transport import Link
+from fedlore.federation.kits.certificates import raw
+from fedlore.federation.kits.making import enrolled
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.worker import Worker
 
-from ..engine.inprocess import Loopback
 from ..laws.test_algorithms import Post
+from .inprocess import Loopback
 
 
 def edited(path: Path, *changes: tuple[str, str]) -> None:

@@ -6,16 +6,16 @@ import pytest
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
-from fedlore.engine.remote import QuorumLost, Refusal
+from fedlore.core.wire import Task
 from fedlore.errors import ConfigError
 from fedlore.federation.agreement import read_agreement, terms_of
-from fedlore.federation.site import read_kit
-from fedlore.federation.status import read_status
-from fedlore.federation.worker import Worker
-from fedlore.privacy.he_cipher import write_key
-from fedlore.privacy.ledger import Ledger
-from fedlore.privacy.pact import packed
-from fedlore.wire import Task
+from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.remote import QuorumLost, Refusal
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.worker import Worker
+from fedlore.privacy.ckks.cipher import write_key
+from fedlore.privacy.dp.ledger import Ledger
+from fedlore.privacy.secagg.pact import packed
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small

@@ -7,15 +7,15 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
+from fedlore.coke.together import free_port
+from fedlore.coke.trial import make_trial
 from fedlore.federation.agreement import read_agreement
-from fedlore.federation.certificates import new_authority
-from fedlore.federation.doctor import examine
-from fedlore.federation.joining import join
-from fedlore.federation.kits import enrolled
+from fedlore.federation.coordinator.server import serve
+from fedlore.federation.kits.certificates import new_authority
+from fedlore.federation.kits.making import enrolled
 from fedlore.federation.processes import alone
-from fedlore.federation.server import serve
-from fedlore.federation.together import free_port
-from fedlore.federation.trial import make_trial
+from fedlore.federation.site.doctor import examine
+from fedlore.federation.site.joining import join
 
 from .inside import edited
 

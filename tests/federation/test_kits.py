@@ -10,16 +10,16 @@ from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.x509 import SubjectAlternativeName
 
 from fedlore import FedloreError
-from fedlore.data import COKE
+from fedlore.coke.experts import COKE
 from fedlore.federation.agreement import read_agreement
-from fedlore.federation.certificates import (
+from fedlore.federation.kits.certificates import (
     check_dates,
     new_server,
     raw,
     read_certificate,
     read_site_key,
 )
-from fedlore.federation.kits import (
+from fedlore.federation.kits.making import (
     add_site,
     enrolled,
     init,
@@ -28,7 +28,7 @@ from fedlore.federation.kits import (
     renew_site,
     unpack,
 )
-from fedlore.federation.site import read_kit
+from fedlore.federation.site.folder import read_kit
 
 from .inside import edited
 

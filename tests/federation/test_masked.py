@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from fedlore import FedloreError
-from fedlore.engine.journal import read_state
-from fedlore.engine.remote import QuorumLost, Refusal
-from fedlore.federation import coordinator
-from fedlore.federation import worker as worker_module
+from fedlore.core.wire import Reply, Task
 from fedlore.federation.agreement import read_agreement, terms_of
-from fedlore.federation.site import read_kit
-from fedlore.federation.status import read_status
-from fedlore.federation.uploads import Judged, masked_flaw
-from fedlore.federation.worker import Worker
-from fedlore.privacy.fixedpoint import layout_of, size_of
-from fedlore.privacy.pact import packed
-from fedlore.wire import Reply, Task
+from fedlore.federation.coordinator import training as coordinator
+from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.coordinator.uploads import Judged, masked_flaw
+from fedlore.federation.journal import read_state
+from fedlore.federation.remote import QuorumLost, Refusal
+from fedlore.federation.site import worker as worker_module
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.worker import Worker
+from fedlore.privacy.secagg.fixedpoint import layout_of, size_of
+from fedlore.privacy.secagg.pact import packed
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from fedlore.coke.trial import trial_sites
 from fedlore.engine import Local, federate
-from fedlore.engine.journal import Journal
 from fedlore.engine.loop import scale_together
 from fedlore.federation.agreement import read_agreement, terms_of
-from fedlore.federation.coordinator import Reports, train
-from fedlore.federation.site import read_kit
-from fedlore.federation.trial import trial_sites
+from fedlore.federation.coordinator.training import Reports, train
+from fedlore.federation.journal import Journal
+from fedlore.federation.site.folder import read_kit
 from fedlore.privacy.filters import Filtered
-from fedlore.privacy.secagg import SecureAggregation
+from fedlore.privacy.secagg.filter import SecureAggregation
 
 from ..laws.test_algorithms import Post, assert_close
 from .test_masked import HIDDEN

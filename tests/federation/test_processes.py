@@ -16,24 +16,18 @@ import httpx
 import pytest
 
 from fedlore.algorithms.catalog import ALGORITHMS
-from fedlore.engine.flower import Link, Mail
-from fedlore.engine.journal import Journal, read_state
-from fedlore.engine.remote import LinkLost, Remote
+from fedlore.coke.together import Federation, free_port, start_site, together, wait_for_sites
+from fedlore.coke.trial import make_trial
+from fedlore.core.wire import Task
 from fedlore.federation.agreement import read_agreement, terms_of
-from fedlore.federation.certificates import new_server, raw
-from fedlore.federation.coordinator import Reports, train
-from fedlore.federation.kits import add_site, enrolled, init, remove_site, unpack
+from fedlore.federation.coordinator.server import link_of
+from fedlore.federation.coordinator.training import Reports, train
+from fedlore.federation.flower.transport import Link, Mail
+from fedlore.federation.journal import Journal, read_state
+from fedlore.federation.kits.certificates import new_server, raw
+from fedlore.federation.kits.making import add_site, enrolled, init, remove_site, unpack
 from fedlore.federation.processes import Child, fedlore_command, script
-from fedlore.federation.server import link_of
-from fedlore.federation.together import (
-    Federation,
-    free_port,
-    start_site,
-    together,
-    wait_for_sites,
-)
-from fedlore.federation.trial import make_trial
-from fedlore.wire import Task
+from fedlore.federation.remote import LinkLost, Remote
 
 from ..laws.test_algorithms import assert_close
 from .inside import edited, reference
@@ -376,7 +370,7 @@ def test_a_full_disk_ends_the_training_cleanly(tmp_path):
 
 def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
     folder = trial(tmp_path / "fed", sites=2)
-    monkeypatch.setattr("fedlore.federation.coordinator.PATIENCE", 2.0)
+    monkeypatch.setattr("fedlore.federation.coordinator.training.PATIENCE", 2.0)
     with pytest.raises(Exception, match="is fedlore server running"):
         train(folder)
     with pytest.raises((LinkLost, httpx.HTTPError)):

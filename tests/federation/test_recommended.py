@@ -4,10 +4,10 @@ import pytest
 
 from fedlore.algorithms import FedPer
 from fedlore.algorithms.catalog import make
-from fedlore.data import COKE
+from fedlore.coke.experts import COKE
+from fedlore.coke.trial import make_trial
 from fedlore.federation.agreement import read_agreement
-from fedlore.federation.kits import init
-from fedlore.federation.trial import make_trial
+from fedlore.federation.kits.making import init
 
 from .inside import Inside, edited
 

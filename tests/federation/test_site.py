@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from fedlore import FedloreError
-from fedlore.engine.remote import Refusal
-from fedlore.federation import worker as worker_module
+from fedlore.core.wire import Reply, Task
 from fedlore.federation.agreement import Method, fedlore_version, read_terms, terms_of
 from fedlore.federation.agreement import read_agreement as agreement_of
-from fedlore.federation.audit import AuditLog, check_audit
-from fedlore.federation.site import Policy, read_kit
-from fedlore.federation.store import KEEP, Store
-from fedlore.federation.worker import Worker
+from fedlore.federation.remote import Refusal
+from fedlore.federation.site import worker as worker_module
+from fedlore.federation.site.audit import AuditLog, check_audit
+from fedlore.federation.site.folder import Policy, read_kit
+from fedlore.federation.site.store import KEEP, Store
+from fedlore.federation.site.worker import Worker
 from fedlore.privacy import Dp, Privacy
-from fedlore.wire import Reply, Task
 
 from ..laws.test_algorithms import assert_close
 from .inside import edited, small

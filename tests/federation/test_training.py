@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from fedlore import FedloreError, Knowledge
-from fedlore.engine.journal import Journal, read_state
-from fedlore.engine.remote import LinkLost, QuorumLost
-from fedlore.federation import coordinator
-from fedlore.federation.site import read_kit
-from fedlore.federation.status import read_status
-from fedlore.federation.worker import Worker
+from fedlore.federation.coordinator import training as coordinator
+from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.journal import Journal, read_state
+from fedlore.federation.remote import LinkLost, QuorumLost
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.worker import Worker
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small

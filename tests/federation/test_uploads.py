@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedAvg
-from fedlore.federation.uploads import flaw
-from fedlore.scaler import moments
-from fedlore.wire import Reply, Task
+from fedlore.core.scaler import moments
+from fedlore.core.wire import Reply, Task
+from fedlore.federation.coordinator.uploads import flaw
 
 SENT = {"model": {"w": torch.zeros(2, 3), "b": torch.zeros(3)}}
 

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
-from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge, Mask, MaxPool
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange

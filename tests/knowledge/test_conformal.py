@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.core.examples import Examples
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.knowledge.conformal import ConformalRange, quantile, strangeness
 from fedlore.knowledge.kinds import kind_of

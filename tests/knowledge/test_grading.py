@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
-from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading

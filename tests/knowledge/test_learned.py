@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from fedlore.core.examples import Examples
+from fedlore.core.inject import inject
 from fedlore.errors import KnowledgeError
-from fedlore.examples import Examples
-from fedlore.inject import inject
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.knowledge.entrypoint import entry_point
 from fedlore.knowledge.learned import from_sklearn, from_torch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedlore.examples import Examples
+from fedlore.core.examples import Examples
 from fedlore.knowledge import Knowledge
 
 PATH = Path(__file__).parents[2] / "examples" / "reactor.py"

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
-from fedlore.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.cells import Levels

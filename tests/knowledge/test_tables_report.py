@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
-from fedlore.examples import Examples
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables import rulestats
 from fedlore.knowledge.tables.rulesheets import table_of

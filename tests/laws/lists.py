@@ -1,19 +1,10 @@
 """The two lists: an algorithm or an engine passes the laws by standing here."""
 
 from fedlore import Plan
-from fedlore.algorithms import (
-    Alone,
-    Apfl,
-    Ditto,
-    FedAvg,
-    FedOpt,
-    FedPer,
-    Scaffnew,
-    Scaffold,
-)
+from fedlore.algorithms import Alone, Apfl, Ditto, FedAvg, FedOpt, FedPer, Scaffnew, Scaffold
+from fedlore.core.nets import mlp
 from fedlore.engine import Local, Recipe
 from fedlore.engine.stacked import Stacked
-from fedlore.nets import mlp
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

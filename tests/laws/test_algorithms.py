@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore import federate, tree
+from fedlore import federate
+from fedlore.core import tree
 from fedlore.engine import Local, Memory
 from fedlore.engine.loop import own_params, recall
 

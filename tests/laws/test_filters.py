@@ -6,17 +6,18 @@ from dataclasses import dataclass, field, replace
 import pytest
 import torch
 
-from fedlore import ConfigError, federate, tree
+from fedlore import ConfigError, federate
 from fedlore.algorithms import check_fit
+from fedlore.core import tree
+from fedlore.core.wire import Task
 from fedlore.engine import Local
-from fedlore.privacy.dp import Dp, check_dp
-from fedlore.privacy.dp_filter import Noising
+from fedlore.privacy.ckks.cipher import new_key
+from fedlore.privacy.ckks.filter import Ckks
+from fedlore.privacy.dp.filter import Noising
+from fedlore.privacy.dp.ledger import Ledger
+from fedlore.privacy.dp.settings import Dp, check_dp
 from fedlore.privacy.filters import Filtered, guarded
-from fedlore.privacy.he import Ckks
-from fedlore.privacy.he_cipher import new_key
-from fedlore.privacy.ledger import Ledger
-from fedlore.privacy.secagg import SecureAggregation
-from fedlore.wire import Task
+from fedlore.privacy.secagg.filter import SecureAggregation
 
 from ..engine.federation import federation
 from .lists import ALGORITHMS, ENGINES, names, recipe_for

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import torch
 
+from fedlore.core.rng import stream
+from fedlore.core.wire import Reply, Task
 from fedlore.privacy.filters import Filtered
-from fedlore.privacy.secagg import SecureAggregation
-from fedlore.rng import stream
-from fedlore.wire import Reply, Task
+from fedlore.privacy.secagg.filter import SecureAggregation
 
 
 def names(n):

@@ -8,18 +8,26 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from fedlore import federate, tree
-from fedlore.aggregate import Mean, Median
+from fedlore import federate
 from fedlore.algorithms import FedAvg
 from fedlore.config import build
+from fedlore.core import tree
+from fedlore.core.aggregate import Mean, Median
+from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.privacy.dp import Dp, bare_line, check_dp, clipped, planned_line, spent_line
-from fedlore.privacy.dp_filter import Noising
-from fedlore.privacy.dp_noise import gaussian, uniform, with_noise
+from fedlore.privacy.dp.filter import Noising
+from fedlore.privacy.dp.ledger import BudgetSpent, Ledger
+from fedlore.privacy.dp.noise import gaussian, uniform, with_noise
+from fedlore.privacy.dp.settings import (
+    Dp,
+    bare_line,
+    check_dp,
+    clipped,
+    planned_line,
+    spent_line,
+)
 from fedlore.privacy.filters import guarded
-from fedlore.privacy.ledger import BudgetSpent, Ledger
-from fedlore.wire import Reply, Task
 
 from ..engine.federation import federation
 from ..laws.lists import recipe_for

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import torch
 
+from fedlore.core.wire import Reply, Task
 from fedlore.privacy.filters import Filtered, guarded, half_for, through
-from fedlore.wire import Reply, Task
 
 
 class Noting:

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from fedlore import FedAvg, Plan, Scaffold
+from fedlore.core.nets import mlp
+from fedlore.core.scaler import Scaler
 from fedlore.engine import fit
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.nets import mlp
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.ledger import BudgetSpent, LedgerDamaged
-from fedlore.scaler import Scaler
+from fedlore.privacy.dp.ledger import BudgetSpent, LedgerDamaged
 
 from ..engine.federation import CLASSES, FEATURES, federation
 
@@ -66,7 +66,7 @@ def test_the_range_holds_under_noise():
     client = federation()[0]
     model = found.model("site-0")
     logits = model.model(client.test.x, client.test.prior, client.test.allowed)
-    from fedlore.inject import guard, inject
+    from fedlore.core.inject import guard, inject
 
     probabilities = inject(guard(logits), client.test.prior, client.test.allowed, 0.3).exp()
     assert (probabilities[~client.test.allowed] == 0).all()

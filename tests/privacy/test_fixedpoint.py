@@ -6,9 +6,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore import FedloreError, tree
-from fedlore.privacy.fixedpoint import BOUND, FixedPoint, layout_of, read_layout, size_of
-from fedlore.rng import stream
+from fedlore import FedloreError
+from fedlore.core import tree
+from fedlore.core.rng import stream
+from fedlore.privacy.secagg.fixedpoint import (
+    BOUND,
+    FixedPoint,
+    layout_of,
+    read_layout,
+    size_of,
+)
 
 
 def upload(*path, size=50, scale=1.0, dtype=torch.float32):

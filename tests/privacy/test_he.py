@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore import tree
 from fedlore.algorithms import FedAvg
+from fedlore.core import tree
+from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local
 from fedlore.engine.loop import scale_together
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.privacy import he_cipher as he
+from fedlore.privacy.ckks import cipher as he
+from fedlore.privacy.ckks.filter import Ckks
 from fedlore.privacy.filters import guarded
-from fedlore.privacy.he import Ckks
-from fedlore.privacy.pact import packed
-from fedlore.wire import Reply, Task
+from fedlore.privacy.secagg.pact import packed
 
 from ..engine.federation import federation
 from ..laws.lists import recipe_for

@@ -10,16 +10,16 @@ from torch.nn.functional import one_hot
 
 from fedlore import Client, Examples, FedloreError, Knowledge, Plan
 from fedlore.algorithms import FedPer
-from fedlore.data import coking_plants
+from fedlore.coke.plants import coking_plants
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
 from fedlore.engine.choice import scaler_of
-from fedlore.experiments.approaches import FL_MASK, FLWKM, LORE
-from fedlore.experiments.leak_settings import Setting
-from fedlore.experiments.leak_watch import anatomy, as_trained, watch
-from fedlore.nets import mlp
-from fedlore.privacy.leakage import STILL, Anatomy, Seen, one_row, stray, untouched
-from fedlore.privacy.leakage_score import auc, leak, shadow_guess, shadow_mean
-from fedlore.privacy.secagg import SecureAggregation
-from fedlore.rng import stream
+from fedlore.privacy.leak.attacks import STILL, Anatomy, Seen, one_row, stray, untouched
+from fedlore.privacy.leak.score import auc, leak, shadow_guess, shadow_mean
+from fedlore.privacy.secagg.filter import SecureAggregation
+from fedlore.workbench.approaches import FL_MASK, FLWKM, LORE
+from fedlore.workbench.leak.settings import Setting
+from fedlore.workbench.leak.watch import anatomy, as_trained, watch
 
 PLAN = Plan(epochs=2, batch=16, lr=0.05)  # momentum and weight decay as in the paper
 PLAIN = Setting("plain", "")
@@ -227,8 +227,8 @@ def test_behind_the_real_filters_the_coordinator_holds_the_sum_that_the_audit_at
         filters = [SecureAggregation()]
     else:
         pytest.importorskip("tenseal")
-        from fedlore.privacy.he import Ckks
-        from fedlore.privacy.he_cipher import new_key
+        from fedlore.privacy.ckks.cipher import new_key
+        from fedlore.privacy.ckks.filter import Ckks
 
         filters = [Ckks(4, key=new_key())]
     plain, at = seen_of(clients, by_sum)

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.privacy.accounting import Release, epsilon_of, noise_for
-from fedlore.privacy.ledger import BudgetSpent, Entry, Ledger, LedgerDamaged
+from fedlore.privacy.dp.accounting import Release, epsilon_of, noise_for
+from fedlore.privacy.dp.ledger import BudgetSpent, Entry, Ledger, LedgerDamaged
 
 NOISE = noise_for(3.0, 1e-5, 4)  # four rounds and not one more
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore import ConfigError, FedloreError, tree
-from fedlore.privacy import secagg_server
-from fedlore.privacy.channels import KEY, KeyPair, add_mask, seal, unseal
+from fedlore import ConfigError, FedloreError
+from fedlore.core import tree
+from fedlore.core.wire import Reply, Task
 from fedlore.privacy.filters import Filtered
-from fedlore.privacy.pact import least, packed, raw, survivors_of
-from fedlore.privacy.secagg import SecureAggregation
-from fedlore.wire import Reply, Task
+from fedlore.privacy.secagg import server as secagg_server
+from fedlore.privacy.secagg.channels import KEY, KeyPair, add_mask, seal, unseal
+from fedlore.privacy.secagg.filter import SecureAggregation
+from fedlore.privacy.secagg.pact import least, packed, raw, survivors_of
 
 from .masked import Cohort, Given, cohort, counted, upload
 from .masked import names as called

@@ -3,10 +3,10 @@
 import pytest
 
 from fedlore import ConfigError, FedAvg, Plan, Scaffold
-from fedlore.aggregate import Median, Trimmed
 from fedlore.config import build
+from fedlore.core.aggregate import Median, Trimmed
+from fedlore.core.nets import mlp
 from fedlore.engine import fit
-from fedlore.nets import mlp
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.settings import Around, filters_of
 

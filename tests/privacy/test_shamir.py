@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.privacy.shamir import PRIME, SECRET, SHARE, join, split
+from fedlore.privacy.secagg.shamir import PRIME, SECRET, SHARE, join, split
 
 secrets = st.binary(min_size=SECRET, max_size=SECRET)
 

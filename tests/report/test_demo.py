@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from fedlore.engine import read_rows
+from fedlore.core.history import read_rows
 
 from ..cli.test_demo import SMALL, fedlore
 

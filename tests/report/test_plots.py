@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from fedlore import FedloreError
-from fedlore.report.colours import COLOURS, colour, shades
+from fedlore.look.palette import COLOURS, colour, shades
+from fedlore.look.plots import draw, figure, inline, short
 from fedlore.report.panels import cases
-from fedlore.report.render import draw, figure, inline, short
 from fedlore.report.scores import read_scores
 from fedlore.report.write import plots
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.report import markdown, tables
+from fedlore.look.markdown import markdown
+from fedlore.report import tables
 
 from .rows import row, table
 

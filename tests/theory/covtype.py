@@ -12,7 +12,7 @@ from torch import Tensor
 
 import fedlore.data
 from fedlore import Client, Examples
-from fedlore.nets import logistic
+from fedlore.core.nets import logistic
 
 CLASSES = 7
 SIZES = (40, 60, 90, 120)

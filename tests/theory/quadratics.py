@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from fedlore import Plan, federate, tree
+from fedlore import Plan, federate
 from fedlore.algorithms import Algorithm, reach
+from fedlore.core import tree
+from fedlore.core.rng import stream
+from fedlore.core.wire import Reply
 from fedlore.engine import Memory, Recipe
 from fedlore.engine.loop import recall
-from fedlore.rng import stream
-from fedlore.wire import Reply
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..tree import Params, Payload
+from ..core.tree import Params, Payload
 from .base import Work
 from .facts import Facts
 

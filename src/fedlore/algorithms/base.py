@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from ..tree import Params, Payload
+from ..core.tree import Params, Payload
 from .facts import Facts
 from .plan import Plan
 

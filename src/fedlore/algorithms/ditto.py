@@ -7,8 +7,8 @@ Personalization, Algorithm 1.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import tree
-from ..tree import Params, Payload
+from ..core import tree
+from ..core.tree import Params, Payload
 from .base import Work
 from .facts import Facts, check_settings, setting
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..aggregate import Aggregate
+from ..core.aggregate import Aggregate
 from ..errors import ConfigError
 from .plan import Plan
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import tree
-from ..tree import Params, Payload
+from ..core import tree
+from ..core.tree import Params, Payload
 from .base import Work
 from .facts import Facts, check_settings, setting
 

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from .. import tree
+from ..core import tree
+from ..core.tree import Params, Payload
 from ..errors import ConfigError
-from ..tree import Params, Payload
 from .base import Work
 from .facts import Facts, check_settings, choice, setting
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import tree
+from ..core import tree
+from ..core.tree import Params, Payload
 from ..errors import ConfigError, unknown
-from ..tree import Params, Payload
 from .base import Work
 from .facts import Facts, choice
 

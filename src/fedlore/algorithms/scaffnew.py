@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import torch
 
-from .. import tree
-from ..tree import Params, Payload
+from ..core import tree
+from ..core.tree import Params, Payload
 from .base import Work
 from .facts import Facts, check_settings, setting
 from .plan import inverse

@@ -8,10 +8,10 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from .. import tree
-from ..lesson import Lesson
-from ..rng import bits, join, key, orders, stream
-from ..tree import Params, Payload
+from ..core import tree
+from ..core.lesson import Lesson
+from ..core.rng import bits, join, key, orders, stream
+from ..core.tree import Params, Payload
 from .base import Slopes
 from .plan import Plan, reach
 

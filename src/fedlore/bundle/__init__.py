@@ -1,6 +1,6 @@
 """One file per site: the personal model, its knowledge, and the names and scales of its columns."""
 
-from .answers import DECIDED, Answers, answer_rows, read_rows_checked, reasons
+from .answer.answers import DECIDED, Answers, answer_rows, read_rows_checked, reasons
 from .contents import Bundle, Policies
 from .storing import bundle_of, load, read_bundle, write_bundle
 

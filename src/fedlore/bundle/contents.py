@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
-from ..personal import Personal
-from ..regression import PersonalRegressor
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
 
 Task = Literal["classification", "regression"]
 Blanks = Literal["error", "mean"]

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from ..config import build
+from ..core.scaler import Scaler
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
+from ..knowledge.numbers.told import HEARD
 from ..knowledge.schema import Schema
-from ..personal import Personal
-from ..regression import HEARD, PersonalRegressor
-from ..scaler import Scaler
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
 from .archive import Refused
 from .contents import Policies, Task
 from .known import Held, same_schema

@@ -14,12 +14,13 @@ from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.entrypoint import EntryPoint
 from ..knowledge.files import describe
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.files import read_numbers
+from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.schema import Schema
 from ..knowledge.tables.rulesheets import table_cells
 from ..knowledge.tables.table import Table
 from ..knowledge.toml import dump
-from ..regression import Bins, Numbers
-from ..regression.files import read_numbers
 from .archive import Members, laid_out
 from .numbers import said_of, written_numbers
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..core.nets import Deaf, Hearing, _AsImage, server
+from ..core.tree import Params
 from ..errors import FedloreError, unknown
-from ..nets import Deaf, Hearing, _AsImage, server
-from ..tree import Params
 
 MOST_LAYERS = 1_000
 DEEPEST = 20

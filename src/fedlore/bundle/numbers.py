@@ -7,14 +7,15 @@ from typing import Any
 from ..errors import KnowledgeError
 from ..knowledge.files import table_file
 from ..knowledge.formulas.formula import Formula
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.conformal import ConformalInterval
+from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.numbers.ranges import Between, FirstSaid, Join, Meet
+from ..knowledge.numbers.tables import IntervalTable, NumberTable
 from ..knowledge.schema import Schema
 from ..knowledge.tables.rulesheets import table_cells
 from ..knowledge.tables.sheets import write_sheet
 from ..knowledge.toml import dump
-from ..regression import Bins, Numbers
-from ..regression.conformal import ConformalInterval
-from ..regression.ranges import Between, FirstSaid, Join, Meet
-from ..regression.tables import IntervalTable, NumberTable
 
 Tables = list[NumberTable | IntervalTable]
 

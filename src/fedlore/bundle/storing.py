@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
+from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.schema import Schema
-from ..personal import Personal
-from ..regression import Numbers, PersonalRegressor
-from ..tree import Params
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
 from .archive import Members, Refused, fingerprint_of, read_members, write_members
 from .cards import card_of
 from .contents import Bundle, Policies

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..aggregate import AGGREGATES
 from ..algorithms import ALGORITHMS, Algorithm, settings_of
+from ..core.aggregate import AGGREGATES
 
 
 def algorithms(

@@ -12,14 +12,14 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from ..algorithms import FedAvg, Plan
+from ..core.examples import Examples
+from ..core.nets import lenet5, mlp
+from ..core.rng import stream
+from ..core.wire import Task
 from ..engine import Client, Local, Recipe, Stacked
 from ..engine.stacked.workers import can_fork, cores
 from ..errors import ConfigError
-from ..examples import Examples
 from ..knowledge import Knowledge
-from ..nets import lenet5, mlp
-from ..rng import stream
-from ..wire import Task
 
 FLEETS = (("mlp", 5), ("mlp", 100), ("lenet", 5))  # model, clients
 CARD = (("mlp", 5), ("mlp", 100), ("mlp", 1000), ("mlp", 10_000), ("lenet", 100))

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 
-from ..blend import Order, Plan, order_for, plan, read_coals, read_mixing
-from ..blend.telling import summary
 from ..bundle import Bundle, read_bundle
-from ..engine.history import check_writable
+from ..coke.blend import Order, Plan, order_for, plan, read_coals, read_mixing
+from ..coke.blend.telling import summary
+from ..core.history import check_writable
 from ..errors import FedloreError
-from ..report.tables import Table
-from .blendreport import tables, write_plan
+from ..look.tables import Table
+from ..report.blend import tables, write_plan
 
 
 def blend(

@@ -7,8 +7,8 @@ import typer
 from rich.console import Console
 
 from ..bundle import read_bundle
-from ..certificate import certify as issue
-from ..certificate import write_certificate
+from ..bundle.certificate import certify as issue
+from ..bundle.certificate import write_certificate
 
 
 def certify(

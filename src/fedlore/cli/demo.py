@@ -14,13 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..config import build, read_toml
+from ..core.history import Row, check_writable, write_rows
 from ..engine import Client
-from ..engine.history import Row, check_writable, write_rows
-from ..experiments.approaches import APPROACHES
-from ..experiments.demo import Demo, margins, means, run_demo, verdict
-from ..experiments.intervals import interval
-from ..experiments.sites import read_sites
 from ..report import write_report
+from ..workbench.approaches import APPROACHES
+from ..workbench.demo import Demo, margins, means, run_demo, verdict
+from ..workbench.intervals import interval
+from ..workbench.sites import read_sites
 
 
 def demo(

@@ -11,8 +11,8 @@ from ..bundle import Bundle, Policies, read_bundle, write_bundle
 from ..bundle.storing import with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
-from ..experiments.bundles import find_bundle
-from ..federation.export import bundle_of_kit, bundle_of_shared
+from ..federation.site.export import bundle_of_kit, bundle_of_shared
+from ..workbench.bundles import find_bundle
 
 
 def export(
@@ -57,7 +57,7 @@ def export(
         )
         console.print(f"fingerprint {found.fingerprint}", highlight=False, soft_wrap=True)
     if onnx is not None:
-        from ..graph import write_bundle_onnx
+        from ..bundle.onnx import write_bundle_onnx
 
         write_bundle_onnx(found, onnx)
         console.print(f"{found.client}: graph written to {onnx}", highlight=False, soft_wrap=True)

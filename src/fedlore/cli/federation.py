@@ -15,7 +15,7 @@ from rich.table import Table
 from ..errors import FedloreError
 
 if TYPE_CHECKING:
-    from ..federation.coordinator import Reports
+    from ..federation.coordinator.training import Reports
 
 app = typer.Typer(help="Set up a federation of sites and hand out their kits.")
 
@@ -45,7 +45,7 @@ def init_(
 ) -> None:
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
     _needed()
-    from ..federation.kits import init
+    from ..federation.kits.making import init
     from ..knowledge.files import read_document
 
     init(folder, name=name, address=address, schema=read_document(schema).schema, days=days)
@@ -56,7 +56,7 @@ def init_(
 def add_site_(name: str, folder: Dir = Path(".")) -> None:
     """Enrol a site and make its kit."""
     _needed()
-    from ..federation.kits import add_site
+    from ..federation.kits.making import add_site
 
     _kit_made(name, add_site(folder, name))
 
@@ -65,7 +65,7 @@ def add_site_(name: str, folder: Dir = Path(".")) -> None:
 def remove_site_(name: str, folder: Dir = Path(".")) -> None:
     """Shut a site out; a running server notices within seconds."""
     _needed()
-    from ..federation.kits import remove_site
+    from ..federation.kits.making import remove_site
 
     remove_site(folder, name)
     _say(f"Site {name} is shut out.")
@@ -79,7 +79,7 @@ def renew_(
 ) -> None:
     """A new key for a site, or a new certificate for the server."""
     _needed()
-    from ..federation.kits import renew_server, renew_site
+    from ..federation.kits.making import renew_server, renew_site
 
     if name is None:
         renew_server(folder, days=days)
@@ -92,9 +92,9 @@ def renew_(
 def key_(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
     """Make the key that all sites share under encryption = "ckks", at one of them."""
     _needed()
-    from ..federation.kits import unpack
-    from ..federation.site import read_kit
-    from ..privacy.he_cipher import write_key
+    from ..federation.kits.making import unpack
+    from ..federation.site.folder import read_kit
+    from ..privacy.ckks.cipher import write_key
 
     found = read_kit(unpack(kit))
     path = found.path(found.file.ckks_key)
@@ -114,8 +114,8 @@ def server(
 ) -> None:
     """Run the coordinator's server until Ctrl-C."""
     _needed()
+    from ..federation.coordinator.server import serve
     from ..federation.processes import stopping
-    from ..federation.server import serve
 
     with stopping() as stop:
         serve(folder, insecure=insecure, stop=stop, told=_say)
@@ -125,9 +125,9 @@ def server(
 def join(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
     """Take part as a site until Ctrl-C."""
     _needed()
-    from ..federation.joining import join as take_part
-    from ..federation.kits import unpack
+    from ..federation.kits.making import unpack
     from ..federation.processes import stopping
+    from ..federation.site.joining import join as take_part
 
     with stopping() as stop:
         take_part(unpack(kit), stop=stop, told=_say)
@@ -140,7 +140,7 @@ def train(
 ) -> None:
     """Train, with a line per round and for every site in trouble."""
     _needed()
-    from ..federation.coordinator import train as run_all
+    from ..federation.coordinator.training import train as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
     run = run_all(folder, resume=resume, reports=_reports(folder))
@@ -153,13 +153,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _reports(folder: Path) -> "Reports":
     from ..federation.agreement import read_agreement
-    from ..federation.coordinator import Reports
+    from ..federation.coordinator.training import Reports
 
     rounds = read_agreement(folder).rounds
     answers: list[tuple[str, float]] = []
 
     def notice(found: object) -> None:
-        from ..engine.remote import Notice
+        from ..federation.remote import Notice
 
         assert isinstance(found, Notice)
         if found.what != "reply":
@@ -184,7 +184,7 @@ def _reports(folder: Path) -> "Reports":
 
 
 def _finished(folder: Path, rounds: int) -> None:
-    from ..federation.status import read_status
+    from ..federation.coordinator.status import read_status
 
     table = Table(title=f"Scores after round {rounds}, as the sites report them")
     rows = read_status(folder)["scores"]
@@ -209,11 +209,11 @@ def status(
 ) -> None:
     """Where a training stands, and which sites are here."""
     _needed()
-    from ..engine.remote import LinkLost
-    from ..federation.certificates import raw
-    from ..federation.kits import enrolled
-    from ..federation.server import link_of
-    from ..federation.status import read_status
+    from ..federation.coordinator.server import link_of
+    from ..federation.coordinator.status import read_status
+    from ..federation.kits.certificates import raw
+    from ..federation.kits.making import enrolled
+    from ..federation.remote import LinkLost
 
     found = dict(read_status(folder))
     try:
@@ -254,8 +254,8 @@ def status(
 def doctor(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
     """Check a site before it joins; exit code 1 if anything must be mended."""
     _needed()
-    from ..federation.doctor import examine
-    from ..federation.kits import unpack
+    from ..federation.kits.making import unpack
+    from ..federation.site.doctor import examine
 
     checks = examine(unpack(kit))
     for check in checks:
@@ -271,8 +271,8 @@ def up(
 ) -> None:
     """A whole federation on this machine: server, sites and one training."""
     _needed()
-    from ..federation.coordinator import train as run_all
-    from ..federation.together import together
+    from ..coke.together import together
+    from ..federation.coordinator.training import train as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
     with together(folder, sites=sites, rounds=rounds, told=_say):

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..engine import Row
+from ..core.history import Row
 from ..errors import ConfigError
-from ..experiments.leak import CASES, audit, drawn, of_sites
-from ..experiments.leak_attacks import ATTACKS
-from ..experiments.leak_settings import SETTINGS, Setting, settings_named
-from ..experiments.leak_summary import Line, lines
-from ..experiments.paper import versions
 from ..report.leaks import verdict, write_leaks
+from ..workbench.leak.attacks import ATTACKS
+from ..workbench.leak.audit import CASES, audit, drawn, of_sites
+from ..workbench.leak.settings import SETTINGS, Setting, settings_named
+from ..workbench.leak.summary import Line, lines
+from ..workbench.paper.study import versions
 
 SHORT = {
     "union": "union",

@@ -1,5 +1,7 @@
 """fedlore paper: the paper's tables on real data, beside the paper's own numbers."""
 
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +10,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ..core.history import Row
 from ..errors import FedloreError
-from ..experiments.case import run_measured, run_simulated
-from ..experiments.cells import Cell
-from ..experiments.paper import Study, run_study
-from .paperreport import case_page, study_page
-from .papertables import tell
+from ..look.markdown import markdown
+from ..report.paper import case_page, study_page
+from ..report.papertables import paper_tables
+from ..workbench.cells import Cell
+from ..workbench.paper.case import run_measured, run_simulated
+from ..workbench.paper.study import Study, run_study
 from .regression import regression
+from .screen import grid_of
 
 app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 
@@ -80,8 +85,7 @@ def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     with _progress(console) as progress:
         bar = progress.add_task("simulated plants", total=seeds)
         rows = run_simulated(seeds, out, on_seed=lambda *_: progress.advance(bar))
-    tell(rows, "case-coke", out, console)
-    case_page(rows, "case-coke", out, "four coking plants, simulated", console)
+    _show_case(rows, "case-coke", out, "four coking plants, simulated", console)
     try:
         with _progress(console) as progress:
             bar = progress.add_task("real cokes", total=seeds)
@@ -89,8 +93,7 @@ def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     except FedloreError as error:
         console.print(f"The real cokes are left out: {error}", highlight=False, soft_wrap=True)
         return
-    tell(rows, "case-coke-real", out, console)
-    case_page(rows, "case-coke-real", out, "public cokes, graded by CSR", console)
+    _show_case(rows, "case-coke-real", out, "public cokes, graded by CSR", console)
 
 
 def _run(study: Study, out: Path, threads: int) -> None:
@@ -104,8 +107,35 @@ def _run(study: Study, out: Path, threads: int) -> None:
             progress.update(bar, completed=done, total=total, description=f"{at:36}")
 
         rows = run_study(study, out, on_cell=on_cell)
-    tell(rows, study.name, out, console)
-    study_page(study, out, console)
+    _show(rows, study.name, out, console)
+    _write_page(lambda: study_page(study, out), console)
+
+
+def _show_case(rows: Sequence[Row], name: str, out: Path, data: str, console: Console) -> None:
+    _show(rows, name, out, console)
+    _write_page(lambda: case_page(rows, name, out, data), console)
+
+
+def _show(rows: Sequence[Row], name: str, out: Path, console: Console) -> None:
+    """Write the tables of these rows as NAME.md beside NAME.jsonl, and show them."""
+    made = paper_tables(rows, name)
+    (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
+    for table in made:
+        console.print(grid_of(table))
+        for note in table.notes:
+            console.print(note, markup=False, highlight=False, soft_wrap=True)
+        console.print()
+    written = f"{out / name}.jsonl and {out / name}.md"
+    console.print(f"Rows and tables: {written}", highlight=False, soft_wrap=True)
+
+
+def _write_page(write: Callable[[], Path], console: Console) -> None:
+    if find_spec("matplotlib") is None:
+        console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
+        return
+    with console.status("drawing the report"):
+        page = write()
+    console.print(f"Report written to {page}", highlight=False, soft_wrap=True)
 
 
 def _progress(console: Console) -> Progress:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..bundle import Policies, read_bundle
-from ..bundle.predicting import Summary, predict_file
+from ..bundle.answer.predicting import Summary, predict_file
 from ..config import build
 
 

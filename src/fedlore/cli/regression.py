@@ -9,11 +9,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..engine.history import Row, check_writable, read_rows, write_rows
+from ..core.history import Row, check_writable, read_rows, write_rows
 from ..errors import ConfigError
-from ..experiments.regression import RANGES, Study, run_regression
-from ..experiments.regression_data import SOURCES
-from ..experiments.regression_tables import (
+from ..look.page import Section, page
+from ..look.tables import Cell
+from ..look.tables import Table as Written
+from ..workbench.paper.numbers.sets import SOURCES
+from ..workbench.paper.numbers.study import RANGES, Study, run_regression
+from ..workbench.paper.numbers.tables import (
     beats,
     bins_of,
     detail_table,
@@ -22,9 +25,6 @@ from ..experiments.regression_tables import (
     shown_bins,
     violations,
 )
-from ..report.page import Section, page
-from ..report.tables import Cell
-from ..report.tables import Table as Written
 
 TERMS = {
     "RMSE": "root of the mean squared error of the decoded numbers; mean over clients",

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from ..bundle import read_bundle, write_bundle
+from ..bundle.answer.scoring import scores
 from ..bundle.known import toml_of
 from ..bundle.reknowing import reknow as renew
-from ..bundle.scoring import scores
 from ..data import read_table
 from ..errors import ConfigError, KnowledgeError
 from ..knowledge.findings import errors

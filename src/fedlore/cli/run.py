@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..engine.history import Row, check_writable
-from ..experiments.federations import Gathering, gather
-from ..experiments.runs import Finished, run_federation
-from ..experiments.starter import write_starter
+from ..core.history import Row, check_writable
 from ..report import write_report
+from ..workbench.federations import Gathering, gather
+from ..workbench.runs import Finished, run_federation
+from ..workbench.starter import write_starter
 
 
 def new(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:

@@ -25,9 +25,9 @@ def serve(
 ) -> None:
     """Answer predictions over HTTP, and show a page where a person can type or paste a row."""
     try:
-        from ..serving import Limits
-        from ..serving import serve as run
-        from ..serving.limits import bytes_of, read_token
+        from ..bundle.serve import Limits
+        from ..bundle.serve import serve as run
+        from ..bundle.serve.limits import bytes_of, read_token
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None
     from ..bundle import read_bundle

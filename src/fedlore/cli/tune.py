@@ -12,9 +12,9 @@ from rich.table import Table
 
 from ..config import build
 from ..engine import Client, Fitted, fit
+from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
-from ..experiments.federations import gather, site_folders
-from ..tuning import Trust, Tuning, tune
+from ..workbench.federations import gather, site_folders
 
 
 def tune_sites(

@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from ..core.examples import Examples
 from ..errors import FedloreError, unknown
-from ..examples import Examples
 from ..knowledge.schema import Feature, Schema
 
 

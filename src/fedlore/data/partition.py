@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.rng import key, stream
 from ..errors import FedloreError
-from ..rng import key, stream
 
 
 def by_class(y: Tensor, clients: int, classes_each: int, *, seed: int) -> list[Tensor]:

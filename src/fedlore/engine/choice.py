@@ -10,11 +10,11 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
+from ..core.scaler import Scaler
+from ..core.tree import Payload
+from ..core.wire import Reply, Task
 from ..errors import ConfigError, unknown
 from ..privacy.filters import Filter, guarded
-from ..scaler import Scaler
-from ..tree import Payload
-from ..wire import Reply, Task
 from .client import Client
 from .local import Local
 from .loop import Recipe, Run, scale_together

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
+from ..core.examples import Examples
+from ..core.inject import guard, inject
+from ..core.lesson import Lesson, teach
+from ..core.metrics import accuracy, decide, nll, violation
+from ..core.scaler import Scaler, moments
+from ..core.tree import Params
 from ..errors import FedloreError
-from ..examples import Examples
-from ..inject import guard, inject
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
-from ..lesson import Lesson, teach
-from ..metrics import accuracy, decide, nll, violation
-from ..scaler import Scaler, moments
-from ..tree import Params
 
 Measure = Callable[[torch.Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
 

@@ -5,15 +5,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..algorithms import facts_of
-from ..privacy.dp import bare_line, planned_line, spent_line
-from ..privacy.dp_filter import Noising
+from ..privacy.ckks.filter import Ckks
+from ..privacy.dp.filter import Noising
+from ..privacy.dp.ledger import Ledger
+from ..privacy.dp.records import Records
+from ..privacy.dp.settings import bare_line, planned_line, spent_line
 from ..privacy.filters import Filter
-from ..privacy.he import Ckks
-from ..privacy.ledger import Ledger
-from ..privacy.secagg import Identity
+from ..privacy.secagg.filter import Identity
 from ..privacy.settings import Around, Privacy, filters_of
 from .loop import Recipe
-from .records import Records
 
 
 def records_of(privacy: Privacy | None, rounds: int) -> Records | None:

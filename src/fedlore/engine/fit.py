@@ -7,24 +7,26 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from torch import Tensor, nn
 
-from ..aggregate import Aggregate, aggregate_of
 from ..algorithms import Algorithm, FedAvg, Plan
 from ..bundle import bundle_of, write_bundle
+from ..core.aggregate import Aggregate, aggregate_of
+from ..core.history import Row
+from ..core.nets import server
+from ..core.scaler import Scaler
+from ..core.tree import Payload
 from ..errors import FedloreError, unknown
 from ..knowledge import Knowledge
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.schema import Schema
-from ..nets import server
-from ..personal import Personal
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
+from ..privacy.ckks.cipher import new_key
 from ..privacy.filters import guarded
-from ..privacy.he_cipher import new_key
 from ..privacy.settings import Privacy
-from ..regression import Bins, Numbers, PersonalRegressor
-from ..scaler import Scaler
-from ..tree import Payload
 from .choice import brought_home, engine_for, scaler_of
 from .client import Client
 from .defences import books_for, filters_for, privacy_lines, records_of
-from .history import Row
 from .loop import Recipe, Run, Weights, federate, own_params, recall
 from .numbers import NumberClient, at_the_door
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ..algorithms import Desk
+from ..core.wire import Reply, Task
 from ..errors import FedloreError
-from ..wire import Reply, Task
 from .client import Client, ready
 from .loop import Recipe, answer
 from .memory import Memory

@@ -7,17 +7,17 @@ from typing import Literal, get_args
 
 from torch import nn
 
-from .. import tree
-from ..aggregate import Aggregate, Mean
 from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
+from ..core import tree
+from ..core.aggregate import Aggregate, Mean
+from ..core.history import Row
+from ..core.rng import draw
+from ..core.scaler import Scaler, from_moments
+from ..core.tree import Params, Payload
+from ..core.wire import Reply, Task, Transport
 from ..errors import ConfigError, FedloreError
-from ..rng import draw
-from ..scaler import Scaler, from_moments
-from ..tree import Params, Payload
-from ..wire import Reply, Task, Transport
+from ..privacy.dp.records import Records
 from .client import Site, score
-from .history import Row
-from .records import Records
 
 Weights = Literal["equal", "size"]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ..tree import Payload
+from ..core.tree import Payload
 
 
 @dataclass(frozen=True)

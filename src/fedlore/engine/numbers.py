@@ -6,12 +6,15 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
+from ..core.nets import server
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..nets import server
-from ..regression import HEARD, Bins, Measured, Numbers, Told
-from ..regression.regressor import decoded
-from ..regression.scores import all_scores
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.measured import Measured
+from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.numbers.scores import all_scores
+from ..knowledge.numbers.told import HEARD, Told
+from ..personal.regressor import decoded
 from .client import Client
 
 

@@ -14,13 +14,13 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from ..algorithms import Alone, Plan
+from ..core.examples import Examples
+from ..core.nets import mlp
 from ..engine import Client
+from ..engine.tuning import fit
 from ..errors import ConfigError, FedloreError
-from ..examples import Examples
 from ..knowledge import Knowledge, Mask
-from ..nets import mlp
-from ..personal import Personal
-from ..tuning import fit
+from ..personal.classifier import Personal
 from .site import NAME, columns_of, seed_of, tensor, widths
 
 Array = Any  # what scikit-learn accepts: arrays, lists, data frames

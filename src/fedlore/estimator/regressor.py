@@ -14,12 +14,17 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from torch import Tensor
 
 from ..algorithms import Alone, Plan
+from ..core.nets import mlp
 from ..engine import NumberClient, fit
 from ..errors import ConfigError
 from ..knowledge import Mask, Schema
-from ..nets import mlp
-from ..regression import HEARD, Bins, Measured, Numbers, PersonalRegressor, Sets, read_numbers
-from ..regression.regressor import Decode
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.files import read_numbers
+from ..knowledge.numbers.measured import Measured
+from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.numbers.sets import Sets
+from ..knowledge.numbers.told import HEARD
+from ..personal.regressor import Decode, PersonalRegressor
 from .site import NAME, columns_of, seed_of, tensor, widths
 
 Array = Any  # what scikit-learn accepts: arrays, lists, data frames

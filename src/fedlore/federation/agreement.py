@@ -14,15 +14,15 @@ from torch import nn
 from ..algorithms import Plan, facts_of
 from ..algorithms.catalog import Method
 from ..config import build, read_toml
+from ..core.nets import logistic, mlp
+from ..core.scaler import Scaler
 from ..engine import Recipe
 from ..engine.defences import records_of
 from ..engine.loop import Weights
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..knowledge.scope import scaler_of_scope
-from ..nets import logistic, mlp
 from ..privacy import Privacy
-from ..scaler import Scaler
 
 
 def fedlore_version() -> str:

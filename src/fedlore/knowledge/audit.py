@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..examples import Examples
+from ..core.examples import Examples
 
 
 @dataclass(frozen=True)

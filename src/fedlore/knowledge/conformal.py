@@ -23,8 +23,8 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
+from ..core.examples import Examples
 from ..errors import KnowledgeError
-from ..examples import Examples
 from .kinds import RangeKind
 from .models import PredictionModel
 

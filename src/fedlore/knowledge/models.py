@@ -7,8 +7,8 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
+from ..core.examples import Examples
 from ..errors import KnowledgeError
-from ..examples import Examples
 from .audit import Audit, count
 from .card import Card
 from .schema import Schema
@@ -63,7 +63,7 @@ class Knowledge:
     @staticmethod
     def read(path: str | Path) -> "Knowledge":
         """Read a knowledge.toml, with the tables and models it names."""
-        from .files import read  # files know Knowledge; only this shortcut knows files
+        from .files import read
 
         return read(path)
 

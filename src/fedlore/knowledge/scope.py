@@ -4,8 +4,8 @@ import math
 
 import torch
 
+from ..core.scaler import Scaler
 from ..errors import ConfigError
-from ..scaler import Scaler
 from .schema import Feature, Schema
 
 

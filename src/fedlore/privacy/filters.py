@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
-from ..wire import Reply, Task, Transport
+from ..core.wire import Reply, Task, Transport
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
 SUMMED = ("train", "moments")

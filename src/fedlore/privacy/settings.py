@@ -5,15 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..aggregate import Aggregate, Mean, refuse_individuals
+from ..core.aggregate import Aggregate, Mean, refuse_individuals
 from ..errors import ConfigError
-from .dp import Dp, check_dp
-from .dp_filter import Noising
+from .ckks.filter import Ckks
+from .dp.filter import Noising
+from .dp.ledger import Ledger
+from .dp.settings import Dp, check_dp
 from .filters import Filter
-from .he import Ckks
-from .ledger import Ledger
-from .pact import LEAST, least
-from .secagg import Identity, SecureAggregation
+from .secagg.filter import Identity, SecureAggregation
+from .secagg.pact import LEAST, least
 
 THRESHOLD = 2 / 3  # see pact.least
 

@@ -1,7 +1,6 @@
 """Reports made from flat rows: tables, plots, one self-contained page."""
 
-from .markdown import markdown
-from .tables import Cell, Table, tables
+from .tables import tables
 from .write import write_report
 
-__all__ = ["Cell", "Table", "markdown", "tables", "write_report"]
+__all__ = ["tables", "write_report"]

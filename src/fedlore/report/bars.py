@@ -3,10 +3,10 @@
 import math
 from typing import TYPE_CHECKING
 
-from ..experiments.intervals import Interval
-from .colours import colour, shades
+from ..look.palette import colour, shades
+from ..look.plots import INK, Plot, short
+from ..workbench.intervals import Interval
 from .panels import Metric, Panel, margins
-from .render import INK, Plot, short
 from .tables import meaning, paper_mean
 from .words import percent, spread
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..engine.history import Row
+from ..core.history import Row
 from ..errors import FedloreError
-from ..experiments.intervals import interval
-from .colours import colour, marker, shades
+from ..look.palette import colour, marker, shades
+from ..look.plots import INK, Plot, short
+from ..workbench.intervals import interval
 from .panels import Case, Line, label
-from .render import INK, Plot, short
 from .scores import Score, by_convention, plain, read_scores
 from .tables import paper_mean
 from .words import spread

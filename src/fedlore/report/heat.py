@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..engine.history import Row
+from ..core.history import Row
 from ..errors import FedloreError
+from ..look.plots import Plot, short
 from .curves import belonging
 from .panels import Case
-from .render import Plot, short
 from .scores import natural, plain
 from .words import seeds_in_words
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..engine.history import Row
+from ..core.history import Row
 from ..errors import FedloreError
-from ..experiments.leak_attacks import ATTACKS
-from ..experiments.leak_settings import SETTINGS, Setting
-from ..experiments.leak_summary import KNOWLEDGE, Leak, Line, lines, recommended
-from .markdown import markdown
-from .page import Section, page
-from .render import INK, Drawing, Plot, draw, save
-from .tables import Cell, Table
+from ..look.markdown import markdown
+from ..look.page import Section, page
+from ..look.plots import INK, Drawing, Plot, draw, save
+from ..look.tables import Cell, Table
+from ..workbench.leak.attacks import ATTACKS
+from ..workbench.leak.settings import SETTINGS, Setting
+from ..workbench.leak.summary import KNOWLEDGE, Leak, Line, lines, recommended
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

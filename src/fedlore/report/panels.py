@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..experiments.approaches import MLWKM
-from ..experiments.intervals import Interval, interval, paired
+from ..workbench.approaches import MLWKM
+from ..workbench.intervals import Interval, interval, paired
 from .scores import Score, by_convention, mean, natural
 from .words import dataset_name, percent, range_name
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..engine.history import Row
+from ..core.history import Row
 from ..errors import FedloreError
-from ..experiments.approaches import APPROACHES
+from ..workbench.approaches import APPROACHES
 
 
 @dataclass(frozen=True)

@@ -2,35 +2,17 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ..engine.history import Row
-from ..experiments import published
-from ..experiments.intervals import Interval
+from ..core.history import Row
+from ..look.tables import Cell, Table
+from ..workbench.intervals import Interval
+from ..workbench.paper import published
 from .panels import Case, Line, Metric, Panel, cases, margins
 from .scores import mean, read_scores
 from .words import caveats, percent
 
 PAPER_DATA, PAPER_PROTOCOLS = ("covtype", "fmnist"), ("paper", "fair")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a table; the best of its column may be marked."""
-
-    text: str
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of plain text: no markup in it, so any writer can escape it."""
-
-    title: str
-    head: tuple[str, ...]
-    body: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
-    words: tuple[int, ...] = (0,)  # columns that hold words, not numbers
 
 
 def tables(rows: Iterable[Row]) -> list[Table]:

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ..engine.history import Row
+from ..core.history import Row
 from ..errors import FedloreError
+from ..look.markdown import literal, markdown
+from ..look.page import Section, page
+from ..look.plots import Plot, draw, save
 from . import words
 from .bars import panel_plots
 from .curves import rounds_curve, share_curve, trust_curve
 from .heat import confusion_matrix
-from .markdown import literal, markdown
-from .page import Section, page
 from .panels import Case, cases
-from .render import Plot, draw, save
 from .scores import Score, plain, read_scores
 from .tables import case_tables
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...algorithms import Plan
-from ...rng import bits, join, key, orders
+from ...core.rng import bits, join, key, orders
 from .bench import Batch
 from .fleet import Fleet
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
-from ...inject import slope
-from ...tree import Params
+from ...core.inject import slope
+from ...core.tree import Params
 from .fused import fused_for
 from .layers import Place, Scratch, _Hear
 from .nets import Layers, layers_of

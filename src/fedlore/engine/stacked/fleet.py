@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ...core.examples import Examples
+from ...core.inject import pair_of
+from ...core.lesson import Lesson
+from ...core.rng import key
+from ...core.scaler import Scaler
 from ...errors import FedloreError
-from ...examples import Examples
-from ...inject import pair_of
-from ...lesson import Lesson
-from ...rng import key
-from ...scaler import Scaler
 from ..client import Client, lesson_of, ready, scaled
 
 

@@ -52,7 +52,7 @@ def fused_for(like: Tensor) -> Fused:
     """The fastest that works for tensors like this one."""
     if like.device.type != "cuda" or like.dtype != torch.float32:
         return Plain()
-    from . import kernels  # here: Triton takes its time to import
+    from . import kernels
 
     if not kernels.AVAILABLE:
         return Plain()

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...tree import Params
+from ...core.tree import Params
 from .fused import Fused
 
 _gate = torch.ops.aten.threshold_backward.grad_input  # delta where the output is above 0, else 0

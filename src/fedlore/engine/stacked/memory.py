@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...core.tree import Payload
 from ...errors import FedloreError
-from ...tree import Payload
 from ..memory import Memory
 
 EMPTY, STARTED, FINISHED = 0, 1, 2  # what a version holds: nothing, memory, and the last steps

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ...nets import Deaf, Hearing
+from ...core.nets import Deaf, Hearing
 from .convs import ConvPool
 from .layers import Dense, Flat, Hear, Layer
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from ...tree import Payload
-from ...wire import Task
+from ...core.tree import Payload
+from ...core.wire import Task
 from .memory import Shape
 from .stint import Share, Stack, Stint
 from .workers import Message, Workers, shared

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ...inject import guard, inject
-from ...metrics import decide
-from ...scaler import Scaler
-from ...tree import Params
+from ...core.inject import guard, inject
+from ...core.metrics import decide
+from ...core.scaler import Scaler
+from ...core.tree import Params
 from ..client import Client, Measure
 from .bench import Bench
 from .fleet import heard

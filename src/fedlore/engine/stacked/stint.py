@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ... import tree
 from ...algorithms import facts_of
-from ...tree import Params, Payload
-from ...wire import Task
+from ...core import tree
+from ...core.tree import Params, Payload
+from ...core.wire import Task
 from ..loop import Recipe
 from .batches import Drill
 from .bench import Bench

@@ -6,8 +6,8 @@ from collections.abc import Iterator, MutableMapping, Sequence
 import torch
 from torch import nn
 
+from ...core.wire import Reply, Task
 from ...errors import ConfigError, FedloreError
-from ...wire import Reply, Task
 from ..client import Client
 from ..loop import Recipe, own_params
 from ..memory import Memory

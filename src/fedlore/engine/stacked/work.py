@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ... import tree
 from ...algorithms import Plan, Slopes, reach
-from ...rng import stream
-from ...tree import Params, Payload
+from ...core import tree
+from ...core.rng import stream
+from ...core.tree import Params, Payload
 from .batches import Drill
 from .bench import Batch, Bench
 from .graph import Graphs

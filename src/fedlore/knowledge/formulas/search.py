@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...rng import stream
+from ...core.rng import stream
 from .enclosure import Box
 
 Status = Literal["proved", "refuted", "unknown"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from ...core.examples import Examples
 from ...errors import KnowledgeError
-from ...examples import Examples
 from ..audit import Audit
 from ..files import Document, assemble, read_document, setting_of
 from ..findings import Finding, Place, Severity, errors

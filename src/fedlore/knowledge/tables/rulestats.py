@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ...core.examples import Examples
 from ...errors import KnowledgeError
-from ...examples import Examples
 from .table import Table
 
 Row = dict[str, str | int | float | None]

@@ -1,0 +1,1 @@
+"""Rows in, answers with reasons out."""

@@ -1,0 +1,122 @@
+"""Why a bundle answers as it does, in words: rules, formulas, trust and scope, row by row."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...knowledge import Knowledge
+from ...knowledge.schema import Schema
+from ...personal.classifier import Personal
+from ..contents import Bundle
+from .answering import BOTH, EXPERT, RANGE, Answers, answer_rows, shaped
+from .words import number_text, point_words, prediction_words, range_words, set_words
+
+Lines = list[list[str]]
+
+
+@torch.no_grad()
+def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
+    """Why each row is answered so: what limited it, who decided, and what lies out of scope.
+
+    `answers` saves computing them again where they are there already.
+    """
+    rows = shaped(bundle, x)
+    found = answer_rows(bundle, x) if answers is None else answers
+    personal = bundle.personal
+    lines: Lines = [[] for _ in range(len(rows))]
+    if isinstance(personal, Personal):
+        known = personal.knowledge
+        _add(lines, range_words(known.rkm, rows))
+        _add(lines, prediction_words(known.pkm, rows))
+        _add(lines, _silenced(known, rows, bundle.schema))
+        _add(lines, _decided(found, bundle.schema.classes, known))
+    else:
+        _add(lines, set_words(personal.knowledge.range, rows))
+        _add(lines, point_words(personal.knowledge.point, rows))
+        _add(lines, _numbers_decided(found))
+    _add(lines, _scope(bundle.schema, rows.flatten(1)))
+    return lines
+
+
+def _add(lines: Lines, more: Lines) -> None:
+    for line, some in zip(lines, more, strict=True):
+        line += some
+
+
+def _silenced(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
+    """Where the expert said something that the range forbids."""
+    lines: Lines = [[] for _ in range(len(x))]
+    if known.pkm is None or known.rkm is None or not len(x):
+        return lines
+    prior, allowed = known.pkm(x), known.rkm(x).bool()
+    outside = (prior > 0) & ~allowed
+    for row in outside.any(1).nonzero().flatten().tolist():
+        names = ", ".join(schema.classes[c] for c in outside[row].nonzero().flatten().tolist())
+        done = "that part is cut off" if known.conflict == "restrict" else "he is not heard"
+        lines[row].append(f"the expert says {names}, which the range forbids: {done}")
+    return lines
+
+
+def _decided(found: Answers, classes: Sequence[str], known: Knowledge) -> Lines:
+    names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
+    lines: Lines = []
+    for p, e, d, λ in zip(*names, found.trust.tolist(), strict=True):
+        if d == RANGE:
+            why = f"{classes[p]} is the only class that the range allows"
+        elif d == EXPERT:
+            why = f"the expert's {classes[p]} outweighs the network, with trust {λ:g}"
+        elif d == BOTH and p == e:
+            why = f"expert and network both say {classes[p]}"
+        elif d == BOTH:
+            why = f"{classes[p]} is what expert and network together favour, with trust {λ:g}"
+        elif known.pkm is None:
+            why = f"the network says {classes[p]}; there is no expert's prediction"
+        elif e < 0:
+            why = f"the network says {classes[p]}; the expert is silent"
+        elif λ == 0:
+            why = f"the network says {classes[p]}; the expert's {classes[e]} has trust 0"
+        else:
+            why = f"the network's {classes[p]} outweighs the expert's {classes[e]}, trust {λ:g}"
+        lines.append([why])
+    return lines
+
+
+def _numbers_decided(found: Answers) -> Lines:
+    assert found.low is not None and found.high is not None  # of a number
+    lines: Lines = []
+    for p, e, d, λ, low, high in zip(
+        found.predicted.tolist(),
+        found.expert.tolist(),
+        found.decided.tolist(),
+        found.trust.tolist(),
+        found.low.tolist(),
+        found.high.tolist(),
+        strict=True,
+    ):
+        number = number_text(p)
+        if d == RANGE:
+            why = f"{number} is the only number that the range allows"
+        elif d == EXPERT:
+            why = f"{number} is the expert's number, with trust {λ:g}"
+        elif d == BOTH:
+            why = f"{number} mixes the expert's {number_text(e)} and the network, trust {λ:g}"
+        else:
+            why = f"the network says {number} within {number_text(low)} to {number_text(high)}"
+        lines.append([why])
+    return lines
+
+
+def _scope(schema: Schema, x: Tensor) -> Lines:
+    lines: Lines = [[] for _ in range(len(x))]
+    for column, feature in enumerate(schema.features):
+        if feature.levels:
+            continue
+        values = x[:, column]
+        for row in ((values < feature.low) | (values > feature.high)).nonzero().flatten().tolist():
+            unit = f" {feature.unit}" if feature.unit else ""
+            lines[row].append(
+                f"out of scope: {feature.name} = {number_text(float(values[row]))}{unit}, the "
+                f"knowledge is declared for {feature.low:g} to {feature.high:g}"
+            )
+    return lines

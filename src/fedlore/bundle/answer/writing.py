@@ -1,0 +1,207 @@
+"""Answers as columns of a file, written a chunk at a time: all of it appears, or none."""
+
+import csv
+import importlib
+import io
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import FedloreError
+from ..contents import Bundle
+from .answering import DECIDED, Answers
+
+
+@dataclass(frozen=True)
+class Words:
+    """A column of words: each row's place in a short list."""
+
+    names: Sequence[str | None]
+    place: NDArray[Any]  # (n,)
+
+    def texts(self) -> list[str | None]:
+        return [self.names[i] for i in self.place.tolist()]
+
+
+Column = NDArray[Any] | Words | list[str]
+
+
+def answer_columns(
+    bundle: Bundle,
+    answers: Answers,
+    *,
+    why: Sequence[Sequence[str]] | None = None,
+    kept: Sequence[tuple[str, Any]] = (),
+) -> dict[str, Column]:
+    """The columns of an answer file: kept ones, the answer, and what stands behind it."""
+    columns: dict[str, Column] = {name: _kept(cells) for name, cells in kept}
+    schema = bundle.schema
+    taken = set(columns)
+    answer = schema.label if schema.label not in taken else f"predicted_{schema.label}"
+    decided = Words(DECIDED, answers.decided.numpy())
+    rest: dict[str, Column] = {
+        "decided": decided,
+        "trust": answers.trust.numpy(),
+        "in_scope": answers.in_scope.numpy(),
+    }
+    if why is not None:
+        rest["why"] = ["; ".join(lines) for lines in why]
+    if answers.low is not None and answers.high is not None:
+        ends = {"low": answers.low.numpy(), "high": answers.high.numpy()}
+        number = {answer: answers.predicted.numpy(), **ends, "expert": answers.expert.numpy()}
+        return {**columns, **number, **rest}
+    columns[answer] = Words(schema.classes, answers.predicted.numpy())
+    chances = answers.probabilities.numpy().T.copy()  # (k, n), each class in one piece
+    columns |= {f"p_{name}": chances[i] for i, name in enumerate(schema.classes)}
+    columns["allowed"] = _sets(answers.allowed, schema.classes)
+    columns["expert"] = Words([*schema.classes, None], answers.expert.numpy())  # -1 is the last
+    return {**columns, **rest}
+
+
+def _kept(cells: Any) -> Column:
+    column = np.asarray(cells)
+    return column if column.dtype.kind in "fiub" else ["" if c is None else str(c) for c in cells]
+
+
+def _sets(allowed: Tensor, classes: Sequence[str]) -> Words:
+    """Each row's set of classes as text, `II|III`; there are few different ones."""
+    bits = np.packbits(allowed.numpy(), axis=1)  # (n, bytes)
+    if bits.shape[1] <= 2:  # counted, not sorted
+        wide = np.zeros((len(bits), 2), dtype=np.uint8)
+        wide[:, : bits.shape[1]] = bits
+        keys = wide.view(np.uint16).ravel()
+        found = np.flatnonzero(np.bincount(keys, minlength=1 << 16)).astype(np.uint16)
+        lookup = np.zeros(1 << 16, dtype=np.int64)
+        lookup[found] = np.arange(len(found))
+        return Words(
+            [_named(r, classes) for r in found.view(np.uint8).reshape(-1, 2)], lookup[keys]
+        )
+    rows, place = np.unique(bits, axis=0, return_inverse=True)
+    return Words([_named(row, classes) for row in rows], place.ravel())
+
+
+def _named(bits: NDArray[np.uint8], classes: Sequence[str]) -> str:
+    chosen = np.unpackbits(bits)[: len(classes)]
+    return "|".join(name for name, there in zip(classes, chosen, strict=False) if there)
+
+
+class Sink:
+    """Takes columns chunk after chunk; made by `sink`."""
+
+    def __init__(self, stream: IO[bytes], parquet: bool, fast: bool) -> None:
+        self._stream, self._parquet = stream, parquet
+        self._arrow = _arrow() if fast or parquet else None
+        if parquet and self._arrow is None:
+            raise FedloreError("Parquet files need: pip install 'fedlore[parquet]'")
+        self._writer: Any = None
+        self._begun = False
+
+    def write(self, columns: dict[str, Column]) -> None:
+        if self._arrow is None:
+            self._plain(columns)
+            return
+        batch = self._arrow.record_batch(
+            [_array(self._arrow, c) for c in columns.values()], names=list(columns)
+        )
+        if self._writer is None:
+            self._writer = self._open(batch, columns)
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _open(self, batch: Any, columns: dict[str, Column]) -> Any:
+        if self._parquet:
+            module: Any = importlib.import_module("pyarrow.parquet")
+            words = [n for n, c in columns.items() if not isinstance(c, np.ndarray)] + ["trust"]
+            return module.ParquetWriter(self._stream, batch.schema, use_dictionary=words)
+        self._stream.write(_line(columns))
+        module = importlib.import_module("pyarrow.csv")
+        free = all(not isinstance(c, list) and _harmless(c) for c in columns.values())
+        style = "none" if free else "needed"  # quotes cost an eighth of the time
+        options = module.WriteOptions(include_header=False, quoting_style=style, batch_size=8_192)
+        return module.CSVWriter(self._stream, batch.schema, write_options=options)
+
+    def _plain(self, columns: dict[str, Column]) -> None:
+        if not self._begun:
+            self._stream.write(_line(columns))
+            self._begun = True
+        room = io.StringIO(newline="")
+        writer = csv.writer(room, lineterminator="\n")
+        writer.writerows(zip(*(_plain(column) for column in columns.values()), strict=True))
+        self._stream.write(room.getvalue().encode())
+
+
+@contextmanager
+def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
+    """A place for answers: a file that appears when all is written, or stdout without a path."""
+    if path is None:
+        out = Sink(sys.stdout.buffer, False, fast)
+        yield out
+        out.close()
+        sys.stdout.buffer.flush()
+        return
+    part = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        with open(part, "xb") as stream:
+            out = Sink(stream, path.suffix == ".parquet", fast)
+            yield out
+            out.close()
+        os.replace(part, path)
+        part = None
+    except OSError as error:
+        raise FedloreError(f"cannot write '{path}': {error.strerror or error}") from None
+    finally:
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def _array(pa: Any, column: Column) -> Any:
+    if isinstance(column, Words):
+        names = pa.array(column.names, type=pa.string())
+        place = column.place % len(column.names) if None in column.names else column.place
+        return names.take(pa.array(place))
+    return pa.array(column)
+
+
+def _plain(column: Column) -> list[Any]:
+    if isinstance(column, Words):
+        return column.texts()
+    if isinstance(column, list):
+        return column
+    if column.dtype == np.bool_:
+        return ["true" if cell else "false" for cell in column.tolist()]
+    # the shortest text of a single-precision number is that of the number itself
+    cells: list[Any] = (column.astype(str) if column.dtype == np.float32 else column).tolist()
+    return cells
+
+
+def _harmless(column: Column) -> bool:
+    """Whether the words need no quotes."""
+    names = column.names if isinstance(column, Words) else ()
+    return not any(set(name or "") & set('",\r\n') for name in names)
+
+
+def _line(columns: dict[str, Column]) -> bytes:
+    room = io.StringIO(newline="")
+    csv.writer(room, lineterminator="\n").writerow(columns)
+    return room.getvalue().encode()
+
+
+def _arrow() -> Any:
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        return None

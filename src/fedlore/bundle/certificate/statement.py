@@ -1,0 +1,200 @@
+"""The range certificate of a bundle: what is claimed, of which bytes, and how it is known.
+
+It is signed by a hash only. That shows that its text and the files it names have not been changed
+since; it does not show who wrote it.
+"""
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...errors import FedloreError, KnowledgeError
+from ...knowledge import Knowledge
+from ...knowledge.combine import AnyOf, Average, FirstOf
+from ...knowledge.confusion import Recalibrated
+from ...knowledge.findings import Finding
+from ...knowledge.formulas.formula import Formula
+from ...knowledge.formulas.grading import GradedFormula, SoftFormula
+from ...knowledge.lint.checkup import check_file
+from ...knowledge.tables.table import Table
+from ...personal.classifier import Personal
+from .. import Bundle
+from ..archive import laid_out
+from ..onnx import bundle_to_onnx
+from .checker.graphs import Graph
+from .checker.verdict import FORMAT, VERSION, seal
+from .claims import Claim, Name, verdict
+from .coverage import never_empty
+from .single import scope_box
+
+LIMITS = (
+    "It speaks of rows inside the scope, in single precision; a missing value is outside of it.",
+    "That the range is right is the expert's word, not a result of this certificate.",
+    "Formulas are bounded over real numbers: computed values may differ by rounding. Where two "
+    "ends cross by more than rounding the row is refused, and no class outside is given out.",
+    "The structure argument is about fedlore's own Personal, or the graph that was checked.",
+    "The hash shows that nothing was changed since; it does not show who issued it.",
+)
+STRUCTURE = (
+    "structure: scores are made finite, those outside the range become -inf before the softmax, "
+    "which makes their probabilities exactly 0, and the prediction's weight there is removed"
+)
+
+
+def certify(bundle: Bundle) -> dict[str, Any]:
+    """The certificate of a bundle, as plain values with their hash."""
+    personal = bundle.personal
+    if not isinstance(personal, Personal):
+        raise FedloreError(
+            f"a certificate is for classes: this bundle holds a {type(personal).__name__}"
+        )
+    knowledge, confusion = _unwrapped(personal.knowledge)
+    experts = _experts(knowledge)
+    claims = [
+        Claim("inside-range", "proved", STRUCTURE),
+        _finite(personal),
+        never_empty(knowledge, bundle.schema),
+    ]
+    if experts:
+        claims += _predictions(bundle, knowledge, experts, confusion)
+    values = {
+        "format": FORMAT,
+        "version": VERSION,
+        "issuer": f"fedlore {version('fedlore')}",
+        "bundle": bundle.fingerprint,
+        "client": bundle.client,
+        "files": {name: _hash(data) for name, data in sorted(bundle.members.items())},
+        "knowledge": {
+            name: _hash(data)
+            for name, data in sorted(bundle.members.items())
+            if name == "knowledge.toml" or name.endswith(".csv")
+        },
+        "weights": {
+            name: {"shape": list(t.shape), "sha256": _hash(t.contiguous().numpy().tobytes())}
+            for name, t in personal.model.state_dict().items()
+        },
+        "confusion": confusion,
+        "scope": [
+            {"feature": name, "low": low, "high": high}
+            for name, (low, high) in zip(bundle.schema.names, scope_box(bundle.schema), strict=True)
+        ],
+        "graph": _graph(bundle),
+        "numbers": "float32",
+        "classes": list(bundle.schema.classes),
+        "conflict": knowledge.conflict,
+        "claims": [claim.as_row() for claim in claims],
+        "verdict": verdict(claims),
+        "limits": list(LIMITS),
+    }
+    return values | {"sha256": seal(values)}
+
+
+def write_certificate(values: Mapping[str, Any], path: str | Path) -> None:
+    """Write a certificate, whole or not at all."""
+    path = Path(path)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
+
+
+def _unwrapped(knowledge: Knowledge) -> tuple[Knowledge, Any]:
+    """The knowledge as it is stored, and the confusion its expert is heard through, or None."""
+    if isinstance(knowledge.pkm, Recalibrated):
+        rows = knowledge.pkm.confusion.double().tolist()
+        return replace(knowledge, pkm=knowledge.pkm.expert), rows
+    return knowledge, None
+
+
+def _experts(knowledge: Knowledge) -> Sequence[Any]:
+    model = knowledge.pkm
+    parts = model.predictions if isinstance(model, FirstOf | Average) else (model,)
+    for place, part in enumerate(parts, 1):
+        known = part is None or isinstance(part, Table)
+        if isinstance(part, GradedFormula | SoftFormula):
+            known = isinstance(part.formula, Formula)
+        if not known:
+            raise KnowledgeError(
+                "a certificate speaks of tables and formulas: [predict] source "
+                f"{place} is a {type(part).__name__}"
+            )
+    return [part for part in parts if part is not None]
+
+
+def _finite(personal: Personal) -> Claim:
+    for name, values in personal.model.state_dict().items():
+        if not values.isfinite().all():
+            raise FedloreError(f"weights must be finite: '{name}' is not")
+        if values.dtype != torch.float32:
+            raise FedloreError(f"weights must be in single precision: '{name}' is {values.dtype}")
+    count = sum(values.numel() for values in personal.model.state_dict().values())
+    return Claim("finite-weights", "proved", f"each of {count} numbers was looked at")
+
+
+def _predictions(
+    bundle: Bundle, knowledge: Knowledge, experts: Sequence[Any], confusion: Any
+) -> list[Claim]:
+    """What `fedlore lint` says of the prediction over the whole scope, as claims."""
+    with laid_out({n: d for n, d in bundle.members.items() if n in _files(bundle)}) as folder:
+        findings = check_file(folder / "knowledge.toml").findings
+    doubts = [f.message for f in findings if f.code in ("gave-up", "same-in-float32", "more")]
+    claims = []
+    if any(isinstance(one, Table) and one.policy == "unique" for one in experts):
+        found = [f for f in findings if f.code == "contradiction"]
+        claims.append(_said("prediction-agrees", found, doubts, bundle, needed=True))
+    if knowledge.rkm is not None:
+        found = [f for f in findings if f.code == "outside-range"]
+        if confusion is not None or any(isinstance(one, SoftFormula) for one in experts):
+            doubts = ["a soft prediction has weight in every class"]
+        if isinstance(knowledge.rkm, AnyOf):
+            doubts = ["a range of alternatives"]
+        needed = knowledge.conflict == "error"
+        claims.append(_said("prediction-inside", found, doubts, bundle, needed=needed))
+    return claims
+
+
+def _said(
+    name: Name, found: list[Finding], doubts: list[str], bundle: Bundle, *, needed: bool
+) -> Claim:
+    policy = "" if needed else "; not needed, the policy removes what is outside"
+    if found:
+        row = _row(found[0], bundle)
+        return Claim(name, "refuted", found[0].message + policy, row, needed=needed)
+    if doubts:
+        return Claim(name, "unknown", doubts[0] + policy, needed=needed)
+    return Claim(name, "proved", "fedlore lint, over the whole scope", needed=needed)
+
+
+def _graph(bundle: Bundle) -> dict[str, str] | None:
+    """How each output of the bundle's ONNX graph is computed, hashed; None without `onnx`."""
+    if importlib.util.find_spec("onnx") is None:
+        return None
+    return Graph(bundle_to_onnx(bundle).SerializeToString()).digests()
+
+
+def _files(bundle: Bundle) -> set[str]:
+    return {"knowledge.toml", *bundle.tables}
+
+
+def _row(finding: Finding, bundle: Bundle) -> tuple[float, ...] | None:
+    said = finding.counterexample
+    if not said:
+        return None
+    return tuple(
+        float(f.levels.index(str(said[f.name]))) if f.levels else float(said[f.name])
+        for f in bundle.schema.features
+    )
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

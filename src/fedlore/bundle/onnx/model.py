@@ -1,0 +1,257 @@
+"""One site's model as one ONNX graph: raw columns in, probabilities, class and range out."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ...errors import FedloreError, KnowledgeError
+from ...knowledge import Knowledge, Schema
+from ...personal.classifier import Personal
+from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
+from .networks import network
+from .sources import said
+from .tables import Said
+
+IR = 8  # the file format of operator set 17
+FORMAT = "1"  # of the metadata
+OUTPUTS = ("probabilities", "class", "allowed", "refused")
+
+
+def to_onnx(
+    personal: Personal,
+    schema: Schema | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    experts: Mapping[str, bytes] | None = None,
+) -> Any:
+    """The model as an `onnx.ModelProto`, checked.
+
+    Input `rows`, float64 (n, d), in raw units and the order of the schema; they are rounded to
+    single precision first, as rows of a file are. Without a schema the knowledge's own is taken,
+    or the `shape` of one row. Outputs: `probabilities` (n, k) float32, exactly 0 outside the
+    range; `class` (n,) int64; `allowed` (n, k) bool; `refused` (n,) bool, the rows on which
+    `Personal` raises an error: there all probabilities are 0, nothing is allowed and the class
+    is -1. `experts` are ONNX files by their sha256, for knowledge whose files are gone.
+    """
+    if not isinstance(personal, Personal):
+        raise FedloreError(
+            f"a {type(personal).__name__} cannot be put into a graph: only classifiers can"
+        )
+    schema = schema or personal.knowledge.schema
+    if shape is None and schema is None:
+        raise FedloreError("a graph needs a schema, or the shape of one row")
+    row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
+    build = Builder(experts=experts or {})
+    single = build.cast("rows", SINGLE)
+    known = _known(build, single, len(row) + 1, personal.knowledge)
+    logits = _logits(build, single, len(row) + 1, personal, known)
+    k = _classes(personal, schema)
+    _outputs(build, logits, known, personal.knowledge.reliance, k)
+    return _model(build, row, k, _metadata(personal, schema, metadata or {}))
+
+
+def write_onnx(
+    personal: Personal,
+    path: str | Path,
+    schema: Schema | None = None,
+    *,
+    shape: Sequence[int] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write the model of `to_onnx` to a file, whole or not at all."""
+    save(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a model; a crash leaves what was there before."""
+    path = Path(path)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(model.SerializeToString())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the expert says in the graph."""
+
+    prior: str | None  # rows of g_p, nothing outside the range
+    allowed: str | None  # rows of g_r
+    refused: str | None  # (n, 1): where either refuses to answer
+
+
+def _known(build: Builder, x: str, rank: int, knowledge: Knowledge) -> _Known:
+    prior = None if knowledge.pkm is None else said(build, x, rank, knowledge.pkm)
+    allowed = None if knowledge.rkm is None else said(build, x, rank, knowledge.rkm)
+    refused = build.either(*[part.refused for part in (prior, allowed) if part is not None])
+    rows = None if prior is None else prior.rows
+    if prior is not None and allowed is not None:
+        rows, conflict = _inside(build, prior, allowed, knowledge.conflict)
+        refused = build.either(refused, conflict)
+    return _Known(rows, None if allowed is None else allowed.rows, refused)
+
+
+def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[str, str | None]:
+    """The prediction with nothing left outside the range: silenced, restricted or refused."""
+    outside = build.op(
+        "And",
+        build.op("Greater", prior.rows, build.constant(0.0)),
+        build.op("Not", allowed.rows),
+    )
+    conflict = build.any(outside)
+    zero = build.constant(0.0)
+    if policy != "restrict":
+        rows = build.op("Where", conflict, zero, prior.rows)
+        return rows, conflict if policy == "error" else None
+    inside = build.op("Where", allowed.rows, prior.rows, zero)
+    left = build.total(inside)
+    some = build.op("Greater", left, zero)
+    inside = build.op("Div", inside, build.op("Where", some, left, build.constant(1.0)))
+    return build.op("Where", conflict, inside, prior.rows), None
+
+
+def _logits(build: Builder, x: str, rank: int, personal: Personal, known: _Known) -> str:
+    """What the network says, finite whatever its weights are, (n, k)."""
+    scaler = personal.scaler
+    if scaler is not None:
+        wide = build.cast(x, DOUBLE)
+        shift = build.weight("scaler.shift", scaler.shift.cpu().numpy().astype(DOUBLE))
+        spread = build.weight("scaler.spread", scaler.spread.cpu().numpy().astype(DOUBLE))
+        x = build.cast(build.op("Div", build.op("Sub", wide, shift), spread), SINGLE)
+    logits = network(
+        build,
+        personal.model,
+        x,
+        name="model",
+        rank=rank,
+        prior=known.prior,
+        allowed=known.allowed,
+    )
+    limit = float(np.finfo(SINGLE).max)
+    number = build.op("Where", build.op("IsNaN", logits), build.constant(0.0), logits)
+    return build.op("Clip", number, build.constant(-limit), build.constant(limit))
+
+
+def _outputs(build: Builder, logits: str, known: _Known, trust: float, k: int) -> None:
+    """(1-λ)·softmax within the range + λ·g_p, and everything outside set to 0 at the end."""
+    zero = build.constant(0.0)
+    rows = build.op("Shape", "rows", start=0, end=1)  # not of logits: no range hangs on them
+    wide = build.op("Concat", rows, build.constant([k], INT64), axis=0)
+    mask = known.allowed
+    if mask is None:
+        mask = build.op("Expand", build.constant([[True]], BOOL), wide)
+    refused = known.refused
+    if refused is None:
+        one = build.op("Concat", rows, build.constant([1], INT64), axis=0)
+        refused = build.op("Expand", build.constant([[False]], BOOL), one)
+    allowed = build.op("And", mask, build.op("Not", refused), name="allowed")
+    masked = build.op("Where", allowed, logits, build.constant(-np.inf))
+    top = build.op("ReduceMax", masked, axes=[1], keepdims=1)
+    weights = build.op("Exp", build.op("Sub", masked, top))
+    weights = build.op("Where", allowed, weights, zero)
+    mixed = build.op("Div", weights, build.total(weights))
+    if known.prior is not None:
+        told = build.op("Mul", known.prior, build.constant(trust))
+        share = build.op("Min", build.total(told), build.constant(1.0))
+        kept = build.op("Mul", mixed, build.op("Sub", build.constant(1.0), share))
+        mixed = build.op("Add", kept, told)
+    build.op("Where", allowed, mixed, zero, name="probabilities")
+    _decide(build, known.prior, refused)
+    build.op("Squeeze", refused, build.constant([1], INT64), name="refused")
+
+
+def _decide(build: Builder, prior: str | None, refused: str) -> None:
+    """The most probable class; at an exact tie the expert's, else the lowest; -1 if refused."""
+    chosen = build.op("ArgMax", "probabilities", axis=1, keepdims=1)
+    if prior is not None:
+        top = build.op("ReduceMax", "probabilities", axes=[1], keepdims=1)
+        spoken = build.op("Greater", prior, build.constant(0.0))
+        tied = build.op("And", build.op("Equal", "probabilities", top), spoken)
+        theirs = build.op("ArgMax", build.cast(tied, SINGLE), axis=1, keepdims=1)
+        chosen = build.op("Where", build.any(tied), theirs, chosen)
+    chosen = build.op("Where", refused, build.constant(-1, INT64), chosen)
+    build.op("Squeeze", chosen, build.constant([1], INT64), name="class")
+
+
+def _classes(personal: Personal, schema: Schema | None) -> int:
+    if schema is not None:
+        return len(schema.classes)
+    layers = [m for m in personal.model.modules() if isinstance(m, nn.Linear)]
+    if not layers:
+        raise FedloreError("a graph needs a schema, or a network that ends with a Linear layer")
+    return layers[-1].out_features
+
+
+def _model(build: Builder, row: tuple[int, ...], k: int, metadata: Mapping[str, str]) -> Any:
+    helper, proto = build.onnx.helper, build.onnx.TensorProto
+    rows = helper.make_tensor_value_info("rows", proto.DOUBLE, ["n", *row])
+    results = [
+        helper.make_tensor_value_info("probabilities", proto.FLOAT, ["n", k]),
+        helper.make_tensor_value_info("class", proto.INT64, ["n"]),
+        helper.make_tensor_value_info("allowed", proto.BOOL, ["n", k]),
+        helper.make_tensor_value_info("refused", proto.BOOL, ["n"]),
+    ]
+    nodes, constants = _needed(build)
+    graph = helper.make_graph(nodes, "fedlore", [rows], results, constants)
+    sets = [helper.make_opsetid("", OPSET)]
+    sets += [helper.make_opsetid(domain, version) for domain, version in build.domains.items()]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=IR, producer_name="fedlore")
+    helper.set_model_props(model, dict(metadata))
+    build.onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _needed(build: Builder) -> tuple[list[Any], list[Any]]:
+    """The nodes and constants that an output depends on, in their order."""
+    wanted = set(OUTPUTS)
+    nodes = []
+    for node in reversed(build.nodes):
+        if wanted & set(node.output):
+            nodes.append(node)
+            wanted |= set(node.input)
+    return nodes[::-1], [tensor for tensor in build.initializers if tensor.name in wanted]
+
+
+def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]) -> dict[str, str]:
+    """What the graph is, as text: schema, class names, and the knowledge files it was made from."""
+    found = {"fedlore.format": FORMAT, "fedlore.opset": str(OPSET)}
+    if schema is not None:
+        features = [
+            {"name": f.name, "unit": f.unit, "levels": f.levels} | _scope(f.low, f.high)
+            for f in schema.features
+        ]
+        found["fedlore.features"] = json.dumps(features)
+        found["fedlore.classes"] = json.dumps(schema.classes)
+    try:
+        found["fedlore.knowledge"] = personal.knowledge.fingerprint
+    except KnowledgeError:  # it has no names, or cannot be written down
+        return found | dict(more)
+    if "fedlore.knowledge.files" not in more:
+        found["fedlore.knowledge.files"] = json.dumps(knowledge_files(personal.knowledge))
+    return found | dict(more)
+
+
+def _scope(low: float, high: float) -> dict[str, float | None]:
+    """The ends of a scope; JSON has no infinite numbers."""
+    return {"low": low if np.isfinite(low) else None, "high": high if np.isfinite(high) else None}
+
+
+def knowledge_files(knowledge: Knowledge) -> dict[str, str]:
+    """The text files that knowledge is written to, by name; ONNX files are part of the graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        knowledge.write(Path(folder) / "knowledge.toml")
+        return {
+            path.name: path.read_text(encoding="utf-8")
+            for path in sorted(Path(folder).iterdir())
+            if path.suffix != ".onnx"
+        }

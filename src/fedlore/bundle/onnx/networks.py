@@ -1,0 +1,215 @@
+"""Torch modules as nodes: what `fedlore.core.nets` makes, and the usual layers beside it."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from ...core import nets
+from ...core.nets import Deaf, Hearing
+from ...errors import FedloreError
+from .builder import DOUBLE, INT64, SINGLE, Builder
+
+PLAIN = {  # layers without weights or settings
+    nn.ReLU: "Relu",
+    nn.Tanh: "Tanh",
+    nn.Sigmoid: "Sigmoid",
+    nn.Identity: "Identity",
+    nn.Dropout: "Identity",  # a trained model is used, not trained
+}
+
+
+def network(
+    build: Builder,
+    module: nn.Module,
+    x: str,
+    *,
+    name: str,
+    rank: int,
+    prior: str | None = None,
+    allowed: str | None = None,
+) -> str:
+    """The result of a module on x, float32 of this rank; weights keep their names below `name`."""
+    return _Walk(build, prior, allowed).run(module, x, name, rank)[0]
+
+
+class _Walk:
+    """One pass through a module; every step gives a value and its rank."""
+
+    def __init__(self, build: Builder, prior: str | None, allowed: str | None) -> None:
+        self.build, self.prior, self.allowed = build, prior, allowed
+
+    def run(self, module: nn.Module, x: str, name: str, rank: int) -> tuple[str, int]:
+        build = self.build
+        if type(module) in PLAIN:
+            return build.op(PLAIN[type(module)], x), rank
+        step = _STEPS.get(type(module))
+        if step is None:
+            raise FedloreError(
+                f"the network cannot be put into a graph: layer '{name}' is a "
+                f"{type(module).__name__}"
+            )
+        return step(self, module, x, name, rank)
+
+    def deaf(self, module: Deaf, x: str, name: str, rank: int) -> tuple[str, int]:
+        return self.run(module.body, x, f"{name}.body", rank)
+
+    def hearing(self, module: Hearing, x: str, name: str, rank: int) -> tuple[str, int]:
+        build = self.build
+        seen, rank = self.run(module.trunk, x, f"{name}.trunk", rank)
+        rows = build.op("Shape", seen, start=0, end=1)
+        shape = build.op("Concat", rows, build.constant([module.classes], INT64), axis=0)
+
+        def filled(value: float) -> str:
+            return build.op("Expand", build.constant([[value]]), shape)
+
+        told = filled(0.0) if self.prior is None else build.cast(self.prior, SINGLE)
+        open_ = filled(1.0) if self.allowed is None else build.cast(self.allowed, SINGLE)
+        heard = build.op("Concat", seen, told, open_, axis=1)
+        return self.run(module.head, heard, f"{name}.head", rank)
+
+    def sequential(self, module: nn.Sequential, x: str, name: str, rank: int) -> tuple[str, int]:
+        for place, layer in module.named_children():
+            x, rank = self.run(layer, x, f"{name}.{place}", rank)
+        return x, rank
+
+    def linear(self, module: nn.Linear, x: str, name: str, rank: int) -> tuple[str, int]:
+        build = self.build
+        weight = self.weight(f"{name}.weight", module.weight)
+        if rank != 2:
+            raise FedloreError(f"layer '{name}' needs rows of numbers: put a Flatten before it")
+        inputs = [x, weight]
+        if module.bias is not None:
+            inputs.append(self.weight(f"{name}.bias", module.bias))
+        return build.op("Gemm", *inputs, transB=1), rank
+
+    def flatten(self, module: nn.Flatten, x: str, name: str, rank: int) -> tuple[str, int]:
+        if (module.start_dim, module.end_dim) != (1, -1):
+            raise FedloreError(f"layer '{name}' flattens only some axes, a graph flattens all")
+        return self.build.op("Flatten", x, axis=1), 2
+
+    def as_image(self, module: nn.Module, x: str, name: str, rank: int) -> tuple[str, int]:
+        if rank == 4:
+            return x, 4
+        return self.build.op("Unsqueeze", x, self.build.constant([1], INT64)), 4
+
+    def conv(self, module: nn.Conv2d, x: str, name: str, rank: int) -> tuple[str, int]:
+        if isinstance(module.padding, str) or module.padding_mode != "zeros":
+            raise FedloreError(f"layer '{name}' must be padded by numbers, with zeros")
+        inputs = [x, self.weight(f"{name}.weight", module.weight)]
+        if module.bias is not None:
+            inputs.append(self.weight(f"{name}.bias", module.bias))
+        made = self.build.op(
+            "Conv",
+            *inputs,
+            kernel_shape=list(module.kernel_size),
+            strides=list(module.stride),
+            pads=[*module.padding, *module.padding],
+            dilations=list(module.dilation),
+            group=module.groups,
+        )
+        return made, rank
+
+    def pool(self, module: nn.MaxPool2d, x: str, name: str, rank: int) -> tuple[str, int]:
+        if module.dilation != 1 or module.ceil_mode or module.return_indices:
+            raise FedloreError(f"layer '{name}' must be a plain max-pooling")
+        kernel, stride, pad = map(_pair, (module.kernel_size, module.stride, module.padding))
+        made = self.build.op("MaxPool", x, kernel_shape=kernel, strides=stride, pads=[*pad, *pad])
+        return made, rank
+
+    def layer_norm(self, module: nn.LayerNorm, x: str, name: str, rank: int) -> tuple[str, int]:
+        shape = tuple(module.normalized_shape)
+        weight = np.ones(shape, SINGLE) if module.weight is None else _array(module.weight)
+        bias = np.zeros(shape, SINGLE) if module.bias is None else _array(module.bias)
+        build = self.build
+        scale = build.weight(f"{name}.weight", weight)
+        shift = build.weight(f"{name}.bias", bias)
+        made = build.op("LayerNormalization", x, scale, shift, axis=-len(shape), epsilon=module.eps)
+        return made, rank
+
+    def group_norm(self, module: nn.GroupNorm, x: str, name: str, rank: int) -> tuple[str, int]:
+        build, groups = self.build, module.num_groups
+        apart = build.op("Reshape", x, build.constant([0, groups, -1], INT64))
+        plain = build.op(
+            "InstanceNormalization",
+            apart,
+            build.constant(np.ones(groups)),
+            build.constant(np.zeros(groups)),
+            epsilon=module.eps,
+        )
+        made = build.op("Reshape", plain, build.op("Shape", x))
+        wide = build.constant([1, -1, *[1] * (rank - 2)], INT64)
+        for kind, part, values in (("Mul", "weight", module.weight), ("Add", "bias", module.bias)):
+            if values is not None:
+                known = self.weight(f"{name}.{part}", values)
+                made = build.op(kind, made, build.op("Reshape", known, wide))
+        return made, rank
+
+    def mean_pool(self, module: nn.AvgPool2d, x: str, name: str, rank: int) -> tuple[str, int]:
+        if module.ceil_mode or module.divisor_override or not module.count_include_pad:
+            raise FedloreError(f"layer '{name}' must be a plain average-pooling")
+        kernel, stride, pad = map(_pair, (module.kernel_size, module.stride, module.padding))
+        made = self.build.op(
+            "AveragePool",
+            x,
+            kernel_shape=kernel,
+            strides=stride,
+            pads=[*pad, *pad],
+            count_include_pad=1,
+        )
+        return made, rank
+
+    def leaky(self, module: nn.LeakyReLU, x: str, name: str, rank: int) -> tuple[str, int]:
+        return self.build.op("LeakyRelu", x, alpha=module.negative_slope), rank
+
+    def silu(self, module: nn.SiLU, x: str, name: str, rank: int) -> tuple[str, int]:
+        return self.build.op("Mul", x, self.build.op("Sigmoid", x)), rank
+
+    def gelu(self, module: nn.GELU, x: str, name: str, rank: int) -> tuple[str, int]:
+        build, half = self.build, self.build.constant(0.5)
+        if module.approximate == "none":
+            inner = build.op("Erf", build.op("Mul", x, build.constant(math.sqrt(0.5))))
+        else:
+            cube = build.op(
+                "Mul", build.op("Mul", x, x), build.op("Mul", x, build.constant(0.044715))
+            )
+            sum_ = build.op("Add", x, cube)
+            inner = build.op("Tanh", build.op("Mul", sum_, build.constant(math.sqrt(2 / math.pi))))
+        whole = build.op("Add", inner, build.constant(1.0))
+        return build.op("Mul", build.op("Mul", x, half), whole), rank
+
+    def weight(self, name: str, values: Tensor) -> str:
+        return self.build.weight(name, _array(values))
+
+
+def _array(values: Tensor) -> Any:
+    array = values.detach().cpu().numpy()
+    if array.dtype != SINGLE:
+        kind = "double precision" if array.dtype == DOUBLE else str(array.dtype)
+        raise FedloreError(f"a graph takes networks in single precision, got {kind}")
+    return array
+
+
+def _pair(size: Any) -> list[int]:
+    return [size, size] if isinstance(size, int) else list(size)
+
+
+#: By the very type: a subclass may do anything.
+_STEPS: dict[type[nn.Module], Callable[..., tuple[str, int]]] = {
+    Deaf: _Walk.deaf,
+    Hearing: _Walk.hearing,
+    nn.Sequential: _Walk.sequential,
+    nn.Linear: _Walk.linear,
+    nn.Flatten: _Walk.flatten,
+    nets._AsImage: _Walk.as_image,
+    nn.Conv2d: _Walk.conv,
+    nn.MaxPool2d: _Walk.pool,
+    nn.AvgPool2d: _Walk.mean_pool,
+    nn.LayerNorm: _Walk.layer_norm,
+    nn.GroupNorm: _Walk.group_norm,
+    nn.LeakyReLU: _Walk.leaky,
+    nn.SiLU: _Walk.silu,
+    nn.GELU: _Walk.gelu,
+}

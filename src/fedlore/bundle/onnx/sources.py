@@ -1,0 +1,174 @@
+"""Knowledge models as nodes, one function per kind; what has none is refused by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import KnowledgeError
+from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
+from ...knowledge.conformal import ConformalRange
+from ...knowledge.confusion import Recalibrated
+from ...knowledge.entrypoint import EntryPoint
+from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from ...knowledge.learned import TorchModel
+from ...knowledge.onnxmodel import OnnxModel
+from ...knowledge.tables.table import Table
+from ...knowledge.views import Mask, MaxPool
+from .builder import DOUBLE, INT64, SINGLE, Builder
+from .grading import graded, limits, soft
+from .inlined import inlined
+from .networks import network
+from .scores import as_prior
+from .tables import Said, table
+
+Compile = Callable[[Builder, str, int, Any], Said]
+
+
+def said(build: Builder, x: str, rank: int, model: Any) -> Said:
+    """What a knowledge model says of rows x, float32 of this rank."""
+    if isinstance(model, EntryPoint):
+        raise KnowledgeError(
+            f"the entry point '{model.target}' is Python code and cannot be put into a graph: "
+            "write it as a table or a formula, or export it to ONNX"
+        )
+    compile_ = KINDS.get(type(model))
+    if compile_ is None:
+        raise KnowledgeError(
+            f"a {type(model).__name__} cannot be put into a graph: use a table, a formula, a torch "
+            "model or an ONNX file"
+        )
+    return compile_(build, x, rank, model)
+
+
+def _table(build: Builder, x: str, rank: int, model: Table) -> Said:
+    return table(build, _flat(x, rank, model.name), model)
+
+
+def _graded(build: Builder, x: str, rank: int, model: GradedFormula) -> Said:
+    return graded(build, _flat(x, rank, "a formula"), model)
+
+
+def _soft(build: Builder, x: str, rank: int, model: SoftFormula) -> Said:
+    return soft(build, _flat(x, rank, "a formula"), model)
+
+
+def _limits(build: Builder, x: str, rank: int, model: FormulaRange) -> Said:
+    return limits(build, _flat(x, rank, "a formula"), model)
+
+
+def _all_of(build: Builder, x: str, rank: int, model: AllOf) -> Said:
+    parts = [said(build, x, rank, one) for one in model.ranges]
+    rows = parts[0].rows
+    for part in parts[1:]:
+        rows = build.op("And", rows, part.rows)
+    refused = build.either(*[part.refused for part in parts])
+    none = build.op("Not", build.any(rows))
+    if model.empty == "error":
+        return Said(rows, build.either(refused, none))
+    instead = build.op("And", none, parts[0].rows) if model.empty == "first" else none
+    return Said(build.op("Or", rows, instead), refused)
+
+
+def _any_of(build: Builder, x: str, rank: int, model: AnyOf) -> Said:
+    parts = [said(build, x, rank, one) for one in model.ranges]
+    rows = parts[0].rows
+    for part in parts[1:]:
+        rows = build.op("Or", rows, part.rows)
+    return Said(rows, build.either(*[part.refused for part in parts]))
+
+
+def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
+    parts = [said(build, x, rank, one) for one in model.predictions]
+    rows = parts[0].rows
+    for part in parts[1:]:
+        spoken = build.any(build.op("Not", build.op("Equal", rows, build.constant(0.0))))
+        rows = build.op("Where", spoken, rows, part.rows)
+    return Said(rows, build.either(*[part.refused for part in parts]))
+
+
+def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
+    parts = [said(build, x, rank, one) for one in model.predictions]
+    weights = model.weights or (1.0,) * len(parts)
+    total = build.op("Mul", parts[0].rows, build.constant(weights[0]))
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        total = build.op("Add", total, build.op("Mul", part.rows, build.constant(weight)))
+    spoken = build.total(total)
+    positive = build.op("Greater", spoken, build.constant(0.0))
+    rows = build.op("Div", total, build.op("Where", positive, spoken, build.constant(1.0)))
+    return Said(rows, build.either(*[part.refused for part in parts]))
+
+
+def _mask(build: Builder, x: str, rank: int, model: Mask) -> Said:
+    seen = build.op("Gather", x, build.constant(list(model.columns), INT64), axis=1)
+    return said(build, seen, rank, model.model)
+
+
+def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:
+    axis = build.constant([1], INT64)
+    size = [model.size, model.size]
+    images = x if rank == 4 else build.op("Unsqueeze", x, axis)
+    pooled = build.op("MaxPool", images, kernel_shape=size, strides=size)
+    return said(
+        build, pooled if rank == 4 else build.op("Squeeze", pooled, axis), rank, model.model
+    )
+
+
+def _torch(build: Builder, x: str, rank: int, model: TorchModel) -> Said:
+    name = build.fresh("expert")
+    scores = network(build, model.module, x, name=name, rank=rank)
+    return as_prior(build, scores, soft=model.soft, gives=model.gives)
+
+
+def _conformal(build: Builder, x: str, rank: int, model: ConformalRange) -> Said:
+    scorer = said(build, x, rank, model.scorer)
+    k = len(model.thresholds)
+    p = build.cast(scorer.rows, DOUBLE)
+    if model.score == "lac":
+        strange = build.op("Sub", build.constant(1.0, DOUBLE), p)
+    else:  # of equal probabilities the first is the likelier, here as in torch's stable sort
+        ordered, order = build.ops(
+            "TopK", p, build.constant([k], INT64), results=2, axis=1, largest=1, sorted=1
+        )
+        sums = build.op("CumSum", ordered, build.constant(1, INT64))
+        strange = build.op("ScatterElements", p, order, sums, axis=1)
+    allowed = build.op("LessOrEqual", strange, build.constant([model.thresholds], DOUBLE))
+    best = build.op("ArgMax", scorer.rows, axis=1, keepdims=1)
+    is_best = build.op("Equal", best, build.constant([list(range(k))], INT64))
+    spoken = build.any(build.op("Greater", scorer.rows, build.constant(0.0)))
+    rows = build.op("Or", build.op("Or", allowed, is_best), build.op("Not", spoken))
+    return Said(rows, scorer.refused)
+
+
+def _recalibrated(build: Builder, x: str, rank: int, model: Recalibrated) -> Said:
+    if model.expert is None:
+        raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
+    expert = said(build, x, rank, model.expert)
+    table = build.constant(model.confusion.double().cpu().numpy(), DOUBLE)
+    soft_rows = build.op("MatMul", build.cast(expert.rows, DOUBLE), table)
+    total = build.total(soft_rows)
+    some = build.op("Greater", total, build.constant(0.0, DOUBLE))
+    whole = build.op("Where", some, total, build.constant(1.0, DOUBLE))
+    return Said(build.cast(build.op("Div", soft_rows, whole), SINGLE), expert.refused)
+
+
+def _flat(x: str, rank: int, what: str) -> str:
+    if rank != 2:
+        raise KnowledgeError(f"{what} needs rows of numbers, these have {rank - 1} axes")
+    return x
+
+
+KINDS: dict[type, Compile] = {
+    Table: _table,
+    GradedFormula: _graded,
+    SoftFormula: _soft,
+    FormulaRange: _limits,
+    AllOf: _all_of,
+    AnyOf: _any_of,
+    FirstOf: _first_of,
+    Average: _average,
+    Mask: _mask,
+    MaxPool: _max_pool,
+    TorchModel: _torch,
+    OnnxModel: lambda build, x, rank, model: inlined(build, x, model),
+    ConformalRange: _conformal,
+    Recalibrated: _recalibrated,
+}

@@ -1,0 +1,238 @@
+"""The HTTP service of one bundle: predict, card, health, measures, and one page for people."""
+
+import math
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from .. import Bundle
+from .answer import Answering, Prediction, Problem, Silent
+from .guard import Guard
+from .limits import Limits
+from .measures import Measures
+from .rows import Reader, Unusable, row_schema
+from .together import Together
+from .web import Page
+
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Health(BaseModel):
+    """A sign of life."""
+
+    status: str
+    token: bool  # whether the rest needs a bearer token
+
+
+class Column(BaseModel):
+    """One feature of a row."""
+
+    name: str
+    unit: str
+    low: float | None  # the scope the expert declared; null without one
+    high: float | None
+    levels: list[str]
+
+
+class Form(BaseModel):
+    """What a row must have."""
+
+    client: str
+    task: str
+    label: str
+    classes: list[str]
+    features: list[Column]
+    max_rows: int
+    blanks: bool  # whether null may stand for a missing value
+
+
+class Identity(BaseModel):
+    """Whose model this is, and how it did."""
+
+    client: str
+    task: str
+    created: str
+    fingerprint: str
+    versions: dict[str, str]
+    metrics: dict[str, float]
+    card: str  # Markdown
+
+
+def make_app(
+    bundle: Bundle,
+    *,
+    limits: Limits | None = None,
+    token: str | None = None,
+    hosts: Sequence[str] | None = None,
+) -> Guard:
+    """The whole service as one ASGI application, its guard outermost.
+
+    Without a token everything is open to whoever can connect. `hosts` are the names a request may
+    use for this service, None for any.
+    """
+    limits = limits or Limits()
+    measures = Measures()
+    app = FastAPI(
+        title=f"fedlore: {bundle.client}",
+        version=bundle.fingerprint[:12],
+        description="One site's personal model. A class outside the expert's range has "
+        "probability exactly 0.",
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    _handle_errors(app)
+    _describe(app, bundle, limits, measures, guarded=token is not None)
+    _predict(app, bundle, limits, measures, guarded=token is not None)
+    _tell(app.openapi(), guarded=token is not None)
+    return Guard(app, limits, measures, token, hosts)
+
+
+def _describe(
+    app: FastAPI, bundle: Bundle, limits: Limits, measures: Measures, *, guarded: bool
+) -> None:
+    """What can be asked about the service itself."""
+    page, form, identity = Page.read(), _form(bundle, limits), _identity(bundle)
+    alive = {"status": "ok", "token": guarded}
+
+    @app.get("/", response_class=HTMLResponse, responses=_problems(413, 421))
+    async def people() -> Response:
+        """A page where a person types or pastes a row; it holds no data of the site."""
+        return HTMLResponse(page.html, headers={"Content-Security-Policy": page.policy})
+
+    @app.get("/health", response_model=Health, responses=_problems(413, 421))
+    async def health() -> Response:
+        """Whether the service is there; open to all."""
+        return JSONResponse(alive)
+
+    @app.get("/schema", response_model=Form, responses=_problems(401, 413, 421), **_lock(guarded))
+    async def schema() -> Response:
+        """The columns of a row with units and scope, and the classes."""
+        return JSONResponse(form)
+
+    @app.get("/card", response_model=Identity, responses=_problems(401, 413, 421), **_lock(guarded))
+    async def card() -> Response:
+        """Whose model this is, what it knows and how it scored."""
+        return JSONResponse(identity)
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+            **_problems(401, 413, 421),
+        },
+        **_lock(guarded),
+    )
+    async def metrics() -> Response:
+        """Counts and latencies for Prometheus."""
+        return Response(measures.text(), media_type=METRICS)
+
+
+def _predict(
+    app: FastAPI, bundle: Bundle, limits: Limits, measures: Measures, *, guarded: bool
+) -> None:
+    blanks = bundle.policies.blanks == "mean"
+    reader = Reader(bundle.schema, limits.rows, blanks)
+    answering = Together(Answering.of(bundle))
+    row = row_schema(bundle.schema, blanks=blanks)
+    several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
+    asked = {"application/json": {"schema": {"title": "Rows", "anyOf": [row, several]}}}
+
+    @app.post(
+        "/predict",
+        response_model=Prediction,
+        responses=_problems(401, 408, 409, 413, 415, 421, 422),
+        **_lock(guarded, {"requestBody": {"required": True, "content": asked}}),
+    )
+    async def predict(request: Request) -> Response:
+        """Answers for one row, an object of columns, or for a list of rows."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            # also what keeps other web pages out: a browser asks before it sends this type
+            raise HTTPException(415, "the body must be application/json")
+        x = reader.read(await request.body())
+        rows, scope = await answering(x)
+        measures.answered((r["decided"] for r in rows), len(scope) - sum(scope))
+        about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
+        return JSONResponse({**about, "answers": rows})
+
+
+def _form(bundle: Bundle, limits: Limits) -> dict[str, Any]:
+    schema = bundle.schema
+    features = [
+        {
+            "name": f.name,
+            "unit": f.unit,
+            "low": f.low if math.isfinite(f.low) else None,
+            "high": f.high if math.isfinite(f.high) else None,
+            "levels": list(f.levels),
+        }
+        for f in schema.features
+    ]
+    return {
+        "client": bundle.client,
+        "task": bundle.task,
+        "label": schema.label,
+        "classes": list(schema.classes),
+        "features": features,
+        "max_rows": limits.rows,
+        "blanks": bundle.policies.blanks == "mean",
+    }
+
+
+def _identity(bundle: Bundle) -> dict[str, Any]:
+    return {
+        "client": bundle.client,
+        "task": bundle.task,
+        "created": bundle.created,
+        "fingerprint": bundle.fingerprint,
+        "versions": dict(bundle.versions),
+        "metrics": dict(bundle.metrics),
+        "card": bundle.card,
+    }
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Every refusal in one shape, and never more than a sentence."""
+
+    @app.exception_handler(Unusable)
+    async def unusable(_: Request, error: Unusable) -> Response:
+        return JSONResponse({"error": str(error), "row": error.row, "column": error.column}, 422)
+
+    @app.exception_handler(Silent)
+    async def silent(_: Request, error: Silent) -> Response:
+        return JSONResponse({"error": str(error), "row": error.row, "column": None}, 409)
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        body = {"error": str(error.detail), "row": None, "column": None}
+        return JSONResponse(body, error.status_code, headers=error.headers)
+
+
+def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
+
+
+def _tell(description: dict[str, Any], *, guarded: bool) -> None:
+    """What FastAPI does not say by itself: problems are JSON everywhere, and there is a token."""
+    for operations in description["paths"].values():
+        for operation in operations.values():
+            for code, answer in operation["responses"].items():
+                if int(code) >= 400:
+                    answer["content"] = {"application/json": next(iter(answer["content"].values()))}
+    if guarded:
+        description["components"]["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"}
+        }
+
+
+def _lock(guarded: bool, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What OpenAPI says about an operation that needs the token."""
+    needed: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
+    return {"openapi_extra": {**needed, **(extra or {})}}

@@ -1,0 +1,74 @@
+"""The service as a process: a socket, uvicorn, and an end that lets requests finish."""
+
+import gc
+import signal
+import socket
+from collections.abc import Callable
+
+import torch
+import uvicorn
+
+from ...errors import FedloreError
+from .. import Bundle
+from .app import make_app
+from .limits import Limits, check_host, names_of
+
+GRACE = 10  # seconds for requests under way when the service is stopped
+CONNECTIONS = 1_000  # at once; beyond it a request is told to come back
+
+
+def serve(
+    bundle: Bundle,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    limits: Limits | None = None,
+    insecure: bool = False,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Answer until SIGTERM or SIGINT; `on_ready` is told the address once it can be asked.
+
+    A host that other machines can reach is refused without a token, unless `insecure`.
+    """
+    check_host(host, token=token, insecure=insecure)
+    names = names_of(host, token=token, insecure=insecure)
+    app = make_app(bundle, limits=limits, token=token, hosts=names)
+    door = _open(host, port)
+    torch.set_num_threads(1)  # rows are few: more threads only wait for each other
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE,
+    )
+    server = uvicorn.Server(config)
+    gc.collect()
+    gc.freeze()  # what is here now stays: looking through it again would be a pause of its own
+    # uvicorn sends a signal once more after it has stopped: to end well is no failure
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        if on_ready is not None:
+            on_ready(_address(host, door))
+        server.run(sockets=[door])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        gc.unfreeze()
+        door.close()
+
+
+def _open(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise FedloreError(f"cannot listen on {host}:{port}: {error}") from None
+
+
+def _address(host: str, door: socket.socket) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{door.getsockname()[1]}"

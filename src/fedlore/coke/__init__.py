@@ -1,0 +1,6 @@
+"""The case behind it all: simulated coking plants, their experts, and the blend planner."""
+
+from .experts import COKE
+from .plants import Coke, Plant, coking_plants
+
+__all__ = ["COKE", "Coke", "Plant", "coking_plants"]

@@ -1,0 +1,190 @@
+"""Personal models asked one question: how likely, and how surely, does a row reach a target?"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ...errors import FedloreError
+from ...knowledge.schema import Schema
+from ...personal.classifier import Personal
+from ...personal.regressor import PersonalRegressor
+from .coals import Array
+from .target import Target, class_target, number_target
+
+STEPS = 3  # how many harder and easier targets stand beside the wanted one
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a model says of one blend."""
+
+    answer: str
+    expert: str | None  # the expert's own answer, where there is one
+    chances: dict[str, float]  # of each class, or of each part of the scale
+    allowed: tuple[str, ...]  # what the range allows
+
+
+class Grader(Protocol):
+    """A model that can be asked for targets."""
+
+    def target(self, text: str) -> Target:
+        """Read a target."""
+        ...
+
+    def ladder(self, target: Target) -> tuple[Target, ...]:
+        """Easier and harder targets, in order, the target itself among them."""
+        ...
+
+    def look(self, x: Tensor, targets: Sequence[Target]) -> tuple[Array, Array]:
+        """Of rows (n, d) the chance of each target, and how far the range leaves it, (n, t).
+
+        The latter is 0 where everything that the range allows lies in the target, and at most 1.
+        """
+        ...
+
+    def tell(self, x: Tensor) -> Forecast:
+        """All about one row, (1, d)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ClassGrader:
+    """A personal model of grades."""
+
+    personal: Personal
+    schema: Schema
+
+    def target(self, text: str) -> Target:
+        return class_target(text, self.schema.classes, self.schema.label)
+
+    def ladder(self, target: Target) -> tuple[Target, ...]:
+        """The neighbouring grades, where the target is open at one end."""
+        classes, label = self.schema.classes, self.schema.label
+        last = len(classes) - 1
+        upward, downward = target.high == last, target.low == 0
+        if upward == downward:
+            return (target,)
+        at, sign = (int(target.low), ">=") if upward else (int(target.high), "<=")
+        way = 1 if upward else -1
+        steps = range(at - way * STEPS, at + way * (STEPS + 1), way)
+        return tuple(
+            target if i == at else _graded(i, classes, label, sign)
+            for i in steps
+            if (0 < i <= last if upward else 0 <= i < last)
+        )
+
+    @torch.no_grad()
+    def look(self, x: Tensor, targets: Sequence[Target]) -> tuple[Array, Array]:
+        known = self.personal.annotate(x)
+        chances = self.personal.log_probs(known).exp().double()  # (n, k)
+        k = chances.shape[1]
+        at = torch.arange(k, dtype=torch.float64)
+        inside = torch.stack(
+            [(at >= t.low) & (at <= t.high) for t in targets], 1
+        ).double()  # (k, t)
+        within, beyond = chances @ inside, chances @ (1.0 - inside)
+        # exact where all or nothing of the probability lies in the target
+        within = torch.where(beyond == 0, 1.0, within.clamp(max=1.0))
+        allowed = torch.ones_like(chances) if known.allowed is None else known.allowed.double()
+        return within.numpy(), (allowed @ (1.0 - inside) / k).numpy()
+
+    @torch.no_grad()
+    def tell(self, x: Tensor) -> Forecast:
+        known, classes = self.personal.annotate(x), self.schema.classes
+        chances = self.personal.predict_proba(x)[0].double().tolist()
+        heard = None if known.prior is None or not known.prior[0].any() else known.prior[0]
+        allowed = [True] * len(classes) if known.allowed is None else known.allowed[0].tolist()
+        return Forecast(
+            classes[int(self.personal.predict(x)[0])],
+            None if heard is None else classes[int(heard.argmax())],
+            dict(zip(classes, chances, strict=True)),
+            tuple(name for name, may in zip(classes, allowed, strict=True) if may),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NumberGrader:
+    """A personal model of a number."""
+
+    regressor: PersonalRegressor
+    label: str
+    unit: str = ""
+
+    def target(self, text: str) -> Target:
+        bins = self.regressor.bins
+        return number_target(text, self.label, lower=bins.lower, upper=bins.upper)
+
+    def ladder(self, target: Target) -> tuple[Target, ...]:
+        """Numbers a twentieth of the scale apart, where the target is open at one end."""
+        bins = self.regressor.bins
+        upward, downward = target.high >= bins.upper, target.low <= bins.lower
+        if upward == downward:
+            return (target,)
+        step = (bins.upper - bins.lower) / 20.0
+        at, sign = (target.low, ">=") if upward else (target.high, "<=")
+        numbers = [at + i * step * (1 if upward else -1) for i in range(-STEPS, STEPS + 1)]
+        return tuple(
+            target if value == at else self.target(f"{self.label}{sign}{value:g}")
+            for value in numbers
+            if bins.lower < value < bins.upper
+        )
+
+    @torch.no_grad()
+    def look(self, x: Tensor, targets: Sequence[Target]) -> tuple[Array, Array]:
+        told, bins = self.regressor.annotate(x), self.regressor.bins
+        found = self.regressor.distribution(told)
+        n, scale = len(x), bins.upper - bins.lower
+        bottom, top = torch.full((n,), bins.lower), torch.full((n,), bins.upper)
+        if told.sets is not None:
+            bottom = told.sets.lower.nan_to_num(nan=math.inf).amin(1)
+            top = told.sets.upper.nan_to_num(nan=-math.inf).amax(1)
+        within, stray = [], []
+        for target in targets:
+            before = math.nextafter(target.low, -math.inf)  # a number right at the end counts
+            ends = (torch.full((n,), v, dtype=torch.float64) for v in (target.high, before))
+            upto, below = (found.cdf(end) for end in ends)
+            below = torch.zeros_like(upto) if target.low <= bins.lower else below
+            within.append((upto - below).clamp(0.0, 1.0))
+            out = torch.maximum(target.low - bottom, top - target.high)
+            stray.append(out.clamp(min=0.0).double() / scale)
+        return torch.stack(within, 1).numpy(), torch.stack(stray, 1).numpy()
+
+    @torch.no_grad()
+    def tell(self, x: Tensor) -> Forecast:
+        told, bins = self.regressor.annotate(x), self.regressor.bins
+        found = self.regressor.distribution(told)
+        low, high = found.interval(0.9)
+        said = None if told.said is None or told.said[0].isnan() else float(told.said[0])
+        edges = bins.edges
+        names = [f"[{a:g}, {b:g})" for a, b in zip(edges, edges[1:], strict=False)]
+        if told.sets is None:
+            pieces = [f"[{bins.lower:g}, {bins.upper:g}]"]
+        else:
+            ends = zip(told.sets.lower[0].tolist(), told.sets.upper[0].tolist(), strict=True)
+            pieces = [f"[{a:g}, {b:g}]" for a, b in ends if not math.isnan(a)]
+        unit = f" {self.unit}" if self.unit else ""
+        return Forecast(
+            f"{float(found.mean()[0]):.1f}{unit}, 90 % between {float(low[0]):.1f} and "
+            f"{float(high[0]):.1f}",
+            None if said is None else f"{said:.1f}{unit}",
+            dict(zip(names, found.classes[0].tolist(), strict=True)),
+            tuple(pieces),
+        )
+
+
+def grader_for(model: Personal | PersonalRegressor, schema: Schema) -> Grader:
+    """The way to ask a model, whether it knows grades or a number."""
+    if isinstance(model, PersonalRegressor):
+        return NumberGrader(model, schema.label)
+    if isinstance(model, Personal):
+        return ClassGrader(model, schema)
+    raise FedloreError(f"a blend needs a personal model, got a {type(model).__name__}")
+
+
+def _graded(at: int, classes: Sequence[str], label: str, sign: str) -> Target:
+    low, high = (at, len(classes) - 1) if sign == ">=" else (0, at)
+    return Target(f"{label} {sign} {classes[at]}", float(low), float(high))

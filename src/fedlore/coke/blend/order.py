@@ -1,0 +1,100 @@
+"""What a shift orders: coals, a target, how sure, and what may be charged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import FedloreError
+from ...knowledge.schema import Schema
+from ...personal.classifier import Personal
+from ...personal.regressor import PersonalRegressor
+from .coals import Coals
+from .graders import Grader, grader_for
+from .judge import Goal, Judge
+from .limits import Limits, limits_of
+from .mixing import Fixed, Rule
+from .recipe import Recipe, recipe_for
+from .target import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """The whole question that a plan answers."""
+
+    coals: Coals
+    recipe: Recipe
+    grader: Grader
+    target: Target
+    confidence: float = 0.9  # P(target) is at least this
+    worst_case: bool = False  # the target also holds at the worst that the range allows
+    scope: bool = True  # keep every feature where the model is declared to hold
+    tonnes: float | None = None
+    most_coals: int | None = None
+    lots: float | None = None  # %, shares are multiples of it
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.confidence <= 1.0:
+            raise FedloreError(f"confidence must lie in (0, 1], got {self.confidence:g}")
+        _ = self.limits  # refused here rather than after minutes of work
+        if self.scope:
+            for feature, rule in zip(self.recipe.schema.features, self.recipe.rules, strict=True):
+                if isinstance(rule, Fixed) and not feature.low <= rule.value <= feature.high:
+                    if not feature.levels:
+                        raise FedloreError(
+                            f"{feature.name} is fixed at {rule.value:g}, outside the scope of the "
+                            f"model, {feature.low:g} to {feature.high:g}"
+                        )
+
+    @property
+    def limits(self) -> Limits:
+        return limits_of(self.coals, tonnes=self.tonnes, most_coals=self.most_coals, lots=self.lots)
+
+    @property
+    def judge(self) -> Judge:
+        """The verdicts on the target and on easier and harder ones."""
+        return Judge(self.recipe, self.grader, self.grader.ladder(self.target))
+
+    @property
+    def goal(self) -> Goal:
+        place = self.judge.targets.index(self.target)
+        return Goal(place, self.confidence, self.worst_case, self.scope)
+
+
+def order_for(
+    model: Personal | PersonalRegressor,
+    schema: Schema,
+    coals: Coals,
+    target: str,
+    *,
+    confidence: float = 0.9,
+    worst_case: bool = False,
+    scope: bool = True,
+    tonnes: float | None = None,
+    most_coals: int | None = None,
+    lots: float | None = None,
+    fixed: Mapping[str, float | str] | None = None,
+    rules: Mapping[str, Rule] | None = None,
+) -> Order:
+    """An order in one call: a personal model, its schema, coals, and a target such as 'grade>=12'.
+
+    Rules and fixed values are those of `recipe_for`.
+    """
+    grader = grader_for(model, schema)
+    return Order(
+        coals,
+        recipe_for(schema, coals, fixed=fixed, rules=rules),
+        grader,
+        grader.target(target),
+        confidence,
+        worst_case,
+        scope,
+        tonnes,
+        most_coals,
+        lots,
+    )
+
+
+def held(values: np.ndarray) -> list[int]:
+    """The coals that a blend holds."""
+    return [int(i) for i in np.flatnonzero(values > 1e-9)]

@@ -1,0 +1,95 @@
+"""Server and sites as children of this process, for trials and tests."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import FedloreError
+from ..federation.coordinator.server import healthy, link_of
+from ..federation.kits.certificates import raw
+from ..federation.kits.making import enrolled
+from ..federation.processes import Child, fedlore_command
+from .trial import make_trial, trial_sites
+
+START = 120.0  # seconds until all must be there
+
+
+@dataclass
+class Federation:
+    """The processes of a federation on one machine."""
+
+    folder: Path
+    server: Child
+    sites: dict[str, Child]
+
+    def restart_server(self) -> None:
+        self.server = start_server(self.folder)
+
+    def restart_site(self, name: str) -> None:
+        self.sites[name] = start_site(self.folder / "sites" / name)
+
+    def stop(self) -> None:
+        for child in (*self.sites.values(), self.server):
+            child.stop()
+
+
+@contextmanager
+def together(
+    folder: Path, *, sites: int, rounds: int, told: Callable[[str], None]
+) -> Iterator[Federation]:
+    """Make the folder where there is none, start everything, and stop it all at the end."""
+    if not (folder / "federation.toml").exists():
+        make_trial(folder, sites=sites, address=f"127.0.0.1:{free_port()}", rounds=rounds)
+        told(f"made '{folder}' with {sites} simulated coking plants")
+    began = time.monotonic()
+    homes = trial_sites(folder)
+    (folder / "logs").mkdir(exist_ok=True)
+    federation = Federation(folder, start_server(folder), {})
+    try:
+        for home in homes:
+            federation.sites[home.name] = start_site(home)
+        wait_for_sites(federation)
+        told(f"server and {len(homes)} sites are up after {time.monotonic() - began:.1f} s")
+        yield federation
+    finally:
+        federation.stop()
+
+
+def start_server(folder: Path) -> Child:
+    return Child(fedlore_command("server", str(folder)), log=folder / "logs" / "server.log")
+
+
+def start_site(home: Path) -> Child:
+    command = fedlore_command("join", str(home))
+    # sites share this machine's cores, and one thread each gives the same bits anywhere
+    return Child(command, log=home / "join.log", env={"OMP_NUM_THREADS": "1"})
+
+
+def wait_for_sites(federation: Federation) -> None:
+    """Until the server answers and every site is in."""
+    began = time.monotonic()
+    wanted = {raw(enrolled(federation.folder)[name]) for name in federation.sites}
+    while True:
+        children = {"server": federation.server, **federation.sites}
+        for name, child in children.items():
+            if child.code() is not None:
+                raise FedloreError(f"{name} ended with code {child.code()}:\n{child.tail()}")
+        link = link_of(federation.folder)
+        if healthy(link.address, link.ca) is None:
+            here = {key for key, is_in in link.online().items() if is_in}
+            if wanted <= here:
+                return
+        if time.monotonic() - began > START:
+            raise FedloreError(f"not all sites were in after {START:.0f} s: see their join.log")
+        time.sleep(0.5)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,90 @@
+"""A whole federation on one machine: the four simulated coking plants, each in a folder."""
+
+import csv
+from pathlib import Path
+
+from ..core.examples import Examples
+from ..errors import FedloreError
+from ..federation.agreement import read_agreement
+from ..federation.kits.making import SECURE, add_site, enrolled, init, unpack
+from ..knowledge.toml import dump
+from ..privacy.secagg.pact import LEAST
+from .experts import COKE
+from .plants import PROFILES, Plant, coking_plants
+
+HOUSE = " - 0.3 * max(inerts - 30, 0) - 15 * max(Ro_sd - 0.15, 0)"
+#: The experts' equations as they would write them down; see fedlore.coke.experts.
+FORMULAS = {
+    "arch": f"-116 + 253 * Ro - 88.6 * Ro ** 2 + 0.0826 * b - 6.9 * MBI{HOUSE}",
+    "refit": f"3.2 + 48.6 * Ro + 3.6 * logMF - 6.9 * MBI{HOUSE}",
+    "kobe": "70.9 * Ro + 7.8 * logMF - 32 - 89 * MBI * (100 - Vdaf * (1 - Ad / 100)) / (100 * Ad)",
+}
+BOUND = 6.01  # points of CSR: the simulation's bound and a hair, for single precision
+
+
+def make_trial(
+    folder: Path,
+    *,
+    sites: int,
+    address: str,
+    rounds: int = 10,
+    test_rows: int = 200,
+    secure: bool = SECURE,
+) -> None:
+    """A coordinator's folder, and under sites/ what would lie on the plants' own machines."""
+    if not 1 <= sites <= len(PROFILES):
+        raise FedloreError(f"the trial has up to {len(PROFILES)} plants, got {sites}")
+    secure = secure and sites >= LEAST
+    init(folder, name="coke", address=address, schema=COKE, rounds=rounds, secure=secure)
+    home = folder / "sites"
+    home.mkdir()
+    paths = {"data": "train.csv", "test": "test.csv", "knowledge": "knowledge.toml"}
+    for plant in coking_plants(0, test_rows=test_rows)[:sites]:
+        kit = add_site(folder, plant.id, paths=paths)
+        kit = kit.rename(home / kit.name)
+        site = unpack(kit)
+        kit.unlink()
+        _write_rows(site / "train.csv", plant.train)
+        _write_rows(site / "test.csv", plant.test)
+        (site / "knowledge.toml").write_text(_knowledge(plant), encoding="utf-8")
+
+
+def trial_sites(folder: Path) -> list[Path]:
+    """The folders of the sites that live on this machine."""
+    names = [name for name in enrolled(folder) if (folder / "sites" / name).is_dir()]
+    if not names:
+        raise FedloreError(f"'{folder / 'sites'}' holds no site of this federation")
+    read_agreement(folder)
+    return [folder / "sites" / name for name in names]
+
+
+def _write_rows(path: Path, data: Examples) -> None:
+    assert data.y is not None
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow([*COKE.names, COKE.label])
+        for row, y in zip(data.x.tolist(), data.y.tolist(), strict=True):
+            out.writerow([*(repr(value) for value in row), COKE.classes[y]])
+
+
+def _knowledge(plant: Plant) -> str:
+    """This plant's expert as a knowledge file."""
+    expert = plant.knowledge.pkm.model.expert  # type: ignore[union-attr]
+    said = f"{FORMULAS[expert.equation.__name__]} + {expert.constant}"
+    edges = [float(30 + 2 * i) for i in range(1, 20)]
+    features = [
+        {"name": f.name, "unit": f.unit, "low": f.low, "high": f.high} for f in COKE.features
+    ]
+    return dump(
+        {
+            "trust": plant.knowledge.trust,
+            "outside": "widen",
+            "label": COKE.label,
+            "classes": list(COKE.classes),
+            "edges": edges,
+            "features": features,
+            "card": {"owner": f"the expert of {plant.id}", "note": "simulated"},
+            "predict": {"sources": [{"formula": said}]},
+            "range": {"sources": [{"lower": f"{said} - {BOUND}", "upper": f"{said} + {BOUND}"}]},
+        }
+    )

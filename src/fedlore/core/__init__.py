@@ -1,0 +1,1 @@
+"""The ground that everything stands on: tensors, rows, the loss, what travels."""

@@ -1,0 +1,77 @@
+"""Rows of data, with what the knowledge said about them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import FedloreError
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Rows in raw units; `prior` and `allowed` are there once knowledge has been evaluated."""
+
+    x: Tensor  # (n, *features)
+    y: Tensor | None = None  # (n,)    class index
+    prior: Tensor | None = None  # (n, k)  rows of g_p(x); a zero row abstains
+    allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
+    target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
+
+    def __post_init__(self) -> None:
+        if self.x.ndim < 2:
+            raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
+        if not self.x.is_floating_point():
+            raise FedloreError(f"x must be floating point, got {self.x.dtype}")
+        for name in ("y", "prior", "allowed", "target"):
+            value = getattr(self, name)
+            if value is not None and len(value) != len(self.x):
+                raise FedloreError(f"{name} has {len(value)} rows, x has {len(self.x)}")
+        if self.y is not None and (self.y.ndim != 1 or self.y.dtype != torch.int64):
+            raise FedloreError(
+                f"y must hold one int64 class per row, got {self.y.dtype} of shape {_shape(self.y)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Tensor | slice) -> "Examples":
+        return self._each(lambda t: t[rows])
+
+    def to(self, device: torch.device | str) -> "Examples":
+        return self._each(lambda t: t.to(device))
+
+    def split(self, share: float, generator: torch.Generator) -> tuple["Examples", "Examples"]:
+        """Two parts at random: about `share` of the rows, and the rest."""
+        order = torch.randperm(len(self), generator=generator)
+        cut = round(share * len(self))
+        return self[order[:cut]], self[order[cut:]]
+
+    def check(self, classes: int | None = None) -> None:
+        """Refuse what no training should see: no rows, NaN features, labels outside 0..k-1."""
+        if len(self) == 0:
+            raise FedloreError("there are no rows")
+        bad = ~self.x.flatten(1).isfinite().all(1)
+        if bad.any():
+            raise FedloreError(
+                f"features must be finite: {int(bad.sum())} rows are not, first row "
+                f"{int(bad.nonzero()[0])}"
+            )
+        if self.y is not None:
+            wrong = self.y < 0 if classes is None else (self.y < 0) | (self.y >= classes)
+            if wrong.any():
+                row = int(wrong.nonzero()[0])
+                top = "" if classes is None else f" to {classes - 1}"
+                raise FedloreError(f"labels must lie in 0{top}: row {row} has {int(self.y[row])}")
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Examples":
+        def apply(t: Tensor | None) -> Tensor | None:
+            return None if t is None else change(t)
+
+        rest = (self.y, self.prior, self.allowed, self.target)
+        return Examples(change(self.x), *map(apply, rest))
+
+
+def _shape(t: Tensor) -> tuple[int, ...]:
+    return tuple(t.shape)

@@ -1,0 +1,34 @@
+"""What is chosen on training rows before the main training: private λ, and our own recipe."""
+
+from ...knowledge.confusion import Recalibrated
+from .candidates import CANDIDATES, Candidate, Private, Trials, choose, settle
+from .curves import GRID, Cached, hits, least_loss, loss, most_hits, slope
+from .fit import fit
+from .lore import Lore, lore
+from .recalibrate import recalibrated
+from .trust import Trust, Tuning, trusting, tune
+
+__all__ = [
+    "CANDIDATES",
+    "Cached",
+    "Candidate",
+    "GRID",
+    "Lore",
+    "Private",
+    "Recalibrated",
+    "Trials",
+    "Trust",
+    "Tuning",
+    "choose",
+    "fit",
+    "hits",
+    "least_loss",
+    "lore",
+    "loss",
+    "most_hits",
+    "recalibrated",
+    "settle",
+    "slope",
+    "trusting",
+    "tune",
+]

@@ -1,0 +1,142 @@
+"""Scores as functions of trust λ, from logits computed once: no network is asked again.
+
+With s the masked softmax at the label, p the expert's share of it and t the sum of the expert's
+row, f^m gives the label (1 - λt)·s + λp. Its negative log-likelihood is convex in λ, and both
+derivatives have a closed form. Automatic differentiation through `inject` is wrong at λ = 0,
+where the expert's part is cut out of the graph.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...core.examples import Examples
+from ...core.inject import inject
+from ...core.metrics import decide
+from ...core.rng import stream
+from ...errors import FedloreError
+
+#: Above 1/2 the word of an expert who says one class is final; soft experts have further to go.
+GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.7, 0.85)
+
+
+@dataclass(frozen=True, eq=False)
+class Cached:
+    """Rows of one client that a network did not learn from, and what it said of them."""
+
+    logits: Tensor  # (n, k)
+    known: Examples  # the same rows with their labels and what the expert says
+
+    def __post_init__(self) -> None:
+        if self.known.y is None or len(self.known) != len(self.logits):
+            raise FedloreError("cached logits need a label for each of their rows")
+
+    @property
+    def y(self) -> Tensor:
+        assert self.known.y is not None
+        return self.known.y
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    @staticmethod
+    def join(parts: Sequence["Cached"]) -> "Cached":
+        """The rows of several folds together."""
+        known = [part.known for part in parts]
+        return Cached(
+            torch.cat([part.logits for part in parts]),
+            Examples(
+                torch.cat([rows.x for rows in known]),
+                torch.cat([part.y for part in parts]),
+                _cat([rows.prior for rows in known]),
+                _cat([rows.allowed for rows in known]),
+            ),
+        )
+
+
+def loss(cached: Cached, trust: Sequence[float]) -> Tensor:
+    """Mean of -log f^m_y for each trust, (g,); rows whose label is excluded say nothing of λ."""
+    s, p, t = _at_label(cached)
+    at = torch.tensor(list(trust), dtype=torch.float64).unsqueeze(1)
+    return -((1 - at * t) * s + at * p).log().mean(1)
+
+
+def slope(cached: Cached, trust: float) -> tuple[float, float]:
+    """d loss/dλ and d² loss/dλ², in closed form; the second is never negative."""
+    s, p, t = _at_label(cached)
+    change = (p - t * s) / ((1 - trust * t) * s + trust * p)
+    return -float(change.mean()), float(change.square().mean())
+
+
+def least_loss(cached: Cached, *, most: float = 0.95) -> float:
+    """The trust of least loss in [0, most]: where the slope changes sign, found by bisection.
+
+    >>> known = Examples(torch.zeros(2, 1), torch.tensor([0, 1]), torch.eye(2)[[0, 0]])
+    >>> round(least_loss(Cached(torch.zeros(2, 2), known)), 6)  # right half of the time: no help
+    0.0
+    """
+    if slope(cached, 0.0)[0] >= 0:
+        return 0.0
+    if slope(cached, most)[0] <= 0:
+        return most
+    low, high = 0.0, most
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(cached, middle)[0] < 0 else (low, middle)
+    return (low + high) / 2
+
+
+@torch.no_grad()
+def hits(cached: Cached, trust: Sequence[float]) -> Tensor:
+    """Which rows are predicted right under each trust, (g, n)."""
+    known = cached.known
+    rows = []
+    for at in trust:
+        log_probs = inject(cached.logits, known.prior, known.allowed, at)
+        rows.append(decide(log_probs, known.prior) == cached.y)
+    return torch.stack(rows)
+
+
+def most_hits(cached: Cached, grid: Sequence[float] = GRID, *, resamples: int = 40) -> float:
+    """The trust of most right predictions, averaged over resamples of the rows (bagging).
+
+    A client has few rows to choose by, and the count of right predictions is a jagged curve.
+    So it is smoothed over neighbours on the grid (1, 2, 1), the best λ is found for each of many
+    bootstrap samples, and their mean is taken. Where λ changes nothing it is the first one.
+    """
+    values = torch.tensor(list(grid), dtype=torch.float64).unsqueeze(1)  # (g, 1)
+    right = hits(cached, grid).double()  # (g, n)
+    if (right == right[0]).all():
+        return grid[0]
+    n = right.shape[1]
+    drawn = torch.randint(n, (resamples, n), generator=stream("resample", n))
+    times = torch.zeros(resamples, n, dtype=torch.float64)
+    times.scatter_add_(1, drawn, torch.ones(resamples, n, dtype=torch.float64))
+    counts = right @ times.T  # (g, resamples)
+    wide = torch.cat([counts[:1], counts, counts[-1:]])
+    smooth = wide[:-2] + 2 * wide[1:-1] + wide[2:]
+    best = (smooth == smooth.max(0).values).double()
+    return float(((values * best).sum(0) / best.sum(0)).mean())
+
+
+def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
+    """s, p and t of the rows whose label is possible, (n,) float64 each."""
+    known, y = cached.known, cached.y.unsqueeze(1)
+    s = inject(cached.logits.double(), None, known.allowed).exp()
+    if known.allowed is not None:
+        possible = known.allowed.gather(1, y).squeeze(1)
+        s, y = s[possible], y[possible]
+    s = s.gather(1, y).squeeze(1).clamp(min=1e-300)  # never 0/0
+    if known.prior is None:
+        return s, torch.zeros_like(s), torch.zeros_like(s)
+    prior = known.prior.double()
+    if known.allowed is not None:
+        prior = prior[possible]
+    return s, prior.gather(1, y).squeeze(1), prior.sum(1).clamp(max=1.0)
+
+
+def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if there else None

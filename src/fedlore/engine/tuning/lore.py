@@ -1,0 +1,154 @@
+"""The recipe at work: trials on training rows, a choice, the main training, last steps at home."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+from torch import nn
+
+from ...algorithms import Plan
+from ...core.examples import Examples
+from .. import Client, Fitted
+from .. import fit as federated
+from ..fit import Settings
+from .candidates import Candidate, Private, Trials, choose, mean, ranked, settle
+from .curves import Cached
+from .folds import held_out, polish
+from .recalibrate import recalibrated
+
+ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+OnTrial = Callable[[int, int], None]  # trainings done, of how many
+Found = dict[str, dict[int, Cached]]  # site -> last steps -> held-out logits
+
+
+@dataclass(frozen=True, eq=False)
+class Lore:
+    """A federation trained by the recipe, and how it was chosen."""
+
+    fitted: Fitted
+    clients: tuple[Client, ...]  # as they were trained: the expert reread where that was chosen
+    candidate: Candidate
+    losses: dict[Candidate, float]  # mean of what the sites reported, on the folds tried
+    private: dict[str, Private]  # each site's own; only in one process can they be looked at
+
+
+def lore(
+    clients: Sequence[Client],
+    make_model: ModelMaker,
+    *,
+    trials: Trials | None = None,
+    on_trial: OnTrial | None = None,
+    **settings: Unpack[Settings],
+) -> Lore:
+    """Choose the recipe by trials on training rows, then train with all of them."""
+    shop = _Shop(clients, make_model, settings, trials or Trials(), on_trial, [])
+    setting = shop.trials
+    first = {c: shop.attempt(c, [0]) for c in setting.candidates}
+    losses = {c: mean(shop.reports(found)) for c, found in first.items()}
+    short = ranked({c: shop.reports(found) for c, found in first.items()})[: setting.shortlist]
+    rest = list(range(1, setting.folds))
+    whole = {c: _joined(first[c], shop.attempt(c, rest)) for c in short}
+    reports = {c: shop.reports(found) for c, found in whole.items()}
+    chosen = choose(reports)
+    # after a short training more steps and more trust look better than they are
+    full = shop.attempt(chosen, list(range(setting.folds)), length=1.0)
+    private = {name: settle(found, setting.grid) for name, found in full.items()}
+    fitted, known = shop.main(chosen, private)
+    losses |= {c: mean(reported) for c, reported in reports.items()}
+    return Lore(fitted, tuple(known), chosen, losses, private)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shop:
+    """One federation in which candidates are tried."""
+
+    clients: Sequence[Client]
+    make_model: ModelMaker
+    settings: Settings
+    trials: Trials
+    on_trial: OnTrial | None
+    done: list[Candidate]  # trainings so far, for whoever watches
+
+    @property
+    def plan(self) -> Plan:
+        return self.settings.get("plan") or Plan()
+
+    def train(self, candidate: Candidate, clients: Sequence[Client], rounds: int) -> Fitted:
+        plan = replace(self.plan, plain=candidate.plain, finish=0)
+        changed: Settings = {**self.settings, "plan": plan, "rounds": rounds}
+        fitted = federated(
+            [_untrusting(c) for c in clients], self.make_model(candidate.hears), **changed
+        )
+        self.done.append(candidate)
+        if self.on_trial is not None:
+            few = self.trials
+            more = (few.folds - 1) * min(few.shortlist, len(few.candidates)) + few.folds
+            self.on_trial(len(self.done), len(few.candidates) + more + 1)
+        return fitted
+
+    def attempt(
+        self, candidate: Candidate, folds: Sequence[int], length: float | None = None
+    ) -> Found:
+        """Held-out logits of one candidate after trainings on the other rows, short ones."""
+        rounds = math.ceil((length or self.trials.length) * self.settings.get("rounds", 10))
+        quiet = replace(self, settings={**self.settings, "evaluate": 0, "on_round": None})
+        return held_out(
+            self.clients,
+            lambda some: quiet.train(candidate, some, rounds),
+            folds=self.trials.folds,
+            seed=self.settings.get("seed", 0),
+            use=folds,
+            finishes=self.trials.finishes,
+            polishing=self.polishing(candidate),
+            prepare=_reread if candidate.reread else None,
+        )
+
+    def polishing(self, candidate: Candidate) -> Plan:
+        """How the last steps at home are taken."""
+        lr = self.trials.finish_rate * self.plan.lr
+        return replace(self.plan, plain=candidate.plain, lr=lr, schedule="constant")
+
+    def reports(self, found: Found) -> list[float]:
+        """All that the sites say about a candidate: one number each."""
+        return [settle(mine, self.trials.grid).loss for mine in found.values()]
+
+    def main(
+        self, candidate: Candidate, private: Mapping[str, Private]
+    ) -> tuple[Fitted, list[Client]]:
+        """The main training with all rows, then each site's last steps and its own λ."""
+        known = [_untrusting(c) for c in self.clients]
+        if candidate.reread:
+            known = [recalibrated(client)[0] for client in known]
+        fitted = self.train(candidate, known, self.settings.get("rounds", 10))
+        memories = dict(fitted.memories)
+        ready = []
+        for client in known:
+            mine = private.get(client.id)
+            if mine is None:  # too few rows to choose by
+                ready.append(client)
+                continue
+            if mine.finish:
+                last = polish(fitted, client, mine.finish, self.polishing(candidate))
+                memories[client.id] = memories[client.id] | {"finished": last}
+            knowledge = replace(client.knowledge, rely=mine.rely)
+            ready.append(replace(client, knowledge=knowledge))
+        knowledge_of = {c.id: c.knowledge for c in ready}
+        return replace(fitted, memories=memories, knowledge=knowledge_of), ready
+
+
+def _untrusting(client: Client) -> Client:
+    """λ = 0 in training; before a site has chosen, at prediction too."""
+    return replace(client, knowledge=replace(client.knowledge, trust=0.0, rely=0.0))
+
+
+def _reread(client: Client, held: Examples) -> tuple[Client, Examples]:
+    changed, (soft,) = recalibrated(client, held)
+    return changed, soft
+
+
+def _joined(a: Found, b: Found) -> Found:
+    return {
+        name: {steps: Cached.join([mine[steps], b[name][steps]]) for steps in mine}
+        for name, mine in a.items()
+    }

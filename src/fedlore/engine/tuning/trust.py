@@ -1,0 +1,139 @@
+"""Private choice of λ: every client picks its own, from its own rows, and tells nobody.
+
+Held-out logits come from folds: a client keeps a part of its rows out of an ordinary federated
+training and asks the resulting network about them. Then λ at prediction costs nothing but
+arithmetic. λ in training is tried by trainings in which everybody uses the same public value;
+which of them suited it better is again the client's secret.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from ...errors import ConfigError
+from .. import Client, Fitted
+from .curves import GRID, Cached, hits, least_loss, loss, most_hits
+from .folds import Train, check_folds, held_out
+
+Method = Literal["grid", "gradient", "tpe"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How λ is chosen.
+
+    grid counts right predictions over a grid of λ; gradient takes the least log-loss, by its
+    closed-form slope; tpe searches both λ together by Optuna, one federated training a trial.
+    Cost in trainings of the usual length: folds - 1 for each value in `training`, or `trials`
+    times 1 - 1/folds for tpe, and then the final one.
+    """
+
+    method: Method = "grid"
+    folds: int = 3
+    training: tuple[float, ...] = (0.0, 0.3)  # λ tried in training; () keeps each client's own
+    grid: tuple[float, ...] = GRID  # λ tried at prediction
+    trials: int = 15  # of tpe
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise ConfigError(f"method must be grid, gradient or tpe, got '{self.method}'")
+        check_folds(self.folds)
+        if self.trials < 1:
+            raise ConfigError(f"trials must be at least 1, got {self.trials}")
+        for name, values in (("training", self.training), ("grid", self.grid)):
+            for value in values:
+                if not 0.0 <= value < 1.0:
+                    raise ConfigError(f"{name} must hold numbers in [0, 1), got {value}")
+        if not self.grid:
+            raise ConfigError("grid must hold at least one λ")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What one client found out for itself."""
+
+    trust: float  # λ in training
+    rely: float  # λ at prediction
+    ta: float  # on rows that were held out
+    rows: int  # how many there were
+
+
+OnTraining = Callable[[int, int], None]  # trainings done, of how many
+
+
+def tune(
+    clients: Sequence[Client],
+    train: Train,
+    *,
+    tuning: Tuning | None = None,
+    seed: int = 0,
+    on_training: OnTraining | None = None,
+) -> dict[str, Trust]:
+    """Each client's own choice; `train` is the federated training that is going to be used.
+
+    A client without an expert or with too few rows to hold any back keeps what it has and is
+    not in the result.
+    """
+    tuning = tuning or Tuning()
+    if tuning.method == "tpe":
+        from .tpe import search
+
+        return search(clients, train, tuning, seed=seed, on_training=on_training)
+    total = tuning.folds * max(1, len(tuning.training))
+    done = 0
+
+    def counted(some: Sequence[Client]) -> Fitted:
+        nonlocal done
+        fitted = train(some)
+        done += 1
+        if on_training is not None:
+            on_training(done, total)
+        return fitted
+
+    found: dict[str, list[tuple[float, Cached]]] = {}
+    for value in tuning.training or (None,):
+        trial = [_trusting(client, value) for client in clients]
+        cached = held_out(trial, counted, folds=tuning.folds, seed=seed)
+        for client in trial:
+            if client.id in cached and client.data.prior is not None and client.injected:
+                entry = (client.knowledge.trust, cached[client.id][0])
+                found.setdefault(client.id, []).append(entry)
+    return {name: pick(trials, tuning) for name, trials in found.items()}
+
+
+def pick(trials: Sequence[tuple[float, Cached]], tuning: Tuning) -> Trust:
+    """One client's choice from (λ in training, held-out logits); the first wins a tie."""
+    best: tuple[float, Trust] | None = None
+    for trained, cached in trials:
+        if tuning.method == "gradient":
+            rely = least_loss(cached)
+            score = -float(loss(cached, [rely]))
+        else:
+            rely = most_hits(cached, tuning.grid)
+            score = float(hits(cached, [rely]).double().mean())
+        ta = float(hits(cached, [rely]).double().mean())
+        if best is None or score > best[0]:
+            best = (score, Trust(trained, rely, ta, len(cached)))
+    assert best is not None  # there is at least one trial
+    return best[1]
+
+
+def trusting(clients: Sequence[Client], chosen: Mapping[str, Trust]) -> list[Client]:
+    """The clients with the λ they chose."""
+    return [
+        replace(
+            client,
+            knowledge=replace(
+                client.knowledge, trust=chosen[client.id].trust, rely=chosen[client.id].rely
+            ),
+        )
+        if client.id in chosen
+        else client
+        for client in clients
+    ]
+
+
+def _trusting(client: Client, value: float | None) -> Client:
+    if value is None:
+        return client
+    return replace(client, knowledge=replace(client.knowledge, trust=value))

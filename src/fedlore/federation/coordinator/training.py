@@ -1,0 +1,252 @@
+"""A training: the one loop over Flower, with a journal after every round."""
+
+import hashlib
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from ...core.history import Row, write_rows
+from ...core.scaler import Scaler
+from ...core.wire import Reply, Task, Transport
+from ...engine import Run, federate
+from ...engine.defences import filters_for, privacy_lines
+from ...engine.loop import scale_together
+from ...errors import FedloreError
+from ...knowledge.scope import scaler_of_scope
+from ...privacy.filters import Filter, guarded
+from ..agreement import Agreement, Terms, read_agreement, terms_of
+from ..flower.transport import Link, Mail
+from ..journal import Entry, Journal, write_state
+from ..kits.certificates import raw
+from ..kits.making import enrolled
+from ..processes import alone
+from ..remote import LinkLost, Notice, QuorumLost, Remote
+from .server import healthy, link_of
+from .status import Status
+from .uploads import Judged, encrypted_flaw, flaw, masked_flaw
+
+PATIENCE = 120.0  # seconds to wait for a server that went away
+GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
+ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Whom to tell what happens."""
+
+    line: Callable[[str], None] = lambda text: None
+    notice: Callable[[Notice], None] = lambda notice: None
+    round: Callable[[Run, float], None] = lambda run, seconds: None
+
+
+def train(folder: Path, *, resume: bool = False, reports: Reports | None = None) -> Run:
+    """Start a training, or go on after the last round in the journal."""
+    reports = reports or Reports()
+    agreement = read_agreement(folder)
+    keys = {name: raw(key) for name, key in enrolled(folder).items()}
+    if not keys:
+        raise FedloreError(
+            f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
+        )
+    with alone(folder / "train.lock", "a training of this federation"):
+        session = _session(folder, agreement, keys, resume, reports)
+        try:
+            run = session.to_the_end()
+        except BaseException as error:
+            session.status.write(state="stopped", reason=str(error) or type(error).__name__)
+            raise
+        session.finish(run)
+    return run
+
+
+def _session(
+    folder: Path, agreement: Agreement, keys: dict[str, bytes], resume: bool, reports: Reports
+) -> "Session":
+    journal = Journal(folder / "journal")
+    filters = _filters(agreement, len(keys))  # refused before anything is moved
+    terms = terms_of(agreement, run=secrets.token_hex(8), participants=len(keys))
+    entry: Entry | None = None
+    if resume:
+        entry, wrong = journal.last()
+        for text in wrong:
+            reports.line(f"{text}; falling back to the round before")
+        if entry is None:
+            raise FedloreError(f"'{journal.folder}' holds no round to resume from")
+        if entry.about["agreement"] != _fingerprint(agreement):
+            raise FedloreError(
+                f"federation.toml has changed since round {entry.run.round}: resuming needs the "
+                "same one, train without --resume starts anew"
+            )
+        terms = replace(terms, run=str(entry.about["run"]))
+        reports.line(f"resuming run {terms.run} after round {entry.run.round}")
+    elif journal.files():
+        before = folder / "journal.before"
+        shutil.rmtree(before, ignore_errors=True)
+        journal.folder.rename(before)
+    status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=agreement.rounds)
+    return Session(folder, agreement, keys, terms, journal, status, reports, entry, filters)
+
+
+@dataclass
+class Session:
+    """One training, over as many connections to the server as it takes."""
+
+    folder: Path
+    agreement: Agreement
+    keys: dict[str, bytes]
+    terms: Terms
+    journal: Journal
+    status: Status
+    reports: Reports
+    entry: Entry | None
+    filters: list[Filter]
+
+    def to_the_end(self) -> Run:
+        link = link_of(self.folder)
+        secret = (self.folder / "runner.secret").read_bytes()
+        void, at = 0, -1
+        while True:
+            self._wait_for(link)
+            try:
+                with link.run(secret) as grid:
+                    return self._rounds(Mail(grid, self.keys))
+            except LinkLost as error:
+                self.reports.line(f"{error}; waiting for it")
+            except QuorumLost as error:
+                done = 0 if self.entry is None else self.entry.run.round
+                void, at = (void + 1, done) if done == at else (1, done)  # of this very round
+                if void >= ATTEMPTS:
+                    raise QuorumLost(
+                        f"{error}. The journal holds round {done}: mend the sites, then go on with "
+                        "fedlore train --resume"
+                    ) from None
+                self.reports.line(f"{error}: the round is void and is tried again")
+
+    def _wait_for(self, link: Link) -> None:
+        began = time.monotonic()
+        while (trouble := healthy(link.address, link.ca)) is not None:
+            if time.monotonic() - began > PATIENCE:
+                raise FedloreError(
+                    f"the server at {link.address} does not answer ({trouble}): is fedlore server "
+                    "running? Nothing is lost, --resume goes on"
+                )
+            time.sleep(0.5)
+
+    def _rounds(self, mail: Mail) -> Run:
+        remote = self._remote(mail)
+        if self.entry is None:
+            terms = self.terms
+            common = {}
+            if self.agreement.scale:
+                # exact sums of features would be outside any privacy budget
+                bounds = self.agreement.privacy.dp is not None
+                scaler = scaler_of_scope(terms.schema) if bounds else scale_together(remote)
+                common = {"scaler": {"shift": scaler.shift, "spread": scaler.spread}}
+                terms = terms.scaled(scaler)
+            recipe = terms.recipe()
+            initial = {n: p.detach().clone() for n, p in recipe.model.named_parameters()}
+            self._save(Run(recipe.algorithm.init(initial)), common)
+        assert self.entry is not None
+        terms, run = self._scaled(), self.entry.run
+        remote = self._remote(replace(mail, terms=terms.text()))
+        a = self.agreement
+        began = [time.monotonic()]
+
+        def done(now: Run) -> None:
+            assert self.entry is not None
+            self._save(now, self.entry.common)
+            self.status.write(round=now.round, privacy=self._told(now.round))
+            self.reports.round(now, time.monotonic() - began[0])
+            began[0] = time.monotonic()
+
+        return federate(
+            remote,
+            terms.recipe(),
+            a.rounds,
+            sample=a.sample,
+            evaluate=a.evaluate or a.rounds,
+            start=run,
+            on_round=done,
+        )
+
+    def _remote(self, mail: Mail) -> Transport:
+        a = self.agreement
+        algorithm = self.terms.recipe().algorithm
+        features = len(a.schema.features)
+
+        def check(task: Task, reply: Reply) -> str | None:
+            return flaw(task, reply, algorithm, features=features, largest=a.largest)
+
+        def check_masked(task: Task, reply: Reply) -> str | None:
+            return masked_flaw(task, reply, algorithm, features=features)
+
+        def check_encrypted(task: Task, reply: Reply) -> str | None:
+            return encrypted_flaw(task, reply, algorithm, features=features)
+
+        def watch(notice: Notice) -> None:
+            self.status.notice(notice)
+            self.reports.notice(notice)
+
+        mail = replace(mail, terms=mail.terms or self.terms.text())
+        sites, least = sorted(self.keys), a.least(len(self.keys))
+        hidden = check_masked if a.privacy.secure_aggregation else check_encrypted
+        first = hidden if a.privacy.hides else check
+        remote = Remote(mail, sites, least, a.deadline, GRACE, first, watch)
+        transport = guarded(remote, self.filters, local=False)
+        return Judged(transport, check) if self.filters else transport
+
+    def _scaled(self) -> Terms:
+        """The terms with the scaling, once there is one."""
+        if self.entry is None or not self.entry.common:
+            return self.terms
+        return self.terms.scaled(Scaler(**self.entry.common["scaler"]))
+
+    def _save(self, run: Run, common: dict[str, dict[str, torch.Tensor]]) -> None:
+        about = {"run": self.terms.run, "agreement": _fingerprint(self.agreement)}
+        self.journal.save(run, about, common)
+        self.entry = Entry(run, about, common)
+
+    def _told(self, rounds: int) -> list[str]:
+        """What privacy cost so far, as far as a coordinator can know."""
+        a = self.agreement
+        return privacy_lines(a.privacy, self.filters, rounds=rounds, sample=a.sample)
+
+    def finish(self, run: Run) -> None:
+        """The shared weights and the scores, where the coordinator finds them."""
+        terms = self._scaled()
+        about = {"run": terms.run, "round": run.round, "terms": terms.text()}
+        shared = terms.recipe().algorithm.send(run.state)
+        write_state(self.folder / "shared.weights", about, shared)
+        write_rows(run.rows, self.folder / "scores.jsonl")
+        self.status.write(
+            state="finished",
+            round=run.round,
+            privacy=self._told(run.round),
+            scores=[dict(row) for row in last_scores(run.rows)],
+        )
+
+
+def _filters(agreement: Agreement, sites: int) -> list[Filter]:
+    a = agreement
+    recipe = terms_of(a, run="", participants=sites).recipe()
+    least = a.least(sites)
+    return filters_for(
+        a.privacy, recipe, sites=sites, rounds=a.rounds, sample=a.sample, least=least
+    )
+
+
+def last_scores(rows: list[Row]) -> list[Row]:
+    """The last score of each site."""
+    found = {str(row["client"]): row for row in rows if "client" in row}
+    return [found[name] for name in sorted(found)]
+
+
+def _fingerprint(agreement: Agreement) -> str:
+    text = terms_of(agreement, run="", participants=0).text()
+    text += f"{agreement.sample} {agreement.scale} {agreement.evaluate}"
+    return hashlib.sha256(text.encode()).hexdigest()

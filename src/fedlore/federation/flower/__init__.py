@@ -1,0 +1,1 @@
+"""Flower behind the one loop: the only room that knows it."""

@@ -1,0 +1,121 @@
+"""A site's way in to Flower's SuperLink: a SuperNode of our own.
+
+Flower's executes the code of whatever run is submitted, in a new process for each message. This
+one never fetches that code: it answers in this process with the fedlore that is installed.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ..node import BEAT, ShutOut
+from .names import (
+    FleetHttpClient,
+    Message,
+    NodeAuthHttpInterceptor,
+    fleet_pb2,
+    heartbeat_pb2,
+    message_to_proto,
+    node_pb2,
+    objects,
+    public_key_to_bytes,
+    pull_and_inflate_object_from_tree,
+    push_objects,
+    remove_content_from_message,
+    transfer,
+)
+from .transport import Answerer, Link, linked, respond
+
+
+def door(
+    link: Link, site: str, key: ec.EllipticCurvePrivateKey, answerer: Answerer, *, before: int = 0
+) -> "FlowerDoor":
+    """A site's way in; `before` is its number from last time, if it could not say goodbye."""
+    identity = NodeAuthHttpInterceptor(key, key.public_key())
+    return FlowerDoor(link.open(FleetHttpClient, identity), site, key, answerer, before)
+
+
+@dataclass
+class FlowerDoor:
+    """One site's door."""
+
+    fleet: FleetHttpClient
+    site: str
+    key: ec.EllipticCurvePrivateKey
+    answerer: Answerer
+    node: int = 0
+
+    def enter(self) -> int:
+        public = public_key_to_bytes(self.key.public_key())
+        ask = fleet_pb2.ActivateNodeRequest(public_key=public, heartbeat_interval=BEAT)
+        with linked():
+            if self.node:  # a site that was killed still counts as here, until its time is up
+                with suppress(httpx.HTTPStatusError):
+                    self.fleet.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=self.node))
+            try:
+                self.node = self.fleet.ActivateNode(ask).node_id
+            except httpx.HTTPStatusError as error:
+                raise ShutOut(_shut_out(self.site, error)) from None
+        return self.node
+
+    def beat(self) -> None:
+        node = node_pb2.Node(node_id=self.node)
+        self.fleet.SendNodeHeartbeat(
+            heartbeat_pb2.SendNodeHeartbeatRequest(node=node, heartbeat_interval=BEAT)
+        )
+
+    def turn(self) -> bool:
+        node = node_pb2.Node(node_id=self.node)
+        with linked():
+            found = self.fleet.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
+        if not found.messages_list:
+            return False
+        run, tree = found.messages_list[0].metadata.run_id, found.message_object_trees[0]
+        with linked():
+            message = pull_and_inflate_object_from_tree(
+                tree,
+                transfer.make_pull_object_fn_protobuf(self.fleet.PullObject, node, run),
+                transfer.make_confirm_message_received_fn_protobuf(
+                    self.fleet.ConfirmMessageReceived, node, run
+                ),
+                return_type=Message,
+                initial_backoff=0.1,
+            )
+        message.metadata.__dict__["_message_id"] = tree.object_id  # it is not part of the message
+        began = time.monotonic()
+        reply = respond(message, self.site, self.answerer)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        with linked(), objects.no_object_id_recompute():
+            opened = self.fleet.PushMessages(
+                fleet_pb2.PushMessagesRequest(
+                    node=node,
+                    messages_list=[message_to_proto(remove_content_from_message(reply))],
+                    message_object_trees=[objects.get_object_tree(reply)],
+                    clientapp_runtime_list=[time.monotonic() - began],
+                )
+            )
+            push_objects(
+                objects.get_all_nested_objects(reply),
+                transfer.make_push_object_fn_protobuf(
+                    self.fleet.PushObject, node, run, opened.session_id
+                ),
+                object_ids_to_push=set(opened.objects_to_push),
+            )
+        return True
+
+    def leave(self) -> None:
+        with linked():
+            self.fleet.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=self.node))
+        self.fleet.close()
+
+
+def _shut_out(site: str, error: httpx.HTTPStatusError) -> str:
+    if error.response.status_code == 401:
+        return f"site '{site}': the key was not accepted (is this machine's clock right?)"
+    return (
+        f"site '{site}': the coordinator does not know this key: it was revoked, renewed or never "
+        "enrolled (fedlore federation add-site or renew makes a new kit), or it is in use elsewhere"
+    )

@@ -1,0 +1,300 @@
+"""The same loop over Flower: tasks and replies as its messages, and a run of the coordinator's.
+
+The SuperLink is Flower's own. Code that arrives with a run is never loaded: the coordinator drives
+its run from here, and a site answers with the fedlore it has installed.
+"""
+
+import hashlib
+import io
+import json
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from ...core.plain import from_bytes, layout_of, to_bytes
+from ...core.tree import Payload
+from ...core.wire import Reply, Task
+from ...errors import FedloreError
+from ..node import BEAT, beating
+from ..remote import Letter, LinkLost, Refusal
+from .names import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    ControlHttpClient,
+    Error,
+    Fab,
+    Grid,
+    Message,
+    ObjectPullError,
+    ObjectPushError,
+    RecordDict,
+    RetryInvoker,
+    RunNotRunningException,
+    RuntimeHttpClient,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+    TaskIdentity,
+    TaskType,
+    control_pb2,
+    exponential,
+    fab_to_proto,
+    http_grid,
+    public_key_to_bytes,
+    run_from_proto,
+    runtime_pb2,
+)
+
+REFUSED, FAILED = 1000, 1001  # codes of our own in Flower's error messages
+ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+
+#: A run must carry an app. Ours is empty, because nobody loads it.
+APP = {
+    "pyproject.toml": b"""[project]
+name = "fedlore"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "fedlore"
+[tool.flwr.app.components]
+serverapp = "nothing:nothing"
+clientapp = "nothing:nothing"
+[tool.flwr.app.config]
+""",
+    "nothing.py": b"",
+}
+
+Answerer = Callable[[Task, str], Reply]  # a task and the terms it is asked under
+
+
+def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
+    """A task for one site as Flower's record: payload key for key, settings beside it."""
+    settings: dict[str, Any] = {"kind": task.kind, "round": task.round, "seed": task.seed}
+    settings |= {"rate": task.rate, "accepted": task.accepted.get(site, 0), "terms": terms}
+    return _record("task", settings, task.sent)
+
+
+def read_task(record: RecordDict, site: str) -> tuple[Task, str]:
+    """The task, and the terms it is asked under."""
+    s: Any = record["task"]
+    accepted = {site: int(s["accepted"])} if s["accepted"] else {}
+    seed, rate = int(s["seed"]), float(s["rate"])
+    sent = _payload("task", record)
+    return Task(str(s["kind"]), int(s["round"]), sent, seed, rate, accepted), str(s["terms"])
+
+
+def reply_record(reply: Reply) -> RecordDict:
+    """A reply as Flower's record; the coordinator knows by the key from whom it comes."""
+    metrics = json.dumps({name: float(value) for name, value in reply.metrics.items()})
+    settings: dict[str, Any] = {"round": reply.round, "rows": reply.rows, "metrics": metrics}
+    return _record("reply", settings, reply.upload)
+
+
+def read_reply(record: RecordDict, site: str) -> Reply:
+    s: Any = record["reply"]
+    metrics = {str(name): float(value) for name, value in json.loads(s["metrics"]).items()}
+    return Reply(site, int(s["round"]), _payload("reply", record), int(s["rows"]), metrics)
+
+
+def _record(name: str, settings: dict[str, Any], payload: Payload) -> RecordDict:
+    """Each bundle is one array of bytes, because every array costs requests of its own."""
+    layouts = {key: layout_of(bundle) for key, bundle in payload.items()}
+    bundles = {
+        f"{name}.{key}": ArrayRecord({"bytes": Array(np.frombuffer(to_bytes(bundle), np.uint8))})
+        for key, bundle in payload.items()
+    }
+    settings = settings | {"layouts": json.dumps(layouts)}
+    return RecordDict({name: ConfigRecord(settings), **bundles})
+
+
+def _payload(name: str, record: RecordDict) -> Payload:
+    settings: Any = record[name]
+    return {
+        key: from_bytes(layout, record.array_records[f"{name}.{key}"]["bytes"].numpy().tobytes())
+        for key, layout in json.loads(settings["layouts"]).items()
+    }
+
+
+def _size(record: RecordDict) -> int:
+    arrays = sum(len(a.data) for r in record.array_records.values() for a in r.values())
+    return arrays + sum(len(str(v)) for r in record.config_records.values() for v in r.values())
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A post over Flower's grid; only enrolled keys are written to."""
+
+    grid: Grid
+    sites: Mapping[str, bytes]  # name -> public key
+    terms: str = ""
+    _nodes: dict[str, int] = field(default_factory=dict)
+    _asked: dict[str, str] = field(default_factory=dict)  # message -> site
+
+    def online(self) -> Mapping[str, str]:
+        with linked():
+            nodes: Any = self.grid.get_nodes()
+        here = {bytes(node.public_key): node for node in nodes}
+        found = {name: here[key] for name, key in self.sites.items() if key in here}
+        self._nodes.update({name: node.node_id for name, node in found.items()})
+        return {name: str(node.last_activated_at) for name, node in found.items()}
+
+    def push(self, task: Task, to: Sequence[str], ttl: float) -> Sequence[str]:
+        kind = task.kind if task.kind in ("train", "evaluate") else "query"
+        letters = [
+            Message(
+                task_record(task, site, self.terms),
+                self._nodes[site],
+                kind,
+                ttl=ttl,
+                group_id=str(task.round),
+            )
+            for site in to
+        ]
+        with linked():
+            names = [name or "" for name in self.grid.push_messages(letters)]
+        self._asked.update(zip(names, to, strict=True))
+        return names
+
+    def pull(self, about: Sequence[str]) -> Sequence[Letter]:
+        with linked():
+            return [self._read(message) for message in self.grid.pull_messages(about)]
+
+    def _read(self, message: Message) -> Letter:
+        about = message.metadata.reply_to_message_id
+        if message.has_error():  # codes of Flower's own: the node went away
+            wrong = {REFUSED: "refused", FAILED: "failed"}.get(message.error.code, "lost")
+            return Letter(about, wrong=wrong, detail=message.error.reason or "")
+        size = _size(message.content)
+        try:
+            return Letter(about, read_reply(message.content, self._asked.get(about, "")), size=size)
+        except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
+            return Letter(about, wrong=f"malformed ({type(error).__name__})", size=size)
+
+
+def respond(message: Message, site: str, answerer: Answerer) -> Message:
+    """A site's answer to a message. What goes wrong is named only where it may leave the site."""
+    try:
+        return Message(reply_record(answerer(*read_task(message.content, site))), reply_to=message)
+    except Refusal as refusal:
+        return Message(Error(code=REFUSED, reason=str(refusal)), reply_to=message)
+    except Exception:  # its text may quote rows or rules: it stays in the site's log
+        reason = "the site could not answer: its own log says why"
+        return Message(Error(code=FAILED, reason=reason), reply_to=message)
+
+
+@dataclass(frozen=True)
+class Link:
+    """How to reach a SuperLink: its address and the certificate that signs for it."""
+
+    address: str
+    ca: bytes | None = None  # PEM; None only without TLS
+
+    def register(self, name: str, public_key: ec.EllipticCurvePublicKey) -> None:
+        """Let a site's key in; one that is known already is left as it is."""
+        key = public_key_to_bytes(public_key)
+        with linked(), self.open(ControlHttpClient) as control:
+            if key not in {bytes(n.public_key) for n in _registered(control)}:
+                control.RegisterNode(control_pb2.RegisterNodeRequest(public_key=key, name=name))
+
+    def keep_only(self, keys: Sequence[ec.EllipticCurvePublicKey]) -> list[str]:
+        """Shut out every registered key but these; the names of those shut out."""
+        kept = {public_key_to_bytes(key) for key in keys}
+        with linked(), self.open(ControlHttpClient) as control:
+            gone = [n for n in _registered(control) if bytes(n.public_key) not in kept]
+            for node in gone:
+                control.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id))
+        return [node.name for node in gone]
+
+    def online(self) -> dict[bytes, bool]:
+        """The registered keys, and whether each is here now."""
+        with linked(), self.open(ControlHttpClient) as control:
+            return {bytes(n.public_key): n.status == "online" for n in _registered(control)}
+
+    @contextmanager
+    def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Grid]:
+        """A run of our own, driven from this process; nothing is loaded from any app."""
+        grid_of = http_grid()
+
+        bundle = Fab("", _zipped(app or APP), {})
+        lock = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
+        with linked(), self.open(ControlHttpClient) as control:
+            run_id = control.StartRun(control_pb2.StartRunRequest(fab=fab_to_proto(bundle))).run_id
+            with self.open(RuntimeHttpClient, lock) as runner:
+                token = _claim(runner, run_id)
+        grid = grid_of(self.address, self.ca is None, self.ca, token=token)
+        grid._retry_invoker = RetryInvoker(  # Flower's would end this process on a lost run
+            lambda: exponential(max_delay=2), httpx.TransportError, max_tries=None, max_time=15.0
+        )
+        client: Any = grid._runtime_client
+        ended = runtime_pb2.PushTaskOutputRequest(sub_status="failed", details="the run broke off")
+        with linked():
+            given = client.PullTaskInput(runtime_pb2.PullTaskInputRequest())
+        TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
+        TaskIdentity.node_id = given.context.node_id
+        grid.set_run(run_from_proto(given.run))
+        beat = lambda: client.SendTaskHeartbeat(runtime_pb2.SendTaskHeartbeatRequest())  # noqa: E731
+        try:
+            with beating(beat, BEAT):
+                yield grid
+            ended = runtime_pb2.PushTaskOutputRequest(sub_status="completed", details="")
+        finally:
+            grid._retry_invoker.max_tries = 1
+            with suppress(httpx.HTTPError):
+                client.PushTaskOutput(ended)
+            grid.close()
+
+    def open(self, kind: Any, *interceptors: Any) -> Any:
+        chain = [RuntimeVersionHttpInterceptor(component_name="fedlore"), *interceptors]
+        return kind.from_server_address(self.address, self.ca is None, self.ca, chain)
+
+
+@contextmanager
+def linked() -> Iterator[None]:
+    """Say what a failed call to the SuperLink means."""
+    try:
+        yield
+    except httpx.TransportError as error:
+        if "certificate" in str(error).lower():
+            raise FedloreError(f"the server's certificate is not accepted: {error}") from None
+        raise LinkLost(f"the server does not answer: {error}") from None
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        raise LinkLost(f"the server no longer knows this run (HTTP {code})") from None
+    except (RunNotRunningException, ObjectPullError, ObjectPushError):
+        raise LinkLost("the server has given up the run") from None
+
+
+def _zipped(files: Mapping[str, bytes]) -> bytes:
+    """An app as Flower wants it: its files, and a list of them with hashes and sizes in bits."""
+    content = [f"{n},{hashlib.sha256(d).hexdigest()},{8 * len(d)}" for n, d in files.items()]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in (*files.items(), (".info/CONTENT", "\n".join(content).encode())):
+            archive.writestr(zipfile.ZipInfo(name), data)  # without the time of day
+    return packed.getvalue()
+
+
+def _registered(control: ControlHttpClient) -> list[Any]:
+    nodes = control.ListNodes(control_pb2.ListNodesRequest()).nodes_info
+    return [node for node in nodes if node.status != "unregistered"]
+
+
+def _claim(runner: RuntimeHttpClient, run_id: int) -> str:
+    """The token of our own run; a task of anybody else's is claimed and let lapse."""
+    for _ in range(100):
+        found = runner.AcquireTask(
+            runtime_pb2.AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
+        )
+        if found.token and found.task.run_id == run_id:
+            return str(found.token)
+        if not found.token:
+            time.sleep(0.1)
+    raise LinkLost("the server does not hand out the run: is another one in progress?")

@@ -1,0 +1,1 @@
+"""What the coordinator hands to a site: keys, certificates, settings."""

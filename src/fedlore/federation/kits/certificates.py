@@ -1,0 +1,169 @@
+"""Keys and certificates: one authority per federation, one key pair per site; no openssl needed."""
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ...errors import FedloreError
+
+SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that nobody but its owner may read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+
+
+def new_authority(folder: Path, name: str, *, days: int) -> None:
+    """ca.key and ca.crt: what signs for this federation, and nothing else."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    certificate = (
+        _certificate(f"{name} authority", f"{name} authority", key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    write_private(folder / "ca.key", _pem(key))
+    (folder / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def new_server(folder: Path, hosts: Sequence[str], *, days: int) -> None:
+    """server.key and server.pem, good for these host names and addresses."""
+    authority = read_certificate(folder / "ca.crt")
+    signer = _private(folder / "ca.key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+    issuer = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+    certificate = (
+        _certificate(hosts[0], str(issuer), key.public_key(), days)
+        .add_extension(x509.SubjectAlternativeName([_place(host) for host in hosts]), False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    write_private(folder / "server.key", _pem(key))
+    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def new_site_key() -> tuple[bytes, bytes]:
+    """A site's key pair, (private, public) in OpenSSH's format."""
+    return pair_of(ec.generate_private_key(ec.SECP384R1()))
+
+
+def pair_of(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[bytes, bytes]:
+    """A key as (private, public) in OpenSSH's format."""
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return private, public + b"\n"
+
+
+def read_site_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """A site's private key; one that others may read is refused."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    if mode & 0o077:
+        raise FedloreError(f"'{path}' is readable by others (mode {mode:o}): chmod 600 '{path}'")
+    try:
+        key = serialization.load_ssh_private_key(path.read_bytes(), None)
+    except (OSError, ValueError) as error:
+        raise FedloreError(f"'{path}' is no private key: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise FedloreError(f"'{path}' must be an elliptic-curve key")
+    return key
+
+
+def read_public_key(path: Path) -> ec.EllipticCurvePublicKey:
+    try:
+        key = serialization.load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FedloreError(f"'{path}' is no public key: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise FedloreError(f"'{path}' must be an elliptic-curve key")
+    return key
+
+
+def raw(key: ec.EllipticCurvePublicKey) -> bytes:
+    """The bytes by which the coordinator's server knows a key."""
+    return key.public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FedloreError(f"'{path}' is no certificate: {error}") from None
+
+
+def check_dates(path: Path, *, now: datetime.datetime | None = None) -> datetime.timedelta:
+    """How long a certificate still holds; one that does not is refused with what to do."""
+    certificate = read_certificate(path)
+    now = now or datetime.datetime.now(datetime.UTC)
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now < first:
+        raise FedloreError(
+            f"'{path.name}' holds only from {first:%Y-%m-%d %H:%M} UTC, and it is "
+            f"{now:%Y-%m-%d %H:%M}: set this machine's clock"
+        )
+    if now > last:
+        raise FedloreError(
+            f"'{path.name}' expired on {last:%Y-%m-%d}: the coordinator runs "
+            "fedlore federation renew, and sites get new kits if it was the authority"
+        )
+    return last - now
+
+
+def _certificate(
+    subject: str, issuer: str, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    end = now + datetime.timedelta(days=days)
+    return x509.CertificateBuilder(
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]),
+        key,
+        x509.random_serial_number(),
+        min(now, end) - SLACK,
+        end,
+    )
+
+
+def _place(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _private(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise FedloreError(f"'{path}' must be an elliptic-curve key")
+    return key

@@ -1,0 +1,72 @@
+"""Who the other sites are, known from them and not from the coordinator.
+
+The keys in a kit were made by the coordinator. So a site makes one more by itself, which never
+leaves it, and signs with that the public keys of every round of secure aggregation. Whoever has
+put the others' `identity.pub` into its folder `peers/` notices a coordinator that swaps keys.
+"""
+
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from ...errors import FedloreError
+from .certificates import pair_of, write_private
+
+KEY, PUBLIC, FOLDER = "identity.key", "identity.pub", "peers"
+
+
+class Peers:
+    """A site's own identity, and those of the others that it was given."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._name, self._key = name, _own(folder)
+        self._known = {p.name.removesuffix(".pub"): _read(p) for p in known(folder)}
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message)
+
+    def check(self, site: str, message: bytes, signature: bytes) -> None:
+        """Refuse another key than the peer's own; without any peers the coordinator is trusted."""
+        if not self._known or site == self._name:
+            return
+        if site not in self._known:
+            raise FedloreError(f"this site has no identity of '{site}' in its folder {FOLDER}/")
+        try:
+            self._known[site].verify(signature, message)
+        except InvalidSignature:
+            raise FedloreError(
+                f"the keys of '{site}' in this round are not signed by the identity that this site "
+                "knows: the site has a new one, or somebody in between swaps keys"
+            ) from None
+
+
+def known(folder: Path) -> list[Path]:
+    """The identities of other sites in a site's folder."""
+    return sorted((folder / FOLDER).glob("*.pub"))
+
+
+def _own(folder: Path) -> Ed25519PrivateKey:
+    path = folder / KEY
+    if not path.exists():
+        private, public = pair_of(Ed25519PrivateKey.generate())
+        write_private(path, private)
+        (folder / PUBLIC).write_bytes(public)
+    try:
+        found = serialization.load_ssh_private_key(path.read_bytes(), None)
+    except (OSError, ValueError) as error:
+        raise FedloreError(f"'{path}' is no private key: {error}") from None
+    if not isinstance(found, Ed25519PrivateKey):
+        raise FedloreError(f"'{path}' must be an Ed25519 key")
+    return found
+
+
+def _read(path: Path) -> Ed25519PublicKey:
+    try:
+        found = serialization.load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FedloreError(f"'{path}' is no public key: {error}") from None
+    if not isinstance(found, Ed25519PublicKey):
+        raise FedloreError(f"'{path}' must be another site's {PUBLIC}")
+    return found

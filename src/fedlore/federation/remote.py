@@ -1,0 +1,160 @@
+"""A transport to sites that may be slow, absent or wrong: quorum, deadline, checked replies."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ..core.wire import Reply, Task
+from ..errors import FedloreError
+
+
+class Refusal(FedloreError):
+    """A site will not do what it was asked; the reason may leave the site."""
+
+
+class QuorumLost(FedloreError):
+    """Too few sites answered in time."""
+
+
+class LinkLost(FedloreError):
+    """The coordinator's server does not answer, or has given up the run."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What happened between the coordinator and one site in one exchange."""
+
+    what: str  # reply, rejected, refused, failed, late or silent
+    site: str
+    round: int
+    kind: str
+    detail: str = ""
+    seconds: float = 0.0
+    size: int = 0  # bytes of tensors and settings
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What came back for one message: a reply, or what went wrong in place of it."""
+
+    about: str  # the message that it answers
+    reply: Reply | None = None
+    wrong: str = ""  # refused, failed, malformed; or lost: it will never be answered
+    detail: str = ""
+    size: int = 0
+
+
+class Post(Protocol):
+    """How letters travel. It knows sites by their keys, whatever they call themselves."""
+
+    def online(self) -> Mapping[str, str]:
+        """The enrolled sites that are here now, and since when."""
+        ...
+
+    def push(self, task: Task, to: Sequence[str], ttl: float) -> Sequence[str]:
+        """Send a task; one name of a message per site, empty where it could not be sent."""
+        ...
+
+    def pull(self, about: Sequence[str]) -> Sequence[Letter]:
+        """What has arrived in answer to these messages."""
+        ...
+
+
+def _accept(task: Task, reply: Reply) -> str | None:
+    return None
+
+
+def _ignore(notice: Notice) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Sites behind a post. Each reply is checked before anyone sees it.
+
+    An exchange ends when everybody has answered; when those who are online have, and they are a
+    quorum; or at the deadline. A site that comes back in between is asked again.
+    """
+
+    post: Post
+    sites: Sequence[str]
+    quorum: int = 1
+    deadline: float = 60.0  # seconds
+    grace: float = 2.0  # how long sites that are not online are waited for
+    check: Callable[[Task, Reply], str | None] = _accept  # what is wrong with a reply
+    watch: Callable[[Notice], None] = _ignore
+    poll: float = 0.1  # seconds between looks for replies
+    look: float = 2.0  # and for sites that come and go
+    _asked: dict[str, tuple[str, Task, float]] = field(default_factory=dict)  # by message
+
+    def clients(self) -> Sequence[str]:
+        return sorted(self.sites)
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Sequence[Reply]:
+        began = looked = time.monotonic()
+        good: dict[str, Reply] = {}
+        done: set[str] = set()
+        sent: dict[str, str] = {}  # site -> since when it was online as it was asked
+        online = self.post.online()
+        while True:
+            absent = [s for s in to if s in online and s not in done and sent.get(s) != online[s]]
+            self._push(task, absent)
+            sent |= {site: online[site] for site in absent}
+            for site, reply in self._pull(task):
+                done.add(site)
+                good |= {} if reply is None else {site: reply}
+            now = time.monotonic()
+            waiting = [s for s in to if s not in done]
+            away = now > began + self.grace and not any(s in online for s in waiting)
+            enough = len(good) >= self.quorum or task.kind in ("evaluate", "finish")
+            hopeless = not enough and len(good) + len(waiting) < self.quorum
+            if not waiting or hopeless or now > began + self.deadline or (away and enough):
+                break
+            if now > looked + self.look:
+                looked, online = now, self.post.online()
+            time.sleep(self.poll)
+        for site in waiting:
+            self.watch(Notice("silent", site, task.round, task.kind, seconds=now - began))
+        if not enough:
+            raise QuorumLost(
+                f"round {task.round}: {len(good)} of {len(to)} sites gave a usable answer to "
+                f"'{task.kind}' within {now - began:.0f} s, the quorum is {self.quorum}"
+            )
+        return list(good.values())
+
+    def _push(self, task: Task, to: Sequence[str]) -> None:
+        names = self.post.push(task, to, 2 * self.deadline + 60.0) if to else []
+        for site, name in zip(to, names, strict=True):
+            if name:
+                self._asked[name] = (site, task, time.monotonic())
+
+    def _pull(self, task: Task) -> Iterator[tuple[str, Reply | None]]:
+        """Sites that have answered this task, with the reply where it can be used."""
+        for letter in self.post.pull(list(self._asked)) if self._asked else ():
+            asked = self._asked.pop(letter.about, None)
+            if asked is None or letter.wrong == "lost":  # the site may come back and be asked anew
+                continue
+            site, about, since = asked
+            took = time.monotonic() - since
+            notice = Notice(
+                "reply", site, about.round, about.kind, letter.detail, took, letter.size
+            )
+            if about is not task:
+                self.watch(replace(notice, what="late", detail="answer to an earlier exchange"))
+                continue
+            flaw = letter.wrong or self._flaw(task, letter.reply)
+            if letter.wrong in ("refused", "failed"):
+                self.watch(replace(notice, what=letter.wrong))
+            elif flaw:
+                self.watch(replace(notice, what="rejected", detail=flaw))
+            else:
+                self.watch(notice)
+            yield site, None if flaw else letter.reply
+
+    def _flaw(self, task: Task, reply: Reply | None) -> str | None:
+        if reply is None:
+            return "an empty reply"
+        if reply.round != task.round:
+            return f"an answer to round {reply.round} was given to round {task.round}"
+        return self.check(task, reply)

@@ -1,0 +1,1 @@
+"""A site: its folder, its policy, the tasks it answers and what it keeps."""

@@ -1,0 +1,73 @@
+"""A site's record of what it was asked and what it sent, each line chained to the one before."""
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...core import tree
+from ...core.plain import to_bytes
+from ...core.tree import Payload
+from ...errors import FedloreError
+
+START = "0" * 64
+
+
+class AuditLog:
+    """Lines of JSON. Every line carries the hash of the one before, so that none can go unseen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last = check_audit(path)
+
+    def write(self, **facts: Any) -> None:
+        """Add a line, and make it last before anything leaves the site."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, **facts, "previous": self._last}, sort_keys=True)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._last = hashlib.sha256(line.encode()).hexdigest()
+
+
+def check_audit(path: Path) -> str:
+    """Follow the chain to its end; a broken one is an error, a line cut off by a crash is not."""
+    last = START
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            previous = json.loads(line)["previous"]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            if number == len(lines):  # the crash came in the middle of this line
+                path.write_text("".join(f"{whole}\n" for whole in lines[:-1]), encoding="utf-8")
+                break
+            raise FedloreError(f"'{path}' line {number} is not an audit line") from None
+        if previous != last:
+            raise FedloreError(f"'{path}' line {number} does not follow from the line before it")
+        last = hashlib.sha256(line.encode()).hexdigest()
+    return last
+
+
+def digest(payload: Payload) -> str:
+    """A hash of all tensors: which model it was."""
+    found = hashlib.sha256()
+    for key, bundle in sorted(payload.items()):
+        found.update(key.encode() + to_bytes(dict(sorted(bundle.items()))))
+    return found.hexdigest()
+
+
+def described(payload: Payload) -> Mapping[str, Any]:
+    """Names, shapes and norms of what was sent; no values."""
+    return {
+        key: {
+            "tensors": {name: list(t.shape) for name, t in bundle.items()},
+            "norm": tree.norm({n: t.double() for n, t in bundle.items()}),
+        }
+        for key, bundle in payload.items()
+    }

@@ -1,0 +1,161 @@
+"""Is this site fit to join? Every check says what to do where it fails."""
+
+import datetime
+import email.utils
+import math
+import platform
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ...errors import FedloreError
+from ...knowledge.findings import errors
+from ...knowledge.lint.checkup import check_file
+from ..agreement import fedlore_version, read_terms
+from ..kits.certificates import check_dates, read_site_key
+from ..kits.peers import known
+from .folder import Kit, read_kit
+
+CLOCK = 60.0  # seconds of difference that a signed request bears
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at."""
+
+    name: str
+    fine: bool
+    detail: str
+
+
+def examine(folder: Path) -> list[Check]:
+    """All checks of a kit, in the order in which to mend them."""
+    kit = read_kit(folder)
+    return [
+        _check("private key", lambda: _key(kit)),
+        _check("certificate", lambda: _certificate(kit)),
+        _check("coordinator", lambda: _reach(kit)),
+        _check("clock", lambda: _clock(kit)),
+        _check("versions", lambda: _versions(kit)),
+        _check("data", lambda: _data(kit)),
+        _check("knowledge", lambda: _knowledge(kit)),
+        _check("policy", lambda: _policy(kit)),
+    ]
+
+
+def _check(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except FedloreError as error:
+        return Check(name, False, str(error))
+
+
+def _key(kit: Kit) -> str:
+    read_site_key(kit.folder / "site.key")
+    return "readable by its owner only"
+
+
+def _certificate(kit: Kit) -> str:
+    if kit.file.insecure:
+        return "not used: this site joins without TLS"
+    return f"the authority's holds for another {check_dates(kit.folder / 'ca.crt').days} days"
+
+
+def _reach(kit: Kit) -> str:
+    host, _, port = kit.file.address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5.0):
+            pass
+    except OSError as error:
+        raise FedloreError(
+            f"{kit.file.address} cannot be reached ({error}): is fedlore server running there, and "
+            "does the firewall let this port out?"
+        ) from None
+    _ask(kit)
+    return f"{kit.file.address} answers" + ("" if kit.file.insecure else " with a good certificate")
+
+
+def _ask(kit: Kit) -> datetime.datetime | None:
+    """The coordinator's time of day."""
+    context = None
+    if not kit.file.insecure:
+        context = ssl.create_default_context(cafile=str(kit.folder / "ca.crt"))
+    url = f"{'http' if kit.file.insecure else 'https'}://{kit.file.address}/health"
+    try:
+        with urllib.request.urlopen(url, context=context, timeout=5.0) as answer:
+            date = answer.headers.get("Date")
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise FedloreError(
+            f"no trusted answer from {kit.file.address} ({reason}): an expired server certificate "
+            "is renewed by fedlore federation renew, another authority needs a new kit"
+        ) from None
+    return email.utils.parsedate_to_datetime(date) if date else None
+
+
+def _clock(kit: Kit) -> str:
+    there = _ask(kit)
+    if there is None:
+        return "the coordinator does not tell its time"
+    ahead = (datetime.datetime.now(datetime.UTC) - there).total_seconds()
+    if abs(ahead) > CLOCK:
+        raise FedloreError(
+            f"this machine's clock is {ahead:+.0f} s off the coordinator's: requests are signed "
+            "with the time, set it"
+        )
+    return f"within {abs(ahead):.0f} s of the coordinator's"
+
+
+def _versions(kit: Kit) -> str:
+    theirs = read_terms((kit.folder / "terms.json").read_text()).version
+    if theirs != fedlore_version():
+        raise FedloreError(
+            f"this site has fedlore {fedlore_version()}, the coordinator {theirs}: install the same"
+        )
+    try:
+        flower = version("flwr")
+    except PackageNotFoundError:
+        raise FedloreError("flwr is missing: pip install 'fedlore[flower]'") from None
+    return f"fedlore {theirs} on both sides, flwr {flower}, Python {platform.python_version()}"
+
+
+def _data(kit: Kit) -> str:
+    client = kit.client(read_terms((kit.folder / "terms.json").read_text()).schema)
+    test = 0 if client.test is None else len(client.test)
+    return f"{len(client.data)} rows to learn from, {test} to score on, columns and labels fit"
+
+
+def _knowledge(kit: Kit) -> str:
+    if kit.file.knowledge is None:
+        return "none: this site learns as in plain federated learning"
+    found = check_file(kit.path(kit.file.knowledge))
+    bad = errors(found.findings)
+    if bad:
+        raise FedloreError(f"{bad[0].message} ({len(bad)} errors: fedlore lint)")
+    return f"no errors, {len(found.findings)} remarks; trust {kit.knowledge().trust:g}"
+
+
+def _policy(kit: Kit) -> str:
+    policy = kit.file.policy
+    offered = read_terms((kit.folder / "terms.json").read_text()).privacy
+    if policy.secure_aggregation and not offered.secure_aggregation:
+        raise FedloreError(
+            "secure aggregation is demanded, and the terms in the kit have none: unless the "
+            "federation has changed since, the site will refuse every task"
+        )
+    if policy.max_epsilon is not None and (offered.epsilon or math.inf) > policy.max_epsilon:
+        raise FedloreError(
+            f"differential privacy within ε = {policy.max_epsilon:g} is demanded, the terms in the "
+            f"kit have {offered.epsilon}: the site will refuse every task"
+        )
+    if offered.secure_aggregation and not known(kit.folder):
+        return (
+            f"at least {policy.min_participants} participants; peers/ is empty, so which keys are "
+            "whose is the coordinator's word"
+        )
+    return f"at least {policy.min_participants} participants, metrics {', '.join(policy.metrics)}"

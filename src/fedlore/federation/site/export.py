@@ -1,0 +1,56 @@
+"""Bundles from a deployed federation: of a site's own weights, or of the shared ones."""
+
+from pathlib import Path
+
+from ...bundle import Bundle, Policies, bundle_of
+from ...bundle.known import read_held
+from ...bundle.reknowing import check_columns
+from ...errors import FedloreError
+from ...knowledge import Knowledge
+from ...personal.classifier import Personal
+from ..agreement import read_terms
+from ..journal import read_state
+from .folder import check_same, read_kit
+
+
+def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
+    """The bundle of a site: the weights it was last scored with, and its own knowledge."""
+    kit = read_kit(folder)
+    path = kit.path("personal.weights")
+    if not path.exists():
+        raise FedloreError(
+            f"'{folder}' has no personal.weights yet: they come when the federation is scored, "
+            "after its last round"
+        )
+    about, payload = read_state(path)
+    terms = read_terms(about["terms"])
+    known = kit.knowledge()
+    if known.schema is not None:
+        check_same(known.schema, terms.schema)
+    recipe = terms.recipe()
+    model = Personal(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
+    return bundle_of(model, kit.file.name, schema=known.schema or terms.schema, policies=policies)
+
+
+def bundle_of_shared(
+    folder: Path, knowledge: Path, *, client: str, policies: Policies | None = None
+) -> Bundle:
+    """The bundle of a new site: the coordinator's shared weights behind its own knowledge."""
+    path = folder / "shared.weights"
+    if not path.exists():
+        raise FedloreError(f"'{folder}' has no shared.weights: its training is not finished")
+    about, sent = read_state(path)
+    terms = read_terms(about["terms"])
+    held = read_held(knowledge)
+    if not isinstance(held.knowledge, Knowledge):
+        raise FedloreError(f"{knowledge.name} is about a number, the federation about classes")
+    check_columns(held.schema, terms.schema, knowledge.name)
+    recipe = terms.recipe()
+    weights = sent.get("model", {})
+    if set(weights) != {name for name, _ in recipe.model.named_parameters()}:
+        raise FedloreError(
+            f"{terms.algorithm.name} keeps a part of each network at its site: a newcomer has no "
+            "such part, let it join a training"
+        )
+    model = Personal(recipe.model, held.knowledge, scaler=recipe.scaler, weights=weights)
+    return bundle_of(model, client, policies=policies)

@@ -1,0 +1,148 @@
+"""A site's own file and its policy, which wins over whatever the coordinator asks."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...config import build, read_toml
+from ...core.wire import Task
+from ...data.frames import read_table
+from ...engine import Client
+from ...errors import ConfigError, FedloreError
+from ...knowledge import Knowledge
+from ...knowledge.schema import Schema
+from ..agreement import Terms, fedlore_version
+from ..remote import Refusal
+
+
+@dataclass(frozen=True)
+class Policy:
+    """[policy]: what this site demands, and what it is willing to report."""
+
+    min_participants: int = 2
+    max_rounds: int = 1000
+    secure_aggregation: bool = False
+    max_epsilon: float | None = None  # demands differential privacy within this budget
+    models: tuple[str, ...] = ()  # kinds of model; empty: any
+    algorithms: tuple[str, ...] = ()  # empty: any
+    metrics: tuple[str, ...] = ("ta", "nll", "pov")
+    moments: bool = True  # sums and squares of the features, for the common scaling
+
+    def refuse(self, terms: Terms, task: Task) -> None:
+        """Raise the first reason not to take part; it names nothing that is private."""
+        for broken, reason in self._rules(terms, task):
+            if broken:
+                raise Refusal(reason)
+
+    def _rules(self, terms: Terms, task: Task) -> list[tuple[bool, str]]:
+        asked, own = terms.participants, self.min_participants
+        epsilon = terms.privacy.epsilon
+        name = terms.algorithm.name.lower()
+        needs = f"with a budget of at most {self.max_epsilon}"
+        return [
+            (
+                terms.version != fedlore_version(),
+                f"this site runs fedlore {fedlore_version()}, the coordinator {terms.version}: "
+                "install the same version on both sides",
+            ),
+            (asked < own, f"policy: at least {own} participants, this federation has {asked}"),
+            (
+                max(terms.rounds, task.round - 1) > self.max_rounds,
+                f"policy: at most {self.max_rounds} rounds, asked for {terms.rounds}",
+            ),
+            (
+                self.secure_aggregation and not terms.privacy.secure_aggregation,
+                "policy: secure aggregation is demanded, and this run has none",
+            ),
+            (
+                self.max_epsilon is not None and (epsilon is None or epsilon > self.max_epsilon),
+                f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
+            ),
+            (
+                bool(self.models) and terms.model.kind not in self.models,
+                f"policy: model '{terms.model.kind}' is not allowed",
+            ),
+            (
+                bool(self.algorithms) and name not in self.algorithms,
+                f"policy: algorithm '{name}' is not allowed",
+            ),
+            (
+                task.kind == "moments" and not self.moments,
+                "policy: sums of features are not given away (scale = false needs none)",
+            ),
+        ]
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """site.toml. Paths are relative to it; nothing in them leaves the site."""
+
+    name: str
+    address: str  # of the coordinator, host:port
+    data: str = "data/train.csv"
+    test: str | None = None  # rows to score on
+    knowledge: str | None = None  # a knowledge.toml
+    trust: float | None = None  # λ in place of the one in knowledge.toml
+    insecure: bool = False  # without TLS, on one machine only
+    ckks_key: str = "ckks.key"  # what the sites share where uploads are encrypted
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A site's folder."""
+
+    folder: Path
+    file: SiteFile
+
+    @property
+    def state(self) -> Path:
+        """Where the site keeps what it must not forget."""
+        return self.folder / "state"
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def knowledge(self) -> Knowledge:
+        if self.file.knowledge is None:
+            return Knowledge()
+        known = Knowledge.read(self.path(self.file.knowledge))
+        return known if self.file.trust is None else replace(known, trust=self.file.trust)
+
+    def client(self, schema: Schema) -> Client:
+        """This site's rows and knowledge under the federation's schema."""
+        known = self.knowledge()
+        if known.schema is not None:
+            check_same(known.schema, schema)
+        data = read_table(self.path(self.file.data), schema, label=schema.label)
+        test = None
+        if self.file.test is not None:
+            test = read_table(self.path(self.file.test), schema, label=schema.label)
+        return Client(self.file.name, data, known, test=test)
+
+
+def read_kit(folder: Path) -> Kit:
+    """The kit in a folder."""
+    path = folder / "site.toml"
+    if not path.exists():
+        raise ConfigError(f"'{folder}' is no site's kit: it holds no site.toml")
+    try:
+        return Kit(folder, build(SiteFile, read_toml(path)))
+    except FedloreError as error:
+        raise ConfigError(f"site.toml: {error}") from None
+
+
+def check_same(own: Schema, asked: Schema) -> None:
+    """Refuse a federation whose columns or classes are not those the expert wrote for."""
+    for what, mine, theirs in (
+        ("features", own.names, asked.names),
+        ("classes", own.classes, asked.classes),
+    ):
+        if mine != theirs:
+            place = next(
+                (i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b),
+                min(len(mine), len(theirs)),
+            )
+            raise ConfigError(
+                f"the federation's {what} are not those of this site's knowledge: they differ from "
+                f"number {place + 1} on (here {len(mine)}, there {len(theirs)})"
+            )

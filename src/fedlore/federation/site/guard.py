@@ -1,0 +1,99 @@
+"""A site's halves of the filters that the terms ask for."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ...core.tree import norm
+from ...core.wire import Reply, Task
+from ...engine import Recipe
+from ...engine.defences import filters_for
+from ...errors import FedloreError
+from ...privacy.ckks.cipher import read_key
+from ...privacy.ckks.filter import KINDS as DECRYPT
+from ...privacy.ckks.site import members_of
+from ...privacy.dp.ledger import Ledger
+from ...privacy.filters import half_for, through
+from ...privacy.secagg.filter import PHASES
+from ...privacy.secagg.pact import survivors_of
+from ..agreement import Terms
+from ..kits.peers import Peers
+from ..remote import Refusal
+from .folder import Kit
+
+
+class Guard:
+    """What stands between this site's answers and the coordinator.
+
+    Noise is drawn once for an answer and kept with it. What hides the answer comes afterwards, anew
+    each time it is sent.
+    """
+
+    def __init__(self, kit: Kit, terms: Terms, recipe: Recipe) -> None:
+        name = kit.file.name
+        self._terms, self._policy = terms, kit.file.policy
+        with refusing():
+            filters = filters_for(
+                terms.privacy,
+                recipe,
+                sites=terms.participants,
+                rounds=terms.rounds,
+                sample=terms.sample,
+                least=terms.least or None,
+                ledger=lambda site: Ledger(kit.folder / "ledger.json"),
+                run=terms.run,
+                identity=Peers(kit.folder, name) if terms.privacy.secure_aggregation else None,
+                key=read_key(kit.path(kit.file.ckks_key)) if terms.privacy.encryption else None,
+            )
+            self._noising = [f.site(name) for f in filters if not f.hides]
+            self._hiding = [f.site(name) for f in filters if f.hides]
+
+    def answer(self, task: Task) -> Reply | None:
+        """The answer to a task of a filter's own, None for those of the client."""
+        half = half_for([*self._noising, *self._hiding], task)
+        if half is None:
+            if task.kind in PHASES | DECRYPT:
+                raise Refusal(f"'{task.kind}' belongs to a defence that these terms do not have")
+            return None
+        with refusing():
+            if task.kind in ("unmask", "decrypt"):
+                left, own = len(set(summed(task))), self._policy.min_participants
+                if left < own:
+                    raise Refusal(f"policy: at least {own} participants, {left} are left")
+                if left < self._terms.least:  # this site's share of the noise counts on so many
+                    raise Refusal(
+                        f"the terms need {self._terms.least} answers in a round, {left} are left"
+                    )
+            return half.answer(task)
+
+    def kept(self, task: Task, reply: Reply) -> Reply:
+        """The answer as it is written down: with its noise, within the agreed bound."""
+        with refusing():
+            reply = through(self._noising, task, reply)
+        longest = max((norm(bundle) for bundle in reply.upload.values()), default=0.0)
+        if self._hiding and task.kind == "train" and longest > self._terms.largest:
+            raise Refusal(
+                f"this site's upload is longer than the agreed {self._terms.largest:g} (largest)"
+            )
+        return reply
+
+    def hidden(self, task: Task, reply: Reply) -> Reply:
+        """The answer as it leaves."""
+        with refusing():
+            filtered = bool(self._noising or self._hiding)
+            return through(self._hiding, task, reply, hides=filtered)
+
+
+def summed(task: Task) -> Sequence[str]:
+    """Whose sum the coordinator reads with the answer to this task."""
+    return survivors_of(task) if task.kind == "unmask" else members_of(task)[1]
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What the filters say names nothing that is private, so it may leave the site."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except FedloreError as error:
+        raise Refusal(str(error)) from error

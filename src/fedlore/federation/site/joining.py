@@ -1,0 +1,52 @@
+"""A site on the network, from its kit."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from ..agreement import read_terms
+from ..flower.node import door
+from ..flower.transport import Link
+from ..kits.certificates import check_dates, read_site_key
+from ..node import attend
+from ..processes import alone
+from .folder import Kit, read_kit
+from .worker import Worker
+
+
+def link_of(kit: Kit) -> Link:
+    """How this site reaches its coordinator."""
+    ca = None if kit.file.insecure else (kit.folder / "ca.crt").read_bytes()
+    return Link(kit.file.address, ca)
+
+
+def join(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) -> None:
+    """Take part until told to stop. What cannot work is said before anything is sent."""
+    kit = read_kit(folder)
+    key = read_site_key(folder / "site.key")
+    if not kit.file.insecure:
+        check_dates(folder / "ca.crt")
+    kit.client(read_terms((folder / "terms.json").read_text()).schema)
+    with alone(kit.state / "lock", f"site '{kit.file.name}'"):
+        _log_to(folder / "site.log")
+        node = kit.state / "node"
+
+        def entered(number: int) -> None:
+            node.write_text(str(number))
+            told(f"site '{kit.file.name}' is in, at {kit.file.address}")
+
+        before = int(node.read_text()) if node.exists() else 0
+        told(f"site '{kit.file.name}' is ready")
+        way_in = door(link_of(kit), kit.file.name, key, Worker(kit, told), before=before)
+        attend(way_in, stop, on_enter=entered)
+        node.unlink(missing_ok=True)
+
+
+def _log_to(path: Path) -> None:
+    """The site's own log, with what may not leave it."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("fedlore.site")
+    logger.addHandler(handler)
+    logger.propagate = False

@@ -1,0 +1,121 @@
+"""A site at work: policy first, then the same `answer` as in every engine, then the books."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...algorithms import Desk
+from ...core.tree import Payload, finite
+from ...core.wire import KINDS, Reply, Task
+from ...engine import Recipe, Site, answer, ready
+from ...engine.loop import own_params, recall
+from ...errors import FedloreError
+from ..agreement import Terms, fedlore_version, read_terms
+from ..journal import write_state
+from ..remote import Refusal
+from .audit import AuditLog, described, digest
+from .folder import Kit
+from .guard import Guard, summed
+from .store import Store
+
+log = logging.getLogger("fedlore.site")
+
+
+class Worker:
+    """Answers tasks in this process, with everything that is ready kept ready."""
+
+    def __init__(self, kit: Kit, told: Callable[[str], None] = lambda line: None) -> None:
+        self._kit, self._told = kit, told
+        kit.state.mkdir(parents=True, exist_ok=True)
+        self._audit = AuditLog(kit.folder / "audit.jsonl")
+        self._ready: tuple[str, Site, Recipe, Desk, Guard] | None = None
+
+    def __call__(self, task: Task, text: str) -> Reply:
+        where: dict[str, Any] = {
+            "kind": task.kind,
+            "round": task.round,
+            "site": self._kit.file.name,
+        }
+        where |= {"coordinator": self._kit.file.address, "model": digest(task.sent)}
+        try:
+            terms = self._read(text)
+            where |= {"run": terms.run, "federation": terms.federation}
+            if task.kind in ("unmask", "decrypt"):  # whose sum the coordinator then reads
+                where["survivors"] = sorted(summed(task))
+            reply = self._answer(task, terms, text)
+        except Exception as error:
+            reason = str(error) if isinstance(error, FedloreError) else repr(error)
+            self._audit.write(event="refused", reason=reason, **where)
+            self._told(f"round {task.round}: {task.kind} refused: {reason}")
+            log.exception("round %s: %s refused", task.round, task.kind)
+            raise
+        sent = {"sent": described(reply.upload), "metrics": sorted(reply.metrics)}
+        self._audit.write(event="answered", **sent, **where)
+        self._told(f"round {task.round}: {task.kind} answered")
+        return reply
+
+    def _read(self, text: str) -> Terms:
+        try:
+            return read_terms(text)
+        except FedloreError as error:
+            raise Refusal(
+                f"the terms do not fit fedlore {fedlore_version()} at this site: {error}"
+            ) from None
+
+    def _answer(self, task: Task, terms: Terms, text: str) -> Reply:
+        if task.kind not in KINDS:
+            raise Refusal(f"unknown task '{task.kind}'")
+        policy, name = self._kit.file.policy, self._kit.file.name
+        policy.refuse(terms, task)
+        site, recipe, desk, guard = self._prepared(terms, text)
+        own = guard.answer(task)
+        if own is not None:
+            return own
+        store = Store(self._kit.state, terms.run)
+        accepted = task.accepted.get(name, 0)
+        if task.kind in ("train", "finish"):
+            known = store.again(name, task, accepted)
+            if known is not None:
+                return guard.hidden(task, known)
+        settled = store.settle(accepted)
+        reply, memory = answer(site, recipe, task, settled, desk)
+        if not finite(reply.upload):
+            raise Refusal("training diverged at this site: its upload is not finite")
+        reply = guard.kept(task, reply)
+        allowed = ("steps",) if task.kind == "train" else self._scores(terms)
+        reply = replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
+        if task.kind in ("train", "finish"):
+            store.commit(task, accepted, memory, reply)
+        if task.kind == "evaluate":
+            self._keep(task, terms, text, recipe, memory)
+        return guard.hidden(task, reply)
+
+    def _scores(self, terms: Terms) -> Sequence[str]:
+        """What may be reported of test rows, which no privacy budget covers."""
+        dp = terms.privacy.dp
+        return self._kit.file.policy.metrics if dp is None or dp.scores else ()
+
+    def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk, Guard]:
+        """Rows, knowledge and model made ready once for the same terms."""
+        if self._ready is None or self._ready[0] != text:
+            recipe = terms.recipe()
+            try:
+                client = self._kit.client(terms.schema)
+                site = ready(client, recipe.model, recipe.scaler)
+            except FedloreError as error:
+                log.error("%s", error)
+                self._told(f"cannot take part: {error}")
+                raise Refusal(
+                    "this site's data or knowledge does not fit the federation's schema: its own "
+                    "log says what to mend (fedlore doctor)"
+                ) from error
+            guard = Guard(self._kit, terms, recipe)
+            self._ready = (text, site, recipe, Desk(recipe.model), guard)
+        return self._ready[1:]
+
+    def _keep(self, task: Task, terms: Terms, text: str, recipe: Recipe, memory: Payload) -> None:
+        """The weights this site predicts with, on its own disk."""
+        own = own_params(recipe.algorithm, task.sent, recall(recipe, task.sent, memory))
+        about = {"run": terms.run, "round": task.round, "terms": text}
+        write_state(self._kit.folder / "personal.weights", about, {"model": own})

@@ -1,0 +1,136 @@
+"""Decision tables whose outcome is a number, or an interval of numbers: `[55..65]`, `>= 40`.
+
+Conditions, hit policies and complaints are those of every other table; only the outcome differs.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...errors import KnowledgeError
+from ..schema import Feature, Schema
+from ..tables.cells import START, STOP, Kind, Span, parse_condition
+from ..tables.cells import Numbers as Spans
+from ..tables.rulesheets import OUTCOMES, read_table
+from ..tables.sheets import read_sheet
+from ..tables.table import Policy, Table
+from .sets import Sets
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """A P-KM: the number that the rule which speaks names; silent where none hits."""
+
+    table: Table  # its classes are the outcomes' texts
+    values: tuple[float, ...]  # one per class
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n,)."""
+        rows = self.table(x).double()
+        said = rows @ rows.new_tensor(self.values)
+        return torch.where(rows.sum(1) > 0, said, torch.nan)
+
+
+@dataclass(frozen=True)
+class IntervalTable:
+    """An R-KM: what all rules that hit allow (`intersect`), or one of them (`union`).
+
+    Where no rule hits every number is possible.
+    """
+
+    table: Table
+    sets: tuple[tuple[tuple[float, float], ...], ...]  # the intervals of each class
+
+    def __call__(self, x: Tensor, /) -> Sets:
+        hits = self.table.hits(x)  # (n, rules)
+        joins = self.table.policy == "union"
+        found: Sets | None = None
+        for rule, hit in zip(self.table.rules, hits.T, strict=True):
+            ends = hit.new_tensor(self.sets[rule.outcome[0]], dtype=torch.float64).T  # (2, s)
+            low, high = (side.expand(len(x), -1) for side in ends)
+            if joins:  # a rule that does not hit adds nothing
+                missed = ~hit.unsqueeze(1)
+                said = Sets(low.masked_fill(missed, torch.nan), high.masked_fill(missed, torch.nan))
+                found = said if found is None else found.join(said)
+            else:  # and takes nothing away
+                chosen = hit.unsqueeze(1)
+                first = torch.arange(low.shape[1], device=x.device) == 0
+                free = torch.where(first, torch.inf, torch.nan).double()
+                said = Sets(torch.where(chosen, low, -free), torch.where(chosen, high, free))
+                found = said if found is None else found.meet(said)
+        assert found is not None  # a table has at least one rule
+        silent = ~hits.any(1)
+        return found.join(_everything(silent)) if joins and silent.any() else found
+
+
+def read_numbers_table(
+    path: str | Path,
+    schema: Schema,
+    *,
+    kind: Kind,
+    policy: Policy | None = None,
+    outcome: str | None = None,
+    sheet: str | None = None,
+) -> NumberTable | IntervalTable:
+    """Read a table of numbers (`predict`) or of intervals (`range`) from CSV or XLSX."""
+    texts = tuple(dict.fromkeys(_outcomes(path, outcome, sheet)))
+    spare = ("no outcome", "no other outcome")[: max(0, 2 - len(texts))]  # a schema has 2 classes
+    labelled = replace(schema, classes=(*texts, *spare))
+    table = read_table(path, labelled, kind=kind, policy=policy, outcome=outcome, sheet=sheet)
+    target = Feature("outcome")
+    named = {rule.outcome[0]: table.label(i) for i, rule in reversed([*enumerate(table.rules)])}
+    found = []
+    for index, text in enumerate(texts):
+        try:
+            found.append(_intervals(text, target))
+        except KnowledgeError as error:
+            where = named.get(index, f"outcome '{text}'")
+            raise KnowledgeError(f"{Path(path).name}, {where}: {error}") from None
+    if kind == "range":
+        return IntervalTable(table, (*found, *(((math.nan, math.nan),),) * len(spare)))
+    for index, ends in enumerate(found):
+        if len(ends) != 1 or ends[0][0] != ends[0][1]:
+            raise KnowledgeError(
+                f"{Path(path).name}, {named[index]}: a prediction names one number, got "
+                f"'{texts[index]}'"
+            )
+    return NumberTable(table, (*(ends[0][0] for ends in found), *(0.0,) * len(spare)))
+
+
+def _intervals(text: str, target: Feature) -> tuple[tuple[float, float], ...]:
+    said = parse_condition(text, target)
+    if said is None:
+        return ((-math.inf, math.inf),)
+    assert isinstance(said, Spans)  # the target has no levels
+    return tuple(_closed(span, text) for span in said.spans)
+
+
+def _closed(span: Span, text: str) -> tuple[float, float]:
+    if (span.start.after and span.start != START) or (not span.stop.after and span.stop != STOP):
+        raise KnowledgeError(
+            f"sets of numbers have their ends: write [8..12], >= 8 or <= 12, got '{text}'"
+        )
+    return span.start.value, span.stop.value
+
+
+def _outcomes(path: str | Path, outcome: str | None, sheet: str | None) -> list[str]:
+    """The texts of the outcome column; a table without one is left to `read_table` to refuse."""
+    filled = [cells for _, cells in read_sheet(path, sheet=sheet).rows if any(cells)]
+    if not filled:
+        return []
+    wanted = OUTCOMES if outcome is None else (outcome.lower(),)
+    titles = [cell.strip().lower() if isinstance(cell, str) else "" for cell in filled[0]]
+    place = next((i for i, title in enumerate(titles) if title in wanted), None)
+    if place is None:
+        return []
+    texts = (row[place] for row in filled[1:] if len(row) > place)
+    return [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+
+
+def _everything(rows: Tensor) -> Sets:
+    """All numbers for some rows, none for the others."""
+    low = torch.where(rows, -torch.inf, torch.nan).double().unsqueeze(1)
+    return Sets(low, -low)

@@ -1,0 +1,130 @@
+"""Rows with what the expert said about them, in numbers, and the same as classes."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from ...core.examples import Examples
+from ...errors import FedloreError
+from .bins import Bins
+from .sets import Sets
+
+#: How many columns a network that hears gets beside its features, see `Told.heard`.
+HEARD = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Evaluated knowledge: the P-KM's numbers and the sets S(x), both within the bounds."""
+
+    x: Tensor  # (n, *features)
+    y: Tensor | None  # (n,) float64
+    said: Tensor | None  # (n,) float64; NaN where the expert is silent
+    sets: Sets | None
+    bins: Bins
+    conflicts: int = 0  # rows on which the P-KM left the set, before it was silenced or moved
+    spread: float | None = None  # σ of a soft prior, in the units of y
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Tensor | slice) -> "Told":
+        part = [None if t is None else t[rows] for t in (self.y, self.said)]
+        sets = None if self.sets is None else self.sets[rows]
+        return replace(self, x=self.x[rows], y=part[0], said=part[1], sets=sets)
+
+    @property
+    def missed(self) -> Tensor:
+        """Labels outside their set, (n,) bool."""
+        if self.y is None or self.sets is None:
+            return torch.zeros(len(self), dtype=torch.bool, device=self.x.device)
+        return ~self.sets.holds(self.y)
+
+    @cached_property
+    def allowed(self) -> Tensor | None:
+        """The bins that each set touches, (n, k) bool."""
+        return None if self.sets is None else self.bins.touched(self.sets)
+
+    @cached_property
+    def prior(self) -> Tensor | None:
+        """The bin of the P-KM's number, (n, k), or with `spread` a normal around it, within S."""
+        if self.said is None:
+            return None
+        silent = self.said.isnan()
+        centre = torch.where(silent, self.bins.lower, self.said)
+        rows = one_hot(self.bins.encode(centre), self.bins.k).double()
+        if self.spread is not None:
+            soft = normal(centre, self.spread, self.bins, self.sets)
+            rows = torch.where(soft.sum(1, keepdim=True) > 0, soft, rows)  # all underflowed
+        return rows.masked_fill(silent.unsqueeze(1), 0.0).to(self.x.dtype)
+
+    @property
+    def heard(self) -> Tensor:
+        """The expert in four columns: the number, whether one was named, both ends of the set.
+
+        On a scale of -1 to 1 between the bounds; (0, 0, -1, 1) says nothing. One column per bin
+        would have to learn the order of the bins from few rows.
+        """
+        centre, half = self.bins.middle
+        nothing = torch.zeros(len(self), dtype=torch.float64, device=self.x.device)
+        place, spoken, low, high = nothing, nothing, nothing - 1, nothing + 1
+        if self.said is not None:
+            spoken = (~self.said.isnan()).double()
+            place = torch.where(self.said.isnan(), 0.0, (self.said - centre) / half)
+        if self.sets is not None:
+            low, high = (
+                (end(t.nan_to_num(nan=fill), 1) - centre) / half
+                for end, t, fill in (
+                    (torch.amin, self.sets.lower, self.bins.upper),
+                    (torch.amax, self.sets.upper, self.bins.lower),
+                )
+            )
+        return torch.stack([place, spoken, low, high], 1).to(self.x.dtype)
+
+    def inputs(self, *, hears: bool) -> Tensor:
+        """What the network sees: the features, and where it hears what the expert says."""
+        if not hears:
+            return self.x
+        if self.x.ndim != 2:
+            raise FedloreError(
+                f"hearing in order needs rows of features, got shape {tuple(self.x.shape)}"
+            )
+        return torch.cat([self.x, self.heard], 1)
+
+    def examples(self, *, ordinal: float = 0.0, hears: bool = False) -> Examples:
+        """The rows as classes; with `ordinal` > 0 the loss aims at neighbouring bins as well.
+
+        The target is then a normal around y, cut off at the bounds and integrated over each bin,
+        with σ = `ordinal` times the width of the bin that y is in: the histogram loss of Imani
+        and White (2018), Improving Regression Performance with Distributional Losses.
+        """
+        y = None if self.y is None else self.bins.encode(self.y, clip=True)
+        target = None
+        if ordinal > 0 and self.y is not None and y is not None:
+            edges = self.y.new_tensor(self.bins.edges)
+            target = normal(self.y, ordinal * (edges[1:] - edges[:-1])[y], self.bins)
+            target = target.to(self.x.dtype)
+        return Examples(self.inputs(hears=hears), y, self.prior, self.allowed, target)
+
+
+def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None = None) -> Tensor:
+    """The mass of a normal in each bin's part of S(x), rows sum to 1 (or 0: out of reach).
+
+    `centre` and `spread` are (n,); the result is (n, k) in float64.
+    """
+    if sets is None:
+        sets = Sets.whole(len(centre), bins.lower, bins.upper, like=centre)
+    lower, upper = bins.pieces(sets)  # (n, k, s)
+    c = centre[:, None, None]
+    sd = spread[:, None, None] if isinstance(spread, Tensor) else spread
+    a, b = (lower - c) / sd, (upper - c) / sd
+    # by symmetry both ends are taken on the left, where differences of Φ keep their digits
+    flip = a > 0
+    a, b = torch.where(flip, -b, a), torch.where(flip, -a, b)
+    mass = torch.special.ndtr(b) - torch.special.ndtr(a)
+    mass = torch.where(lower.isnan(), 0.0, mass).sum(2)
+    total = mass.sum(1, keepdim=True)
+    return torch.where(total > 0, mass / torch.where(total > 0, total, 1.0), 0.0)

@@ -1,0 +1,1 @@
+"""How everything that is shown looks: style, palette, plots, page parts."""

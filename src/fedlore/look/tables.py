@@ -1,0 +1,22 @@
+"""Tables of plain text: no markup in them, so any writer can escape them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table; the best of its column may be marked."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of plain text: no markup in it, so any writer can escape it."""
+
+    title: str
+    head: tuple[str, ...]
+    body: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    words: tuple[int, ...] = (0,)  # columns that hold words, not numbers

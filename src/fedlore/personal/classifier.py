@@ -1,0 +1,74 @@
+"""One site's own model: scaler, shared network and private knowledge together, f^m."""
+
+import copy
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ..core.examples import Examples
+from ..core.inject import guard, inject
+from ..core.metrics import decide
+from ..core.nets import server
+from ..core.scaler import Scaler
+from ..core.tree import Params
+from ..errors import FedloreError
+from ..knowledge import Knowledge
+
+
+class Personal(nn.Module):
+    """f^m = (1-λ)·softmax(f masked to the range) + λ·P-KM; forward gives log-probabilities.
+
+    For any finite weights a class outside the range has probability exactly 0.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        knowledge: Knowledge | None = None,
+        *,
+        scaler: Scaler | None = None,
+        weights: Params | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = server(model if weights is None else copy.deepcopy(model))
+        self.knowledge = knowledge or Knowledge()
+        self.scaler = scaler
+        if weights is not None:
+            self.model.load_state_dict(weights)
+        for name, values in self.model.named_parameters():
+            if not values.isfinite().all():
+                raise FedloreError(f"weights must be finite: '{name}' is not")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, *features) in raw units -> (n, k) log-probabilities."""
+        return self.log_probs(self.annotate(x))
+
+    def annotate(self, x: Tensor) -> Examples:
+        """The rows with what the expert says about them."""
+        silent = replace(self.knowledge, outside="widen")  # policies speak of training labels only
+        return silent.annotate(Examples(x))
+
+    def log_probs(self, known: Examples) -> Tensor:
+        """Log-probabilities of rows whose knowledge has been evaluated already."""
+        return inject(self.logits(known), known.prior, known.allowed, self.knowledge.reliance)
+
+    def logits(self, known: Examples) -> Tensor:
+        x = known.x if self.scaler is None else self.scaler(known.x)
+        return guard(self.model(x, known.prior, known.allowed))
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """The class of each row, (n,); at an exact tie the expert's class wins."""
+        known = self.annotate(x)
+        return decide(self.log_probs(known), known.prior)
+
+    @torch.no_grad()
+    def predict_proba(self, x: Tensor) -> Tensor:
+        """Probabilities, (n, k); exactly 0 outside the range."""
+        probabilities: Tensor = self(x).exp()
+        return probabilities
+
+    def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
+        """The same network seen through other knowledge, without retraining."""
+        return Personal(self.model, knowledge, scaler=self.scaler)

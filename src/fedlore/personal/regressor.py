@@ -1,0 +1,123 @@
+"""One site's own regressor: shared network, private knowledge, and numbers that stay in S(x)."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from ..core.examples import Examples
+from ..core.inject import inject
+from ..core.scaler import Scaler
+from ..core.tree import Params
+from ..errors import FedloreError
+from ..knowledge import Knowledge
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.measured import Measured
+from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.numbers.told import Told
+from .classifier import Personal
+from .distribution import Distribution
+
+Decode = Literal["mean", "mode", "median"]
+
+BLOCK = 8192  # rows decoded at a time
+
+
+class PersonalRegressor(nn.Module):
+    """f^m of a number: the classes' probabilities, spread over S(x), and decoded inside it.
+
+    For any finite weights every number given out lies in S(x) exactly. A P-KM that names one
+    number keeps its λ on that very number, not on the middle of its bin; one with a `spread` is
+    part of the bins' probabilities. With `hears` the network has `HEARD` more inputs than there
+    are features: what the expert says about the row.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        bins: Bins,
+        knowledge: Numbers | None = None,
+        *,
+        scaler: Scaler | None = None,
+        weights: Params | None = None,
+        hears: bool = False,
+    ) -> None:
+        super().__init__()
+        self.bins = bins
+        self.hears = hears
+        self.knowledge = knowledge or Numbers()
+        # the network and its scaling; what is known about numbers comes with each row
+        self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, *features) in raw units -> (n,) expected values, in S(x)."""
+        return self.distribution(x).mean()
+
+    def annotate(self, x: Tensor) -> Told:
+        """The rows with what the expert says about them."""
+        return self.knowledge.examine(Measured(x), self.bins, training=False)
+
+    def predict(self, x: Tensor | Told, *, decode: Decode = "mean") -> Tensor:
+        """One number for each row, (n,) float64, in S(x)."""
+        if decode not in get_args(Decode):
+            raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
+
+        def answer(found: Distribution) -> Tensor:
+            if decode == "median":
+                return found.quantile(0.5)
+            return found.mode() if decode == "mode" else found.mean()
+
+        return self._by_block(x, answer)
+
+    @torch.no_grad()
+    def distribution(self, x: Tensor | Told) -> Distribution:
+        """The predictive distribution of each row; rows annotated before are taken as they are."""
+        told = self.annotate(x) if isinstance(x, Tensor) else x
+        return decoded(self.logits(told), told, self.knowledge.reliance)
+
+    @torch.no_grad()
+    def logits(self, told: Told) -> Tensor:
+        """What the network says, (n, k), before the range and the expert."""
+        x = told.inputs(hears=self.hears)
+        logits = self.personal.logits(Examples(x, None, told.prior, told.allowed))
+        if logits.shape[1] != self.bins.k:
+            raise FedloreError(
+                f"the server model has {logits.shape[1]} outputs, there are {self.bins.k} bins"
+            )
+        return logits
+
+    def quantiles(self, x: Tensor | Told, levels: Sequence[float]) -> Tensor:
+        """Quantiles of each row, (n, levels), all in S(x)."""
+        return self._by_block(x, lambda f: torch.stack([f.quantile(q) for q in levels], 1))
+
+    def interval(self, x: Tensor | Told, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """The ends of a central prediction interval, (n,) each, both in S(x)."""
+        low, high = self._by_block(x, lambda f: torch.stack(f.interval(level), 1)).unbind(1)
+        return low, high
+
+    def _by_block(self, x: Tensor | Told, answer: Callable[[Distribution], Tensor]) -> Tensor:
+        """Decode many rows with the memory of a few; S(x) is asked for once."""
+        told = self.annotate(x) if isinstance(x, Tensor) else x
+        starts = range(0, max(len(told), 1), BLOCK)
+        return torch.cat([answer(self.distribution(told[i : i + BLOCK])) for i in starts])
+
+    def with_knowledge(self, knowledge: Numbers | None) -> "PersonalRegressor":
+        """The same network seen through other knowledge, without retraining."""
+        return PersonalRegressor(
+            self.personal.model,
+            self.bins,
+            knowledge,
+            scaler=self.personal.scaler,
+            hears=self.hears,
+        )
+
+
+def decoded(logits: Tensor, told: Told, reliance: float) -> Distribution:
+    """Logits (n, k) and what the expert said, as a distribution over numbers."""
+    allowed, sets = told.allowed, told.sets
+    if told.spread is None:
+        learned = inject(logits, None, allowed).exp()
+        return Distribution.spread(learned, told.bins, sets, said=told.said, weight=reliance)
+    mixed = inject(logits, told.prior, allowed, reliance).exp()
+    return Distribution.spread(mixed, told.bins, sets)

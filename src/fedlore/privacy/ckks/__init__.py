@@ -1,0 +1,1 @@
+"""Homomorphic encryption: the server adds uploads that it cannot read."""

@@ -1,0 +1,1 @@
+"""Differential privacy: noise for whole sites or single records, and the ledger of it."""

@@ -1,0 +1,164 @@
+"""Differential privacy between a site and the coordinator: clip, noise, and the site's ledger."""
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ...core import tree
+from ...core.wire import Reply, Task, Transport
+from ...errors import ConfigError, FedloreError
+from ..filters import Half
+from .ledger import Entry, Ledger
+from .noise import Entropy, with_noise
+from .settings import ROUNDING, Dp, clipped
+
+#: How the work of DP-SGD tells the site's own half what it did; none of it leaves the site.
+DONE = ("dp_noise", "dp_steps", "dp_sample")
+
+
+@dataclass(frozen=True)
+class Noising:
+    """The filter: clip, noise and spending at the sites, the rest of the noise at the server.
+
+    At the sites each adds the share σ·clip/√least, so that any sum of at least `least` uploads
+    carries σ·clip or more, whoever drops out; the server half voids a round with fewer.
+    """
+
+    dp: Dp
+    noise: float  # σ; at record level the sites' own
+    least: int  # the smallest cohort whose sum may be used
+    ledger: Callable[[str], Ledger]  # of a site
+    run: str = ""
+    entropy: Entropy = os.urandom
+
+    name: ClassVar[str] = "dp"
+    hides: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.least < 1:
+            raise ConfigError(f"the smallest cohort must be at least 1, got {self.least}")
+
+    def site(self, name: str) -> Half:
+        return SiteHalf(self, self.ledger(name))
+
+    def over(self, transport: Transport) -> Transport:
+        return _Server(transport, self)
+
+    @property
+    def share(self) -> float:
+        """The spread of the noise that one site adds."""
+        if self.dp.level == "record" or self.dp.where == "central":
+            return 0.0
+        return self.noise * self.dp.clip / math.sqrt(self.least)
+
+
+class SiteHalf:
+    """At one site: write down the cost, clip, add noise, and hide how many rows there are."""
+
+    kinds: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, noising: Noising, ledger: Ledger) -> None:
+        self._noising, self._ledger = noising, ledger
+        self._last: tuple[str, Reply] | None = None
+
+    def answer(self, task: Task) -> Reply:
+        raise FedloreError(f"unknown task '{task.kind}'")
+
+    def outbound(self, task: Task, reply: Reply) -> Reply:
+        if task.kind == "moments":
+            raise FedloreError(
+                "sums of features are exact and no budget covers them: with differential privacy "
+                "scale by the schema's declared bounds, or set scale = false"
+            )
+        asked = _key(task)
+        if self._last is None or self._last[0] != asked:
+            # the same question gets the same noise: a second draw could be averaged away
+            self._last = (asked, self._noised(task, reply))
+        return self._last[1]
+
+    def _noised(self, task: Task, reply: Reply) -> Reply:
+        told = {k: v for k, v in reply.metrics.items() if k not in DONE}
+        shown = replace(reply, rows=1, metrics=told)  # the number of rows is about the rows
+        if not reply.upload:
+            return shown
+        plan, dp = self._noising, self._noising.dp
+        if dp.level == "record":
+            noise, steps, sample = self._done(reply)
+            entry = Entry(plan.run, task.round, "record", noise, steps, sample)
+            upload = reply.upload
+        else:
+            entry = Entry(plan.run, task.round, "site", plan.noise, 1, 1.0)
+            upload = with_noise(clipped(reply.upload, dp.clip), plan.share, plan.entropy)
+        self._ledger.spend(entry, epsilon=dp.epsilon, delta=dp.delta)
+        return replace(shown, upload=upload)
+
+    def _done(self, reply: Reply) -> tuple[float, int, float]:
+        if not all(name in reply.metrics for name in DONE):
+            raise FedloreError(
+                "record level differential privacy needs DP-SGD at the site, and this answer was "
+                "trained without"
+            )
+        noise, steps, sample = (reply.metrics[name] for name in DONE)
+        return noise, int(steps), sample
+
+
+class _Server:
+    """The server half: too small a cohort is void, and central noise goes onto the sum."""
+
+    def __init__(self, transport: Transport, noising: Noising) -> None:
+        self._transport, self._noising = transport, noising
+
+    def clients(self) -> Sequence[str]:
+        return self._transport.clients()
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        dp, replies = self._noising.dp, self._transport.exchange(task, to)
+        if task.kind == "evaluate" and not dp.scores:
+            yield from (replace(reply, metrics={}) for reply in replies)
+        elif task.kind != "train" or dp.level == "record":
+            yield from replies
+        else:
+            yield from self._enough(task, list(replies))
+
+    def _enough(self, task: Task, replies: list[Reply]) -> Iterator[Reply]:
+        plan, dp = self._noising, self._noising.dp
+        if not any(reply.upload for reply in replies):
+            yield from replies
+            return
+        if dp.where == "distributed":
+            if sum(len(reply.names) for reply in replies) >= plan.least:
+                yield from replies
+            return
+        good = sorted((r for r in replies if self._fits(task, r)), key=lambda r: r.client)
+        if len(good) < plan.least:
+            return
+        mean = tree.mean((r.upload, 1.0) for r in good)
+        # noise of σ·clip on the sum is this much on the mean
+        mean = with_noise(mean, plan.noise * dp.clip / len(good), plan.entropy)
+        members = tuple(r.client for r in good)
+        lockstep = {k: v for k, v in good[0].metrics.items() if k == "steps"}
+        yield Reply(good[0].client, task.round, mean, len(good), lockstep, members)
+
+    def _fits(self, task: Task, reply: Reply) -> bool:
+        """A finite upload within the bound, shaped like what was sent: a sum hides what is not."""
+        same = all(
+            {n: t.shape for n, t in bundle.items()}
+            == {n: t.shape for n, t in task.sent.get(key, {}).items()}
+            for key, bundle in reply.upload.items()
+        )
+        if reply.round != task.round or not reply.upload or not same:
+            return False
+        length = math.hypot(*(tree.norm(bundle) for bundle in reply.upload.values()))
+        return length <= self._noising.dp.clip * (1 + ROUNDING)  # NaN is not
+
+
+def _key(task: Task) -> str:
+    found = hashlib.sha256(f"{task.kind} {task.round} {task.seed} {task.rate}".encode())
+    for key, bundle in sorted(task.sent.items()):
+        for name, t in sorted(bundle.items()):
+            found.update(f"{key} {name} {tuple(t.shape)}".encode())
+            found.update(t.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()

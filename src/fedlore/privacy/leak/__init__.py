@@ -1,0 +1,1 @@
+"""What a curious coordinator reads from uploads, and how good a guess that is."""

@@ -1,0 +1,88 @@
+"""Secure aggregation: the server learns the sum of the uploads and nothing else.
+
+Bonawitz, Ivanov, Kreuter, Marcedone, McMahan, Patel, Ramage, Segal, Seth (2017), Practical Secure
+Aggregation for Privacy-Preserving Machine Learning, Figure 4, without its round of signed
+survivors: the threshold stands in for that (see `pact.least`).
+
+Every upload is hidden by two kinds of masks. Those between two sites cancel in the sum; should one
+of the two drop out, the others' shares of its mask key give back what does not cancel. A mask of
+the site's own keeps the upload hidden even if it was thought lost and arrives late. A site gives
+out a share of one or of the other, never of both. The phases:
+
+    keys    each site makes two key pairs for this round
+    shares  each site seals shares of its mask key and its own seed for every other site
+    boxes   each site opens what the others sealed for it
+    train   (or moments) each site uploads its words plus masks
+    unmask  each site gives shares: own seeds of those who uploaded, mask keys of those who did not
+
+The model is a server that is curious and follows the protocol, and up to t-1 sites that help it.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from ...core.wire import Task, Transport
+from ...errors import ConfigError, FedloreError
+from ..filters import Half
+from .pact import Pact, made
+
+PHASES = frozenset({"keys", "shares", "boxes", "unmask"})
+
+
+class Identity(Protocol):
+    """A site's lasting key, and the keys of the others that it knows from elsewhere."""
+
+    def sign(self, message: bytes) -> bytes: ...
+
+    def check(self, site: str, message: bytes, signature: bytes) -> None:
+        """Raise where this is not that site's signature."""
+        ...
+
+
+@dataclass(frozen=True)
+class SecureAggregation:
+    """The filter: masks at the sites, one sum at the server."""
+
+    threshold: float = 2 / 3  # more than this share of a cohort must last until the end
+    weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
+    identity: Identity | None = None  # signs this site's keys, where sites know each other
+    entropy: Callable[[int], bytes] = os.urandom  # anything else is for tests
+
+    name: ClassVar[str] = "secure aggregation"
+    hides: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.threshold <= 1.0:
+            raise ConfigError(
+                f"threshold must lie in [0.5, 1], got {self.threshold}: below one half a server "
+                "that lies about who dropped out could see single uploads"
+            )
+        if self.weights not in ("equal", "size"):
+            raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
+
+    def site(self, name: str) -> Half:
+        _need_cryptography()
+        from .site import Masking
+
+        return Masking(name, self)
+
+    def over(self, transport: Transport) -> Transport:
+        _need_cryptography()
+        from .server import Summing
+
+        return Summing(transport, self)
+
+    def pact(self, task: Task, cohort: tuple[str, ...], *, session: str) -> Pact:
+        """What a round with this cohort is held under."""
+        return made(task, cohort, session=session, threshold=self.threshold, weights=self.weights)
+
+
+def _need_cryptography() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise FedloreError(
+            "cryptography is missing: pip install 'fedlore[secagg]' for secure aggregation"
+        ) from None

@@ -1,0 +1,233 @@
+"""The approaches that are compared, as values.
+
+The paper's five (Fan et al. 2022, section 6.1); FL+mask, which its authors' code contains and
+the paper leaves out; and lore, our own.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..algorithms import Algorithm, Alone, FedAvg, Plan
+from ..core.examples import Examples
+from ..core.history import Row
+from ..core.metrics import accuracy, decide, violation
+from ..core.scaler import Scaler
+from ..engine import Client, Fitted, fit
+from ..engine.loop import Weights
+from ..engine.tuning import lore, recalibrated
+from ..errors import FedloreError
+from ..knowledge.confusion import Recalibrated
+from ..privacy import Privacy
+from .confusion import confusion
+
+
+@dataclass(frozen=True)
+class Approach:
+    """Who learns, and where the knowledge enters."""
+
+    name: str
+    model: str  # whose weights are scored
+    algorithm: Algorithm | None  # None: nobody learns
+    trained: bool = False  # knowledge in the training loss
+    guarded: bool = False  # knowledge at prediction
+    hears: bool = False  # knowledge as input of the network
+    plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
+    trust: float | None = None  # λ, where it is not the client's own
+    # what is common is chosen by trials on training rows, λ and last steps by each client
+    chosen: bool = field(default=False, repr=False)
+
+
+ML = Approach("ML", "own", Alone())
+PKM = Approach("P-KM", "expert", None, guarded=True)
+MLWKM = Approach("MLwKM", "own", Alone(), trained=True, guarded=True)
+FL = Approach("FL", "shared", FedAvg())
+FLWKM = Approach("FLwKM", "shared", FedAvg(), trained=True, guarded=True)
+FL_MASK = Approach("FL+mask", "shared", FedAvg(), guarded=True)
+#: Our own first recipe, one fixed combination chosen beforehand: the network hears the expert,
+#: half of the loss is ordinary cross-entropy, the range guards the output, and λ is 0, since
+#: what the P-KM says is learned from rather than mixed in.
+LORE = Approach(
+    "lore", "shared", FedAvg(), trained=True, guarded=True, hears=True, plain=0.5, trust=0.0
+)
+#: The same name where an experiment asks for the recipe that chooses for itself.
+CHOSEN = replace(LORE, chosen=True, trust=None)
+
+APPROACHES = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
+
+BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
+
+ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+Sink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
+
+
+def compare(
+    clients: Sequence[Client],
+    make_model: ModelMaker,
+    *,
+    plan: Plan,
+    rounds: int,
+    seed: int,
+    scale: bool | Scaler = True,
+    approaches: Sequence[Approach] = APPROACHES,
+    on_done: Callable[[str], None] | None = None,
+    on_history: Sink | None = None,
+    on_confusion: Sink | None = None,
+) -> list[Row]:
+    """Train and score approaches on the same clients, start and number of local steps.
+
+    One row per approach and client. FL+mask scores the very weights that FL trained, so it has
+    no history of its own. `on_history` takes scores at up to 20 points of each training,
+    `on_confusion` the counts of label against prediction.
+    """
+    every = math.ceil(rounds / 20) if on_history is not None else 0
+    rows: list[Row] = []
+    trained: dict[Approach, Fitted] = {}
+    for approach in approaches:
+        fitted = None
+        if approach.algorithm is not None:
+            key = training(approach)
+            if key not in trained:
+                trained[key] = train(
+                    approach,
+                    clients,
+                    make_model,
+                    plan=plan,
+                    rounds=rounds,
+                    seed=seed,
+                    scale=scale,
+                    every=every,
+                )
+                if on_history is not None:
+                    scored = [row for row in trained[key].history if "ta" in row]
+                    on_history(_tagged(scored, approach=approach.name, seed=seed))
+            fitted = trained[key]
+        for client in clients:
+            predicted = predict(approach, fitted, client)
+            where = {"approach": approach.name, "client": client.id, "seed": seed}
+            scores = score(approach, client, predicted)
+            rows += _tagged([{"model": approach.model, **scores}], **where)
+            if on_confusion is not None:
+                on_confusion(_tagged(confusion(predicted, _labels(client)), **where))
+        if on_done is not None:
+            on_done(approach.name)
+    return rows
+
+
+def training(approach: Approach) -> Approach:
+    """The part of an approach that its weights depend on: FL and FL+mask share theirs."""
+    trust = approach.trust if approach.trained else None
+    return replace(approach, name="", guarded=approach.trained, trust=trust)
+
+
+def _tagged(rows: Sequence[Row], **where: Any) -> list[Row]:
+    """The rows, each saying where it comes from."""
+    return [{**where, **row} for row in rows]
+
+
+def train(
+    approach: Approach,
+    clients: Sequence[Client],
+    make_model: ModelMaker,
+    *,
+    plan: Plan,
+    rounds: int,
+    seed: int,
+    scale: bool | Scaler = True,
+    every: int = 0,
+    sample: float = 1.0,
+    weights: Weights = "equal",
+    privacy: Privacy | None = None,
+) -> Fitted:
+    """The weights of one approach; with `every` = e its history has scores after each e rounds."""
+    if approach.chosen:
+        return lore(
+            clients,
+            make_model,
+            algorithm=approach.algorithm,
+            plan=plan,
+            rounds=rounds,
+            scale=scale,
+            seed=seed,
+            evaluate=every,
+            sample=sample,
+            weights=weights,
+            privacy=privacy,
+        ).fitted
+    if approach.trained:
+        clients = [_trusting(client, approach.trust) for client in clients]
+    else:
+        clients = [client.bare() for client in clients]
+    alone = isinstance(approach.algorithm, Alone)
+    return fit(
+        clients,
+        make_model(approach.hears),
+        algorithm=approach.algorithm,
+        plan=replace(plan, plain=approach.plain),
+        rounds=rounds,
+        scale=scale,
+        seed=seed,
+        evaluate=every,
+        sample=1.0 if alone else sample,
+        weights=weights,
+        privacy=None if alone else privacy,  # nobody uploads anything
+    )
+
+
+def _trusting(client: Client, trust: float | None) -> Client:
+    if trust is None:
+        return client
+    return replace(client, knowledge=replace(client.knowledge, trust=trust))
+
+
+def _labels(client: Client) -> torch.Tensor:
+    if client.test is None or client.test.y is None:
+        raise FedloreError(f"client '{client.id}' has no test rows to score")
+    return client.test.y
+
+
+@torch.no_grad()
+def predict(approach: Approach, fitted: Fitted | None, client: Client) -> torch.Tensor:
+    """The class of each of the client's test rows, (n,); -1 where an expert alone abstains.
+
+    What the knowledge says of these rows was worked out when the client was made.
+    """
+    if fitted is None:
+        return _expert(client)
+    _labels(client)
+    assert client.test is not None
+    personal = fitted.model(client.id)
+    known = client.test
+    if approach.chosen:
+        if isinstance(personal.knowledge.pkm, Recalibrated):
+            known = recalibrated(client)[0].test or known
+    elif approach.guarded:
+        personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
+    else:
+        known = Examples(known.x)
+    parts = [known[start : start + BATCH] for start in range(0, len(known), BATCH)]
+    return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
+
+
+def _expert(client: Client) -> torch.Tensor:
+    """The P-KM by itself; -1 where it abstains."""
+    test = client.test
+    if test is None or test.prior is None:
+        raise FedloreError(f"client '{client.id}' has no P-KM or no test rows to score it on")
+    silent = (test.prior == 0).all(1)
+    return test.prior.argmax(1).masked_fill(silent, -1)
+
+
+def score(approach: Approach, client: Client, predicted: torch.Tensor) -> dict[str, float]:
+    """TA and POV; of an expert alone a silent row counts as wrong, and their share is shown."""
+    scores = {"ta": accuracy(predicted, _labels(client))}
+    assert client.test is not None
+    if client.test.allowed is not None:
+        scores["pov"] = violation(predicted, client.test.allowed)
+    if approach.algorithm is None:
+        scores["abstained"] = float((predicted < 0).double().mean())
+    return scores

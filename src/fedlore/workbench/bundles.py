@@ -1,0 +1,68 @@
+"""A bundle beside the weights of every site and approach, for `fedlore export`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..bundle import Bundle, bundle_of, read_bundle, write_bundle
+from ..engine import Client, Fitted
+from ..errors import FedloreError, unknown
+from ..personal.classifier import Personal
+from .approaches import Approach
+
+
+def keep_bundle(
+    weights: Path, approach: Approach, fitted: Fitted, client: Client, scores: Mapping[str, Any]
+) -> None:
+    """Write a site's bundle; what keeps it from being one is written down in its place."""
+    path, note = weights.with_suffix(".lore"), weights.with_suffix(".note")
+    try:
+        found = bundle_of(
+            personal_of(approach, fitted, client),
+            client.id,
+            schema=client.knowledge.schema,
+            metrics={k: v for k, v in scores.items() if k in ("ta", "pov")},
+        )
+        write_bundle(found, path)
+        note.unlink(missing_ok=True)
+    except FedloreError as error:  # a run is not lost because its knowledge is code
+        note.write_text(f"{error}\n", encoding="utf-8")
+        path.unlink(missing_ok=True)
+
+
+def personal_of(approach: Approach, fitted: Fitted, client: Client) -> Personal:
+    """The model that an approach predicts with at a site."""
+    personal = fitted.model(client.id)
+    if approach.name == "lore" and personal.knowledge.schema is not None:
+        return personal
+    if not approach.guarded:
+        return personal.with_knowledge(None)
+    known = client.knowledge
+    if approach.trust is not None:
+        known = replace(known, trust=approach.trust)
+    return personal.with_knowledge(known)
+
+
+def find_bundle(out: Path, client: str, approach: str | None = None) -> Bundle:
+    """The bundle of a site in a folder that `fedlore run` filled."""
+    home = out / "weights"
+    kinds = sorted(p.name for p in home.iterdir() if p.is_dir()) if home.is_dir() else []
+    if not kinds:
+        raise FedloreError(f"'{out}' holds no weights of a fedlore run")
+    wanted = approach or next((k for k in ("lore", "FLwKM") if k in kinds), kinds[-1])
+    chosen = wanted.replace("+", "-")
+    if chosen not in kinds:
+        raise FedloreError(unknown("approach", wanted, kinds))
+    sites = sorted(p.stem for p in (home / chosen).glob("*.npz"))
+    if client not in sites:
+        raise FedloreError(unknown("client", client, sites))
+    path = home / chosen / f"{client}.lore"
+    if path.exists():
+        return read_bundle(path)
+    note = path.with_suffix(".note")
+    if note.exists():
+        raise FedloreError(note.read_text(encoding="utf-8").strip())
+    raise FedloreError(
+        f"'{out}' was filled by a fedlore without bundles: delete '{home / chosen}' and run again"
+    )

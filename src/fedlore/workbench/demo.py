@@ -1,0 +1,126 @@
+"""The first run: four simulated coking plants, seven approaches, one table."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from ..algorithms import Plan
+from ..coke.experts import COKE
+from ..coke.plants import coking_plants
+from ..core.history import Row
+from ..core.nets import mlp
+from ..engine import Client
+from .approaches import APPROACHES, Sink, compare
+from .intervals import Interval, interval, paired
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo runs. All approaches get the same start and the same local steps."""
+
+    rounds: int = 40
+    hidden: tuple[int, ...] = (64, 64)
+    plan: Plan = field(default_factory=lambda: Plan(epochs=5, batch=32, lr=0.05, schedule="cosine"))
+    rows: tuple[int, ...] = (40, 60, 80, 110)  # training rows of the four plants
+    test_rows: int = 400
+    trust: float = 0.3  # λ of every plant
+    unseen: float = 3.6  # how much of CSR the experts cannot see, points
+    blur: float = 0.0  # extra error of the experts, points of CSR
+    slack: float = 1.0  # factor on the width of the ranges
+
+
+def plants_of(demo: Demo, seed: int) -> list[Client]:
+    """The four simulated plants as clients."""
+    plants = coking_plants(
+        seed,
+        rows=demo.rows,
+        test_rows=demo.test_rows,
+        trust=demo.trust,
+        unseen=demo.unseen,
+        blur=demo.blur,
+        slack=demo.slack,
+    )
+    return [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
+
+
+def run_demo(
+    demo: Demo,
+    *,
+    seed: int,
+    clients: Sequence[Client] | None = None,
+    on_done: Callable[[str], None] | None = None,
+    on_history: Sink | None = None,
+    on_confusion: Sink | None = None,
+) -> list[Row]:
+    """Compare all approaches, one row per approach and plant: on simulated plants, or on others."""
+    name = "coke" if clients is None else "sites"
+    clients = plants_of(demo, seed) if clients is None else clients
+    features = clients[0].data.x.shape[1]
+    classes = clients[0].audit.classes or len(COKE.classes)
+
+    def make_model(hears: bool) -> nn.Module:
+        return mlp(features, classes, hidden=demo.hidden, hears=hears, seed=seed)
+
+    rows = compare(
+        clients,
+        make_model,
+        plan=demo.plan,
+        rounds=demo.rounds,
+        seed=seed,
+        on_done=on_done,
+        on_history=on_history,
+        on_confusion=on_confusion,
+    )
+    return [{"dataset": name, "range": "expert", **row} for row in rows]
+
+
+def means(rows: Iterable[Row], metric: str) -> dict[str, list[float]]:
+    """Per approach, the mean of a metric over clients, one value for each seed in order."""
+    cells: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        by_seed = cells.setdefault(str(row["approach"]), {})
+        by_seed.setdefault(int(row["seed"] or 0), []).append(float(row[metric] or 0.0))
+    return {
+        name: [sum(values) / len(values) for _, values in sorted(by_seed.items())]
+        for name, by_seed in cells.items()
+    }
+
+
+def margins(rows: Sequence[Row], of: str = "lore") -> dict[str, Interval]:
+    """TA of one approach minus every other's, paired by seed."""
+    by_approach = means(rows, "ta")
+    ours = by_approach[of]
+    return {name: paired(ours, theirs) for name, theirs in by_approach.items() if name != of}
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """What knowledge and federation each brought, in plain words, win or lose."""
+    ta = {name: 100 * interval(values).mean for name, values in means(rows, "ta").items()}
+    pov = {name: 100 * interval(values).mean for name, values in means(rows, "pov").items()}
+    alone, shared = ta["ML"], ta["FL"]
+    changes = {
+        "MLwKM": ta["MLwKM"] - alone,
+        "FLwKM": ta["FLwKM"] - shared,
+        "FL+mask": ta["FL+mask"] - shared,
+        "lore": ta["lore"] - shared,
+    }
+    helped = [f"{name} ({gain:+.1f})" for name, gain in changes.items() if gain > 0]
+    failed = [f"{name} ({gain:+.1f})" for name, gain in changes.items() if gain <= 0]
+    parts = [
+        f"Federation alone moved accuracy by {shared - alone:+.1f} points (ML {alone:.1f} %, "
+        f"FL {shared:.1f} %)"
+    ]
+    if helped:
+        parts.append(f"knowledge helped {_listed(helped)}")
+    if failed:
+        parts.append(f"knowledge did not help {_listed(failed)}")
+    sentence = "; ".join(parts) + " against the same training without it"
+    kept = all(pov[a.name] == 0.0 for a in APPROACHES if a.guarded)
+    broke = f"without it {pov['ML']:.1f} % (ML) and {pov['FL']:.1f} % (FL) did"
+    bound = "no prediction left the range" if kept else "predictions LEFT the range"
+    return f"{sentence}; with the range {bound}, {broke}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

@@ -1,0 +1,1 @@
+"""fedlore leak: attacks on what a coordinator sees, each against chance."""

@@ -1,0 +1,216 @@
+"""One seed of one setting: what the uploads look like, and the secrets behind them."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from ...algorithms import Plan
+from ...core import tree
+from ...core.examples import Examples
+from ...core.rng import draw, stream
+from ...core.scaler import Scaler
+from ...engine import Client
+from ...engine.choice import scaler_of
+from ...privacy.leak.attacks import Seen, class_signs, site_signs, untouched
+from ...privacy.leak.score import auc
+from ..approaches import predict, score
+from ..paper.recipe_study import Drawing
+from .defence import filters_of
+from .observed import Observed
+from .rows import row_errors
+from .settings import Setting
+from .watch import Watched, anatomy, as_trained, watch
+
+EARLY = 3  # rounds at the beginning that are looked at one by one
+LATE = 10  # rounds at the end in which a row that was trained on shows
+PROBES = 16  # single rows, single steps
+KNOWN_ROWS = 200  # rows whose membership is asked, of either kind
+TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
+DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
+
+
+class Watchtower:
+    """One drawing of clients: every training is run once and looked at in several ways."""
+
+    def __init__(self, it: Drawing) -> None:
+        self.it = it
+        self._trained: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
+        self._short: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
+        self._single: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
+
+    def observe(self, setting: Setting) -> Observed:
+        """What one setting shows."""
+        parts = [self._look(*pair, setting) for pair in self._runs(setting)]
+        k = parts[0]["union"].shape[1]
+        sites = [c.id for group in self._groups(setting) for c in group]
+        whole = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        together = [i for i, part in enumerate(parts) for _ in part["ta"]]
+        whole["together"] = torch.tensor(together)
+        assert whole["classes"].shape[:2] == (len(sites), k)
+        signs, trust = self._trusts(setting)
+        rows = self._rows(setting)
+        return Observed(tuple(sites), trust_signs=signs, trust=trust, **rows, **whole)
+
+    def _groups(self, setting: Setting) -> list[list[Client]]:
+        clients = self.it.clients
+        if not setting.pairs:
+            return [list(clients)]
+        return [list(clients[i : i + 2]) for i in range(0, len(clients) - 1, 2)]
+
+    def _scaler(self, group: Sequence[Client]) -> Scaler | None:
+        return scaler_of(group) if self.it.scale else None
+
+    def _watch(
+        self, group: Sequence[Client], setting: Setting, plan: Plan, rounds: int, **more: bool
+    ) -> Watched:
+        it = self.it
+        return watch(
+            group,
+            it.make_model(setting.approach.hears),
+            setting,
+            plan=plan,
+            rounds=rounds,
+            seed=it.seed,
+            scaler=self._scaler(group),
+            filters=filters_of(setting, group, it.rounds),
+            **more,
+        )
+
+    def _runs(self, setting: Setting) -> list[tuple[list[Client], Watched]]:
+        key = setting.training
+        if key not in self._trained:
+            self._trained[key] = [
+                (g, self._watch([as_trained(c, setting) for c in g], setting, it.plan, it.rounds))
+                for it in [self.it]
+                for g in self._groups(setting)
+            ]
+        return self._trained[key]
+
+    def _look(self, group: list[Client], run: Watched, setting: Setting) -> dict[str, Tensor]:
+        at = anatomy(run, setting)
+        looks = {c.id: _seen(run, c.id, setting) for c in group}
+        known = [float(setting.view == "single") * math.log(len(c.data)) for c in group]
+        whole = [
+            torch.cat([_over_time(looks[c.id], lambda s: site_signs(s, at)), torch.tensor([rows])])
+            for c, rows in zip(group, known, strict=True)
+        ]
+        found = {
+            "still": [untouched(looks[c.id][0], at) for c in group],
+            "classes": [_over_time(looks[c.id], lambda s: class_signs(s, at)) for c in group],
+            "whole": whole,
+            "member": [_member(run, looks[c.id], c, self.it.seed) for c in group],
+            **secrets_of(group),
+        }
+        ta = [score(setting.approach, c, predict(setting.approach, run.fitted, c)) for c in group]
+        found["ta"] = [torch.tensor(s["ta"], dtype=torch.float64) for s in ta]
+        return {name: torch.stack(values) for name, values in found.items()}
+
+    def _trusts(self, setting: Setting) -> tuple[Tensor, Tensor]:
+        """Short runs in which every site has drawn its λ."""
+        if not setting.uses_trust:
+            return torch.zeros(0, 0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
+        it, key = self.it, setting.training
+        if key not in self._short:
+            self._short[key] = []
+            for number in range(DRAWINGS):
+                for group in self._groups(setting):
+                    dice = stream(it.seed, "leak trust", number, group[0].id)
+                    picks = torch.randint(len(TRUSTS), (len(group),), generator=dice)
+                    drawn = [
+                        as_trained(replace(c, test=None), setting, TRUSTS[int(p)])
+                        for c, p in zip(group, picks, strict=True)
+                    ]
+                    self._short[key].append(
+                        (drawn, self._watch(drawn, setting, it.plan, min(EARLY, it.rounds)))
+                    )
+        signs, trust = [], []
+        for drawn, run in self._short[key]:
+            look = partial(site_signs, at=anatomy(run, setting))
+            for client in drawn:
+                signs.append(_over_time(_seen(run, client.id, setting), look))
+                trust.append(client.knowledge.trust)
+        return torch.stack(signs), torch.tensor(trust, dtype=torch.float64)
+
+    def _rows(self, setting: Setting) -> dict[str, Tensor]:
+        """Errors of the one-row attack: of the range, and of whether the P-KM is right."""
+        it, key = self.it, setting.training
+        plan = replace(it.plan, steps=1, batch=1, schedule="constant")
+        if key not in self._single:
+            self._single[key] = []
+            for number in range(PROBES):
+                for group in self._groups(setting):
+                    rows = [
+                        replace(c, data=_one(c.data, it.seed, c.id, number), test=None)
+                        for c in group
+                    ]
+                    rows = [as_trained(c, setting) for c in rows]
+                    run = self._watch(rows, setting, plan, 1, one_by_one=True)
+                    self._single[key].append((rows, run))
+        names = [c.id for group in self._groups(setting) for c in group]
+        return row_errors(self._single[key], setting, plan, names)
+
+
+def _seen(run: Watched, site: str, setting: Setting) -> list[Seen]:
+    start = run.start
+    return [exchange.seen(site, setting.view, start) for exchange in run.exchanges]
+
+
+def _over_time(looks: list[Seen], signs: Callable[[Seen], Tensor]) -> Tensor:
+    """Signs of the first round, of the first few on average, and of all movement together."""
+    early = torch.stack([signs(look) for look in looks[:EARLY]])
+    total = tree.mean([({"": look.moved}, 1.0) for look in looks])[""]
+    return torch.cat([early[0], early.mean(0), signs(Seen(looks[0].before, total))], -1)
+
+
+def secrets_of(group: Sequence[Client]) -> dict[str, list[Tensor]]:
+    """What the attacks are after, for each site: union, frequency, labels, right."""
+    found: dict[str, list[Tensor]] = {"union": [], "frequency": [], "labels": [], "right": []}
+    for client in group:
+        data = client.data
+        assert data.y is not None and data.allowed is not None and data.prior is not None
+        k = data.allowed.shape[1]
+        found["union"].append(data.allowed.any(0).double())
+        found["frequency"].append(data.allowed.double().mean(0))
+        found["labels"].append(torch.bincount(data.y, minlength=k) / len(data.y))
+        found["right"].append((data.prior.gather(1, data.y[:, None]) > 0.5).double().mean())
+    found["labels"] = [t.double() for t in found["labels"]]
+    return found
+
+
+@torch.no_grad()
+def _member(run: Watched, looks: list[Seen], client: Client, seed: int) -> Tensor:
+    """AUC of telling trained rows from others of the site: by fall of the loss, by its height."""
+    assert client.test is not None
+    parts = [_some(part, seed, client.id) for part in (client.data, client.test)]
+    recipe = run.fitted.recipe
+    scaled = [p.x if recipe.scaler is None else recipe.scaler(p.x) for p in parts]
+    x, y = torch.cat(scaled).float(), torch.cat([p.y for p in parts if p.y is not None])
+
+    def loss(weights: tree.Params) -> Tensor:
+        logits = functional_call(recipe.model, weights, (x,))
+        return torch.nn.functional.cross_entropy(logits, y, reduction="none")
+
+    fall = torch.zeros(len(x))
+    late = looks[-LATE:]
+    for look in late:
+        local = look.before | tree.add(look.moved, {n: look.before[n] for n in look.moved})
+        after = loss(local)
+        fall += loss(look.before) - after
+    n = len(parts[0])
+    return torch.tensor([auc(s[:n], s[n:]) for s in (fall, -after)], dtype=torch.float64)
+
+
+def _some(data: Examples, seed: int, who: str) -> Examples:
+    """At most so many rows, drawn."""
+    rows = draw(min(KNOWN_ROWS, len(data)), len(data), seed, "leak member", who)
+    return data[torch.tensor(rows)]
+
+
+def _one(data: Examples, seed: int, who: str, number: int) -> Examples:
+    row = draw(1, len(data), seed, "leak row", who, number)[0]
+    return data[row : row + 1]

@@ -1,0 +1,86 @@
+"""The settings that the leak audit compares: how a federation trains, and what its server sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ...algorithms import FedPer
+from ...errors import ConfigError, unknown
+from ..approaches import FL_MASK, FLWKM, LORE, Approach
+
+#: What the coordinator sees in a round: every upload, their sum, or the sum less that of one site
+#: that shares its own upload with the coordinator.
+View = Literal["single", "sum", "collusion"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to train, and one way to look at it."""
+
+    name: str
+    about: str
+    approach: Approach = field(default_factory=lambda: FLWKM)
+    view: View = "single"
+    floor: float = 0.0  # ε in training
+    pairs: bool = False  # federations of two sites in place of one of all
+    epsilon: float | None = None  # of site-level differential privacy
+    clip: float = 1.0  # largest norm of an upload under it
+
+    @property
+    def training(self) -> tuple[object, ...]:
+        """What the weights depend on: settings that differ in the view alone share theirs."""
+        return (replace(self.approach, name=""), self.floor, self.pairs, self.epsilon, self.clip)
+
+    @property
+    def uses_trust(self) -> bool:
+        """Whether λ enters training at all."""
+        return self.approach.trained and self.approach.trust != 0.0
+
+
+_HYBRID = replace(FLWKM, plain=0.5)
+#: The layers that take the expert's word in and give classes out never leave.
+_ENDS = replace(LORE, algorithm=FedPer(private=("first", "last")))
+_HIDDEN = "sums only (secure aggregation, or CKKS with the key at the sites)"
+
+SETTINGS = (
+    Setting("plain", "FLwKM by FedAvg, every upload seen: the paper"),
+    Setting("hybrid", "half of the loss is ordinary cross-entropy", _HYBRID),
+    Setting("floor", "classes outside the range weigh 0.1 in the training loss", floor=0.1),
+    Setting("hears", "FLwKM whose network hears the expert", replace(FLWKM, hears=True)),
+    Setting(
+        "private head", "FedPer: the last layer never leaves", replace(FLWKM, algorithm=FedPer())
+    ),
+    Setting("mask", "no knowledge in training, the range at prediction (FL+mask)", FL_MASK),
+    Setting("lore", "hears, hybrid loss, λ = 0 in training", LORE),
+    Setting("private ends", "lore by FedPer: first and last layer never leave", _ENDS),
+    Setting("sum", f"plain, {_HIDDEN}", view="sum"),
+    Setting(
+        "sum, collusion", "the same, and one site tells the server its upload", view="collusion"
+    ),
+    Setting("sum of 2", "the same in federations of two sites", view="sum", pairs=True),
+    Setting("hybrid, sum", f"hybrid, {_HIDDEN}", _HYBRID, view="sum"),
+    Setting("floor, sum", f"floor, {_HIDDEN}", view="sum", floor=0.1),
+    Setting("hears, sum", f"hears, {_HIDDEN}", replace(FLWKM, hears=True), view="sum"),
+    Setting(
+        "private head, sum",
+        f"private head, {_HIDDEN}",
+        replace(FLWKM, algorithm=FedPer()),
+        view="sum",
+    ),
+    Setting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
+    Setting("lore, sum", f"lore, {_HIDDEN}", LORE, view="sum"),
+    Setting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
+    Setting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),
+    Setting("DP 8, sum", "site-level DP, ε = 8 at δ = 1e-5, sums only", view="sum", epsilon=8.0),
+    Setting("DP 100, sum", "the same with ε = 100", view="sum", epsilon=100.0),
+    Setting("DP 10000, sum", "the same with ε = 10,000", view="sum", epsilon=10_000.0),
+)
+
+
+def settings_named(names: Sequence[str]) -> list[Setting]:
+    """Settings by name, in the usual order; all of them where none is named."""
+    known = [s.name for s in SETTINGS]
+    for name in names:
+        if name not in known:
+            raise ConfigError(unknown("setting", name, known))
+    return [s for s in SETTINGS if not names or s.name in names]

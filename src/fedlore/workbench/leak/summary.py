@@ -1,0 +1,102 @@
+"""What the rows of an audit say: leaks with intervals, accuracy, and what can be recommended."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.history import Row
+from ...privacy.leak.score import Leak as Leak
+from ...privacy.leak.score import leak
+from ..intervals import Interval, interval
+from .attacks import ATTACKS
+from .settings import SETTINGS, Setting
+
+#: What a site knows; the other attacks are after its rows.
+KNOWLEDGE = ("union", "own union", "frequency", "right", "trust", "row range", "row right")
+BEARABLE = 0.01  # of mean TA
+#: Training without knowledge, by what the server sees: what is found there the labels told.
+CONTROL = {"single": "mask", "sum": "mask, sum"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One setting: its accuracy, what that costs against plain, and every leak."""
+
+    setting: Setting
+    ta: Interval
+    loss: Interval | None  # TA of plain at the same sites and seeds, minus this
+    leaks: dict[str, Leak | None]  # None: nothing to find
+    beyond: Leak | None  # union, against the same attack on training without knowledge
+
+    @property
+    def quiet(self) -> bool:
+        """Whether every attack on what the sites know is at chance."""
+        found = [self.leaks[name] for name in KNOWLEDGE]
+        return all(one is None or one.at_chance for one in found)
+
+
+def lines(rows: Sequence[Row]) -> list[Line]:
+    """A line for every setting in the rows, in the usual order."""
+    made = []
+    plain = {(row["seed"], row["site"]): row for row in rows if row["setting"] == "plain"}
+    for setting in SETTINGS:
+        mine = [row for row in rows if row["setting"] == setting.name]
+        if mine:
+            made.append(
+                Line(
+                    setting,
+                    interval(_by_seed(mine, lambda row: _number(row, "ta"))),
+                    _loss(mine, plain),
+                    {name: leak_of(mine, name) for name in ATTACKS},
+                    _beyond(setting, mine, rows),
+                )
+            )
+    return made
+
+
+def leak_of(rows: Sequence[Row], attack: str) -> Leak | None:
+    """The score of one attack over these rows; None where no row has anything to find."""
+    pairs = [(row[f"{attack} error"], row[f"{attack} chance"]) for row in rows]
+    found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
+    return leak([e for e, _ in found], [c for _, c in found]) if found else None
+
+
+def recommended(found: Sequence[Line]) -> list[Line]:
+    """Settings that tell nothing of the knowledge and cost little, the most accurate first."""
+    fit = [
+        line
+        for line in found
+        if line.quiet and line.loss is not None and line.loss.mean <= BEARABLE
+    ]
+    return sorted(fit, key=lambda line: -line.ta.mean)
+
+
+def _beyond(setting: Setting, mine: Sequence[Row], rows: Sequence[Row]) -> Leak | None:
+    control = CONTROL.get(setting.view)
+    other = {(r["seed"], r["site"]): r["union error"] for r in rows if r["setting"] == control}
+    pairs = [(row["union error"], other.get((row["seed"], row["site"]))) for row in mine]
+    found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
+    if not found or setting.name == control or not any(c for _, c in found):
+        return None  # no control, or one that is always right
+    return leak([e for e, _ in found], [c for _, c in found])
+
+
+def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> Interval | None:
+    if not all((row["seed"], row["site"]) in plain for row in mine):
+        return None
+    return interval(
+        _by_seed(
+            mine, lambda row: _number(plain[row["seed"], row["site"]], "ta") - _number(row, "ta")
+        )
+    )
+
+
+def _by_seed(rows: Sequence[Row], value: Callable[[Row], float]) -> list[float]:
+    """The mean over sites for each seed."""
+    seeds = list(dict.fromkeys(row["seed"] for row in rows))
+    parts = [[value(row) for row in rows if row["seed"] == seed] for seed in seeds]
+    return [sum(part) / len(part) for part in parts]
+
+
+def _number(row: Row, name: str) -> float:
+    return float(row[name] or 0.0)

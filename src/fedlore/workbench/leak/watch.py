@@ -1,0 +1,118 @@
+"""A training run as a curious coordinator watches it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from ...algorithms import Plan
+from ...core import tree
+from ...core.nets import server
+from ...core.scaler import Scaler
+from ...core.tree import Params
+from ...core.wire import Reply, Task, Transport
+from ...engine import Client, Fitted, Recipe, federate
+from ...engine.choice import engine_for
+from ...engine.local import Local
+from ...knowledge import Knowledge
+from ...privacy.filters import Filter, guarded
+from ...privacy.leak.attacks import Anatomy, Seen
+from .settings import Setting, View
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """One round of training at the server's side: the broadcast, and what came back."""
+
+    sent: Params
+    uploads: dict[str, Params]  # by site; one entry that stands for all where a filter sums
+
+    def seen(self, site: str, view: View, start: Params) -> Seen:
+        """What the coordinator holds against one site; private layers are known at their start."""
+        names = list(self.uploads)
+        if view == "single" and site in self.uploads:
+            names = [site]
+        elif view == "collusion" and site in self.uploads:
+            other = names[(names.index(site) + 1) % len(names)]
+            names = [name for name in names if name != other]
+        moved = tree.mean([({"": self.uploads[name]}, 1.0) for name in names])[""]
+        return Seen(start | self.sent, moved)
+
+
+class Spy:
+    """A transport that keeps what passes."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.kept: list[Exchange] = []
+
+    def clients(self) -> Sequence[str]:
+        return self._transport.clients()
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        replies = list(self._transport.exchange(task, to))
+        if task.kind == "train":
+            uploads = {r.client: r.upload["model"] for r in sorted(replies, key=lambda r: r.client)}
+            self.kept.append(Exchange(task.sent["model"], uploads))
+        yield from replies
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A run, its weights and all that its server saw."""
+
+    fitted: Fitted
+    exchanges: list[Exchange]
+
+    @property
+    def start(self) -> Params:
+        return {n: p.detach() for n, p in self.fitted.recipe.model.named_parameters()}
+
+
+def anatomy(run: Watched, setting: Setting) -> Anatomy:
+    """Where this run's network keeps what speaks of classes."""
+    shapes = {name: tuple(t.shape) for name, t in run.start.items()}
+    return Anatomy.of(shapes, hears=setting.approach.hears)
+
+
+def as_trained(client: Client, setting: Setting, trust: float | None = None) -> Client:
+    """A client as the setting trains it; `trust` replaces its λ."""
+    approach = setting.approach
+    if not approach.trained:
+        return client.bare()
+    told = approach.trust if trust is None else trust
+    known = replace(client.knowledge, floor=setting.floor)
+    return replace(client, knowledge=known if told is None else replace(known, trust=told))
+
+
+def watch(
+    clients: Sequence[Client],
+    model: nn.Module,
+    setting: Setting,
+    *,
+    plan: Plan,
+    rounds: int,
+    seed: int,
+    scaler: Scaler | None,
+    filters: Sequence[Filter] = (),
+    one_by_one: bool = False,
+) -> Watched:
+    """Train as `fit` does, with a spy at the server's door.
+
+    `one_by_one` is for clients of a single row and a single round, where stacking does not pay.
+    """
+    algorithm = setting.approach.algorithm
+    assert algorithm is not None
+    plan = replace(plan, plain=setting.approach.plain)
+    recipe = Recipe(server(model), algorithm, plan, seed, scaler=scaler)
+    if one_by_one:
+        transport = Local(clients, recipe)
+        spy = Spy(guarded(transport, filters) if filters else transport)
+        run = federate(spy, recipe, rounds)
+        return Watched(Fitted(recipe, run, {}, {}), spy.kept)
+    with engine_for(clients, recipe, workers=1) as (engine, there):
+        spy = Spy(guarded(engine, filters) if filters else engine)
+        run = federate(spy, there, rounds)
+        memories = {n: m.settle(run.accepted.get(n, 0)) for n, m in engine.memories.items()}
+    knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
+    return Watched(Fitted(recipe, run, knowledge, memories), spy.kept)

@@ -1,0 +1,1 @@
+"""The method on real numbers: five public sets."""

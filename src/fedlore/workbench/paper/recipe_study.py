@@ -1,0 +1,151 @@
+"""The study behind `lore` and `trust = auto`: many processes, one file of rows each.
+
+python -m fedlore.workbench.paper.recipe_study --dataset covtype --share 0.01 --range oracle
+    --seeds 0-9 --out rows.jsonl
+
+Per seed: the paper's approaches, FL+mask, the fixed and the chosen recipe, FLwKM with one λ for
+all from 0 to 0.5, and FLwKM with private λ. A finished seed is not computed again. Needs torch
+and numpy alone. `--summary` reads such files and prints means and paired differences.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ...algorithms import Plan
+from ...coke.experts import COKE
+from ...coke.plants import coking_plants
+from ...core.history import Row, read_rows, write_rows
+from ...core.nets import mlp
+from ...engine import Client
+from ...errors import ConfigError, FedloreError
+from ..approaches import FL, FL_MASK, FLWKM, LORE, ML, MLWKM, PKM, compare
+from ..demo import Demo
+from ..recipe import auto_rows, lore_rows
+from .bench import Bench
+from .protocol import Setup, read_protocol
+from .recipe_summary import summary
+from .tasks import TASKS
+
+TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """One seed of one case: clients, networks and the budget that all approaches share."""
+
+    clients: list[Client]
+    make_model: Callable[[bool], nn.Module]
+    plan: Plan
+    rounds: int
+    seed: int
+    scale: bool
+
+
+def drawing(dataset: str, share: float, kind: str, seed: int, protocol: str = "fair") -> Drawing:
+    """The clients of one seed, as `fedlore paper` and the demo draw them."""
+    if dataset == "coke":
+        demo = Demo()
+        plants = coking_plants(seed, rows=demo.rows, test_rows=demo.test_rows, trust=demo.trust)
+        clients = [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
+        d, k = len(COKE.features), len(COKE.classes)
+        return Drawing(
+            clients,
+            lambda hears: mlp(d, k, hidden=demo.hidden, hears=hears, seed=seed),
+            demo.plan,
+            demo.rounds,
+            seed,
+            True,
+        )
+    if dataset not in TASKS:
+        raise ConfigError(f"dataset must be covtype, fmnist or coke, got '{dataset}'")
+    task = TASKS[dataset]
+    setup: Setup = getattr(read_protocol(protocol), dataset)
+    bench = Bench(task, setup, task.load(), seed)
+    return Drawing(
+        bench.clients(kind, share),
+        lambda hears: task.server(hears, seed),
+        setup.plan,
+        setup.rounds_at(share),
+        seed,
+        False,
+    )
+
+
+def measure(it: Drawing, *, parts: Sequence[str]) -> list[Row]:
+    """All rows of one seed; `parts` are any of paper, fixed, auto, lore."""
+    settings = {"plan": it.plan, "rounds": it.rounds, "seed": it.seed, "scale": it.scale}
+    rows: list[Row] = []
+    if "paper" in parts:
+        fixed = replace(LORE, name="lore-fixed")
+        several = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, fixed)
+        rows += compare(it.clients, it.make_model, approaches=several, **settings)  # type: ignore[arg-type]
+    if "fixed" in parts:
+        for trust in TRUSTS:
+            same = [row for row in rows if row["approach"] == FLWKM.name]
+            if same and all(c.knowledge.trust == trust for c in it.clients):
+                rows += [{**row, "approach": f"FLwKM {trust:g}", "trust": trust} for row in same]
+                continue
+            one = replace(FLWKM, name=f"FLwKM {trust:g}", trust=trust)
+            found = compare(it.clients, it.make_model, approaches=[one], **settings)  # type: ignore[arg-type]
+            rows += [{**row, "trust": trust} for row in found]
+    if "auto" in parts:
+        rows += auto_rows(it.clients, it.make_model, **settings)  # type: ignore[arg-type]
+    if "lore" in parts:
+        found, _ = lore_rows(it.clients, it.make_model, **settings)  # type: ignore[arg-type]
+        rows += found
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="fedlore.workbench.paper.recipe_study")
+    parser.add_argument("--dataset", choices=("covtype", "fmnist", "coke"), default="covtype")
+    parser.add_argument("--share", type=float, default=0.01)
+    parser.add_argument("--range", default="oracle", help="oracle, conformal99, ...")
+    parser.add_argument("--seeds", default="0-0", help="a-b, both included")
+    parser.add_argument("--parts", default="paper,fixed,auto,lore")
+    parser.add_argument("--protocol", default="fair")
+    parser.add_argument("--core", type=int, help="stay on this core; for many processes at once")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
+    given = parser.parse_args(arguments)
+    if given.summary:
+        print(summary([row for path in given.summary for row in read_rows(path)]))
+        return
+    if given.out is None:
+        parser.error("--out is needed")
+    torch.set_num_threads(1)
+    if given.core is not None:
+        os.sched_setaffinity(0, {given.core})
+    coke = given.dataset == "coke"
+    kind, share = ("expert", 1.0) if coke else (given.range, given.share)
+    parts = given.parts.split(",")
+    rows = list(read_rows(given.out)) if given.out.exists() else []
+    first, _, last = given.seeds.partition("-")
+    for seed in range(int(first), int(last or first) + 1):
+        tags = {"dataset": given.dataset, "range": kind, "share": share}
+        there = {"part": ",".join(parts), **tags, "seed": seed}
+        if any(all(row.get(k) == v for k, v in there.items()) for row in rows):
+            continue
+        start = time.process_time()
+        it = drawing(given.dataset, share, kind, seed, given.protocol)
+        found = measure(it, parts=parts)
+        spent = round(time.process_time() - start, 1)
+        rows += [{**tags, "protocol": given.protocol, **r, "part": ",".join(parts)} for r in found]
+        write_rows(rows, given.out)
+        print(f"{given.dataset} {share:g} {kind} seed {seed}: {spent} CPU seconds", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except FedloreError as error:
+        sys.exit(f"error: {error}")

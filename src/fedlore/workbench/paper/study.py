@@ -1,0 +1,130 @@
+"""The paper's tables and figure, run again: approaches, share of data, λ."""
+
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from ...core.history import Row
+from ...errors import ConfigError, unknown
+from ..approaches import APPROACHES, CHOSEN, FL_MASK, FLWKM, LORE, Approach
+from ..cells import Cell, Ledger, replace_rows
+from .bench import Bench
+from .protocol import Protocol, Setup, fingerprint, level, read_protocol
+from .tasks import TASKS
+
+TABLES = ("approaches", "data", "lambda")
+TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # the paper's figure
+
+OnCell = Callable[[Cell, int, int], None]  # the cell just finished, how many are, of how many
+
+
+@dataclass(frozen=True)
+class Study:
+    """What one command computes."""
+
+    table: str  # approaches, data or lambda
+    dataset: str  # covtype or fmnist
+    protocol: str  # the name of a shipped protocol or the path of a TOML
+    ranges: tuple[str, ...] = ()  # none: all of the protocol's
+    seeds: int = 5
+    recipe: str = "fixed"  # what lore stands for: one fixed combination, or chosen by trials
+
+    def __post_init__(self) -> None:
+        if self.table not in TABLES:
+            raise ConfigError(unknown("table", self.table, TABLES))
+        if self.dataset not in TASKS:
+            raise ConfigError(unknown("data set", self.dataset, TASKS))
+        if self.recipe not in ("fixed", "chosen"):
+            raise ConfigError(f"recipe must be fixed or chosen, got '{self.recipe}'")
+        if self.seeds < 1:
+            raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
+        for kind in self.ranges:
+            level(kind)
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.table}-{self.dataset}-{Path(self.protocol).stem}"
+
+
+def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list[Row]:
+    """Compute what is not finished yet and give the rows of every cell of the study.
+
+    Rows go to NAME.jsonl in `out`; scores over rounds and confusions of the first seed go to
+    rounds-*.jsonl and confusion-*.jsonl beside it. Cells that another table's file in the same
+    folder has are taken from there.
+    """
+    protocol = read_protocol(study.protocol)
+    setup: Setup = getattr(protocol, study.dataset)
+    work = list(cells(study, protocol))
+    where = study.name.removeprefix(study.table)
+    borrow = [out / f"{table}{where}.jsonl" for table in TABLES if table != study.table]
+    ledger = Ledger(out / f"{study.name}.jsonl", borrow=borrow)
+    task = TASKS[study.dataset]
+    data = None
+    bench: Bench | None = None
+    rows: list[Row] = []
+    for done, (cell, approach) in enumerate(work, 1):
+        settings = (setup, repr(replace(approach, trust=cell.trust)), cell.range)
+        config = fingerprint(*settings, "chosen") if approach.chosen else fingerprint(*settings)
+        # the first seed also tells its history, which other tables do not keep
+        watch = study.table == "approaches" and cell.seed == 0
+        found = ledger.find(cell, config, borrow=not watch)
+        if not found:
+            data = data or task.load()
+            if bench is None or bench.seed != cell.seed:
+                bench = Bench(task, setup, data, cell.seed)
+            scored, history, mistakes = bench.measure(approach, cell.range, cell.share, watch=watch)
+            if watch:
+                _side(out / f"rounds{where}.jsonl", cell, history)
+                _side(out / f"confusion{where}.jsonl", cell, mistakes)
+            own = {"config": config, "versions": versions()}
+            found = [{**cell.tags, **row, **own} for row in scored]
+            ledger.add(cell, found)
+        rows += found
+        if on_cell is not None:
+            on_cell(cell, done, len(work))
+    return rows
+
+
+def cells(study: Study, protocol: Protocol) -> Iterable[tuple[Cell, Approach]]:
+    """Every cell of a study with its approach, seed after seed."""
+    setup: Setup = getattr(protocol, study.dataset)
+    for seed in range(study.seeds):
+        for kind in study.ranges or setup.ranges:
+            for line, share in _lines(study.table, setup):
+                approach = CHOSEN if line is LORE and study.recipe == "chosen" else line
+                where = (study.dataset, Path(study.protocol).stem, kind)
+                trust = trust_of(approach, setup.trust)
+                yield Cell(*where, approach.name, seed, share, trust), approach
+
+
+def _lines(table: str, setup: Setup) -> Sequence[tuple[Approach, float]]:
+    least = setup.shares[0]
+    if table == "approaches":
+        return [(approach, least) for approach in APPROACHES]
+    if table == "data":
+        return [(FLWKM, share) for share in setup.shares]
+    return [
+        (replace(approach, trust=trust), least) for trust in TRUSTS for approach in (FLWKM, FL_MASK)
+    ]
+
+
+def trust_of(approach: Approach, clients: float) -> float | None:
+    """λ of an approach whose clients trust their expert so far; None where it has no use for it."""
+    if not approach.guarded or approach.algorithm is None or approach.chosen:
+        return None
+    return clients if approach.trust is None else approach.trust
+
+
+def versions() -> str:
+    """What the numbers were computed with."""
+    names = ("fedlore", "torch", "numpy")
+    parts = [f"{name} {version(name)}" for name in names]
+    return ", ".join([*parts, f"python {platform.python_version()}"])
+
+
+def _side(path: Path, cell: Cell, rows: Sequence[Row]) -> None:
+    replace_rows(path, [{**cell.tags, **row} for row in rows], cell.belongs)

@@ -1,0 +1,243 @@
+"""A federation of a user's own files in one process: approaches, scores, weights, resumed."""
+
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..algorithms import FedAvg
+from ..core.history import Row, read_rows
+from ..core.scaler import Scaler
+from ..core.tree import Params
+from ..engine import Client, Fitted
+from ..errors import FedloreError
+from ..knowledge.kinds import kind_of
+from .approaches import Approach, predict, score, train, training
+from .bundles import keep_bundle
+from .cells import Cell, Ledger, replace_rows
+from .confusion import confusion
+from .federations import Federation, Gathering
+from .paper.protocol import fingerprint
+from .paper.study import trust_of, versions
+from .recipe import classes_of, lore_rows
+
+OnApproach = Callable[[str, bool], None]  # its name, and whether it was computed just now
+
+
+@dataclass(frozen=True)
+class Finished:
+    """All rows of a run."""
+
+    rows: list[Row]
+    history: list[Row]
+    confusion: list[Row]
+    left_out: dict[str, str]  # approach -> why it could not be run
+
+
+def run_federation(
+    gathering: Gathering, out: Path, *, on_approach: OnApproach | None = None
+) -> Finished:
+    """Compute what is not finished yet; rows, weights and side files go to `out`."""
+    setting = gathering.setting
+    ledger = Ledger(out / "results.jsonl")
+    trained: dict[Approach, Fitted] = {}
+    rows: list[Row] = []
+    left_out: dict[str, str] = {}
+    for approach in setting.approaches:
+        silent = [c.id for c in gathering.clients if c.data.prior is None]
+        if approach.algorithm is None and silent:
+            left_out[approach.name] = f"site '{silent[0]}' has no P-KM"
+            continue
+        cell = _cell(gathering, approach)
+        config = _config(gathering, approach)
+        found = ledger.find(cell, config)
+        fresh = not found or not _weights_there(out, approach, gathering.clients)
+        if fresh:
+            made = _compute(gathering, approach, trained)
+            _save(out, cell, approach, made)
+            own = {"config": config, "versions": versions()}
+            found = [{**cell.tags, **row, **own} for row in made.rows]
+            ledger.add(cell, found)
+        rows += found
+        if on_approach is not None:
+            on_approach(approach.name, fresh)
+    return Finished(rows, _read(out / HISTORY), _read(out / CONFUSION), left_out)
+
+
+HISTORY, CONFUSION = "rounds.jsonl", "confusion.jsonl"
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """One approach, computed."""
+
+    rows: list[Row]
+    history: list[Row]
+    confusion: list[Row]
+    fitted: Fitted | None
+    clients: Sequence[Client]
+
+
+def _compute(gathering: Gathering, approach: Approach, trained: dict[Approach, Fitted]) -> _Made:
+    setting, clients = gathering.setting, gathering.clients
+    every = math.ceil(setting.rounds / 20)
+    if approach.name == "lore" and setting.run.recipe == "chosen":
+        return _chosen(gathering, every)
+    fitted = None
+    approach = _adapted(approach, setting)
+    if approach.algorithm is not None:
+        key = training(approach)
+        if key not in trained:
+            trained[key] = train(
+                approach,
+                clients,
+                gathering.make_model,
+                plan=setting.plan,
+                rounds=setting.rounds,
+                seed=setting.seed,
+                scale=gathering.scaling,
+                every=every,
+                sample=setting.sample,
+                weights=setting.weights,
+                privacy=setting.privacy,
+            )
+        fitted = trained[key]
+    rows: list[Row] = []
+    mistakes: list[Row] = []
+    for client in clients:
+        predicted = predict(approach, fitted, client)
+        found = score(approach, client, predicted)
+        rows.append({"model": approach.model, "client": client.id, **found, **_spent(fitted)})
+        mistakes += _confusion(client, predicted)
+    own = approach.guarded == approach.trained  # else these weights are another approach's
+    history = _history(fitted) if own and fitted is not None else []
+    return _Made(rows, history, mistakes, fitted, clients)
+
+
+def _chosen(gathering: Gathering, every: int) -> _Made:
+    """lore, chosen by trials on training rows."""
+    setting = gathering.setting
+    rows, found = lore_rows(
+        gathering.clients,
+        gathering.make_model,
+        plan=setting.plan,
+        rounds=setting.rounds,
+        seed=setting.seed,
+        scale=gathering.scaling,
+        algorithm=setting.algorithm.make(),
+        every=every,
+        sample=setting.sample,
+        weights=setting.weights,
+        privacy=setting.privacy,
+    )
+    mistakes = [row for c in found.clients for row in _confusion(c, classes_of(found.fitted, c))]
+    # λ is each site's own, so the cell has no one value
+    plain: list[Row] = [{k: v for k, v in row.items() if k != "trust"} for row in rows]
+    return _Made(plain, _history(found.fitted), mistakes, found.fitted, found.clients)
+
+
+def _history(fitted: Fitted) -> list[Row]:
+    """Scores over rounds; the log-loss is left out, it is infinite where a range misses a label."""
+    names = ("round", "client", "ta", "pov")
+    return [{n: row[n] for n in names if n in row} for row in fitted.history if "ta" in row]
+
+
+def _spent(fitted: Fitted | None) -> dict[str, str]:
+    """What privacy cost in this training, where it cost anything."""
+    return {} if fitted is None or not fitted.privacy else {"privacy": "; ".join(fitted.privacy)}
+
+
+def _confusion(client: Client, predicted: torch.Tensor) -> list[Row]:
+    assert client.test is not None and client.test.y is not None
+    return [{"client": client.id, **row} for row in confusion(predicted, client.test.y)]
+
+
+def _adapted(approach: Approach, setting: Federation) -> Approach:
+    """The approach with the federation's own algorithm and kind of network."""
+    if isinstance(approach.algorithm, FedAvg):
+        approach = replace(approach, algorithm=setting.algorithm.make())
+    return replace(approach, hears=approach.hears or setting.model.hears)
+
+
+def _cell(gathering: Gathering, approach: Approach) -> Cell:
+    setting = gathering.setting
+    told = {c.knowledge.trust for c in gathering.clients}
+    trust = trust_of(approach, told.pop()) if len(told) == 1 else None
+    if approach.name == "lore" and setting.run.recipe == "chosen":
+        trust = None
+    return Cell(
+        setting.name, "own", _range(gathering.clients), approach.name, setting.seed, 1.0, trust
+    )
+
+
+def _range(clients: Sequence[Client]) -> str:
+    """What kind of range the sites have."""
+    ranges = [c.knowledge.rkm for c in clients if c.knowledge.rkm is not None]
+    if not ranges:
+        return "none"
+    return "conformal" if any(kind_of(r) == "statistical" for r in ranges) else "expert"
+
+
+def _config(gathering: Gathering, approach: Approach) -> str:
+    setting = gathering.setting
+    what = replace(setting, run=replace(setting.run, approaches=("ML",), sites=""))
+    return fingerprint(what, repr(approach), gathering.digest)
+
+
+def weights_path(out: Path, approach: str, client: str) -> Path:
+    """Where the personal weights of a site under an approach are kept."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", approach)
+    return out / "weights" / safe / f"{client}.npz"
+
+
+def write_weights(fitted: Fitted, client: str, path: Path) -> None:
+    """A site's own weights and the common scaler as plain arrays."""
+    personal = fitted.model(client)
+    arrays = {f"weights.{n}": t.numpy() for n, t in personal.model.state_dict().items()}
+    if personal.scaler is not None:
+        arrays |= {f"scaler.{n}": t.numpy() for n, t in vars(personal.scaler).items()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}")
+        with open(part, "wb") as file:
+            np.savez(file, **arrays)
+        os.replace(part, path)
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
+
+
+def read_weights(path: str | Path) -> tuple[Params, Scaler | None]:
+    """The weights and the scaler that `write_weights` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: torch.from_numpy(file[name]) for name in file.files}
+    weights = {n.removeprefix("weights."): t for n, t in arrays.items() if n.startswith("weights.")}
+    if "scaler.shift" not in arrays:
+        return weights, None
+    return weights, Scaler(arrays["scaler.shift"], arrays["scaler.spread"])
+
+
+def _weights_there(out: Path, approach: Approach, clients: Sequence[Client]) -> bool:
+    if approach.algorithm is None:
+        return True
+    return all(weights_path(out, approach.name, c.id).exists() for c in clients)
+
+
+def _save(out: Path, cell: Cell, approach: Approach, made: _Made) -> None:
+    """Everything of one approach but its rows, which come last: they say that it is finished."""
+    if made.fitted is not None:
+        for client in made.clients:
+            path = weights_path(out, cell.approach, client.id)
+            write_weights(made.fitted, client.id, path)
+            scores = next((r for r in made.rows if r["client"] == client.id), {})
+            keep_bundle(path, approach, made.fitted, client, scores)
+    for name, rows in ((HISTORY, made.history), (CONFUSION, made.confusion)):
+        replace_rows(out / name, [{**cell.tags, **row} for row in rows], cell.belongs)
+
+
+def _read(path: Path) -> list[Row]:
+    return read_rows(path) if path.exists() else []

@@ -1,0 +1,1 @@
+"""Studies that made pages of the docs: run from a checkout, not part of the package."""

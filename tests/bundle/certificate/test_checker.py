@@ -1,0 +1,194 @@
+"""The independent checker reads, evaluates and bounds knowledge as fedlore does, on its own."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedlore.bundle.certificate import checker
+from fedlore.bundle.certificate.checker.answers import said_of
+from fedlore.bundle.certificate.checker.cells import Column, Unreadable, condition, outcomes
+from fedlore.bundle.certificate.checker.expressions import parse, value
+from fedlore.bundle.certificate.checker.graphs import _on_an_edge
+from fedlore.bundle.certificate.checker.intervals import bounds, never_above
+from fedlore.bundle.certificate.checker.knowledge import read_knowledge
+from fedlore.bundle.certificate.checker.proofs import never_empty
+from fedlore.bundle.certificate.coverage import never_empty as issue
+from fedlore.bundle.onnx.model import knowledge_files
+from fedlore.errors import KnowledgeError
+from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
+from fedlore.knowledge.tables.cells import parse_condition
+
+from ..onnx.worlds import CLASSES, EDGES, NUMBERS, SCHEMA, conditions, ranges, rows, thin, worlds
+
+QUICK = settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+FOLDER = Path(checker.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.name)
+def test_it_imports_nothing_of_fedlore(path):
+    known = {"numpy", "onnx", *__import__("sys").stdlib_module_names}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            assert {alias.name.split(".")[0] for alias in node.names} <= known
+        elif isinstance(node, ast.ImportFrom):
+            # one dot is this folder; more would leave it
+            assert node.level == 1 or (
+                node.level == 0 and (node.module or "").split(".")[0] in known
+            )
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("eval", "exec", "__import__")
+
+
+@QUICK
+@given(worlds())
+def test_rows_are_judged_alike(world):
+    knowledge = world.personal.knowledge
+    known = read_knowledge(knowledge_files(knowledge))
+    x = world.x[~thin(knowledge.pkm, world.x)]
+    x = x[~torch.from_numpy(_on_an_edge(known, x.numpy()))]
+    found = said_of(known, x.numpy())
+    try:
+        told = world.personal.annotate(x[torch.from_numpy(~found.refused)])
+    except KnowledgeError as error:
+        pytest.fail(f"the checker refuses fewer rows: {error}")
+    if told.allowed is not None:
+        assert (found.allowed[~found.refused] == told.allowed.numpy()).all()
+    if told.prior is not None:
+        np.testing.assert_allclose(found.prior[~found.refused], told.prior.numpy(), atol=1e-6)
+    for row in x[torch.from_numpy(found.refused)][:10]:
+        with pytest.raises(KnowledgeError):
+            world.personal.annotate(row.unsqueeze(0))
+
+
+@given(conditions())
+def test_cells_mean_the_same(cell):
+    feature = SCHEMA.features[0]
+    table = table_of([{"ash": cell, "then": "I"}], SCHEMA, kind="predict")
+    single = np.float32(NUMBERS)
+    points = np.concatenate([np.nextafter(single, np.float32(s)) for s in (-99, 99)] + [single])
+    x = torch.zeros(len(points), 4)
+    x[:, 0] = torch.from_numpy(points)
+    spans = condition(cell, Column("ash", 0, 40, ()))
+    held = [spans is None or any(a <= p <= b for a, b in spans) for p in points.tolist()]
+    assert table.hits(x)[:, 0].tolist() == held
+    assert (spans is None) == (parse_condition(cell, feature) is None)
+
+
+@pytest.mark.parametrize(
+    ("cell", "named"),
+    [
+        ("II", {1}),
+        ("I..III", {0, 1, 2}),
+        ("not II", {0, 2, 3}),
+        ("I, IV", {0, 3}),
+        ('"II", III', {1, 2}),
+        ("all", {0, 1, 2, 3}),
+    ],
+)
+def test_outcomes_name_classes(cell, named):
+    assert outcomes(cell, CLASSES) == named
+
+
+@pytest.mark.parametrize("cell", ["about 3", "3 <", "in", "> x"])
+def test_what_it_cannot_read_it_refuses(cell):
+    with pytest.raises(Unreadable):
+        condition(cell, Column("ash", 0, 40, ()))
+
+
+TEXTS = (
+    "ash / (sulfur - 3)",
+    "where(ash > 7.7 and not (sulfur <= 0.3), sqrt(ash), heat ** 2)",
+    "min(ash, 3 * sulfur, 10) - abs(heat)",
+    "exp(heat / 4) * log(ash + 1) - log10(sulfur)",
+    "heat ** 3 - heat * heat + (ash + 1) ** -0.5",
+    "-heat ^ 2",
+)
+
+
+@QUICK
+@given(st.sampled_from(TEXTS), st.integers(0, 10_000))
+def test_bounds_hold_every_value(text, seed):
+    draw = np.random.default_rng(seed)
+    ends = np.sort(draw.uniform((0, 0, -10, 0), (40, 5, 10, 0), (2, 4)).astype(np.float32), axis=0)
+    tree = parse(text, list(SCHEMA.names))
+    x = draw.uniform(ends[0], ends[1], (200, 4)).astype(np.float32).clip(ends[0], ends[1])
+    values = value(tree, x)
+    theirs = Formula.parse(text, SCHEMA)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(values, theirs, rtol=1e-4, atol=1e-4)
+    low, high = bounds(tree, ends[:1].astype(float), ends[1:].astype(float))
+    known = values[np.isfinite(values)]
+    assert ((known >= low) & (known <= high)).all()
+
+
+def test_what_two_formulas_share_cancels():
+    names = list(SCHEMA.names)
+    low, high = np.array([[0.0, 0, -10, 0]]), np.array([[40.0, 5, 10, 2]])
+    small, large = parse("3 * ash - heat / 2", names), parse("0.5 - heat / 2 + ash * 3", names)
+    assert never_above(small, large, low, high).all()
+    assert not never_above(large, small, low, high).any()
+    assert never_above(parse("min(ash, heat)", names), parse("ash", names), low, high).all()
+
+
+@QUICK
+@given(ranges())
+def test_an_empty_range_is_real_and_a_full_one_is_never_broken(model):
+    knowledge = Knowledge(rkm=model, schema=SCHEMA)
+    found = never_empty(read_knowledge(knowledge_files(knowledge)), budget=3_000)
+    issued = issue(knowledge, SCHEMA).status
+    assert {issued, found.status} != {"proved", "refuted"}  # two ways, one truth
+    if model is None:
+        assert found.status == "proved"
+    elif found.status == "refuted":
+        assert empty(model, torch.tensor([found.example], dtype=torch.float32))
+    elif found.status == "proved":
+        assert model(rows(np.random.default_rng(0), 500)).any(1).all()
+
+
+def empty(model, row):
+    try:
+        return not model(row).any()
+    except KnowledgeError:
+        return True
+
+
+def test_tables_are_decided_exactly():
+    """Three rules that only together leave nothing, in a corner of one float."""
+    cells = [
+        {"ash": ">= 12", "then": "I, II"},
+        {"ash": "<= 12", "sulfur": ">= 3", "then": "II, III"},
+        {"sulfur": "<= 3", "then": "III, I"},
+    ]
+    table = table_of(cells, SCHEMA, kind="range")
+    found = never_empty(read_knowledge(knowledge_files(Knowledge(rkm=table, schema=SCHEMA))))
+    assert found.status == "refuted" and found.example[:2] == (12.0, 3.0)
+    cells[1]["ash"] = "< 12"
+    table = table_of(cells, SCHEMA, kind="range")
+    found = never_empty(read_knowledge(knowledge_files(Knowledge(rkm=table, schema=SCHEMA))))
+    assert found.status == "proved"
+
+
+def test_thresholds_that_single_precision_cannot_tell_apart_overlap():
+    cells = [{"ash": "<= 0.1", "then": "I"}, {"ash": ">= 0.10000000001", "then": "II"}]
+    table = table_of(cells, SCHEMA, kind="range")
+    found = never_empty(read_knowledge(knowledge_files(Knowledge(rkm=table, schema=SCHEMA))))
+    assert found.status == "refuted"
+    assert empty(table, torch.tensor([found.example]))
+
+
+def test_combinations_are_decided_together():
+    low = FormulaRange(Formula.parse("ash / 10", SCHEMA), None, EDGES)
+    table = table_of([{"ash": "> 35", "then": "I"}], SCHEMA, kind="range")
+    other = table_of([{"ash": "> 35", "then": "II..IV"}], SCHEMA, kind="range")
+    for model, status in (
+        (AllOf((low, table)), "refuted"),
+        (AllOf((low, table), "first"), "proved"),
+        (AllOf((low, other)), "proved"),
+        (AnyOf((low, table)), "proved"),
+    ):
+        known = read_knowledge(knowledge_files(Knowledge(rkm=model, schema=SCHEMA)))
+        assert never_empty(known).status == status

@@ -1,0 +1,175 @@
+"""Random sites for property tests: a schema, tables, formulas, a network, and awkward rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from fedlore.core.nets import logistic, mlp
+from fedlore.core.scaler import Scaler
+from fedlore.knowledge import (
+    AllOf,
+    AnyOf,
+    Average,
+    Feature,
+    FirstOf,
+    Formula,
+    FormulaRange,
+    GradedFormula,
+    Knowledge,
+    Schema,
+    SoftFormula,
+    table_of,
+)
+from fedlore.personal.classifier import Personal
+
+CLASSES = ("I", "II", "III", "IV")
+SCHEMA = Schema(
+    (
+        Feature("ash", "%", 0.0, 40.0),
+        Feature("sulfur", "%", 0.0, 5.0),
+        Feature("heat", "", -10.0, 10.0),
+        Feature("mine", levels=("north", "south", "west")),
+    ),
+    CLASSES,
+)
+NUMBERS = (0.1, 0.3, 1.0, 3.0, 7.7, 12.0)
+FORMULAS = (
+    "2 * ash + 0.5 * sulfur",
+    "ash / (sulfur - 3)",
+    "where(ash > 7.7 and not (sulfur <= 0.3), sqrt(ash), heat ** 2)",
+    "min(ash, 3 * sulfur, 10) - abs(heat)",
+    "max(heat, 0.1) ** 3",
+    "where(heat == 1.0 or heat != 3.0, sqrt(heat), 1e20 * 1e20)",
+    "5",
+)
+EDGES = (0.3, 3.0, 7.7)
+
+
+def conditions():
+    number = st.sampled_from(NUMBERS)
+    compare = st.tuples(st.sampled_from(("<", "<=", ">", ">=", "=")), number)
+    between = st.tuples(st.sampled_from("[("), st.sampled_from("])")).map(
+        lambda ends: f"{ends[0]}0.3..7.7{ends[1]}"
+    )
+    return st.one_of(
+        st.just("-"), compare.map(lambda pair: f"{pair[0]} {pair[1]}"), between, st.just("not 1")
+    )
+
+
+def tables(kind, policies):
+    @st.composite
+    def draw_table(draw):
+        outcome = (
+            st.sampled_from(CLASSES)
+            if kind == "predict"
+            else st.sampled_from(("I..III", "II..IV", "II, III", "all", "not III", "II"))
+        )
+        rows = draw(
+            st.lists(
+                st.fixed_dictionaries(
+                    {
+                        "ash": conditions(),
+                        "sulfur": conditions(),
+                        "heat": conditions(),
+                        "mine": st.sampled_from(("-", "north", "not south", "in south, west")),
+                        "then": outcome,
+                    }
+                ),
+                min_size=1,
+                max_size=6,
+            )
+        )
+        policy = draw(st.sampled_from(policies))
+        if policy == "priority":
+            rows = [row | {"priority": draw(st.integers(1, 3))} for row in rows]
+        return table_of(rows, SCHEMA, kind=kind, policy=policy)
+
+    return draw_table()
+
+
+def formulas():
+    return st.sampled_from(FORMULAS).map(lambda text: Formula.parse(text, SCHEMA))
+
+
+def experts():
+    one = st.one_of(
+        tables("predict", ("first", "priority", "unique")),
+        formulas().map(lambda f: GradedFormula(f, EDGES)),
+        formulas().map(lambda f: SoftFormula(f, EDGES, 0.8)),
+    )
+    several = st.lists(one, min_size=2, max_size=3).map(tuple)
+    average = several.map(lambda s: Average(s, tuple(range(1, len(s) + 1))))
+    return st.one_of(st.none(), one, several.map(FirstOf), average)
+
+
+def ranges():
+    limits = st.tuples(formulas(), st.sampled_from((1.0, -0.5)), st.sampled_from(("error", "all")))
+    one = st.one_of(
+        tables("range", ("intersect", "union")),
+        limits.map(lambda t: FormulaRange(t[0], _more(t[0], t[1]), EDGES, t[2])),
+        formulas().map(lambda f: FormulaRange(f, None, EDGES)),
+        formulas().map(lambda f: FormulaRange(None, f, EDGES)),
+    )
+    several = st.lists(one, min_size=2, max_size=3).map(tuple)
+    both = st.tuples(several, st.sampled_from(("error", "first", "all")))
+    return st.one_of(st.none(), one, both.map(lambda t: AllOf(*t)), several.map(AnyOf))
+
+
+def _more(formula, by):
+    return Formula.parse(f"({formula.text}) {'+' if by > 0 else '-'} {abs(by)}", SCHEMA)
+
+
+@dataclass(frozen=True)
+class World:
+    personal: Personal
+    x: torch.Tensor  # (n, 4) float32
+
+
+@st.composite
+def worlds(draw) -> World:
+    knowledge = Knowledge(
+        draw(experts()),
+        draw(ranges()),
+        draw(st.sampled_from((0.0, 0.3, 1.0))),
+        draw(st.sampled_from((None, 0.7))),
+        conflict=draw(st.sampled_from(("abstain", "restrict", "error"))),
+        schema=SCHEMA,
+    )
+    seed = draw(st.integers(0, 99))
+    net = draw(
+        st.sampled_from(
+            (
+                mlp(4, 4, hidden=(8, 8), seed=seed),
+                mlp(4, 4, hidden=(8,), hears=True, seed=seed),
+                logistic(4, 4, seed=seed),
+            )
+        )
+    )
+    x = rows(np.random.default_rng(seed))
+    scaler = Scaler.of(x) if draw(st.booleans()) else None
+    return World(Personal(net, knowledge, scaler=scaler), x)
+
+
+def rows(rng, n=60):
+    """Rows on thresholds, just beside them, and anywhere; all within the scope."""
+    single = np.array(NUMBERS, dtype=np.float32)
+    near = np.concatenate(
+        [single, np.nextafter(single, np.float32(-99)), np.nextafter(single, np.float32(99))]
+    )
+    picked = rng.choice(near, (n, 4)).astype(np.float32)
+    free = rng.uniform((0, 0, -10, 0), (40, 5, 10, 3), (n, 4)).astype(np.float32)
+    x = np.where(rng.random((n, 4)) < 0.5, picked, free)
+    x[:, 3] = rng.integers(0, 3, n)
+    return torch.from_numpy(x.astype(np.float32))
+
+
+def thin(model, x):
+    """Rows on which a soft expert's tail is about 1e-16: whether it is 0 hangs on the last bit."""
+    found = torch.zeros(len(x), dtype=torch.bool)
+    for part in getattr(model, "predictions", (model,)):
+        if isinstance(part, SoftFormula):
+            away = (torch.tensor(part.edges) - part.formula(x).unsqueeze(1)).abs() / part.spread
+            found |= ((away > 7.5) & (away < 9)).any(1)
+    return found

@@ -1,0 +1,75 @@
+"""schemathesis against the description the service gives of itself, in this process."""
+
+import pytest
+
+pytest.importorskip("schemathesis")
+
+import schemathesis
+from schemathesis import engine
+from schemathesis.config import SchemathesisConfig
+from schemathesis.engine import events
+
+from fedlore.bundle import Policies
+from fedlore.bundle.serve import make_app
+
+from .sites import TOKEN, crossing, grades, number
+
+BUNDLES = {
+    "grades": grades,
+    "number": number,
+    "crossing": crossing,
+    "blanks": lambda: grades(policies=Policies(blanks="mean")),
+}
+
+
+def findings(app, examples, token=None):
+    """What schemathesis objects to, and how many answers it looked at."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    config = SchemathesisConfig.from_dict(
+        {"generation": {"max-examples": examples}, "seed": 1, "headers": headers}
+    )
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=config, headers=headers)
+    found, checked = [], 0
+    for event in engine.from_schema(schema).execute():
+        if isinstance(event, events.NonFatalError | events.FatalError):
+            found.append(str(event))
+        if isinstance(event, events.ScenarioFinished):
+            for checks in event.recorder.checks.values():
+                checked += 1
+                found += [
+                    f"{event.recorder.label}: {c.name}: {c.failure_info.failure}"
+                    for c in checks
+                    if c.failure_info
+                ]
+    return found, checked
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_schemathesis_finds_nothing(name):
+    found, checked = findings(make_app(BUNDLES[name]()), 10)
+    assert found == []
+    assert checked > 100
+
+
+def test_schemathesis_finds_nothing_behind_a_token():
+    found, checked = findings(make_app(grades(), token=TOKEN), 10, TOKEN)
+    assert found == []
+    assert checked > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUNDLES)
+def test_schemathesis_finds_nothing_in_many_examples(name):
+    found, checked = findings(make_app(BUNDLES[name]()), 500)
+    assert found == []
+    assert checked > 500
+
+
+def test_schemathesis_would_find_a_failing_answer(monkeypatch):
+    def broken(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr("fedlore.bundle.serve.answer.answer_rows", broken)
+    monkeypatch.setattr("fedlore.bundle.serve.guard._log.exception", lambda *_: None)
+    found, _ = findings(make_app(grades()), 3)
+    assert any("POST /predict: not_a_server_error" in text for text in found)

@@ -1,0 +1,154 @@
+"""The page in a real browser: typed and pasted rows, wide and narrow, with and without a token."""
+
+import json
+import time
+
+import pytest
+
+from fedlore.bundle import write_bundle
+
+from ...browser import PATIENCE, browsing
+from .process import serving
+from .sites import TOKEN, grades, number
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The address of a service for grades."""
+    path = tmp_path_factory.mktemp("bundle") / "plant.lore"
+    write_bundle(grades(), path)
+    with serving(path) as (_, port, _):
+        yield f"http://127.0.0.1:{port}/"
+
+
+def wait(browser, script):
+    """The value of an expression once it is true."""
+    end = time.monotonic() + PATIENCE
+    while not (found := browser.ask(script)):
+        assert time.monotonic() < end, f"never true: {script}"
+        time.sleep(0.02)
+    return found
+
+
+def visit(browser, place, **window):
+    browser.open(place, **window)
+    wait(browser, "!document.getElementById('main').hidden")
+
+
+def fill(browser, element, text):
+    """Put a text into a field as typing or pasting it would."""
+    script = """(() => { const field = document.getElementById(%s); field.value = %s;
+        field.dispatchEvent(new Event('input')); return true; })()"""
+    browser.ask(script % (json.dumps(element), json.dumps(text)))
+
+
+def text(browser, element):
+    return browser.ask(f"document.getElementById('{element}').innerText")
+
+
+def press(browser):
+    """Ask for a prediction and wait until it, or a complaint, is there."""
+    browser.ask("document.getElementById('ask').click()")
+    wait(browser, "document.getElementById('busy').textContent === ''")
+    wait(browser, "!document.getElementById('found').hidden || "
+         "!document.getElementById('problem').hidden")  # fmt: skip
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_typed_row_is_answered_and_everything_fits(browser, place, width, dark):
+    visit(browser, place, width=width, dark=dark)
+    for name, value in (("ash", "13"), ("heat", "1000"), ("seam", "A")):
+        fill(browser, f"f-{name}", value)
+    press(browser)
+    assert text(browser, "predicted") in ("III", "II")
+    assert "ash > 12" in text(browser, "why")
+    assert browser.ask("document.querySelectorAll('#bars tr').length") == 2
+    assert browser.ask("document.querySelector('.chip.no').textContent") == "I"
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    assert browser.ask("document.getElementById('title').textContent") == "plant <1>: which grade?"
+    assert browser.complaints == []
+    assert all(address.startswith((place, "data:", "about:")) for address in browser.requests)
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "13\t1000\tA",
+        "13,0\t1000,0\tA",
+        "13;1000;A",
+        "13, 1000, A",
+        "seam\tash [%]\theat\tother\nA\t13\t1000\t7",
+    ],
+    ids=["tabs", "decimal commas", "semicolons", "commas", "with names"],
+)
+def test_a_pasted_row_fills_the_fields(browser, place, pasted):
+    visit(browser, place)
+    fill(browser, "paste", pasted)
+    values = browser.ask(
+        "['ash', 'heat', 'seam'].map(n => document.getElementById('f-' + n).value).join(' ')"
+    )
+    assert values.replace(",0", "") == "13 1000 A"
+    press(browser)
+    assert text(browser, "predicted") in ("III", "II")
+    assert browser.complaints == []
+
+
+def test_what_is_missing_wrong_or_out_of_scope_is_shown_at_its_field(browser, place):
+    visit(browser, place)
+    press(browser)
+    assert text(browser, "problem") == "ash is missing"
+    assert browser.ask("document.activeElement.id") == "f-ash"
+    fill(browser, "paste", "13\t1000")
+    assert text(browser, "problem") == "The row has 2 values, 3 are needed: ash, heat, seam"
+    fill(browser, "paste", "a lot\t1000\tA")
+    press(browser)
+    assert text(browser, "problem") == "ash is not a number: a lot"
+    fill(browser, "paste", "99\t1000\tA")
+    assert browser.ask("document.getElementById('f-ash').className") == "off"
+    press(browser)
+    assert "outside the scope" in text(browser, "scope")
+    assert browser.complaints == []
+
+
+def test_what_the_service_says_is_never_run_as_code(browser, place):
+    visit(browser, place)
+    fill(browser, "paste", "<img src=x onerror=alert(1)>\t1\tA")
+    press(browser)
+    assert browser.ask("document.querySelectorAll('img').length") == 0
+    assert "<img" in text(browser, "problem")
+    assert browser.complaints == []
+
+
+def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
+    write_bundle(number(), tmp_path / "number.lore")
+    with serving(tmp_path / "number.lore") as (_, port, _):
+        visit(browser, f"http://127.0.0.1:{port}/", width=400)
+        fill(browser, "paste", "0.5\t0")
+        press(browser)
+        assert text(browser, "allowed") == "0 to 2"
+        assert 0 <= float(text(browser, "predicted")) <= 2
+        assert browser.ask("document.documentElement.scrollWidth") <= 400
+        assert browser.complaints == []
+
+
+def test_a_token_is_asked_for_and_used(browser, tmp_path):
+    write_bundle(grades(), tmp_path / "plant.lore")
+    with serving(tmp_path / "plant.lore", environment={"FEDLORE_TOKEN": TOKEN}) as (_, port, _):
+        browser.open(f"http://127.0.0.1:{port}/")
+        wait(browser, "!document.getElementById('door').hidden")
+        assert browser.ask("document.getElementById('main').hidden")
+        assert browser.complaints == []
+        fill(browser, "token", TOKEN)
+        browser.ask("document.querySelector('#door button').click()")
+        wait(browser, "!document.getElementById('main').hidden")
+        fill(browser, "paste", "13\t1000\tA")
+        press(browser)
+        assert text(browser, "predicted") in ("III", "II")
+        assert browser.complaints == []

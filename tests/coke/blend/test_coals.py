@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+from fedlore.coke.blend import Coals, read_coals
+from fedlore.coke.blend.target import class_target, number_target
+from fedlore.errors import FedloreError
+
+GOOD = "coal,class,price,stock,min,max,Ad [%],Ro\na,JM,100,50,,60,9,1.2\nb,FM,80,70,5,,10,1.0\n"
+
+
+def read(tmp_path, text):
+    path = tmp_path / "coals.csv"
+    path.write_text(text)
+    return read_coals(path)
+
+
+def test_a_list_of_coals(tmp_path):
+    coals = read(tmp_path, GOOD)
+    assert coals.names == ("a", "b")
+    assert set(coals.properties) == {"Ad", "Ro"}  # words such as the class are passed over
+    assert coals.stock.tolist() == [50.0, 70.0]
+    low, high = coals.bounds
+    assert low.tolist() == [0.0, 0.05] and high.tolist() == [0.6, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("100,50", ",50", "coal 'a' has no price"),
+        ("100,50", "cheap,50", "coal 'a', price: 'cheap' is not a finite number"),
+        ("100,50", "-1,50", "coal 'a': price must not be negative, got -1"),
+        ("100,50", "100,-50", "coal 'a': stock must not be negative, got -50"),
+        ("100,50", "100,nan", "coal 'a', stock: 'nan' is not a finite number"),
+        (",9,", ",nan,", "coal 'a', Ad: 'nan' is not a finite number"),
+        (",9,", ",,", "coal 'a' has no Ad"),
+        (",60,", ",160,", r"max must lie in \[0, 1\]"),
+        ("5,,10", "90,10,10", "coal 'b': min must not be above the largest share, got 0.9"),
+        ("\nb,", "\na,", "coal 'a' is named twice"),
+        ("\nb,", "\n,", "row 2 has no name"),
+        ("price", "cost", "unknown column 'price'"),
+        ("Ro\n", "price\n", "the column 'price' twice"),
+        ("1.0\n", "1.0,7\n", "row 2 has 9 cells, the header has 8"),
+    ],
+)
+def test_bad_lists_are_refused(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(FedloreError, match=message):
+        read(tmp_path, GOOD.replace(old, new))
+
+
+def test_empty_and_absent_files(tmp_path):
+    with pytest.raises(FedloreError, match="is empty"):
+        read(tmp_path, "")
+    with pytest.raises(FedloreError, match="has no coals"):
+        read(tmp_path, "coal,price\n")
+    with pytest.raises(FedloreError, match="cannot read"):
+        read_coals(tmp_path / "none.csv")
+
+
+def test_a_coal_can_be_left_out():
+    coals = Coals(("a", "b"), np.ones(2), {}, least=np.array([0.2, 0.0]))
+    assert [bound.tolist() for bound in coals.without("a").bounds] == [[0.0, 0.0], [0.0, 1.0]]
+    with pytest.raises(FedloreError, match="unknown coal"):
+        coals.without("c")
+
+
+CLASSES = ("D", "C", "B", "A")
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("grade>=2", 2, 3), ("grade >= B", 2, 3), ("grade>B", 3, 3), ("grade<=1", 0, 1),
+        ("grade<B", 0, 1), ("grade=C", 1, 1), ("grade==C", 1, 1), ("grade>=C, grade<=B", 1, 2),
+    ],
+)  # fmt: skip
+def test_targets_of_classes(text, low, high):
+    found = class_target(text, CLASSES)
+    assert (found.low, found.high) == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grade>=E", "unknown class 'E'"),
+        ("grade>=4", r"no class '4', and positions end at 3 \(A\)"),
+        ("grade>A", "holds for no class"),
+        ("csr>=2", "unknown label 'csr'"),
+        ("good", "must read like"),
+        ("grade>=-1", "unknown class '-1'"),
+        ("", "must read like"),
+    ],
+)
+def test_targets_that_make_no_sense(text, message):
+    with pytest.raises(FedloreError, match=message):
+        class_target(text, CLASSES)
+
+
+def test_a_name_goes_before_a_position():
+    assert class_target("grade>=1", ("3", "2", "1")).low == 2
+
+
+def test_targets_of_numbers():
+    found = number_target("csr>=60", "csr", lower=20.0, upper=80.0)
+    assert (found.low, found.high) == (60.0, 80.0)
+    assert number_target("csr>60", "csr", lower=20.0, upper=80.0).low > 60.0
+    with pytest.raises(FedloreError, match="'nan' is not a finite number"):
+        number_target("csr>=nan", "csr", lower=20.0, upper=80.0)
+    with pytest.raises(FedloreError, match="holds for no number in"):
+        number_target("csr>=90", "csr", lower=20.0, upper=80.0)

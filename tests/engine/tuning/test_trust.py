@@ -1,0 +1,174 @@
+"""Private λ: chosen on the client's own held-out rows, and nothing about it leaves."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore import Client, ConfigError, Examples, FedloreError, Knowledge, Plan
+from fedlore.core.nets import mlp
+from fedlore.engine import fit as federated
+from fedlore.engine import local
+from fedlore.engine.tuning import Tuning, fit, trusting, tune
+from fedlore.engine.tuning.folds import fold_of, held_out
+
+from ..federation import CLASSES, FEATURES, federation
+
+PLAN = Plan(epochs=1, batch=16)
+MODEL = mlp(FEATURES, CLASSES, hidden=(8,))
+
+
+def train(clients):
+    return federated(clients, MODEL, plan=PLAN, rounds=2)
+
+
+def with_expert(client: Client, right: bool) -> Client:
+    """The same client with an expert who is always right, or always wrong, and no range."""
+    y = client.data.y if right else (client.data.y + 1) % CLASSES
+    prior = torch.eye(CLASSES)[y]
+    return replace(client, data=Examples(client.data.x, client.data.y, prior), test=None)
+
+
+def test_folds_hold_every_row_once_and_every_class_evenly():
+    client = federation((47,))[0]
+    fold = fold_of(client, 3, 0)
+    assert torch.bincount(fold).tolist() == [16, 16, 15]
+    for label in client.data.y.unique():
+        counts = torch.bincount(fold[client.data.y == label], minlength=3)
+        assert int(counts.max() - counts.min()) <= 1
+
+
+def test_held_out_rows_are_never_trained_on():
+    clients = federation((20, 33))
+    trained: list[set[tuple[float, ...]]] = []
+
+    def spy(some):
+        trained.append({tuple(row) for c in some for row in c.data.x.tolist()})
+        assert all(c.test is None for c in some)
+        return train(some)
+
+    cached = held_out(clients, spy, folds=3, seed=0, use=[1])
+    for found in cached.values():
+        rows = {tuple(row) for row in found[0].known.x.tolist()}
+        assert rows and not rows & trained[0]
+    every = held_out(clients, train, folds=3, seed=0)
+    assert {name: len(found[0]) for name, found in every.items()} == {"site-0": 20, "site-1": 33}
+
+
+def test_each_client_learns_how_far_its_own_expert_can_be_trusted():
+    a, b, _ = federation()
+    found = tune([with_expert(a, True), with_expert(b, False)], train)
+    assert found["site-0"].rely > 0.1
+    assert found["site-0"].ta == 1.0
+    assert found["site-1"].rely == 0.0
+    assert found["site-1"].rows == 33
+
+
+@pytest.mark.parametrize("method", ["grid", "gradient"])
+def test_trust_auto_trains_with_the_chosen_lambda(method):
+    tuning = Tuning(method=method, training=(0.0, 0.4), folds=2)
+    clients = federation()
+    fitted = fit(clients, MODEL, plan=PLAN, rounds=2, trust=tuning)
+    chosen = tune(clients, train, tuning=tuning)
+    assert {k.trust for k in fitted.knowledge.values()} <= {0.0, 0.4}
+    for name, mine in chosen.items():
+        assert (fitted.knowledge[name].trust, fitted.knowledge[name].rely) == (
+            mine.trust,
+            mine.rely,
+        )
+    again = train(trusting(clients, chosen))
+    for name, value in again.run.state["model"].items():
+        assert torch.equal(value, fitted.run.state["model"][name])
+
+
+def test_training_lambda_can_be_left_alone():
+    found = tune(federation(trust=0.25), train, tuning=Tuning(training=(), folds=2))
+    assert {mine.trust for mine in found.values()} == {0.25}
+
+
+def test_nothing_about_lambda_leaves_the_client(monkeypatch):
+    """All that travels in every trial is the model, whatever the clients choose."""
+    seen = []
+    real = local.Local.exchange
+
+    def spying(self, task, to):
+        for reply in real(self, task, to):
+            seen.append((task, reply))
+            yield reply
+
+    monkeypatch.setattr(local.Local, "exchange", spying)
+    fit(federation(), MODEL, plan=PLAN, rounds=1, trust="auto", engine="local")
+    shapes = {name: p.shape for name, p in MODEL.named_parameters()}
+    assert len({id(task) for task, _ in seen}) > 6
+    for task, reply in seen:
+        assert task.kind in ("moments", "train")
+        assert reply.metrics == {}
+        if task.kind == "train":
+            assert set(reply.upload) == set(task.sent) == {"model"}
+            assert {n: t.shape for n, t in reply.upload["model"].items()} == shapes
+        else:
+            assert set(reply.upload["moments"]) == {"rows", "sum", "squares"}
+
+
+def test_a_choice_at_prediction_changes_no_update():
+    """λ at prediction is used after training: the shared weights do not depend on it."""
+    clients = federation()
+    one, two = (
+        train([replace(c, knowledge=replace(c.knowledge, rely=rely)) for c in clients])
+        for rely in (0.0, 0.5)
+    )
+    for name, value in one.run.state["model"].items():
+        assert torch.equal(value, two.run.state["model"][name])
+
+
+def test_clients_without_expert_or_rows_keep_what_they_have():
+    a, b, c = federation()
+    silent = replace(b, data=replace(b.data, prior=None))
+    tiny = replace(c, data=c.data[:2])
+    clients = [a, silent, tiny]
+    found = tune(clients, train)
+    assert set(found) == {"site-0"}
+    assert [k.knowledge.trust for k in trusting(clients, found)][1:] == [0.3, 0.3]
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(ConfigError, match="folds must be at least 2, got 1"):
+        Tuning(folds=1)
+    with pytest.raises(ConfigError, match="method must be grid, gradient or tpe, got 'best'"):
+        Tuning(method="best")
+    with pytest.raises(ConfigError, match=r"training must hold numbers in \[0, 1\), got 1.0"):
+        Tuning(training=(1.0,))
+    with pytest.raises(ConfigError, match="trust must be own, auto or a Tuning, got 'all'"):
+        fit(federation(), MODEL, trust="all")
+    with pytest.raises(ConfigError, match="for task = classification"):
+        fit(federation(), MODEL, trust="auto", task="regression")
+    with pytest.raises(ConfigError, match="only recipe = lore takes a function"):
+        fit(federation(), lambda hears: MODEL)
+
+
+def test_tpe_asks_a_study_of_each_clients_own():
+    pytest.importorskip("optuna")
+    a, b, _ = federation()
+    clients = [with_expert(a, True), with_expert(b, False)]
+    tuning = Tuning(method="tpe", trials=9, folds=2)
+    found = tune(clients, train, tuning=tuning)
+    assert found == tune(clients, train, tuning=tuning)
+    assert found["site-0"].ta > 0.8
+    assert found["site-0"].rely > found["site-1"].rely
+
+
+def test_tpe_without_optuna_says_what_to_install(monkeypatch):
+    from fedlore.engine.tuning import tpe
+
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(tpe.importlib, "import_module", missing)
+    with pytest.raises(FedloreError, match=r"pip install 'fedlore\[tune\]'"):
+        tune(federation(), train, tuning=Tuning(method="tpe"))
+
+
+def test_knowledge_of_a_site_is_left_as_it_was():
+    clients = federation()
+    fit(clients, MODEL, plan=PLAN, rounds=1, trust=Tuning(folds=2, training=(0.1,)))
+    assert all(c.knowledge == Knowledge(trust=0.3) for c in clients)

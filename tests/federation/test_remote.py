@@ -1,0 +1,136 @@
+"""Quorum, deadline, late replies and sites that come back, over a post of paper."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from fedlore.core.wire import Reply, Task
+from fedlore.federation.remote import Letter, QuorumLost, Remote
+
+
+@dataclass
+class Paper:
+    """A post whose sites answer as told, some polls later."""
+
+    delay: dict = field(default_factory=dict)  # site -> polls until the answer
+    wrong: dict = field(default_factory=dict)  # site -> what comes in place of a reply
+    here: dict = field(default_factory=dict)  # site -> since when
+    asked: list = field(default_factory=list)
+    polls: int = 0
+    due: dict = field(default_factory=dict)
+
+    def online(self):
+        return dict(self.here)
+
+    def push(self, task, to, ttl):
+        names = []
+        for site in to:
+            names.append(f"m{len(self.asked)}")
+            self.asked.append((task.round, site))
+            self.due[names[-1]] = (self.polls + self.delay.get(site, 0), site, task.round)
+        return names
+
+    def pull(self, about):
+        self.polls += 1
+        ready = [m for m in about if m in self.due and self.due[m][0] < self.polls]
+        letters = []
+        for message in ready:
+            _, site, round = self.due.pop(message)
+            if site in self.wrong:
+                letters.append(Letter(message, **self.wrong[site]))
+            else:
+                letters.append(Letter(message, Reply(site, round), size=10))
+        return letters
+
+
+def remote(post, **settings):
+    notices = []
+    settings = {"deadline": 0.3, "grace": 0.02, "poll": 0.005, "look": 0.05, "quorum": 2} | settings
+    return Remote(post, ["a", "b", "c"], watch=notices.append, **settings), notices
+
+
+def everyone():
+    return {"a": "1", "b": "1", "c": "1"}
+
+
+def names(replies):
+    return sorted(reply.client for reply in replies)
+
+
+def test_all_who_answer_are_heard():
+    transport, notices = remote(Paper(here=everyone()))
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b", "c"]
+    assert [n.what for n in notices] == ["reply"] * 3 and notices[0].size == 10
+
+
+def test_a_site_that_is_away_is_not_waited_for_once_there_is_a_quorum():
+    transport, notices = remote(Paper(here={"a": "1", "b": "1"}), deadline=60.0)
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b"]
+    assert notices[-1].what == "silent" and notices[-1].site == "c"
+
+
+def test_a_slow_site_is_waited_for_until_the_deadline_and_its_answer_then_dropped():
+    post = Paper(here=everyone(), delay={"c": 10_000})
+    transport, notices = remote(post)
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b"]
+    post.due = {m: (0, s, r) for m, (_, s, r) in post.due.items()}
+    post.delay = {"a": 2, "b": 2, "c": 2}
+    assert names(transport.exchange(Task("train", 2), "abc")) == ["a", "b", "c"]
+    late = [n for n in notices if n.what == "late"]
+    assert [(n.site, n.round) for n in late] == [("c", 1)]
+
+
+def test_too_few_answers_end_the_exchange_with_the_numbers():
+    transport, _ = remote(Paper(here={"a": "1"}))
+    with pytest.raises(QuorumLost, match="round 4: 1 of 3 sites .* the quorum is 2"):
+        transport.exchange(Task("train", 4), "abc")
+
+
+def test_a_quorum_that_cannot_come_is_not_waited_for():
+    wrong = {s: {"wrong": "refused", "detail": "policy"} for s in "ab"}
+    transport, notices = remote(Paper(here=everyone(), wrong=wrong), deadline=600.0)
+    with pytest.raises(QuorumLost):
+        transport.exchange(Task("train", 1), "abc")
+    assert {(n.site, n.detail) for n in notices if n.what == "refused"} == {
+        ("a", "policy"),
+        ("b", "policy"),
+    }
+
+
+def test_scores_need_no_quorum():
+    transport, _ = remote(Paper(here={"a": "1"}))
+    assert names(transport.exchange(Task("evaluate", 4), "abc")) == ["a"]
+
+
+def test_a_site_that_comes_back_is_asked_again():
+    class Returning(Paper):
+        def online(self):
+            if self.polls > 3:
+                self.here["c"], self.delay = "2", {}
+            return dict(self.here)
+
+    post = Returning(here=everyone(), delay={"c": 10_000})
+    transport, _ = remote(post, deadline=30.0, quorum=3)
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b", "c"]
+    assert post.asked.count((1, "c")) == 2
+
+
+def test_a_message_that_got_lost_with_its_node_is_no_answer():
+    post = Paper(here=everyone(), wrong={"c": {"wrong": "lost"}})
+    transport, notices = remote(post)
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b"]
+    assert [n.what for n in notices if n.site == "c"] == ["silent"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"wrong": "malformed (KeyError)"}, "malformed"),
+        ({"reply": Reply("c", 7)}, "answer to round 7 was given to round 1"),
+        ({}, "an empty reply"),
+    ],
+)
+def test_replies_that_cannot_be_read_are_rejected(wrong, reason):
+    transport, notices = remote(Paper(here=everyone(), wrong={"c": wrong}))
+    assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b"]
+    assert [reason in n.detail for n in notices if n.what == "rejected"] == [True]

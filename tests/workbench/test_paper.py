@@ -1,0 +1,197 @@
+"""The paper's tables on a small part of Covtype: rows, guarantees, interruptions."""
+
+import json
+
+import pytest
+
+from fedlore.core.history import read_rows
+from fedlore.errors import ConfigError
+from fedlore.workbench.cells import Cell, Ledger
+from fedlore.workbench.paper import study as paper
+from fedlore.workbench.paper.study import Study, run_study
+from fedlore.workbench.paper.tasks import TASKS
+
+from .small import protocol, small_task
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setitem(TASKS, "covtype", small_task())
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One finished table of approaches: its folder and its rows."""
+    out = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TASKS, "covtype", small_task())
+        rows = run_study(Study("approaches", "covtype", protocol(out), seeds=1), out)
+    return out, rows
+
+
+def without_time(rows):
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_rows_are_flat_and_say_where_they_come_from(finished):
+    _, rows = finished
+    assert len(rows) == 2 * 7 * 5  # ranges, approaches, clients
+    keys = "dataset protocol range approach seed share trust model client ta pov abstained coverage"
+    keys += " width train_rows test_rows rounds seconds config versions"
+    assert all(list(row) == keys.split() for row in rows)
+    first = rows[0]
+    assert (first["dataset"], first["protocol"], first["share"]) == ("covtype", "small", 0.2)
+    assert {r["trust"] for r in rows if r["approach"] in ("FLwKM", "MLwKM", "FL+mask")} == {0.3}
+    assert {r["trust"] for r in rows if r["approach"] in ("ML", "FL", "P-KM")} == {None}
+    assert json.loads(json.dumps(rows)) == rows
+
+
+def test_no_prediction_with_knowledge_leaves_the_range(finished):
+    _, rows = finished
+    bare = {"ML", "FL"}
+    assert all(row["pov"] == 0.0 for row in rows if row["approach"] not in bare)
+    assert any(row["pov"] > 0.0 for row in rows if row["approach"] in bare)
+
+
+def test_models_without_knowledge_are_the_same_under_every_range(finished):
+    _, rows = finished
+    for name in ("ML", "FL"):
+        scores = [
+            [r["ta"] for r in rows if (r["approach"], r["range"]) == (name, kind)]
+            for kind in ("oracle", "conformal90")
+        ]
+        assert scores[0] == scores[1]
+
+
+def test_coverage_is_told(finished):
+    _, rows = finished
+    assert {row["coverage"] for row in rows if row["range"] == "oracle"} == {1.0}
+    honest = [row["coverage"] for row in rows if row["range"] == "conformal90"]
+    assert 0.7 < min(honest) < 1.0
+
+
+def test_the_first_seed_tells_its_history_and_its_confusions(finished):
+    out, rows = finished
+    history = read_rows(out / "rounds-covtype-small.jsonl")
+    assert {row["round"] for row in history} == {1, 2, 3}
+    assert {row["approach"] for row in history} == {"ML", "MLwKM", "FL", "FLwKM", "lore"}
+    mistakes = read_rows(out / "confusion-covtype-small.jsonl")
+    mine = [r for r in mistakes if (r["approach"], r["range"]) == ("FLwKM", "oracle")]
+    right = sum(r["count"] for r in mine if r["label"] == r["predicted"])
+    assert sum(r["count"] for r in mine) == 5 * 150
+    scores = [r["ta"] for r in rows if (r["approach"], r["range"]) == ("FLwKM", "oracle")]
+    assert right == pytest.approx(150 * sum(scores))
+
+
+def test_golden_numbers(finished):
+    """One small fixed run; a change of these means a change of data, seeds or training."""
+    _, rows = finished
+    found = {}
+    for name in ("P-KM", "ML", "FLwKM", "FL+mask", "lore"):
+        mine = [r["ta"] for r in rows if (r["approach"], r["range"]) == (name, "oracle")]
+        found[name] = sum(mine) / len(mine)
+    wanted = {"P-KM": 0.4387, "ML": 0.5693, "FLwKM": 0.5, "FL+mask": 0.616, "lore": 0.712}
+    assert found == pytest.approx(wanted, abs=0.01)
+
+
+def test_a_finished_study_computes_nothing(finished, monkeypatch):
+    out, rows = finished
+    monkeypatch.setattr(paper, "Bench", None)
+    again = run_study(Study("approaches", "covtype", str(out / "small.toml"), seeds=1), out)
+    assert again == rows
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(finished, tmp_path):
+    study = Study("approaches", "covtype", protocol(tmp_path), seeds=1)
+
+    def stop(cell, done, total):
+        if done == 4:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run_study(study, tmp_path, on_cell=stop)
+    before = read_rows(tmp_path / "approaches-covtype-small.jsonl")
+    assert len(before) == 4 * 5
+    rows = run_study(study, tmp_path)
+    assert rows[: len(before)] == before
+    assert without_time(rows) == without_time(finished[1])
+
+
+def test_other_settings_are_computed_anew(finished, tmp_path, monkeypatch):
+    out, rows = finished
+    changed = protocol(tmp_path, **{"rounds = { 20 = 3": "rounds = { 20 = 2"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paper, "Bench", None)
+        with pytest.raises(TypeError):  # it wants to compute
+            run_study(Study("approaches", "covtype", changed, seeds=1), out)
+    assert read_rows(out / "approaches-covtype-small.jsonl") == rows
+
+
+def test_tables_share_their_cells(finished, tmp_path, monkeypatch):
+    out, rows = finished
+    study = Study("data", "covtype", str(out / "small.toml"), ("oracle",), seeds=1)
+    shares = run_study(study, out)
+    assert [r["share"] for r in shares] == [0.2] * 5 + [0.5] * 5
+    wanted = [r for r in rows if (r["approach"], r["range"]) == ("FLwKM", "oracle")]
+    assert shares[:5] == wanted  # seconds included: taken over, not computed
+    assert shares[5]["train_rows"] > shares[0]["train_rows"]
+
+
+def test_lambda_sweeps_trust_and_shares_the_weights_of_fl(tmp_path):
+    study = Study("lambda", "covtype", protocol(tmp_path), ("oracle",), seeds=1)
+    rows = run_study(study, tmp_path)
+    assert sorted({r["trust"] for r in rows}) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    assert {r["approach"] for r in rows} == {"FLwKM", "FL+mask"}
+    assert all(r["pov"] == 0.0 for r in rows)
+
+
+def test_the_authors_way_scores_tuned_weights_and_short_training_alone(tmp_path):
+    changed = protocol(tmp_path, **{"test_rows = 150": "test_rows = 150\ntuned = true\nalone = 1"})
+    rows = run_study(Study("approaches", "covtype", changed, ("oracle",), seeds=1), tmp_path)
+    models = {r["approach"]: (r["model"], r["rounds"]) for r in rows}
+    assert models["ML"] == ("own", 1) and models["FL"] == ("tuned", 3)
+    assert models["FLwKM"] == ("tuned", 3) and models["P-KM"] == ("expert", 0)
+    assert all(r["pov"] == 0.0 for r in rows if r["approach"] not in ("ML", "FL"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"table": "aproaches"}, "unknown table 'aproaches'; did you mean 'approaches'"),
+        ({"dataset": "mnist"}, "unknown data set 'mnist'; did you mean 'fmnist'"),
+        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"ranges": ("expert",)}, "a range must be oracle or conformal"),
+    ],
+)
+def test_a_wrong_study_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        Study(**{"table": "data", "dataset": "covtype", "protocol": "fair", **settings})
+
+
+def test_a_ledger_refuses_a_file_that_is_none(tmp_path):
+    (tmp_path / "x.jsonl").write_text("{half a row")
+    with pytest.raises(ValueError, match="x.jsonl' is not a file of rows"):
+        Ledger(tmp_path / "x.jsonl")
+
+
+def test_a_ledger_replaces_rows_of_other_settings(tmp_path):
+    cell = Cell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
+    ledger = Ledger(tmp_path / "x.jsonl")
+    ledger.add(cell, [{**cell.tags, "config": "old", "ta": 0.5}])
+    assert ledger.find(cell, "new") == []
+    ledger.add(cell, [{**cell.tags, "config": "new", "ta": 0.6}])
+    assert [row["ta"] for row in read_rows(tmp_path / "x.jsonl")] == [0.6]
+
+
+def test_a_cell_that_two_tables_hold_is_borrowed_once(tmp_path):
+    cell = Cell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
+    others = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path in others:
+        Ledger(path).add(cell, [{**cell.tags, "config": "same", "client": "client-1"}])
+    ledger = Ledger(tmp_path / "c.jsonl", borrow=others)
+    assert len(ledger.find(cell, "same")) == 1
+    assert len(read_rows(tmp_path / "c.jsonl")) == 1

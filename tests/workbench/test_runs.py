@@ -1,0 +1,226 @@
+"""A federation of one's own files: read, run, saved, and gone on with."""
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedlore import ConfigError, FedloreError, Knowledge, Personal
+from fedlore.engine.tuning import Candidate, Trials
+from fedlore.workbench import runs
+from fedlore.workbench.federations import gather, read_federation
+from fedlore.workbench.recipe import lore_rows
+from fedlore.workbench.runs import read_weights, run_federation, weights_path
+from fedlore.workbench.starter import write_starter
+
+SMALL = """
+name = "tiny"
+rounds = 2
+[run]
+approaches = [{approaches}]
+recipe = "{recipe}"
+[model]
+hidden = [4]
+[algorithm]
+name = "{algorithm}"
+[plan]
+epochs = 1
+"""
+
+
+@cache
+def starter(root: Path) -> Path:
+    write_starter(root / "starter")
+    return root / "starter"
+
+
+@pytest.fixture
+def folder(tmp_path, tmp_path_factory) -> Path:
+    """A copy of the starter, which takes a while to write."""
+    made = starter(tmp_path_factory.getbasetemp())
+    shutil.copytree(made, tmp_path / "d")
+    return tmp_path / "d"
+
+
+def config(
+    folder: Path, *approaches: str, recipe: str = "fixed", algorithm: str = "fedavg", more: str = ""
+) -> Path:
+    names = ", ".join(f'"{name}"' for name in approaches or ("FL", "FL+mask"))
+    text = SMALL.format(approaches=names, recipe=recipe, algorithm=algorithm)
+    path = folder / "federation.toml"
+    path.write_text(text.replace("[run]", more + "[run]"))
+    return path
+
+
+def test_the_starter_is_four_sites_whose_knowledge_holds(folder):
+    found = gather(folder / "federation.toml")
+    assert [c.id for c in found.clients] == ["plant-1", "plant-2", "plant-3", "plant-4"]
+    assert [len(c.data) for c in found.clients] == [40, 60, 80, 110]
+    assert found.size == (17, 20)
+    for client in found.clients[:3]:
+        assert client.audit.outside == 0
+    for client in found.clients:
+        inside = client.test.allowed.gather(1, client.test.y.unsqueeze(1)).double().mean()
+        assert inside > 0.9
+        assert client.knowledge.trust == 0.3
+
+
+def test_a_folder_that_is_in_use_is_not_written_over(folder):
+    with pytest.raises(FedloreError, match="is not empty: name a new folder"):
+        write_starter(folder)
+    with pytest.raises(FedloreError, match="is not empty"):
+        write_starter(folder / "README.md")
+
+
+def test_every_site_has_a_row_and_weights_that_predict_alike(folder, tmp_path):
+    found = gather(config(folder, "ML", "FLwKM", "lore"))
+    done = run_federation(found, tmp_path / "o")
+    assert [(r["approach"], r["client"]) for r in done.rows] == [
+        (a, f"plant-{i}") for a in ("ML", "FLwKM", "lore") for i in (1, 2, 3, 4)
+    ]
+    assert all(r["pov"] == 0 for r in done.rows if r["approach"] != "ML")
+    assert {r["range"] for r in done.rows} == {"conformal"}  # plant-4's is statistical
+    assert {r["approach"] for r in done.history} == {"ML", "FLwKM", "lore"}
+    client = found.clients[1]
+    weights, scaler = read_weights(weights_path(tmp_path / "o", "FLwKM", "plant-2"))
+    model = found.make_model(False)
+    personal = Personal(model, client.knowledge, scaler=scaler, weights=weights)
+    right = (personal.predict(client.test.x) == client.test.y).double().mean()
+    assert float(right) == next(
+        r["ta"] for r in done.rows if r["approach"] == "FLwKM" and r["client"] == "plant-2"
+    )
+
+
+def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch):
+    path, out = config(folder), tmp_path / "o"
+    first = run_federation(gather(path), out)
+    computed = []
+    real = runs._compute
+
+    def spy(gathering, approach, trained):
+        computed.append(approach.name)
+        return real(gathering, approach, trained)
+
+    monkeypatch.setattr(runs, "_compute", spy)
+    assert run_federation(gather(path), out).rows == first.rows
+    assert computed == []
+    config(folder, "FL", "FL+mask", "ML")  # one more
+    run_federation(gather(path), out)
+    assert computed == ["ML"]
+    weights_path(out, "FL", "plant-1").unlink()  # lost
+    run_federation(gather(path), out)
+    assert computed == ["ML", "FL"]
+    train = folder / "sites" / "plant-1" / "train.csv"
+    train.write_text("\n".join(train.read_text().splitlines()[:-1]) + "\n")  # other data
+    run_federation(gather(path), out)
+    assert computed == ["ML", "FL", "ML", "FL", "FL+mask"]
+
+
+def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
+    few = Trials(candidates=(Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
+    monkeypatch.setattr(runs, "lore_rows", lambda *a, **k: lore_rows(*a, **k, trials=few))
+    done = run_federation(gather(config(folder, "lore", recipe="chosen")), tmp_path / "o")
+    assert len({r["chosen"] for r in done.rows}) == 1
+    assert all(r["trust"] is None and r["pov"] == 0 for r in done.rows)
+    assert all(0 <= r["rely"] < 1 for r in done.rows)
+
+
+def test_other_algorithms_and_a_plain_folder_of_sites(folder, tmp_path):
+    path = config(folder, "FL", algorithm="ditto")
+    assert len(run_federation(gather(path), tmp_path / "o").rows) == 4
+    assert gather(folder / "sites").setting.name == "sites"
+    listed = config(folder, "FL").read_text()
+    path.write_text(listed.replace("[run]", '[run]\nsites = ["sites/plant-3", "sites/plant-2"]'))
+    assert [c.id for c in gather(path).clients] == ["plant-3", "plant-2"]
+
+
+def test_a_site_without_test_rows_keeps_some_for_it(folder):
+    (folder / "sites" / "plant-2" / "test.csv").unlink()
+    found = gather(config(folder))
+    client = found.clients[1]
+    assert (len(client.data), len(client.test)) == (45, 15)
+    seen = {tuple(row) for row in client.data.x.tolist()}
+    assert not seen & {tuple(row) for row in client.test.x.tolist()}
+
+
+def test_without_a_p_km_the_expert_alone_is_left_out(folder, tmp_path):
+    site = folder / "sites" / "plant-3"
+    known = Knowledge.read(site / "knowledge.toml")
+    replace(known, pkm=None).write(site / "knowledge.toml")
+    done = run_federation(gather(config(folder, "P-KM", "FLwKM")), tmp_path / "o")
+    assert done.left_out == {"P-KM": "site 'plant-3' has no P-KM"}
+    assert {r["approach"] for r in done.rows} == {"FLwKM"}
+
+
+def test_keys_of_a_deployed_federation_are_passed_over(folder):
+    more = 'address = "localhost:7000"\nquorum = 0.5\n'
+    assert read_federation(config(folder, more=more)).name == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rounds = 2", "round = 2", "federation.toml: unknown key 'round'; did you mean 'rounds'"),
+        ("rounds = 2", "rounds = 0", "rounds must be at least 1, got 0"),
+        ('"FL"', '"FLw"', r"\[run\] unknown approach 'FLw'; did you mean"),
+        ('"fedavg"', '"fedag"', r"unknown algorithm 'fedag'; did you mean 'fedavg'"),
+        ("hidden", "hiden", r"\[model\] unknown key 'hiden'; did you mean 'hidden'"),
+        ('"fixed"', '"best"', "run.recipe must be one of chosen, fixed, got 'best'"),
+    ],
+)
+def test_bad_settings_are_named(folder, old, new, message):
+    path = config(folder)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ConfigError, match=message):
+        gather(path)
+
+
+def test_bad_sites_are_named(folder):
+    path = config(folder)
+    path.write_text(path.read_text().replace("[run]", '[run]\nsites = "nowhere"'))
+    with pytest.raises(FedloreError, match="no site in '.*nowhere'"):
+        gather(path)
+    path.write_text(path.read_text().replace('"nowhere"', "[]"))
+    with pytest.raises(FedloreError, match="at least one site"):
+        gather(path)
+    with pytest.raises(ConfigError, match="cannot read '.*none.toml'"):
+        gather(folder / "none.toml")
+    (folder / "sites" / "plant-1" / "train.csv").unlink()
+    with pytest.raises(FedloreError, match="site 'plant-1' has no train.csv"):
+        gather(config(folder))
+
+
+def test_weights_hold_no_pickle(folder, tmp_path):
+    run_federation(gather(config(folder, "FL")), tmp_path / "o")
+    path = weights_path(tmp_path / "o", "FL", "plant-1")
+    weights, scaler = read_weights(path)  # refuses pickles
+    assert all(isinstance(t, torch.Tensor) for t in weights.values())
+    assert scaler.shift.shape == (17,)
+
+
+HIDDEN = "[privacy]\nsecure_aggregation = true\n"
+
+
+def test_secure_aggregation_changes_no_score(folder, tmp_path):
+    plain = run_federation(gather(config(folder, "ML", "FLwKM", "lore")), tmp_path / "plain")
+    path = config(folder, "ML", "FLwKM", "lore", more=HIDDEN)
+    assert gather(path).setting.privacy.secure_aggregation
+    hidden = run_federation(gather(path), tmp_path / "hidden")
+    assert [r["ta"] for r in hidden.rows] == pytest.approx([r["ta"] for r in plain.rows], abs=0.02)
+    one, two = (
+        read_weights(weights_path(tmp_path / out, "FLwKM", "plant-2"))[0]
+        for out in ("plain", "hidden")
+    )
+    assert all(((two[name] - t).norm() / t.norm()) < 1e-5 for name, t in one.items())
+
+
+def test_privacy_that_cannot_be_is_refused(folder, tmp_path):
+    few = HIDDEN.replace("[privacy]", "sample = 0.5\n[privacy]")
+    with pytest.raises(ConfigError, match="at least 3 sites in a round, got 2 of 4"):
+        run_federation(gather(config(folder, "FL", more=few)), tmp_path / "o")
+    noisy = "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n"
+    with pytest.raises(ConfigError, match="every trial of lore would spend a budget"):
+        gather(config(folder, "lore", recipe="chosen", more=noisy))
