@@ -72,7 +72,7 @@ def test_only_one_file_imports_flwr():
             found += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             if any(name.split(".")[0] == "flwr" for name in found):
                 importing.add(path.relative_to(SOURCE).as_posix())
-    assert importing == {"engine/flowernames.py"}
+    assert importing == {"federation/flower/names.py"}
 
 
 def test_the_names_of_flwr_that_are_used_are_there():

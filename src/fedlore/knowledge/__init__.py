@@ -1,6 +1,5 @@
 """What a client knows: prediction-type and range-type knowledge models, and their audit."""
 
-from ..look.tables import Table
 from .audit import Audit
 from .card import Card
 from .combine import AllOf, AnyOf, Average, FirstOf
@@ -13,7 +12,7 @@ from .lookup import Lookup
 from .models import Knowledge, PredictionModel, RangeModel
 from .onnxmodel import OnnxModel
 from .schema import Feature, Schema
-from .tables import Rule, read_table, table_of, write_table
+from .tables import Rule, Table, read_table, table_of, write_table
 from .views import Mask, MaxPool
 
 __all__ = [

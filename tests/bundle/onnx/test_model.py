@@ -199,8 +199,8 @@ def shout(x):
 
 
 def test_what_cannot_be_compiled_is_refused_by_name():
-    code = entry_point("tests.graph.test_model:shout", allow=True)
-    with pytest.raises(KnowledgeError, match="entry point 'tests.graph.test_model:shout'"):
+    code = entry_point("tests.bundle.onnx.test_model:shout", allow=True)
+    with pytest.raises(KnowledgeError, match="entry point 'tests.bundle.onnx.test_model:shout'"):
         to_onnx(Personal(mlp(4, 4), Knowledge(code, schema=SCHEMA)))
     with pytest.raises(KnowledgeError, match="a function is Python code"):
         to_onnx(Personal(mlp(4, 4), Knowledge(GradedFormula(shout, EDGES), schema=SCHEMA)))

@@ -17,7 +17,7 @@ from fedlore.coke.blend import check, order_for, read_coals
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 
-COKE = Path(__file__).parents[2] / "examples" / "coke"
+COKE = Path(__file__).parents[3] / "examples" / "coke"
 
 
 @pytest.fixture(scope="module")
