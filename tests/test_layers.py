@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "fedlore"
 
 #: From the ground up: a room may import its own parts and the rooms before it.
 ROOMS = (
+    "version",
     "errors",
     "config",
     "core",
@@ -27,6 +28,7 @@ ROOMS = (
 )
 #: Below what lies beside it in the house: a room that may import less than its place allows.
 LESS = {
+    "version": set(),
     "errors": set(),
     "config": {"errors"},
     "core": {"errors"},
@@ -34,7 +36,7 @@ LESS = {
     "algorithms": {"errors", "config", "core"},
     "privacy": {"errors", "config", "core", "algorithms"},
     "data": {"errors", "config", "core", "knowledge"},
-    "bundle": {"errors", "config", "core", "look", "knowledge", "personal", "data"},
+    "bundle": {"version", "errors", "config", "core", "look", "knowledge", "personal", "data"},
     "estimator": {"errors", "core", "knowledge", "personal", "algorithms", "engine"},
 }
 #: The second level: parts of a room from the ground up; what is not named is its ground floor.

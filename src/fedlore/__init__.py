@@ -9,6 +9,7 @@ from .engine.tuning import fit
 from .errors import ConfigError, FedloreError, KnowledgeError
 from .knowledge import Knowledge, Lookup, Mask, MaxPool
 from .personal.classifier import Personal
+from .version import __version__
 
 __all__ = [
     "Alone",
@@ -31,6 +32,7 @@ __all__ = [
     "Plan",
     "Scaffnew",
     "Scaffold",
+    "__version__",
     "federate",
     "fit",
     "inject",

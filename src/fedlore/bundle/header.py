@@ -19,6 +19,7 @@ from ..knowledge.numbers.told import HEARD
 from ..knowledge.schema import Schema
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
+from ..version import __version__
 from .archive import Refused
 from .contents import Policies, Task
 from .known import Held, same_schema
@@ -178,5 +179,5 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             return "unknown"
 
-    packages = {name: of(name) for name in ("fedlore", "torch", "numpy", "safetensors")}
-    return {**packages, "python": platform.python_version()}
+    packages = {name: of(name) for name in ("torch", "numpy", "safetensors")}
+    return {"fedlore": __version__, **packages, "python": platform.python_version()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import date
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,7 @@ from ..config import build, read_toml
 from ..core.history import Row, check_writable, write_rows
 from ..engine import Client
 from ..report import write_report
+from ..version import __version__
 from ..workbench.approaches import APPROACHES
 from ..workbench.demo import Demo, margins, means, run_demo, verdict
 from ..workbench.intervals import interval
@@ -98,7 +98,7 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
         "trust λ": f"{setting.trust:g}",
         "lore": "the network hears the expert, half of the loss is ordinary cross-entropy, λ = 0",
         "date": date.today().isoformat(),
-        "versions": f"fedlore {version('fedlore')}, torch {torch.__version__}",
+        "versions": f"fedlore {__version__}, torch {torch.__version__}",
     }
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import math
+import re
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -23,10 +23,35 @@ from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..knowledge.scope import scaler_of_scope
 from ..privacy import Privacy
+from ..version import __version__
 
 
 def fedlore_version() -> str:
-    return version("fedlore")
+    """What is compared between a coordinator and its sites."""
+    return __version__
+
+
+def describe_difference(*, site: str, coordinator: str) -> str:
+    """Why two versions do not work together, and what to do about it."""
+    return (
+        f"this site runs fedlore {site}, the coordinator {coordinator}: install the same version "
+        "on both sides"
+    )
+
+
+def name_both_versions(reason: str) -> str:
+    """A site's refusal, with the coordinator's version where the site could not read it.
+
+    0.1.0 compares versions once it has read all of the terms, so that a key it does not know
+    hides the reason.
+
+    >>> name_both_versions("the terms do not fit fedlore 0.1.0 at this site: unknown key 'x'")
+    'this site runs fedlore 0.1.0, the coordinator ...: install the same version on both sides'
+    """
+    found = re.match(r"the terms do not fit fedlore (\S+) at this site", reason)
+    if found is None or found[1] == fedlore_version():
+        return reason
+    return describe_difference(site=found[1], coordinator=fedlore_version())
 
 
 @dataclass(frozen=True)
@@ -167,6 +192,16 @@ def read_terms(text: str) -> Terms:
         return build(Terms, json.loads(text))
     except (json.JSONDecodeError, AttributeError):
         raise ConfigError("the terms are not readable") from None
+
+
+def version_of_terms(text: str) -> str | None:
+    """The version that wrote terms, also where nothing else of them can be read."""
+    try:
+        found = json.loads(text)["version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    plain = isinstance(found, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", found)
+    return found if plain else None
 
 
 def terms_of(agreement: Agreement, *, run: str, participants: int) -> Terms:

@@ -9,7 +9,6 @@ import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ...knowledge.formulas.grading import GradedFormula, SoftFormula
 from ...knowledge.lint.checkup import check_file
 from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
+from ...version import __version__
 from .. import Bundle
 from ..archive import laid_out
 from ..onnx import bundle_to_onnx
@@ -67,7 +67,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     values = {
         "format": FORMAT,
         "version": VERSION,
-        "issuer": f"fedlore {version('fedlore')}",
+        "issuer": f"fedlore {__version__}",
         "bundle": bundle.fingerprint,
         "client": bundle.client,
         "files": {name: _hash(data) for name, data in sorted(bundle.members.items())},

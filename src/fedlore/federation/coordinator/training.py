@@ -19,7 +19,7 @@ from ...engine.loop import scale_together
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
 from ...privacy.filters import Filter, guarded
-from ..agreement import Agreement, Terms, read_agreement, terms_of
+from ..agreement import Agreement, Terms, name_both_versions, read_agreement, terms_of
 from ..flower.transport import Link, Mail
 from ..journal import Entry, Journal, write_state
 from ..kits.certificates import raw
@@ -32,6 +32,7 @@ from .uploads import Judged, encrypted_flaw, flaw, masked_flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
 GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
+FIRST = "0.1.0"  # whose journals do not say by which version they were written
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
 
 
@@ -77,6 +78,13 @@ def _session(
             reports.line(f"{text}; falling back to the round before")
         if entry is None:
             raise FedloreError(f"'{journal.folder}' holds no round to resume from")
+        before = str(entry.about.get("version", FIRST))
+        if before != terms.version:
+            raise FedloreError(
+                f"round {entry.run.round} was trained with fedlore {before}, this is "
+                f"{terms.version}: finish the run with fedlore {before} on all sides, or start "
+                "anew with fedlore train, without --resume"
+            )
         if entry.about["agreement"] != _fingerprint(agreement):
             raise FedloreError(
                 f"federation.toml has changed since round {entry.run.round}: resuming needs the "
@@ -85,9 +93,9 @@ def _session(
         terms = replace(terms, run=str(entry.about["run"]))
         reports.line(f"resuming run {terms.run} after round {entry.run.round}")
     elif journal.files():
-        before = folder / "journal.before"
-        shutil.rmtree(before, ignore_errors=True)
-        journal.folder.rename(before)
+        aside = folder / "journal.before"
+        shutil.rmtree(aside, ignore_errors=True)
+        journal.folder.rename(aside)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=agreement.rounds)
     return Session(folder, agreement, keys, terms, journal, status, reports, entry, filters)
 
@@ -189,6 +197,7 @@ class Session:
             return encrypted_flaw(task, reply, algorithm, features=features)
 
         def watch(notice: Notice) -> None:
+            notice = replace(notice, detail=name_both_versions(notice.detail))
             self.status.notice(notice)
             self.reports.notice(notice)
 
@@ -207,7 +216,8 @@ class Session:
         return self.terms.scaled(Scaler(**self.entry.common["scaler"]))
 
     def _save(self, run: Run, common: dict[str, dict[str, torch.Tensor]]) -> None:
-        about = {"run": self.terms.run, "agreement": _fingerprint(self.agreement)}
+        about = {"run": self.terms.run, "version": self.terms.version}
+        about["agreement"] = _fingerprint(self.agreement)
         self.journal.save(run, about, common)
         self.entry = Entry(run, about, common)
 

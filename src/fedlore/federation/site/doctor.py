@@ -16,7 +16,7 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
-from ..agreement import fedlore_version, read_terms
+from ..agreement import describe_difference, fedlore_version
 from ..kits.certificates import check_dates, read_site_key
 from ..kits.peers import known
 from .folder import Kit, read_kit
@@ -112,10 +112,12 @@ def _clock(kit: Kit) -> str:
 
 
 def _versions(kit: Kit) -> str:
-    theirs = read_terms((kit.folder / "terms.json").read_text()).version
+    theirs = kit.terms().version
     if theirs != fedlore_version():
         raise FedloreError(
-            f"this site has fedlore {fedlore_version()}, the coordinator {theirs}: install the same"
+            f"{describe_difference(site=fedlore_version(), coordinator=theirs)}; if the "
+            "coordinator has a newer one since, let it make a new kit (fedlore federation renew "
+            f"{kit.file.name})"
         )
     try:
         flower = version("flwr")
@@ -125,7 +127,7 @@ def _versions(kit: Kit) -> str:
 
 
 def _data(kit: Kit) -> str:
-    client = kit.client(read_terms((kit.folder / "terms.json").read_text()).schema)
+    client = kit.client(kit.terms().schema)
     test = 0 if client.test is None else len(client.test)
     return f"{len(client.data)} rows to learn from, {test} to score on, columns and labels fit"
 
@@ -142,7 +144,7 @@ def _knowledge(kit: Kit) -> str:
 
 def _policy(kit: Kit) -> str:
     policy = kit.file.policy
-    offered = read_terms((kit.folder / "terms.json").read_text()).privacy
+    offered = kit.terms().privacy
     if policy.secure_aggregation and not offered.secure_aggregation:
         raise FedloreError(
             "secure aggregation is demanded, and the terms in the kit have none: unless the "

@@ -10,7 +10,13 @@ from ...engine import Client
 from ...errors import ConfigError, FedloreError
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
-from ..agreement import Terms, fedlore_version
+from ..agreement import (
+    Terms,
+    describe_difference,
+    fedlore_version,
+    read_terms,
+    version_of_terms,
+)
 from ..remote import Refusal
 
 
@@ -41,8 +47,7 @@ class Policy:
         return [
             (
                 terms.version != fedlore_version(),
-                f"this site runs fedlore {fedlore_version()}, the coordinator {terms.version}: "
-                "install the same version on both sides",
+                describe_difference(site=fedlore_version(), coordinator=terms.version),
             ),
             (asked < own, f"policy: at least {own} participants, this federation has {asked}"),
             (
@@ -101,6 +106,19 @@ class Kit:
 
     def path(self, name: str) -> Path:
         return self.folder / name
+
+    def terms(self) -> Terms:
+        """The terms as they were when the kit was made; those of a training come with its tasks."""
+        text = (self.folder / "terms.json").read_text(encoding="utf-8")
+        try:
+            return read_terms(text)
+        except FedloreError as error:
+            made = version_of_terms(text) or "an unknown version"
+            raise ConfigError(
+                f"terms.json was written by fedlore {made} and does not fit {fedlore_version()} "
+                f"({error}): install the coordinator's version, or let it make a new kit (fedlore "
+                f"federation renew {self.file.name})"
+            ) from None
 
     def knowledge(self) -> Knowledge:
         if self.file.knowledge is None:

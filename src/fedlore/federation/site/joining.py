@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from ..agreement import read_terms
 from ..flower.node import door
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, read_site_key
@@ -27,7 +26,7 @@ def join(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) ->
     key = read_site_key(folder / "site.key")
     if not kit.file.insecure:
         check_dates(folder / "ca.crt")
-    kit.client(read_terms((folder / "terms.json").read_text()).schema)
+    kit.client(kit.terms().schema)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
         _log_to(folder / "site.log")
         node = kit.state / "node"

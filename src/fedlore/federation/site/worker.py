@@ -11,7 +11,13 @@ from ...core.wire import KINDS, Reply, Task
 from ...engine import Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
-from ..agreement import Terms, fedlore_version, read_terms
+from ..agreement import (
+    Terms,
+    describe_difference,
+    fedlore_version,
+    read_terms,
+    version_of_terms,
+)
 from ..journal import write_state
 from ..remote import Refusal
 from .audit import AuditLog, described, digest
@@ -59,15 +65,16 @@ class Worker:
         try:
             return read_terms(text)
         except FedloreError as error:
-            raise Refusal(
-                f"the terms do not fit fedlore {fedlore_version()} at this site: {error}"
-            ) from None
+            own, theirs = fedlore_version(), version_of_terms(text)
+            if theirs is not None and theirs != own:  # no wonder that they cannot be read
+                raise Refusal(describe_difference(site=own, coordinator=theirs)) from None
+            raise Refusal(f"the terms do not fit fedlore {own} at this site: {error}") from None
 
     def _answer(self, task: Task, terms: Terms, text: str) -> Reply:
+        policy, name = self._kit.file.policy, self._kit.file.name
+        policy.refuse(terms, task)  # first: another version may have other tasks
         if task.kind not in KINDS:
             raise Refusal(f"unknown task '{task.kind}'")
-        policy, name = self._kit.file.policy, self._kit.file.name
-        policy.refuse(terms, task)
         site, recipe, desk, guard = self._prepared(terms, text)
         own = guard.answer(task)
         if own is not None:

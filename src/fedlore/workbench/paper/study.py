@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...core.history import Row
 from ...errors import ConfigError, unknown
+from ...version import __version__
 from ..approaches import APPROACHES, CHOSEN, FL_MASK, FLWKM, LORE, Approach
 from ..cells import Cell, Ledger, replace_rows
 from .bench import Bench
@@ -121,9 +122,8 @@ def trust_of(approach: Approach, clients: float) -> float | None:
 
 def versions() -> str:
     """What the numbers were computed with."""
-    names = ("fedlore", "torch", "numpy")
-    parts = [f"{name} {version(name)}" for name in names]
-    return ", ".join([*parts, f"python {platform.python_version()}"])
+    parts = [f"{name} {version(name)}" for name in ("torch", "numpy")]
+    return ", ".join([f"fedlore {__version__}", *parts, f"python {platform.python_version()}"])
 
 
 def _side(path: Path, cell: Cell, rows: Sequence[Row]) -> None:
