@@ -12,6 +12,7 @@ from fedlore.core.wire import Reply, Task
 from fedlore.federation.agreement import Method, fedlore_version, read_terms, terms_of
 from fedlore.federation.agreement import read_agreement as agreement_of
 from fedlore.federation.remote import Refusal
+from fedlore.federation.site import folder as folder_module
 from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.audit import AuditLog, check_audit
 from fedlore.federation.site.folder import Policy, read_kit
@@ -160,6 +161,48 @@ def test_unknown_tasks_and_unreadable_terms_are_refused(home, terms):
         worker(Task("upload_rows", 1), terms.text())
     with pytest.raises(Refusal, match=f"do not fit fedlore {fedlore_version()}"):
         worker(Task("train", 1), '{"surprise": 1}')
+
+
+APART = "this site runs fedlore {}, the coordinator {}: install the same version on both sides"
+
+
+def test_a_site_of_0_1_0_refuses_the_terms_of_today(home, terms, monkeypatch):
+    """It compares the version in the terms with its own, which stands for an older site here."""
+    for module in (folder_module, worker_module):
+        monkeypatch.setattr(module, "fedlore_version", lambda: "0.1.0")
+    told = []
+    with pytest.raises(Refusal, match=APART.format("0.1.0", fedlore_version())):
+        Worker(read_kit(home), told.append)(first_task(terms), terms.text())
+    assert APART.format("0.1.0", fedlore_version()) in told[-1]
+
+
+@pytest.mark.parametrize("change", [{"surprise": 1}, {"rounds": "many"}])
+def test_terms_of_another_version_that_cannot_be_read_name_both(home, terms, change):
+    text = json.dumps(json.loads(terms.text()) | {"version": "0.9.0"} | change)
+    for task in (first_task(terms), Task("a_new_kind", 1)):
+        with pytest.raises(Refusal, match=APART.format(fedlore_version(), "0.9.0")):
+            Worker(read_kit(home))(task, text)
+
+
+def test_a_task_of_another_version_is_refused_for_the_version(home, terms):
+    other = replace(terms, version="0.9.0")
+    with pytest.raises(Refusal, match=APART.format(fedlore_version(), "0.9.0")):
+        Worker(read_kit(home))(Task("a_new_kind", 1), other.text())
+
+
+@pytest.mark.parametrize("version", [None, 3, "0.9 \x1b[31m", "9" * 41, ["0.9"]])
+def test_a_version_that_is_none_is_not_repeated(home, terms, version):
+    text = json.dumps(json.loads(terms.text()) | {"version": version, "surprise": 1})
+    with pytest.raises(Refusal, match=f"do not fit fedlore {fedlore_version()} at this site"):
+        Worker(read_kit(home))(Task("train", 1), text)
+
+
+def test_a_kit_whose_terms_are_of_another_version_says_what_to_do(home, terms):
+    text = json.dumps(json.loads(terms.text()) | {"version": "0.9.0", "surprise": 1})
+    (home / "terms.json").write_text(text)
+    words = f"written by fedlore 0.9.0 and does not fit {fedlore_version()} .*renew {NAME}"
+    with pytest.raises(FedloreError, match=words):
+        read_kit(home).terms()
 
 
 def test_another_schema_is_refused(home, terms):
