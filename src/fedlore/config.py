@@ -69,7 +69,7 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
         raise ConfigError(f"{where} must be one of {', '.join(map(str, options))}, got {value!r}")
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_fit(v, options[0], f"{where}[{i}]") for i, v in enumerate(value))
-    if origin is dict and isinstance(value, Mapping):
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
         return {k: _fit(v, options[1], f"{where}.{k}") for k, v in value.items()}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
         return build(hint, value, where)

@@ -1,10 +1,13 @@
 """Only tensors with the model's names and shapes leave a client."""
 
+from dataclasses import dataclass, fields, replace
+
+import pytest
 import torch
 
-from fedlore import FedAvg, Plan, federate
+from fedlore import FedAvg, FedloreError, Plan, federate
 from fedlore.core.nets import mlp
-from fedlore.core.wire import KINDS
+from fedlore.core.wire import KINDS, Task, digest
 from fedlore.engine import Local, Recipe
 from fedlore.engine.loop import scale_together
 from fedlore.privacy.ckks.filter import KINDS as DECRYPT
@@ -70,3 +73,59 @@ def test_under_secure_aggregation_only_bytes_and_masked_words_leave_a_client():
 
 def sites_of(filter, transport):
     return {name: [filter.site(name)] for name in transport.clients()}
+
+
+W = torch.arange(6.0).view(2, 3)
+TASK = Task("train", 3, {"model": {"w": W}}, 7, 0.5, {"a": 2}, True)
+#: Another value for each field; whoever adds a field adds one here.
+OTHERS = {
+    "kind": "finish",
+    "round": 4,
+    "sent": {"model": {"w": W + 1}},
+    "seed": 8,
+    "rate": 0.25,
+    "accepted": {"a": 1},
+    "sums": False,
+}
+
+
+def test_a_digest_is_of_every_field():
+    assert set(OTHERS) == {f.name for f in fields(Task)}
+    found = {name: digest(replace(TASK, **{name: value})) for name, value in OTHERS.items()}
+    assert len({digest(TASK), *found.values()}) == 1 + len(OTHERS)
+    assert digest(replace(TASK, sent={"model": {"w": W.clone()}})) == digest(TASK)
+
+
+def test_a_field_that_is_added_is_in_the_digest_without_anybody_thinking_of_it():
+    @dataclass(frozen=True)
+    class Later(Task):
+        more: tuple[str, ...] = ()
+
+    assert digest(Later("train", 1)) != digest(Later("train", 1, more=("x",)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": {"v": W}},
+        {"other": {"w": W}},
+        {"model": {"w": W.view(3, 2)}},
+        {"model": {"w": W.view(torch.int32)}},
+        {"model": {"w": W}, "more": {}},
+        {"model": {"w": W[:1], "w2": W[1:]}},
+        {},
+    ],
+)
+def test_a_digest_is_of_names_kinds_and_shapes_too(other):
+    assert digest(other) != digest({"model": {"w": W}})
+
+
+def test_what_cannot_be_hashed_is_refused():
+    with pytest.raises(FedloreError, match="a task cannot hold object"):
+        digest({"model": {"w": object()}})
+
+
+def test_a_client_hears_nothing_of_the_rounds_of_others():
+    task = replace(TASK, accepted={"a": 2, "b": 5})
+    assert task.told_to("a").accepted == {"a": 2}
+    assert task.told_to("c").accepted == {}

@@ -1,19 +1,22 @@
 """Flower equals Local bit for bit, and its messages hold what the wire law allows."""
 
 import ast
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 
-from fedlore import federate
+from fedlore import FedloreError, federate
 from fedlore.algorithms.catalog import ALGORITHMS as CATALOG
 from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local
 from fedlore.engine.loop import scale_together
-from fedlore.federation.flower.transport import read_reply, read_task, reply_record, task_record
+from fedlore.federation.flower import records
+from fedlore.federation.flower.names import ConfigRecord, RecordDict
+from fedlore.federation.flower.records import read_reply, read_task, reply_record, task_record
 
 from ..engine.federation import federation
 from ..laws.lists import ALGORITHMS, names, recipe_for
@@ -64,6 +67,68 @@ def test_a_reply_comes_back_from_its_record():
     assert_close(found.upload, upload)
 
 
+SENT = {"model": {"w": torch.arange(3.0)}}
+#: A value other than the default for each field; whoever adds a field adds one here.
+TASK = {"kind": "train", "round": 2, "sent": SENT, "seed": 5, "rate": 0.5}
+TASK |= {"accepted": {"a": 1}, "sums": True}
+REPLY = {"client": "a", "round": 2, "upload": SENT, "rows": 9, "metrics": {"ta": 0.5}}
+
+
+def test_every_field_of_a_task_crosses_the_network():
+    assert set(TASK) == {f.name for f in fields(Task)}
+    back, _ = read_task(task_record(Task(**TASK), "a"), "a")
+    for name, value in TASK.items():
+        found = getattr(back, name)
+        assert type(found) is type(value)
+        if name == "sent":
+            assert_close(found, value)
+        else:
+            assert found == value
+
+
+def test_every_field_of_a_reply_crosses_the_network_but_whom_it_is_of():
+    assert set(REPLY) == {f.name for f in fields(Reply)} - {"members"}
+    liar = replace(Reply(**REPLY), client="b", members=("a", "b", "c"))
+    back = read_reply(reply_record(liar), "a")
+    assert replace(back, upload={}) == replace(Reply(**REPLY), upload={})
+    assert back.names == ("a",)
+    assert_close(back.upload, SENT)
+
+
+def test_a_field_that_is_added_crosses_without_anybody_thinking_of_it(monkeypatch):
+    @dataclass(frozen=True)
+    class Later(Task):
+        more: tuple[str, ...] = ()
+        about: Mapping[str, float] = field(default_factory=dict)
+
+    monkeypatch.setattr(records, "Task", Later)
+    later = Later("train", 1, more=("x", "y"), about={"z": 0.5})
+    back, _ = read_task(task_record(later, "a"), "a")
+    assert back == later
+
+
+def test_a_task_of_the_first_version_can_be_read():
+    """So that a site can say by which version it was asked."""
+    settings = {"kind": "train", "round": 2, "seed": 5, "rate": 0.5, "accepted": 0, "terms": "t"}
+    record = RecordDict({"task": ConfigRecord({**settings, "layouts": "{}"})})
+    assert read_task(record, "a") == (Task("train", 2, {}, 5, 0.5), "t")
+    sent = task_record(Task(**TASK), "a", "t")["task"]
+    assert {name: type(sent[name]) for name in settings} == {
+        name: type(value) for name, value in settings.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rows", "many"), ("metrics", '{"ta": "high"}'), ("surprise", 1), ("metrics", "[]")],
+)
+def test_a_malformed_reply_is_refused(name, value):
+    record = reply_record(Reply(**REPLY))
+    record["reply"][name] = value
+    with pytest.raises(FedloreError):
+        read_reply(record, "a")
+
+
 def test_only_one_file_imports_flwr():
     importing = set()
     for path in SOURCE.rglob("*.py"):
@@ -76,7 +141,7 @@ def test_only_one_file_imports_flwr():
 
 
 def test_the_names_of_flwr_that_are_used_are_there():
-    """Where this fails after an upgrade, flowernames.py is the file to mend."""
+    """Where this fails after an upgrade, federation/flower/names.py is the file to mend."""
     from flwr.supercore.protobuf.client import ProtobufClient
     from flwr.superlink.grid import HttpGrid
     from flwr.supernode.fleet_http_client import FleetHttpClient

@@ -1,9 +1,14 @@
 """The values that cross between server and client."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
+from torch import Tensor
+
+from ..errors import FedloreError
+from .plain import layout_of, to_bytes
 from .tree import Payload
 
 #: What a server may ask of a client, and what the client's upload then holds.
@@ -34,6 +39,11 @@ class Task:
     accepted: Mapping[str, int] = field(default_factory=dict)  # client -> last round merged
     sums: bool = False  # the server needs no single upload: a reply may stand for many clients
 
+    def told_to(self, client: str) -> "Task":
+        """The task as one client gets it, which hears nothing of the others' rounds."""
+        own = {client: self.accepted[client]} if self.accepted.get(client) else {}
+        return replace(self, accepted=own)
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -60,3 +70,35 @@ class Transport(Protocol):
     def exchange(self, task: Task, to: Sequence[str]) -> Iterable[Reply]:
         """Send the task to these clients; replies come in any order, and some may not come."""
         ...
+
+
+def digest(what: Task | Payload) -> str:
+    """A hash of all that a task says, every field of it, or of named tensors alone."""
+    found = hashlib.sha256()
+    for piece in _pieces(what):
+        found.update(len(piece).to_bytes(8, "big") + piece)  # no two ways to cut the same bytes
+    return found.hexdigest()
+
+
+def _pieces(value: object) -> Iterator[bytes]:
+    if isinstance(value, Task):
+        for entry in fields(value):
+            yield entry.name.encode()
+            yield from _pieces(getattr(value, entry.name))
+    elif isinstance(value, Tensor):
+        bundle = {"": value}
+        yield repr(layout_of(bundle)).encode()
+        yield to_bytes(bundle)
+    elif isinstance(value, Mapping):
+        yield f"{len(value)} entries".encode()
+        for name, inner in sorted(value.items()):
+            yield str(name).encode()
+            yield from _pieces(inner)
+    elif isinstance(value, tuple | list):
+        yield f"{len(value)} values".encode()
+        for inner in value:
+            yield from _pieces(inner)
+    elif value is None or isinstance(value, bool | int | float | str | bytes):
+        yield f"{type(value).__name__} {value!r}".encode()
+    else:
+        raise FedloreError(f"a task cannot hold {type(value).__name__}: it could not be hashed")

@@ -14,6 +14,7 @@ from ..core.history import Row
 from ..core.rng import draw
 from ..core.scaler import Scaler, from_moments
 from ..core.tree import Params, Payload
+from ..core.uploads import find_flaw
 from ..core.wire import Reply, Task, Transport
 from ..errors import ConfigError, FedloreError
 from ..privacy.dp.records import Records
@@ -235,10 +236,5 @@ def _check_lockstep(replies: list[Reply], recipe: Recipe) -> None:
 
 def _usable(reply: Reply, recipe: Recipe, task: Task) -> bool:
     """Whether an upload is finite and shaped like what was sent."""
-    wanted = {key: _shapes(task.sent[key]) for key in recipe.algorithm.uploads}
-    found = {key: _shapes(bundle) for key, bundle in reply.upload.items()}
-    return found == wanted and tree.finite(reply.upload)
-
-
-def _shapes(bundle: Params) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(t.shape) for name, t in bundle.items()}
+    wanted = {key: task.sent[key] for key in recipe.algorithm.uploads}
+    return find_flaw(reply.upload, wanted) is None

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from ...algorithms import Algorithm
-from ...core import tree
-from ...core.scaler import moments
-from ...core.tree import Params, Payload
+from ...core.uploads import MISFIT, find_bad_metric, find_flaw, wanted_of
 from ...core.wire import Reply, Task, Transport
 from ...privacy.filters import SUMMED
 from ...privacy.secagg.fixedpoint import layout_of, size_of
@@ -21,25 +19,18 @@ def flaw(
     task: Task, reply: Reply, algorithm: Algorithm, *, features: int, largest: float
 ) -> str | None:
     """Why a reply cannot be used, or None."""
-    if not all(math.isfinite(value) for value in reply.metrics.values()):
-        return "a metric is not finite"
-    if task.kind == "moments":
-        wanted = {"rows": (), "sum": (features,), "squares": (features,)}
-        found = {n: tuple(t.shape) for n, t in reply.upload.get("moments", {}).items()}
-        if found != wanted or set(reply.upload) != {"moments"}:
-            return "sums of features with other names or shapes than asked for"
-        return None if tree.finite(reply.upload) else "sums of features that are not finite"
-    if task.kind != "train":
+    wrong = find_bad_metric(reply.metrics)
+    if wrong is not None:
+        return wrong
+    if task.kind not in SUMMED:
         return "tensors where none were asked for" if reply.upload else None
-    asked = {key: _shapes(task.sent[key]) for key in algorithm.uploads}
-    if {key: _shapes(bundle) for key, bundle in reply.upload.items()} != asked:
-        return "names, shapes or kinds other than the model's"
-    if not tree.finite(reply.upload):
-        return "values that are not finite"
+    wanted = wanted_of(task, algorithm.uploads, features)
+    if task.kind == "moments":
+        misfit = "sums of features with other names or shapes than asked for"
+        return find_flaw(reply.upload, wanted, misfit=misfit)
     if reply.rows < 1:
         return f"a count of {reply.rows} rows"
-    norm = max((tree.norm(bundle) for bundle in reply.upload.values()), default=0.0)
-    return f"norm {norm:.4g} is above {largest:g}" if norm > largest else None
+    return find_flaw(reply.upload, wanted, largest=largest)
 
 
 def masked_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int) -> str | None:
@@ -51,17 +42,13 @@ def masked_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int
     if task.kind not in SUMMED:
         kinds = {t.dtype for bundle in reply.upload.values() for t in bundle.values()}
         return "tensors where bytes were asked for" if kinds - {torch.uint8} else None
-    if task.kind == "train":
-        wanted: Payload = {key: task.sent[key] for key in algorithm.uploads}
-    else:
-        wanted = {"moments": moments(torch.zeros(1, features))}
-    layout = layout_of(wanted)
+    layout = layout_of(wanted_of(task, algorithm.uploads, features))
     bundle = reply.upload.get("masked", {})
     if set(reply.upload) != {"masked"} or set(bundle) != {"words", "layout"}:
         return "an upload without masks"
     words, told = bundle["words"], bundle["layout"]
     if not torch.equal(told, packed(json.dumps(layout).encode())):
-        return "names, shapes or kinds other than the model's"
+        return MISFIT
     if words.dtype != torch.int64 or words.shape != (size_of(layout),):
         return "masked words of another kind or number than asked for"
     return None
@@ -73,8 +60,9 @@ def encrypted_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: 
         return flaw(task, reply, algorithm, features=features, largest=math.inf)
     if reply.rows:
         return f"a count of {reply.rows} rows where none may be told"
-    if not all(math.isfinite(value) for value in reply.metrics.values()):
-        return "a metric is not finite"
+    wrong = find_bad_metric(reply.metrics)
+    if wrong is not None:
+        return wrong
     wanted = {"ckks": {"cipher": torch.uint8, "lengths": torch.int64, "about": torch.uint8}}
     if task.kind not in SUMMED:
         wanted = {"sum": {"weights": torch.float64, "values": torch.float64}}
@@ -106,7 +94,3 @@ class Judged:
             if not replies:
                 raise QuorumLost(f"round {task.round}: '{task.kind}' gave no sum, see the log")
         yield from replies
-
-
-def _shapes(bundle: Params) -> dict[str, tuple[object, ...]]:
-    return {name: (t.dtype, *t.shape) for name, t in bundle.items()}

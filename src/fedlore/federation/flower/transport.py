@@ -6,7 +6,6 @@ its run from here, and a site answers with the fedlore it has installed.
 
 import hashlib
 import io
-import json
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,19 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ...core.plain import from_bytes, layout_of, to_bytes
-from ...core.tree import Payload
 from ...core.wire import Reply, Task
 from ...errors import FedloreError
 from ..node import BEAT, beating
 from ..remote import Letter, LinkLost, Refusal
 from .names import (
-    Array,
-    ArrayRecord,
-    ConfigRecord,
     ControlHttpClient,
     Error,
     Fab,
@@ -35,7 +28,6 @@ from .names import (
     Message,
     ObjectPullError,
     ObjectPushError,
-    RecordDict,
     RetryInvoker,
     RunNotRunningException,
     RuntimeHttpClient,
@@ -51,6 +43,7 @@ from .names import (
     run_from_proto,
     runtime_pb2,
 )
+from .records import read_reply, read_task, reply_record, size_of, task_record
 
 REFUSED, FAILED = 1000, 1001  # codes of our own in Flower's error messages
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
@@ -73,59 +66,6 @@ clientapp = "nothing:nothing"
 }
 
 Answerer = Callable[[Task, str], Reply]  # a task and the terms it is asked under
-
-
-def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
-    """A task for one site as Flower's record: payload key for key, settings beside it."""
-    settings: dict[str, Any] = {"kind": task.kind, "round": task.round, "seed": task.seed}
-    settings |= {"rate": task.rate, "accepted": task.accepted.get(site, 0), "terms": terms}
-    return _record("task", settings, task.sent)
-
-
-def read_task(record: RecordDict, site: str) -> tuple[Task, str]:
-    """The task, and the terms it is asked under."""
-    s: Any = record["task"]
-    accepted = {site: int(s["accepted"])} if s["accepted"] else {}
-    seed, rate = int(s["seed"]), float(s["rate"])
-    sent = _payload("task", record)
-    return Task(str(s["kind"]), int(s["round"]), sent, seed, rate, accepted), str(s["terms"])
-
-
-def reply_record(reply: Reply) -> RecordDict:
-    """A reply as Flower's record; the coordinator knows by the key from whom it comes."""
-    metrics = json.dumps({name: float(value) for name, value in reply.metrics.items()})
-    settings: dict[str, Any] = {"round": reply.round, "rows": reply.rows, "metrics": metrics}
-    return _record("reply", settings, reply.upload)
-
-
-def read_reply(record: RecordDict, site: str) -> Reply:
-    s: Any = record["reply"]
-    metrics = {str(name): float(value) for name, value in json.loads(s["metrics"]).items()}
-    return Reply(site, int(s["round"]), _payload("reply", record), int(s["rows"]), metrics)
-
-
-def _record(name: str, settings: dict[str, Any], payload: Payload) -> RecordDict:
-    """Each bundle is one array of bytes, because every array costs requests of its own."""
-    layouts = {key: layout_of(bundle) for key, bundle in payload.items()}
-    bundles = {
-        f"{name}.{key}": ArrayRecord({"bytes": Array(np.frombuffer(to_bytes(bundle), np.uint8))})
-        for key, bundle in payload.items()
-    }
-    settings = settings | {"layouts": json.dumps(layouts)}
-    return RecordDict({name: ConfigRecord(settings), **bundles})
-
-
-def _payload(name: str, record: RecordDict) -> Payload:
-    settings: Any = record[name]
-    return {
-        key: from_bytes(layout, record.array_records[f"{name}.{key}"]["bytes"].numpy().tobytes())
-        for key, layout in json.loads(settings["layouts"]).items()
-    }
-
-
-def _size(record: RecordDict) -> int:
-    arrays = sum(len(a.data) for r in record.array_records.values() for a in r.values())
-    return arrays + sum(len(str(v)) for r in record.config_records.values() for v in r.values())
 
 
 @dataclass(frozen=True)
@@ -172,7 +112,7 @@ class Mail:
         if message.has_error():  # codes of Flower's own: the node went away
             wrong = {REFUSED: "refused", FAILED: "failed"}.get(message.error.code, "lost")
             return Letter(about, wrong=wrong, detail=message.error.reason or "")
-        size = _size(message.content)
+        size = size_of(message.content)
         try:
             return Letter(about, read_reply(message.content, self._asked.get(about, "")), size=size)
         except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ...core import tree
-from ...core.plain import to_bytes
 from ...core.tree import Payload
 from ...errors import FedloreError
 
@@ -52,14 +51,6 @@ def check_audit(path: Path) -> str:
             raise FedloreError(f"'{path}' line {number} does not follow from the line before it")
         last = hashlib.sha256(line.encode()).hexdigest()
     return last
-
-
-def digest(payload: Payload) -> str:
-    """A hash of all tensors: which model it was."""
-    found = hashlib.sha256()
-    for key, bundle in sorted(payload.items()):
-        found.update(key.encode() + to_bytes(dict(sorted(bundle.items()))))
-    return found.hexdigest()
 
 
 def described(payload: Payload) -> Mapping[str, Any]:

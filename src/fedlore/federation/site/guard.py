@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ...core.tree import norm
+from ...core.uploads import longest
 from ...core.wire import Reply, Task
 from ...engine import Recipe
 from ...engine.defences import filters_for
@@ -69,8 +69,8 @@ class Guard:
         """The answer as it is written down: with its noise, within the agreed bound."""
         with refusing():
             reply = through(self._noising, task, reply)
-        longest = max((norm(bundle) for bundle in reply.upload.values()), default=0.0)
-        if self._hiding and task.kind == "train" and longest > self._terms.largest:
+        too_long = longest(reply.upload) > self._terms.largest
+        if self._hiding and task.kind == "train" and too_long:
             raise Refusal(
                 f"this site's upload is longer than the agreed {self._terms.largest:g} (largest)"
             )

@@ -3,9 +3,8 @@
 import hashlib
 from pathlib import Path
 
-from ...core.plain import to_bytes
 from ...core.tree import Payload
-from ...core.wire import Reply, Task
+from ...core.wire import Reply, Task, digest
 from ..journal import Damaged, read_state, write_state
 from ..remote import Refusal
 
@@ -38,7 +37,7 @@ class Store:
     def commit(self, task: Task, accepted: int, memory: Payload, reply: Reply) -> None:
         """Write down what was answered before it is sent."""
         write_state(self._path(task.round), {"round": task.round}, memory)
-        about = {"key": _key(task, accepted), "round": reply.round, "rows": reply.rows}
+        about = {"key": digest(task), "round": reply.round, "rows": reply.rows}
         about["metrics"] = {k: float(v) for k, v in reply.metrics.items()}
         write_state(self._folder / f"reply-{self._run}", about, reply.upload)
         settled = [p for p in self._versions() if _round(p) <= accepted]
@@ -48,13 +47,13 @@ class Store:
             if self._run not in path.name and path.name.startswith(("memory-", "reply-")):
                 path.unlink(missing_ok=True)
 
-    def again(self, site: str, task: Task, accepted: int) -> Reply | None:
+    def again(self, site: str, task: Task) -> Reply | None:
         """The reply to the very same task, if it was answered last: nothing is drawn twice."""
         try:
             about, upload = read_state(self._folder / f"reply-{self._run}")
         except Damaged:
             return None
-        if about["key"] != _key(task, accepted):
+        if about["key"] != digest(task):
             return None
         return Reply(site, about["round"], upload, about["rows"], about["metrics"])
 
@@ -67,10 +66,3 @@ class Store:
 
 def _round(path: Path) -> int:
     return int(path.name.rpartition("-")[2])
-
-
-def _key(task: Task, accepted: int) -> str:
-    found = hashlib.sha256(f"{task.kind} {task.round} {task.seed} {task.rate} {accepted}".encode())
-    for key, bundle in sorted(task.sent.items()):
-        found.update(key.encode() + to_bytes(dict(sorted(bundle.items()))))
-    return found.hexdigest()

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...algorithms import Desk
-from ...core.tree import Payload, finite
-from ...core.wire import KINDS, Reply, Task
+from ...core.tree import Payload
+from ...core.uploads import find_flaw, wanted_of
+from ...core.wire import KINDS, Reply, Task, digest
 from ...engine import Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
@@ -20,7 +21,7 @@ from ..agreement import (
 )
 from ..journal import write_state
 from ..remote import Refusal
-from .audit import AuditLog, described, digest
+from .audit import AuditLog, described
 from .folder import Kit
 from .guard import Guard, summed
 from .store import Store
@@ -82,13 +83,15 @@ class Worker:
         store = Store(self._kit.state, terms.run)
         accepted = task.accepted.get(name, 0)
         if task.kind in ("train", "finish"):
-            known = store.again(name, task, accepted)
+            known = store.again(name, task)
             if known is not None:
                 return guard.hidden(task, known)
         settled = store.settle(accepted)
         reply, memory = answer(site, recipe, task, settled, desk)
-        if not finite(reply.upload):
-            raise Refusal("training diverged at this site: its upload is not finite")
+        wanted = wanted_of(task, recipe.algorithm.uploads, len(terms.schema.features))
+        wrong = find_flaw(reply.upload, wanted)
+        if wrong is not None:  # where numbers are not finite, training has diverged
+            raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
         allowed = ("steps",) if task.kind == "train" else self._scores(terms)
         reply = replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})

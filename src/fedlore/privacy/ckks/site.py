@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ...core.wire import Reply, Task
+from ...core.wire import Reply, Task, digest
 from ...errors import FedloreError
 from ..dp.noise import gaussian
 from ..secagg.fixedpoint import Layout, layout_of
@@ -39,7 +39,7 @@ class _Upload:
     digest: bytes  # of the numbers
     reply: Reply
     loss: float
-    asked: bytes = b""  # the sum that was decrypted, by its hash
+    asked: str = ""  # the sum that was decrypted, by its hash
     answer: Reply | None = None
 
 
@@ -89,7 +89,7 @@ class Encrypting:
                 f"a sum of {len(set(members))} sites is not decrypted: at least 2 are needed, this "
                 "site among them"
             )
-        asked = _digest(task)
+        asked = digest(task)
         if mine.answer is not None:
             if mine.asked != asked:
                 raise FedloreError(f"round {task.round}: another sum was decrypted already")
@@ -170,10 +170,3 @@ def members_of(task: Task) -> tuple[str, list[str]]:
     except (KeyError, TypeError, ValueError):
         pass
     raise FedloreError("'decrypt' came without the names of those in the sum")
-
-
-def _digest(task: Task) -> bytes:
-    found = hashlib.sha256()
-    for name, t in sorted(task.sent["ckks"].items()):
-        found.update(name.encode() + t.numpy().tobytes())
-    return found.digest()

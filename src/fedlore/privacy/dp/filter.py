@@ -1,6 +1,5 @@
 """Differential privacy between a site and the coordinator: clip, noise, and the site's ledger."""
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...core import tree
-from ...core.wire import Reply, Task, Transport
+from ...core.wire import Reply, Task, Transport, digest
 from ...errors import ConfigError, FedloreError
 from ..filters import Half
 from .ledger import Entry, Ledger
@@ -73,7 +72,7 @@ class SiteHalf:
                 "sums of features are exact and no budget covers them: with differential privacy "
                 "scale by the schema's declared bounds, or set scale = false"
             )
-        asked = _key(task)
+        asked = digest(task.told_to(reply.client))
         if self._last is None or self._last[0] != asked:
             # the same question gets the same noise: a second draw could be averaged away
             self._last = (asked, self._noised(task, reply))
@@ -153,12 +152,3 @@ class _Server:
             return False
         length = math.hypot(*(tree.norm(bundle) for bundle in reply.upload.values()))
         return length <= self._noising.dp.clip * (1 + ROUNDING)  # NaN is not
-
-
-def _key(task: Task) -> str:
-    found = hashlib.sha256(f"{task.kind} {task.round} {task.seed} {task.rate}".encode())
-    for key, bundle in sorted(task.sent.items()):
-        for name, t in sorted(bundle.items()):
-            found.update(f"{key} {name} {tuple(t.shape)}".encode())
-            found.update(t.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from ...core.wire import Reply, Task
+from ...core.wire import Reply, Task, digest
 from ...errors import FedloreError
 from .channels import KEY, SEAL, KeyPair, add_mask, commitment, seal, unseal
 from .filter import PHASES, SecureAggregation
@@ -29,7 +29,7 @@ class _Session:
     boxes: KeyPair  # for what is told to other sites
     masks: KeyPair  # for what cancels between two sites
     seed: bytes  # b: of the mask that is this site's own
-    replies: dict[str, tuple[bytes, Reply]] = field(default_factory=dict)  # phase -> asked, said
+    replies: dict[str, tuple[str, Reply]] = field(default_factory=dict)  # phase -> asked, said
     others: dict[str, bytes] = field(default_factory=dict)  # U1: site -> public keys
     partners: tuple[str, ...] = ()  # U2: those whose masks count
     shares: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)  # of seeds, of mask keys
@@ -55,7 +55,7 @@ class Masking:
         if task.kind == "keys":
             self._open(task, pact)
         session = self._current(pact, task.round)
-        asked = _digest(task)
+        asked = digest(task)
         if task.kind in session.replies:
             before, reply = session.replies[task.kind]
             if before != asked:
@@ -245,11 +245,3 @@ def sign(site: str, other: str) -> int:
 
 def _signed(pact: Pact, site: str, public: bytes) -> bytes:
     return b"fedlore keys\0" + pact.text() + b"\0" + site.encode() + b"\0" + public
-
-
-def _digest(task: Task) -> bytes:
-    found = hashlib.sha256()
-    for key, bundle in sorted(task.sent.items()):
-        for name, t in sorted(bundle.items()):
-            found.update(json.dumps([key, name, len(t)]).encode() + t.numpy().tobytes())
-    return found.digest()
