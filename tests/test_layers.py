@@ -31,7 +31,7 @@ LESS = {
     "version": set(),
     "errors": set(),
     "config": {"errors"},
-    "core": {"errors"},
+    "core": {"errors", "config"},
     "look": {"errors"},
     "algorithms": {"errors", "config", "core"},
     "privacy": {"errors", "config", "core", "algorithms"},

@@ -13,14 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 from fedlore.algorithms import Plan
+from fedlore.algorithms.catalog import Method
 from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer import reading
 from fedlore.bundle.answer.predicting import predict_file
 from fedlore.bundle.reknowing import reknow
 from fedlore.cli.app import app
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.federation.agreement import Method, Model, Terms, fedlore_version
 from fedlore.federation.journal import write_state
+from fedlore.federation.settings import Model
+from fedlore.federation.terms import Terms, fedlore_version
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from fedlore.coke.trial import make_trial, trial_sites
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
-from fedlore.federation.agreement import read_agreement, terms_of
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.kits.certificates import raw
 from fedlore.federation.kits.making import enrolled
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import terms_of
 
 from ..laws.test_algorithms import Post
 from .inprocess import Loopback
@@ -83,11 +84,11 @@ class Inside:
 
 def reference(folder: Path, lost: str = ""):
     """The same training in one process, over the reference engine; one site's uploads get lost."""
-    agreement = read_agreement(folder)
+    federation = read_deployed(folder)
     homes = trial_sites(folder)
-    terms = terms_of(agreement, run="x", participants=len(homes))
-    clients = [read_kit(home).client(agreement.schema) for home in homes]
+    terms = terms_of(federation, run="x", participants=len(homes))
+    clients = [read_kit(home).client(federation.schema) for home in homes]
     recipe = terms.recipe()
     recipe = replace(recipe, scaler=scale_together(Local(clients, recipe)))
     transport = Post(Local(clients, recipe), lose=lambda t, name: (t.kind, name) == ("train", lost))
-    return federate(transport, recipe, agreement.rounds, evaluate=agreement.rounds)
+    return federate(transport, recipe, federation.rounds, evaluate=federation.rounds)

@@ -8,11 +8,12 @@ from typer.testing import CliRunner
 from fedlore.cli.app import app
 from fedlore.core.wire import Task
 from fedlore.errors import ConfigError
-from fedlore.federation.agreement import read_agreement, terms_of
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.remote import QuorumLost, Refusal
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import terms_of
 from fedlore.privacy.ckks.cipher import write_key
 from fedlore.privacy.dp.ledger import Ledger
 from fedlore.privacy.secagg.pact import packed
@@ -88,12 +89,12 @@ def test_the_same_task_gets_the_same_noise_also_after_a_restart(tmp_path):
 
 
 def asked(folder, kind="train"):
-    agreement = read_agreement(folder)
-    terms = terms_of(agreement, run="x", participants=3)
+    federation = read_deployed(folder)
+    terms = terms_of(federation, run="x", participants=3)
     recipe = terms.recipe()
     initial = {n: p.detach() for n, p in recipe.model.named_parameters()}
     sent = recipe.algorithm.send(recipe.algorithm.init(initial))
-    return terms.text(), Task(kind, 1, sent, agreement.seed)
+    return terms.text(), Task(kind, 1, sent, federation.seed)
 
 
 def test_features_are_scaled_by_declared_bounds_and_sums_are_refused(tmp_path, monkeypatch):
@@ -109,7 +110,7 @@ def test_features_are_scaled_by_declared_bounds_and_sums_are_refused(tmp_path, m
     first = next(i for i, line in enumerate(lines) if line.startswith("low = "))
     (folder / "federation.toml").write_text("\n".join(lines[:first] + lines[first + 1 :]))
     with pytest.raises(ConfigError, match="has no declared bounds"):
-        read_agreement(folder)
+        read_deployed(folder)
 
 
 @pytest.mark.parametrize("scores", [True, False])

@@ -9,11 +9,11 @@ from fedlore import FedloreError
 from fedlore.cli.app import app
 from fedlore.coke.together import free_port
 from fedlore.coke.trial import make_trial
-from fedlore.federation.agreement import read_agreement
 from fedlore.federation.coordinator.server import serve
 from fedlore.federation.kits.certificates import new_authority
 from fedlore.federation.kits.making import enrolled
 from fedlore.federation.processes import alone
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.joining import join
 
@@ -103,7 +103,7 @@ def test_the_commands_make_and_revoke_kits(made, tmp_path):
     schema = made / "sites" / "plant-1" / "knowledge.toml"
     options = ["--address", "h.example:9300", "--schema", str(schema), "--name", "coke"]
     assert run(app, ["federation", "init", str(folder), *options]).exit_code == 0
-    assert read_agreement(folder).schema.names[5] == "Ro"
+    assert read_deployed(folder).schema.names[5] == "Ro"
     at = ["--dir", str(folder)]
     said = run(app, ["federation", "add-site", "north", *at]).output
     assert "private key of north" in said

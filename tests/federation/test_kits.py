@@ -3,6 +3,7 @@
 import datetime
 import stat
 import zipfile
+from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -11,7 +12,7 @@ from cryptography.x509 import SubjectAlternativeName
 
 from fedlore import FedloreError
 from fedlore.coke.experts import COKE
-from fedlore.federation.agreement import read_agreement
+from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
     check_dates,
     new_server,
@@ -28,7 +29,9 @@ from fedlore.federation.kits.making import (
     renew_site,
     unpack,
 )
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
+from fedlore.federation.terms import terms_of
 
 from .inside import edited
 
@@ -45,9 +48,9 @@ def mode(path):
 
 
 def test_what_init_writes_can_be_read(folder):
-    agreement = read_agreement(folder)
-    assert agreement.schema == COKE
-    assert (agreement.host, agreement.port, agreement.rounds) == ("coke.example", 9300, 10)
+    federation = read_deployed(folder)
+    assert federation.schema == COKE
+    assert (federation.host, federation.port, federation.rounds) == ("coke.example", 9300, 20)
     assert [mode(folder / n) for n in ("ca.key", "server.key", "runner.secret")] == [0o600] * 3
     with pytest.raises(FedloreError, match="holds a federation already"):
         init(folder, name="coke", address="h:1", schema=COKE)
@@ -56,7 +59,7 @@ def test_what_init_writes_can_be_read(folder):
 @pytest.mark.parametrize("secure", [True, False])
 def test_secure_aggregation_is_a_word_in_the_template(tmp_path, secure):
     init(tmp_path / "fed", name="coke", address="h:1", schema=COKE, secure=secure)
-    assert read_agreement(tmp_path / "fed").privacy.secure_aggregation is secure
+    assert read_deployed(tmp_path / "fed").privacy.secure_aggregation is secure
 
 
 def test_the_authority_signs_for_the_server_and_its_names(folder):
@@ -159,7 +162,7 @@ def test_a_clock_that_is_behind_is_blamed(folder):
 def test_a_mistake_in_federation_toml_is_named(folder, old, new, message):
     edited(folder / "federation.toml", (old, new))
     with pytest.raises(FedloreError, match=f"federation.toml: .*{message}"):
-        read_agreement(folder)
+        read_deployed(folder)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +171,15 @@ def test_a_mistake_in_federation_toml_is_named(folder, old, new, message):
 def test_a_quorum_is_a_share_of_the_sites_or_all_of_them(folder, algorithm, quorum, least):
     edited(folder / "federation.toml", ('"fedavg"', f'"{algorithm}"'))
     edited(folder / "federation.toml", ("quorum = 0.5", f"quorum = {quorum}"))
-    assert read_agreement(folder).least(4) == least
+    assert read_deployed(folder).least(4) == least
 
 
 def test_what_one_process_compares_is_no_matter_of_the_deployed_federation(folder):
     path = folder / "federation.toml"
-    before = read_agreement(folder)
+    before = read_deployed(folder)
     path.write_text(path.read_text() + '\n[run]\nsites = "sites"\napproaches = ["lore"]\n')
-    assert read_agreement(folder) == before
+    after = read_deployed(folder)
+    assert after.run.approaches == ("lore",)
+    assert replace(after, run=before.run) == before
+    assert terms_of(after, run="x", participants=3) == terms_of(before, run="x", participants=3)
+    assert _fingerprint(after) == _fingerprint(before)  # a training may be resumed

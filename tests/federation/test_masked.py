@@ -10,15 +10,16 @@ import torch
 
 from fedlore import FedloreError
 from fedlore.core.wire import Reply, Task
-from fedlore.federation.agreement import read_agreement, terms_of
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.coordinator.uploads import Judged, masked_flaw
 from fedlore.federation.journal import read_state
 from fedlore.federation.remote import QuorumLost, Refusal
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import terms_of
 from fedlore.privacy.secagg.fixedpoint import layout_of, size_of
 from fedlore.privacy.secagg.pact import packed
 
@@ -162,9 +163,9 @@ def test_two_sites_are_too_few(tmp_path, monkeypatch):
 
 
 def test_a_threshold_raises_the_quorum(folder):
-    assert read_agreement(folder).least(4) == 3
+    assert read_deployed(folder).least(4) == 3
     edited(folder / "federation.toml", ("# threshold = 0.67 ", "threshold = 1 "))
-    assert read_agreement(folder).least(4) == 4
+    assert read_deployed(folder).least(4) == 4
 
 
 def test_an_upload_beyond_the_bound_stays_at_home(folder, monkeypatch):
@@ -245,7 +246,7 @@ def test_nothing_at_all_is_void():
 
 
 def test_messages_of_the_protocol_are_bytes(folder):
-    recipe = terms_of(read_agreement(folder), run="x", participants=4).recipe()
+    recipe = terms_of(read_deployed(folder), run="x", participants=4).recipe()
 
     def judged(kind, upload, rows=0):
         params = {n: p.detach() for n, p in recipe.model.named_parameters()}
@@ -279,7 +280,7 @@ def test_the_audit_log_tells_whose_sum_was_read(folder, monkeypatch):
 
 def test_tasks_of_the_protocol_need_terms_that_have_it(folder):
     worker = Worker(read_kit(home_of(folder)))
-    agreed = read_agreement(folder)
+    agreed = read_deployed(folder)
     terms = terms_of(agreed, run="x", participants=4)
     open_terms = replace(terms, privacy=replace(terms.privacy, secure_aggregation=False))
     with pytest.raises(Refusal, match="secure aggregation is demanded"):
@@ -366,7 +367,7 @@ def test_spoiled_identities_are_named(folder):
     home = home_of(folder)
     (home / "peers").mkdir()
     (home / "peers" / "plant-2.pub").write_text("nothing")
-    terms = terms_of(read_agreement(folder), run="x", participants=4)
+    terms = terms_of(read_deployed(folder), run="x", participants=4)
     with pytest.raises(Refusal, match="is no public key"):
         Worker(read_kit(home))(Task("keys", 1), terms.text())
     shutil.copy(home / "site.pub", home / "peers" / "plant-2.pub")

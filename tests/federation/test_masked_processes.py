@@ -9,10 +9,11 @@ import pytest
 from fedlore.coke.trial import trial_sites
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
-from fedlore.federation.agreement import read_agreement, terms_of
 from fedlore.federation.coordinator.training import Reports, train
 from fedlore.federation.journal import Journal
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
+from fedlore.federation.terms import terms_of
 from fedlore.privacy.filters import Filtered
 from fedlore.privacy.secagg.filter import SecureAggregation
 
@@ -36,9 +37,9 @@ def reference(folder, missed):
 
     Sums of whole numbers are exact whatever the masks, so not even the last bit may differ.
     """
-    agreement, homes = read_agreement(folder), trial_sites(folder)
-    clients = [read_kit(home).client(agreement.schema) for home in homes]
-    recipe = terms_of(agreement, run="x", participants=len(homes)).recipe()
+    federation, homes = read_deployed(folder), trial_sites(folder)
+    clients = [read_kit(home).client(federation.schema) for home in homes]
+    recipe = terms_of(federation, run="x", participants=len(homes)).recipe()
     masks = SecureAggregation()
 
     def lost(task, name):
@@ -49,7 +50,7 @@ def reference(folder, missed):
         return masks.over(Post(Filtered(Local(clients, recipe), halves, hides=True), lose=lost))
 
     recipe = replace(recipe, scaler=scale_together(hidden(recipe)))
-    return federate(hidden(recipe), recipe, agreement.rounds)
+    return federate(hidden(recipe), recipe, federation.rounds)
 
 
 def test_four_sites_of_which_one_is_killed_equal_one_process(tmp_path):

@@ -19,7 +19,6 @@ from fedlore.algorithms.catalog import ALGORITHMS
 from fedlore.coke.together import Federation, free_port, start_site, together, wait_for_sites
 from fedlore.coke.trial import make_trial
 from fedlore.core.wire import Task
-from fedlore.federation.agreement import read_agreement, terms_of
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import Reports, train
 from fedlore.federation.flower.transport import Link, Mail
@@ -28,6 +27,8 @@ from fedlore.federation.kits.certificates import new_server, raw
 from fedlore.federation.kits.making import add_site, enrolled, init, remove_site, unpack
 from fedlore.federation.processes import Child, fedlore_command, script
 from fedlore.federation.remote import LinkLost, Remote
+from fedlore.federation.settings import read_deployed
+from fedlore.federation.terms import terms_of
 
 from ..laws.test_algorithms import assert_close
 from .inside import edited, reference
@@ -218,8 +219,8 @@ def test_strangers_stay_outside(tmp_path):
         stranger = shutil.copytree(home, tmp_path / "stranger")
         shutil.rmtree(stranger / "state")
         elsewhere = tmp_path / "elsewhere"
-        agreement = read_agreement(folder)
-        init(elsewhere, name="other", address=agreement.address, schema=agreement.schema)
+        federation = read_deployed(folder)
+        init(elsewhere, name="other", address=federation.address, schema=federation.schema)
         other = unpack(add_site(elsewhere, "plant-1"))
         shutil.copy(other / "site.key", stranger / "site.key")
         child = start_site(stranger)
@@ -270,7 +271,7 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
     with running(folder):
         link, secret = link_of(folder), (folder / "runner.secret").read_bytes()
         keys = {name: raw(key) for name, key in enrolled(folder).items()}
-        terms = terms_of(read_agreement(folder), run="x", participants=2)
+        terms = terms_of(read_deployed(folder), run="x", participants=2)
         with link.run(secret, app=hostile(canary)) as grid:
             remote = Remote(Mail(grid, keys, terms.text()), sorted(keys), 2)
             replies = remote.exchange(Task("moments", 0), sorted(keys))
@@ -305,7 +306,7 @@ def test_both_sides_say_that_versions_differ(tmp_path):
     folder = trial(tmp_path / "fed", sites=2, rounds=1)
     with running(folder):
         code = (
-            "import fedlore.federation.agreement as a, sys; a.fedlore_version = lambda: '9.9'\n"
+            "import fedlore.federation.terms as a, sys; a.fedlore_version = lambda: '9.9'\n"
             "from fedlore.cli import main; sys.argv[1:] = ['train', sys.argv[1]]; main()"
         )
         child = Child([sys.executable, "-c", code, str(folder)], log=folder / "logs" / "train.log")
@@ -374,4 +375,4 @@ def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
     with pytest.raises(Exception, match="is fedlore server running"):
         train(folder)
     with pytest.raises((LinkLost, httpx.HTTPError)):
-        Link(read_agreement(folder).address, (folder / "ca.crt").read_bytes()).online()
+        Link(read_deployed(folder).address, (folder / "ca.crt").read_bytes()).online()

@@ -6,15 +6,15 @@ from fedlore.algorithms import FedPer
 from fedlore.algorithms.catalog import make
 from fedlore.coke.experts import COKE
 from fedlore.coke.trial import make_trial
-from fedlore.federation.agreement import read_agreement
 from fedlore.federation.kits.making import init
+from fedlore.federation.settings import read_deployed
 
 from .inside import Inside, edited
 
 
 def test_init_writes_the_recommended_setting(tmp_path):
     init(tmp_path, name="coke", address="h:1", schema=COKE)
-    agreed = read_agreement(tmp_path)
+    agreed = read_deployed(tmp_path)
     assert agreed.privacy.secure_aggregation
     assert agreed.model.hears and agreed.plan.plain == 0.5
     assert make(agreed.algorithm.name, **agreed.algorithm.settings) == FedPer(("first", "last"))

@@ -8,16 +8,17 @@ import pytest
 import torch
 
 from fedlore import FedloreError
+from fedlore.algorithms.catalog import Method
 from fedlore.core.wire import Reply, Task
-from fedlore.federation.agreement import Method, fedlore_version, read_terms, terms_of
-from fedlore.federation.agreement import read_agreement as agreement_of
 from fedlore.federation.remote import Refusal
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import folder as folder_module
 from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.audit import AuditLog, check_audit
 from fedlore.federation.site.folder import Policy, read_kit
 from fedlore.federation.site.store import KEEP, Store
 from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import fedlore_version, read_terms, terms_of
 from fedlore.privacy import Dp, Privacy
 
 from ..laws.test_algorithms import assert_close
@@ -38,7 +39,7 @@ def home(made, tmp_path):
 
 @pytest.fixture
 def terms(made):
-    return terms_of(agreement_of(made), run="run-1", participants=3)
+    return terms_of(read_deployed(made), run="run-1", participants=3)
 
 
 def first_task(terms, **changes):

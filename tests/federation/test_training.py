@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from fedlore import FedloreError, Knowledge
-from fedlore.federation import agreement
-from fedlore.federation.agreement import fedlore_version
+from fedlore.federation import terms
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.remote import LinkLost, QuorumLost, Refusal
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import fedlore_version
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small
@@ -194,7 +194,7 @@ def test_resuming_needs_a_journal_and_the_same_agreement(folder, monkeypatch):
 def test_resuming_needs_the_same_version(folder, monkeypatch):
     inside = Inside(folder, monkeypatch)
     inside.train()
-    monkeypatch.setattr(agreement, "fedlore_version", lambda: "0.9.0")
+    monkeypatch.setattr(terms, "fedlore_version", lambda: "0.9.0")
     with pytest.raises(FedloreError) as found:
         inside.train(resume=True)
     assert str(found.value) == (

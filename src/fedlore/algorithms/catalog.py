@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..config import build
-from ..errors import ConfigError, unknown
+from ..core.plugins import load_all, make_named
 from .alone import Alone
 from .apfl import Apfl
 from .base import Algorithm
@@ -14,6 +13,8 @@ from .fedopt import FedOpt
 from .fedper import FedPer
 from .scaffnew import Scaffnew
 from .scaffold import Scaffold
+
+GROUP = "fedlore.algorithms"  # where other packages offer theirs
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedavg": FedAvg,
@@ -40,7 +41,7 @@ class Setting:
 def settings_of(kind: type[Algorithm]) -> list[Setting]:
     """The settings of an algorithm with the paper's symbols and our defaults."""
     return [
-        Setting(f.name, f.metadata["symbol"], f.default, f.metadata["meaning"])
+        Setting(f.name, f.metadata.get("symbol", ""), f.default, f.metadata.get("meaning", ""))
         for f in fields(kind)  # type: ignore[arg-type]  # every algorithm is a dataclass
     ]
 
@@ -54,10 +55,12 @@ def make(name: str, **settings: Any) -> Algorithm:
     Traceback (most recent call last):
     fedlore.errors.ConfigError: unknown algorithm 'scafold'; did you mean 'scaffold'?
     """
-    kind = ALGORITHMS.get(name.lower())
-    if kind is None:
-        raise ConfigError(unknown("algorithm", name.lower(), ALGORITHMS))
-    return build(kind, settings, name.lower())
+    return make_named("algorithm", name.lower(), settings, ALGORITHMS, GROUP)
+
+
+def installed_algorithms() -> dict[str, type[Algorithm]]:
+    """Fedlore's algorithms and those of other packages, which are loaded for it."""
+    return load_all("algorithm", ALGORITHMS, GROUP)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,8 @@ class Method:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.make()
+        if self.name.lower() in ALGORITHMS:  # others are looked for once a site's policy has agreed
+            self.make()
 
     def make(self) -> Algorithm:
         return make(self.name, **self.settings)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..algorithms import ALGORITHMS, Algorithm, settings_of
+from ..algorithms import Algorithm, facts_of, installed_algorithms, settings_of
 from ..core.aggregate import AGGREGATES
 
 
@@ -19,15 +19,15 @@ def algorithms(
     """List the federated algorithms: paper, settings, traffic, and what each needs."""
     console = Console()
     if json:
-        described = {name: _describe(kind) for name, kind in ALGORITHMS.items()}
+        described = {name: _describe(kind) for name, kind in installed_algorithms().items()}
         console.print_json(dumps(described, ensure_ascii=False))
         return
     table = Table(show_lines=True)
     table.add_column("name", no_wrap=True)
     table.add_column("down + up", no_wrap=True)
     table.add_column("paper, settings with symbol and default, needs", overflow="fold")
-    for name, kind in ALGORITHMS.items():
-        facts = kind.facts
+    for name, kind in installed_algorithms().items():
+        facts = facts_of(kind)
         lines = [facts.paper]
         for s in settings_of(kind):
             lines.append(f"{_signed(s.name, s.symbol)} = {_shown(s.default)}: {s.meaning}")
@@ -44,7 +44,7 @@ def algorithms(
 
 
 def _describe(kind: type[Algorithm]) -> dict[str, Any]:
-    facts = kind.facts
+    facts = facts_of(kind)
     return {
         "paper": facts.paper,
         "settings": [asdict(s) for s in settings_of(kind)],

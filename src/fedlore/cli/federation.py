@@ -152,10 +152,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _reports(folder: Path) -> "Reports":
-    from ..federation.agreement import read_agreement
     from ..federation.coordinator.training import Reports
+    from ..federation.settings import read_deployed
 
-    rounds = read_agreement(folder).rounds
+    rounds = read_deployed(folder).rounds
     answers: list[tuple[str, float]] = []
 
     def notice(found: object) -> None:

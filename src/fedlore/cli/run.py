@@ -56,7 +56,7 @@ def run(
     with Progress(
         TextColumn("{task.description}"), *columns, console=console, transient=True
     ) as progress:
-        names = [a.name for a in setting.approaches]
+        names = [a.name for a in gathering.approaches]
         bar = progress.add_task(f"{names[0]:8}", total=len(names))
 
         def on_approach(name: str, fresh: bool) -> None:

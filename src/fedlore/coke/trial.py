@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ..core.examples import Examples
 from ..errors import FedloreError
-from ..federation.agreement import read_agreement
 from ..federation.kits.making import SECURE, add_site, enrolled, init, unpack
+from ..federation.settings import read_deployed
 from ..knowledge.toml import dump
 from ..privacy.secagg.pact import LEAST
 from .experts import COKE
@@ -54,7 +54,7 @@ def trial_sites(folder: Path) -> list[Path]:
     names = [name for name in enrolled(folder) if (folder / "sites" / name).is_dir()]
     if not names:
         raise FedloreError(f"'{folder / 'sites'}' holds no site of this federation")
-    read_agreement(folder)
+    read_deployed(folder)
     return [folder / "sites" / name for name in names]
 
 

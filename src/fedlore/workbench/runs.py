@@ -16,12 +16,13 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..engine import Client, Fitted
 from ..errors import FedloreError
+from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
 from .approaches import Approach, predict, score, train, training
 from .bundles import keep_bundle
 from .cells import Cell, Ledger, replace_rows
 from .confusion import confusion
-from .federations import Federation, Gathering
+from .federations import Gathering
 from .paper.protocol import fingerprint
 from .paper.study import trust_of, versions
 from .recipe import classes_of, lore_rows
@@ -43,12 +44,11 @@ def run_federation(
     gathering: Gathering, out: Path, *, on_approach: OnApproach | None = None
 ) -> Finished:
     """Compute what is not finished yet; rows, weights and side files go to `out`."""
-    setting = gathering.setting
     ledger = Ledger(out / "results.jsonl")
     trained: dict[Approach, Fitted] = {}
     rows: list[Row] = []
     left_out: dict[str, str] = {}
-    for approach in setting.approaches:
+    for approach in gathering.approaches:
         silent = [c.id for c in gathering.clients if c.data.prior is None]
         if approach.algorithm is None and silent:
             left_out[approach.name] = f"site '{silent[0]}' has no P-KM"
@@ -185,7 +185,8 @@ def _range(clients: Sequence[Client]) -> str:
 
 def _config(gathering: Gathering, approach: Approach) -> str:
     setting = gathering.setting
-    what = replace(setting, run=replace(setting.run, approaches=("ML",), sites=""))
+    run = replace(setting.run, approaches=("ML",), sites="")
+    what = replace(setting.without_deployment(), run=run)
     return fingerprint(what, repr(approach), gathering.digest)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import ConfigError, FedloreError
-from ..agreement import Agreement, read_agreement
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw
 from ..kits.making import enrolled
 from ..processes import Child, alone, script
 from ..remote import LinkLost
+from ..settings import Federation, read_deployed
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 START = 90.0  # seconds that a loaded machine may need to start it
@@ -26,10 +26,10 @@ def serve(
     folder: Path, *, insecure: bool, stop: threading.Event, told: Callable[[str], None]
 ) -> None:
     """Run until told to stop; a server that dies is started again."""
-    agreement = read_agreement(folder)
-    if insecure and agreement.host not in LOOPBACK:
+    federation = read_deployed(folder)
+    if insecure and federation.host not in LOOPBACK:
         raise ConfigError(
-            f"--insecure is for trials on one machine: the address is {agreement.address}, "
+            f"--insecure is for trials on one machine: the address is {federation.address}, "
             "not a loopback one"
         )
     if not insecure:
@@ -41,12 +41,12 @@ def serve(
         deaths: list[float] = []
         while not stop.is_set():
             child = Child(
-                _command(folder, agreement, insecure),
+                _command(folder, federation, insecure),
                 log=folder / "logs" / "superlink.log",
                 env={"FLWR_HOME": str(folder / "flower")},
             )
             try:
-                _watch(child, folder, agreement, stop, told)
+                _watch(child, folder, federation, stop, told)
             finally:
                 child.stop()
             if not stop.is_set():
@@ -58,13 +58,13 @@ def serve(
 
 def link_of(folder: Path) -> Link:
     """How to reach the server of a folder from its own machine."""
-    agreement = read_agreement(folder)
+    federation = read_deployed(folder)
     try:
         insecure = bool(json.loads((folder / "server.json").read_text())["insecure"])
     except (OSError, ValueError, KeyError):
         insecure = False
     ca = None if insecure else (folder / "ca.crt").read_bytes()
-    return Link(f"127.0.0.1:{agreement.port}", ca)
+    return Link(f"127.0.0.1:{federation.port}", ca)
 
 
 def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | None:
@@ -78,9 +78,9 @@ def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | No
         return str(getattr(error, "reason", error))
 
 
-def _command(folder: Path, agreement: Agreement, insecure: bool) -> list[str]:
-    bind = agreement.host if agreement.host in LOOPBACK else "0.0.0.0"
-    command = [script("flower-superlink"), "--host", bind, "--port", str(agreement.port)]
+def _command(folder: Path, federation: Federation, insecure: bool) -> list[str]:
+    bind = federation.host if federation.host in LOOPBACK else "0.0.0.0"
+    command = [script("flower-superlink"), "--host", bind, "--port", str(federation.port)]
     # process isolation: it never starts anything that was submitted to it
     command += ["--isolation", "process"]
     command += ["--superexec-auth-secret-file", str(folder / "runner.secret")]
@@ -94,7 +94,7 @@ def _command(folder: Path, agreement: Agreement, insecure: bool) -> list[str]:
 def _watch(
     child: Child,
     folder: Path,
-    agreement: Agreement,
+    federation: Federation,
     stop: threading.Event,
     told: Callable[[str], None],
 ) -> None:
@@ -115,7 +115,7 @@ def _watch(
         except LinkLost:
             continue
         if not ready:
-            told(f"listening on {agreement.address}, {len(let_in)} sites enrolled")
+            told(f"listening on {federation.address}, {len(let_in)} sites enrolled")
             ready = True
 
 

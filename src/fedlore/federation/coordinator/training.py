@@ -19,13 +19,14 @@ from ...engine.loop import scale_together
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
 from ...privacy.filters import Filter, guarded
-from ..agreement import Agreement, Terms, name_both_versions, read_agreement, terms_of
 from ..flower.transport import Link, Mail
 from ..journal import Entry, Journal, write_state
 from ..kits.certificates import raw
 from ..kits.making import enrolled
 from ..processes import alone
 from ..remote import LinkLost, Notice, QuorumLost, Remote
+from ..settings import Federation, read_deployed
+from ..terms import Terms, name_both_versions, terms_of
 from .server import healthy, link_of
 from .status import Status
 from .uploads import Judged, encrypted_flaw, flaw, masked_flaw
@@ -48,14 +49,14 @@ class Reports:
 def train(folder: Path, *, resume: bool = False, reports: Reports | None = None) -> Run:
     """Start a training, or go on after the last round in the journal."""
     reports = reports or Reports()
-    agreement = read_agreement(folder)
+    federation = read_deployed(folder)
     keys = {name: raw(key) for name, key in enrolled(folder).items()}
     if not keys:
         raise FedloreError(
             f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
         )
     with alone(folder / "train.lock", "a training of this federation"):
-        session = _session(folder, agreement, keys, resume, reports)
+        session = _session(folder, federation, keys, resume, reports)
         try:
             run = session.to_the_end()
         except BaseException as error:
@@ -66,11 +67,11 @@ def train(folder: Path, *, resume: bool = False, reports: Reports | None = None)
 
 
 def _session(
-    folder: Path, agreement: Agreement, keys: dict[str, bytes], resume: bool, reports: Reports
+    folder: Path, federation: Federation, keys: dict[str, bytes], resume: bool, reports: Reports
 ) -> "Session":
     journal = Journal(folder / "journal")
-    filters = _filters(agreement, len(keys))  # refused before anything is moved
-    terms = terms_of(agreement, run=secrets.token_hex(8), participants=len(keys))
+    filters = _filters(federation, len(keys))  # refused before anything is moved
+    terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
     entry: Entry | None = None
     if resume:
         entry, wrong = journal.last()
@@ -85,7 +86,7 @@ def _session(
                 f"{terms.version}: finish the run with fedlore {before} on all sides, or start "
                 "anew with fedlore train, without --resume"
             )
-        if entry.about["agreement"] != _fingerprint(agreement):
+        if entry.about["agreement"] != _fingerprint(federation):
             raise FedloreError(
                 f"federation.toml has changed since round {entry.run.round}: resuming needs the "
                 "same one, train without --resume starts anew"
@@ -96,8 +97,8 @@ def _session(
         aside = folder / "journal.before"
         shutil.rmtree(aside, ignore_errors=True)
         journal.folder.rename(aside)
-    status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=agreement.rounds)
-    return Session(folder, agreement, keys, terms, journal, status, reports, entry, filters)
+    status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
+    return Session(folder, federation, keys, terms, journal, status, reports, entry, filters)
 
 
 @dataclass
@@ -105,7 +106,7 @@ class Session:
     """One training, over as many connections to the server as it takes."""
 
     folder: Path
-    agreement: Agreement
+    federation: Federation
     keys: dict[str, bytes]
     terms: Terms
     journal: Journal
@@ -150,9 +151,9 @@ class Session:
         if self.entry is None:
             terms = self.terms
             common = {}
-            if self.agreement.scale:
+            if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
-                bounds = self.agreement.privacy.dp is not None
+                bounds = self.federation.privacy.dp is not None
                 scaler = scaler_of_scope(terms.schema) if bounds else scale_together(remote)
                 common = {"scaler": {"shift": scaler.shift, "spread": scaler.spread}}
                 terms = terms.scaled(scaler)
@@ -162,7 +163,7 @@ class Session:
         assert self.entry is not None
         terms, run = self._scaled(), self.entry.run
         remote = self._remote(replace(mail, terms=terms.text()))
-        a = self.agreement
+        a = self.federation
         began = [time.monotonic()]
 
         def done(now: Run) -> None:
@@ -183,9 +184,9 @@ class Session:
         )
 
     def _remote(self, mail: Mail) -> Transport:
-        a = self.agreement
+        a = self.federation
         algorithm = self.terms.recipe().algorithm
-        features = len(a.schema.features)
+        features = len(self.terms.schema.features)
 
         def check(task: Task, reply: Reply) -> str | None:
             return flaw(task, reply, algorithm, features=features, largest=a.largest)
@@ -217,13 +218,13 @@ class Session:
 
     def _save(self, run: Run, common: dict[str, dict[str, torch.Tensor]]) -> None:
         about = {"run": self.terms.run, "version": self.terms.version}
-        about["agreement"] = _fingerprint(self.agreement)
+        about["agreement"] = _fingerprint(self.federation)
         self.journal.save(run, about, common)
         self.entry = Entry(run, about, common)
 
     def _told(self, rounds: int) -> list[str]:
         """What privacy cost so far, as far as a coordinator can know."""
-        a = self.agreement
+        a = self.federation
         return privacy_lines(a.privacy, self.filters, rounds=rounds, sample=a.sample)
 
     def finish(self, run: Run) -> None:
@@ -241,8 +242,8 @@ class Session:
         )
 
 
-def _filters(agreement: Agreement, sites: int) -> list[Filter]:
-    a = agreement
+def _filters(federation: Federation, sites: int) -> list[Filter]:
+    a = federation
     recipe = terms_of(a, run="", participants=sites).recipe()
     least = a.least(sites)
     return filters_for(
@@ -256,7 +257,7 @@ def last_scores(rows: list[Row]) -> list[Row]:
     return [found[name] for name in sorted(found)]
 
 
-def _fingerprint(agreement: Agreement) -> str:
-    text = terms_of(agreement, run="", participants=0).text()
-    text += f"{agreement.sample} {agreement.scale} {agreement.evaluate}"
+def _fingerprint(federation: Federation) -> str:
+    text = terms_of(federation, run="", participants=0).text()
+    text += f"{federation.sample} {federation.scale} {federation.evaluate}"
     return hashlib.sha256(text.encode()).hexdigest()

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ...errors import FedloreError, unknown
 from ...knowledge.schema import Feature, Schema
 from ...knowledge.toml import dump
-from ..agreement import read_agreement, terms_of
+from ..settings import ROUNDS, read_deployed
+from ..terms import terms_of
 from .certificates import new_authority, new_server, new_site_key, read_public_key, write_private
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -35,7 +36,7 @@ scale = true              # standardise features by sums that the sites add up f
 evaluate = 0              # score every so many rounds; the last one is always scored
 
 [model]
-kind = "mlp"              # or logistic
+kind = "mlp"              # or logistic, or a kind of another package with [model.settings]
 hidden = [64, 64]
 hears = {hears}
 
@@ -87,8 +88,8 @@ min_participants = 2
 max_rounds = 1000
 secure_aggregation = false     # true: take part only where single uploads are hidden
 # max_epsilon = 3.0            # take part only with differential privacy within this budget
-models = []                    # kinds of model that are allowed; empty: any
-algorithms = []                # empty: any
+models = []                    # kinds of model that are allowed; empty: all of fedlore's own
+algorithms = []                # likewise; those of other packages must be named to be loaded
 metrics = ["ta", "nll", "pov"] # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
 """
@@ -100,7 +101,7 @@ def init(
     name: str,
     address: str,
     schema: Schema,
-    rounds: int = 10,
+    rounds: int = ROUNDS,
     days: int = 365,
     secure: bool = SECURE,
 ) -> None:
@@ -115,7 +116,7 @@ def init(
     text += dump({"schema": _schema(schema)})
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     try:
-        host = read_agreement(folder).host
+        host = read_deployed(folder).host
     except FedloreError:
         (folder / "federation.toml").unlink()
         raise
@@ -128,21 +129,21 @@ def init(
 def add_site(folder: Path, name: str, *, paths: Mapping[str, str] | None = None) -> Path:
     """Enrol a site and make its kit, one archive to hand over; the path of the archive."""
     _check_name(name)
-    agreement = read_agreement(folder)
+    federation = read_deployed(folder)
     if _enrolled(folder, name).exists():
         raise FedloreError(f"site '{name}' is enrolled already (renew gives it a new key)")
-    return _issue(folder, name, agreement.address, paths or {})
+    return _issue(folder, name, federation.address, paths or {})
 
 
 def renew_site(folder: Path, name: str) -> Path:
     """A new key for a site; its old one stops working."""
     _known(folder, name)
-    return _issue(folder, name, read_agreement(folder).address, {})
+    return _issue(folder, name, read_deployed(folder).address, {})
 
 
 def renew_server(folder: Path, *, days: int = 365) -> None:
     """A new server certificate from the same authority; sites need nothing new."""
-    new_server(folder, _hosts(read_agreement(folder).host), days=days)
+    new_server(folder, _hosts(read_deployed(folder).host), days=days)
 
 
 def remove_site(folder: Path, name: str) -> None:
@@ -200,7 +201,7 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
         "site.key": private,
         "site.pub": public,
         "ca.crt": (folder / "ca.crt").read_bytes(),
-        "terms.json": terms_of(read_agreement(folder), run="", participants=0).text().encode(),
+        "terms.json": terms_of(read_deployed(folder), run="", participants=0).text().encode(),
     }
     (folder / "kits").mkdir(mode=0o700, exist_ok=True)
     path = folder / "kits" / f"{name}.zip"

@@ -16,9 +16,9 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
-from ..agreement import describe_difference, fedlore_version
 from ..kits.certificates import check_dates, read_site_key
 from ..kits.peers import known
+from ..terms import describe_difference, fedlore_version
 from .folder import Kit, read_kit
 
 CLOCK = 60.0  # seconds of difference that a signed request bears
@@ -144,7 +144,9 @@ def _knowledge(kit: Kit) -> str:
 
 def _policy(kit: Kit) -> str:
     policy = kit.file.policy
-    offered = kit.terms().privacy
+    terms = kit.terms()
+    policy.refuse_parts(terms)
+    offered = terms.privacy
     if policy.secure_aggregation and not offered.secure_aggregation:
         raise FedloreError(
             "secure aggregation is demanded, and the terms in the kit have none: unless the "

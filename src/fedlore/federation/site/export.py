@@ -8,8 +8,8 @@ from ...bundle.reknowing import check_columns
 from ...errors import FedloreError
 from ...knowledge import Knowledge
 from ...personal.classifier import Personal
-from ..agreement import read_terms
 from ..journal import read_state
+from ..terms import read_terms
 from .folder import check_same, read_kit
 
 
@@ -24,6 +24,7 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
         )
     about, payload = read_state(path)
     terms = read_terms(about["terms"])
+    kit.file.policy.refuse_parts(terms)
     known = kit.knowledge()
     if known.schema is not None:
         check_same(known.schema, terms.schema)

@@ -1,23 +1,26 @@
 """A site's own file and its policy, which wins over whatever the coordinator asks."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ...algorithms import ALGORITHMS
 from ...config import build, read_toml
+from ...core.models import MODELS
 from ...core.wire import Task
 from ...data.frames import read_table
 from ...engine import Client
 from ...errors import ConfigError, FedloreError
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
-from ..agreement import (
+from ..remote import Refusal
+from ..terms import (
     Terms,
     describe_difference,
     fedlore_version,
     read_terms,
     version_of_terms,
 )
-from ..remote import Refusal
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Policy:
     max_rounds: int = 1000
     secure_aggregation: bool = False
     max_epsilon: float | None = None  # demands differential privacy within this budget
-    models: tuple[str, ...] = ()  # kinds of model; empty: any
-    algorithms: tuple[str, ...] = ()  # empty: any
+    models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
+    algorithms: tuple[str, ...] = ()  # likewise
     metrics: tuple[str, ...] = ("ta", "nll", "pov")
     moments: bool = True  # sums and squares of the features, for the common scaling
 
@@ -39,10 +42,25 @@ class Policy:
             if broken:
                 raise Refusal(reason)
 
+    def refuse_parts(self, terms: Terms) -> None:
+        """Raise where a model or algorithm may not be loaded here."""
+        for broken, reason in self._parts(terms):
+            if broken:
+                raise Refusal(reason)
+
+    def _parts(self, terms: Terms) -> Iterator[tuple[bool, str]]:
+        for what, name, own, allowed in (
+            ("model", terms.model.kind, MODELS, self.models),
+            ("algorithm", terms.algorithm.name.lower(), ALGORITHMS, self.algorithms),
+        ):
+            reason = f"policy: {what} '{name}' is not allowed"
+            if name not in own:  # code of another package: an empty list is no consent to load it
+                reason += f": it is of another package and not named in {what}s"
+            yield name not in allowed and (bool(allowed) or name not in own), reason
+
     def _rules(self, terms: Terms, task: Task) -> list[tuple[bool, str]]:
         asked, own = terms.participants, self.min_participants
         epsilon = terms.privacy.epsilon
-        name = terms.algorithm.name.lower()
         needs = f"with a budget of at most {self.max_epsilon}"
         return [
             (
@@ -62,14 +80,7 @@ class Policy:
                 self.max_epsilon is not None and (epsilon is None or epsilon > self.max_epsilon),
                 f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
             ),
-            (
-                bool(self.models) and terms.model.kind not in self.models,
-                f"policy: model '{terms.model.kind}' is not allowed",
-            ),
-            (
-                bool(self.algorithms) and name not in self.algorithms,
-                f"policy: algorithm '{name}' is not allowed",
-            ),
+            *self._parts(terms),
             (
                 task.kind == "moments" and not self.moments,
                 "policy: sums of features are not given away (scale = false needs none)",

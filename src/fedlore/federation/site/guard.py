@@ -15,9 +15,9 @@ from ...privacy.dp.ledger import Ledger
 from ...privacy.filters import half_for, through
 from ...privacy.secagg.filter import PHASES
 from ...privacy.secagg.pact import survivors_of
-from ..agreement import Terms
 from ..kits.peers import Peers
 from ..remote import Refusal
+from ..terms import Terms
 from .folder import Kit
 
 

@@ -12,15 +12,15 @@ from ...core.wire import KINDS, Reply, Task, digest
 from ...engine import Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
-from ..agreement import (
+from ..journal import write_state
+from ..remote import Refusal
+from ..terms import (
     Terms,
     describe_difference,
     fedlore_version,
     read_terms,
     version_of_terms,
 )
-from ..journal import write_state
-from ..remote import Refusal
 from .audit import AuditLog, described
 from .folder import Kit
 from .guard import Guard, summed
@@ -109,7 +109,14 @@ class Worker:
     def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk, Guard]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
-            recipe = terms.recipe()
+            try:
+                recipe = terms.recipe()
+            except FedloreError as error:  # what else is installed here is nobody's business
+                self._told(f"cannot take part: {error}")
+                raise Refusal(
+                    f"this site cannot make model '{terms.model.kind}' or algorithm "
+                    f"'{terms.algorithm.name}': its own log says why (is the package installed?)"
+                ) from error
             try:
                 client = self._kit.client(terms.schema)
                 site = ready(client, recipe.model, recipe.scaler)

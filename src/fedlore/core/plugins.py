@@ -1,0 +1,81 @@
+"""What other packages bring: names found through Python entry points, loaded when asked for."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+from ..config import build
+from ..errors import ConfigError, unknown
+
+T = TypeVar("T")
+Loader = Callable[[], object]
+
+
+def found(group: str, builtin: Iterable[str] = ()) -> dict[str, Loader]:
+    """What installed packages offer under a group, by name in small letters.
+
+    Nothing is imported before a loader is called. A name of fedlore's own, or one that two
+    packages offer, is an error: the order of installation would decide what is meant.
+    """
+    own, offered = set(builtin), dict[str, EntryPoint]()
+    for entry in sorted(entry_points(group=group), key=lambda e: (e.name, _package(e))):
+        name = entry.name.lower()
+        if name in own:
+            raise ConfigError(
+                f"'{name}' of package '{_package(entry)}' ({group}) is a name of fedlore's own: "
+                "the package must choose another, or be removed"
+            )
+        if name in offered:
+            raise ConfigError(
+                f"'{name}' ({group}) is offered by two packages, '{_package(offered[name])}' and "
+                f"'{_package(entry)}': remove one"
+            )
+        offered[name] = entry
+    return {name: _loader(group, entry) for name, entry in offered.items()}
+
+
+def make_named(
+    what: str, name: str, settings: Mapping[str, Any], builtin: Mapping[str, type[T]], group: str
+) -> T:
+    """The dataclass of this name, fedlore's own or a package's, built from its settings."""
+    kind: type[T]
+    if name in builtin:  # fedlore's own win, without a look at what is installed
+        kind = builtin[name]
+    else:
+        offered = found(group, builtin)
+        if name not in offered:
+            raise ConfigError(unknown(what, name, [*builtin, *offered]))
+        kind = _class(offered[name](), what, name)
+    return build(kind, settings, name)
+
+
+def load_all(what: str, builtin: Mapping[str, type[T]], group: str) -> dict[str, type[T]]:
+    """Fedlore's own classes and those of all installed packages, by name."""
+    offered = found(group, builtin)
+    return {**builtin, **{name: _class(load(), what, name) for name, load in offered.items()}}
+
+
+def _class(thing: object, what: str, name: str) -> type[Any]:
+    if isinstance(thing, type) and is_dataclass(thing):
+        return thing
+    raise ConfigError(
+        f"{what} '{name}' must be a dataclass whose fields are its settings, got {thing!r}"
+    )
+
+
+def _loader(group: str, entry: EntryPoint) -> Loader:
+    def load() -> object:
+        try:
+            return entry.load()
+        except Exception as error:  # whatever another package may raise while it is imported
+            raise ConfigError(
+                f"'{entry.name}' of package '{_package(entry)}' ({group}: {entry.value}) cannot be "
+                f"loaded: {type(error).__name__}: {error}"
+            ) from error
+
+    return load
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "unknown"

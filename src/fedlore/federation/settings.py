@@ -1,0 +1,171 @@
+"""federation.toml: one file for a run in one process and for a deployed federation."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from ..algorithms import Plan, facts_of
+from ..algorithms.catalog import Method
+from ..config import build, read_toml
+from ..core.models import MODELS, ModelKind, make_kind, make_network
+from ..engine.loop import Weights
+from ..errors import ConfigError
+from ..knowledge.schema import Schema
+from ..knowledge.scope import scaler_of_scope
+from ..privacy import Privacy
+
+ROUNDS = 20  # where nobody says otherwise, here and in what `init` writes
+NEEDED = ("name", "address", "schema")  # what a deployed federation cannot do without
+
+
+@dataclass(frozen=True)
+class Model:
+    """[model]: the network whose weights travel."""
+
+    kind: str = "mlp"
+    hidden: tuple[int, ...] = (64, 64)  # of an mlp
+    hears: bool = False  # whether it gets what the expert says as input
+    settings: dict[str, Any] = field(default_factory=dict)  # of a kind from another package
+
+    def __post_init__(self) -> None:
+        if self.kind in MODELS:  # others are looked for once a site's policy has agreed
+            if self.settings:
+                raise ConfigError(
+                    f"settings are for kinds of other packages: '{self.kind}' has its keys beside "
+                    f"kind, got '{min(self.settings)}'"
+                )
+            self.load()
+
+    def load(self) -> ModelKind:
+        """The kind with its settings; one of another package is imported for it."""
+        own = {"hidden": self.hidden} if self.kind == "mlp" else {}
+        return make_kind(self.kind, own | self.settings)
+
+    def make(
+        self, features: int, classes: int, *, seed: int, hears: bool | None = None
+    ) -> nn.Module:
+        """A fresh network; an approach may ask for one that hears whatever the table says."""
+        wanted = self.hears if hears is None else hears
+        return make_network(self.kind, self.load(), features, classes, hears=wanted, seed=seed)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """[run]: what a run in one process compares, and where its sites are."""
+
+    sites: str | tuple[str, ...] = "sites"  # a folder of site folders, or a list of them
+    approaches: tuple[str, ...] | None = None  # None: all there are
+    recipe: Literal["chosen", "fixed"] = "chosen"  # lore by trials, or one fixed combination
+    test: float = 0.25  # share of the rows to test on at a site that has no test file
+
+    def __post_init__(self) -> None:
+        if self.approaches is not None and not self.approaches:
+            raise ConfigError("approaches must name at least one")
+        if not 0.0 < self.test < 1.0:
+            raise ConfigError(f"test must lie between 0 and 1, got {self.test}")
+
+
+def _deployed(default: Any) -> Any:
+    """A setting that only a deployed federation has a use for."""
+    return field(default=default, metadata={"deployed": True})
+
+
+@dataclass(frozen=True)
+class Federation:
+    """All that a federation.toml says."""
+
+    name: str = "my federation"
+    address: str = _deployed("")  # host:port where sites reach the coordinator
+    schema: Schema | None = _deployed(None)
+    task: Literal["classification"] = _deployed("classification")
+    model: Model = field(default_factory=Model)
+    algorithm: Method = field(default_factory=Method)
+    plan: Plan = field(default_factory=Plan)
+    privacy: Privacy = field(default_factory=Privacy)
+    run: Trial = field(default_factory=Trial)
+    rounds: int = ROUNDS
+    sample: float = 1.0  # share of the sites asked in each round
+    seed: int = 0
+    weights: Weights = "equal"
+    scale: bool = True  # standardise features by sums that the sites add up first
+    evaluate: int = _deployed(0)  # score every so many rounds; the last is always scored
+    quorum: float = _deployed(0.5)  # a round does not count with fewer of the asked sites' answers
+    deadline: float = _deployed(120.0)  # seconds that a round waits for slow sites
+    largest: float = _deployed(1000.0)  # the largest norm of an upload
+
+    def __post_init__(self) -> None:
+        host, colon, port = self.address.rpartition(":")
+        if self.address and not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+            raise ConfigError(f"address must be host:port, got '{self.address}'")
+        for name in ("sample", "quorum"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ConfigError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
+        for name in ("deadline", "largest"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
+        if self.rounds < 1:
+            raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
+        self.model.load()  # whoever reads this file chose what it names
+        self.algorithm.make()
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def least(self, sites: int) -> int:
+        """How many answers a round needs."""
+        if facts_of(self.algorithm.make()).everyone:
+            return sites
+        asked = math.ceil(self.sample * sites - 1e-9)
+        quorum = max(1, math.ceil(self.quorum * asked - 1e-9))
+        return max(quorum, self.privacy.least(asked)) if self.privacy.secure_aggregation else quorum
+
+    def without_deployment(self) -> "Federation":
+        """The same in one process: what only a deployed federation needs is left open."""
+        blank: dict[str, Any] = {
+            f.name: f.default for f in fields(self) if "deployed" in f.metadata
+        }
+        return replace(self, **blank)
+
+
+def read_federation(path: str | Path) -> Federation:
+    """The settings of a federation.toml."""
+    path = Path(path)
+    return _built(read_toml(path), path.name)
+
+
+def read_deployed(folder: Path) -> Federation:
+    """The federation.toml of a coordinator's folder, which needs more than one process does."""
+    path = folder / "federation.toml"
+    if not path.exists():
+        raise ConfigError(
+            f"'{folder}' holds no federation.toml: fedlore federation init '{folder}'"
+        )
+    values = read_toml(path)
+    for name in NEEDED:
+        if name not in values:
+            raise ConfigError(f"federation.toml: missing key '{name}', which sites must know")
+    found = _built(values, path.name)
+    if not found.address:
+        raise ConfigError("federation.toml: address must be host:port, got ''")
+    if found.privacy.dp is not None and found.scale and found.schema is not None:
+        try:
+            scaler_of_scope(found.schema)  # refused now, not when sites have joined
+        except ConfigError as error:
+            raise ConfigError(f"federation.toml: {error}") from None
+    return found
+
+
+def _built(values: Mapping[str, Any], where: str) -> Federation:
+    try:
+        return build(Federation, values)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None

@@ -1,0 +1,140 @@
+"""The terms that go with every task: what all sites agree on, and all that they train by."""
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+
+import torch
+
+from ..algorithms import Plan
+from ..algorithms.catalog import Method
+from ..config import build
+from ..core.scaler import Scaler
+from ..engine import Recipe
+from ..engine.defences import records_of
+from ..engine.loop import Weights
+from ..errors import ConfigError
+from ..knowledge.schema import Schema
+from ..privacy import Privacy
+from ..version import __version__
+from .settings import Federation, Model
+
+
+def fedlore_version() -> str:
+    """What is compared between a coordinator and its sites."""
+    return __version__
+
+
+def describe_difference(*, site: str, coordinator: str) -> str:
+    """Why two versions do not work together, and what to do about it."""
+    return (
+        f"this site runs fedlore {site}, the coordinator {coordinator}: install the same version "
+        "on both sides"
+    )
+
+
+def name_both_versions(reason: str) -> str:
+    """A site's refusal, with the coordinator's version where the site could not read it.
+
+    0.1.0 compares versions once it has read all of the terms, so that a key it does not know
+    hides the reason.
+
+    >>> name_both_versions("the terms do not fit fedlore 0.1.0 at this site: unknown key 'x'")
+    'this site runs fedlore 0.1.0, the coordinator ...: install the same version on both sides'
+    """
+    found = re.match(r"the terms do not fit fedlore (\S+) at this site", reason)
+    if found is None or found[1] == fedlore_version():
+        return reason
+    return describe_difference(site=found[1], coordinator=fedlore_version())
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a site is told with every task, and all that it trains by."""
+
+    run: str  # a name for one training, also across restarts
+    federation: str
+    version: str
+    participants: int
+    rounds: int
+    seed: int
+    weights: Weights
+    schema: Schema
+    model: Model
+    algorithm: Method
+    plan: Plan
+    privacy: Privacy = field(default_factory=Privacy)
+    sample: float = 1.0  # share of the sites asked in each round
+    least: int = 0  # a round with fewer answers does not count
+    largest: float = 1000.0  # the largest norm of an upload: sites check it where it is hidden
+    shift: tuple[float, ...] | None = None  # the common scaling, once it is known
+    spread: tuple[float, ...] | None = None
+
+    def text(self) -> str:
+        """JSON; Python writes floats so that reading gives the same bits."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    def scaled(self, scaler: Scaler) -> "Terms":
+        shift, spread = tuple(scaler.shift.tolist()), tuple(scaler.spread.tolist())
+        return dataclasses.replace(self, shift=shift, spread=spread)
+
+    def recipe(self) -> Recipe:
+        """The same recipe on either side: even the initial weights follow from the seed."""
+        scaler = None
+        if self.shift is not None and self.spread is not None:
+            shift, spread = (
+                torch.tensor(v, dtype=torch.float64) for v in (self.shift, self.spread)
+            )
+            scaler = Scaler(shift, spread)
+        return Recipe(
+            self.model.make(len(self.schema.features), len(self.schema.classes), seed=self.seed),
+            self.algorithm.make(),
+            self.plan,
+            self.seed,
+            scaler,
+            self.weights,
+            records=records_of(self.privacy, self.rounds),
+        )
+
+
+def read_terms(text: str) -> Terms:
+    """Terms as they arrive; what does not fit is an error."""
+    try:
+        return build(Terms, json.loads(text))
+    except (json.JSONDecodeError, AttributeError):
+        raise ConfigError("the terms are not readable") from None
+
+
+def version_of_terms(text: str) -> str | None:
+    """The version that wrote terms, also where nothing else of them can be read."""
+    try:
+        found = json.loads(text)["version"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    plain = isinstance(found, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", found)
+    return found if plain else None
+
+
+def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
+    """What a deployed federation tells its sites."""
+    f = federation
+    if f.schema is None:
+        raise ConfigError(f"federation '{f.name}' has no schema, which sites must know")
+    return Terms(
+        run,
+        f.name,
+        fedlore_version(),
+        participants,
+        f.rounds,
+        f.seed,
+        f.weights,
+        f.schema,
+        f.model,
+        f.algorithm,
+        f.plan,
+        f.privacy,
+        f.sample,
+        f.least(participants) if participants else 0,
+        f.largest,
+    )

@@ -1,0 +1,115 @@
+"""One federation.toml: what it says is the same in one process and deployed."""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from fedlore import ConfigError
+from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
+from fedlore.federation.terms import read_terms, terms_of
+from fedlore.workbench.federations import approaches_of
+
+SCHEMA = """
+[schema]
+classes = ["a", "b"]
+features = [{name = "x", low = 0, high = 1}, {name = "y", low = 0, high = 1}]
+"""
+TOP = 'name = "one"\naddress = "localhost:7000"\n'
+
+
+def write(folder, more="", top=TOP, schema=SCHEMA):
+    (folder / "federation.toml").write_text(top + more + schema)
+    return folder / "federation.toml"
+
+
+def test_a_logistic_model_that_hears_does_so_deployed_too(tmp_path):
+    path = write(tmp_path, '[model]\nkind = "logistic"\nhears = true\n')
+    terms = terms_of(read_deployed(tmp_path), run="x", participants=2)
+    deployed = terms.recipe().model
+    alone = read_federation(path).model.make(2, 2, seed=0)
+    assert deployed.hears and alone.hears
+    assert str(deployed) == str(alone)
+    for name, p in deployed.named_parameters():
+        assert torch.equal(p, dict(alone.named_parameters())[name])
+    told = torch.eye(2)
+    assert not torch.equal(deployed(told, told), deployed(told, told.flip(1)))
+
+
+def test_rounds_have_one_default(tmp_path):
+    path = write(tmp_path)
+    assert read_deployed(tmp_path).rounds == read_federation(path).rounds == Federation().rounds
+    assert terms_of(read_deployed(tmp_path), run="x", participants=2).rounds == 20
+
+
+def test_the_same_file_is_the_same_federation(tmp_path):
+    path = write(tmp_path, "sample = 0.5\nquorum = 0.9\nevaluate = 2\n[run]\nrecipe = 'fixed'\n")
+    assert read_deployed(tmp_path) == read_federation(path)
+
+
+@pytest.mark.parametrize("missing", ["name", "address", "schema"])
+def test_a_deployed_federation_needs_more_than_one_process(tmp_path, missing):
+    top = "".join(line for line in TOP.splitlines(True) if not line.startswith(missing))
+    path = write(tmp_path, top=top, schema="" if missing == "schema" else SCHEMA)
+    read_federation(path)
+    with pytest.raises(ConfigError, match=f"federation.toml: missing key '{missing}'"):
+        read_deployed(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("quorum = 1.5\n", r"quorum must lie in \(0, 1\], got 1.5"),
+        ("deadline = 0\n", "deadline must be positive, got 0.0"),
+        ("quorm = 0.5\n", "unknown key 'quorm'; did you mean 'quorum'"),
+        ("[run]\ntest = 1.0\n", "test must lie between 0 and 1, got 1.0"),
+        ("[run]\napproaches = []\n", "approaches must name at least one"),
+        ('[model]\nkind = "mpl"\n', "unknown model kind 'mpl'; did you mean 'mlp'"),
+        ("[model]\nhidden = [0]\n", "widths of at least 1, got 0"),
+        ("[model]\nsettings = {hidden = [3]}\n", "'mlp' has its keys beside kind, got 'hidden'"),
+    ],
+)
+def test_either_way_the_same_mistakes_are_named(tmp_path, more, message):
+    path = write(tmp_path, more)
+    for read in (lambda: read_federation(path), lambda: read_deployed(tmp_path)):
+        with pytest.raises(ConfigError, match=f"federation.toml: .*{message}"):
+            read()
+
+
+def test_a_budget_is_no_reason_to_refuse_what_is_not_run(tmp_path):
+    """The default of [run] tries lore, whose trials a budget does not bear: not so deployed."""
+    write(tmp_path, "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n")
+    found = read_deployed(tmp_path)
+    with pytest.raises(ConfigError, match="every trial of lore would spend a budget"):
+        approaches_of(found)
+
+
+def test_scaling_under_a_budget_needs_bounds_where_it_is_deployed(tmp_path):
+    schema = SCHEMA.replace(", low = 0, high = 1", "")
+    path = write(tmp_path, "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n", schema=schema)
+    read_federation(path)  # there each site's own knowledge has them
+    with pytest.raises(ConfigError, match="federation.toml: feature 'x' has no declared bounds"):
+        read_deployed(tmp_path)
+
+
+def test_a_run_in_one_process_is_not_begun_anew_for_settings_that_it_does_not_have(tmp_path):
+    plain = read_federation(write(tmp_path, top='name = "one"\n', schema=""))
+    full = read_federation(write(tmp_path, "quorum = 0.9\ndeadline = 3\nevaluate = 1\n"))
+    assert full != plain
+    assert full.without_deployment() == plain == plain.without_deployment()
+    assert replace(full, rounds=3).without_deployment() != plain
+
+
+def test_terms_without_a_schema_are_refused():
+    with pytest.raises(ConfigError, match="'my federation' has no schema"):
+        terms_of(Federation(), run="x", participants=2)
+
+
+def test_there_is_one_table_for_a_model(tmp_path):
+    """Every key of [model] reaches the sites, whatever is added to it."""
+    write(tmp_path, '[model]\nkind = "mlp"\nhidden = [3]\nhears = true\n')
+    terms = terms_of(read_deployed(tmp_path), run="x", participants=2)
+    back = read_terms(terms.text()).model
+    assert back == Model("mlp", (3,), True) and type(back) is Model
+    changed = {f.name for f in fields(Model) if getattr(back, f.name) != getattr(Model(), f.name)}
+    assert changed == {"hidden", "hears"}
