@@ -53,4 +53,4 @@ def test_a_wrong_call_is_wrong_for_a_checker_too() -> None:
     with pytest.raises(ConfigError, match="task must be"):
         fit(GRADED, model, task="ranking")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="needs clients of type NumberClient"):
-        fit(GRADED, model, task=Regression(CUT))  # type: ignore[arg-type]
+        fit(GRADED, model, task=Regression(CUT))  # type: ignore[misc]

@@ -34,11 +34,11 @@ class Header:
     format: int
     client: str
     task: TaskName
-    model: dict[str, Any]
+    model: dict[str, object]
     hears: bool
     shape: tuple[int, ...]  # of one row as the network takes it
     schema: dict[str, Any]
-    scaling: dict[str, Any] | None  # shift and spread, in the shape of a row
+    scaling: dict[str, object] | None  # shift and spread, in the shape of a row
     bins: tuple[float, ...] | None  # all edges, for a number
     trust: float  # λ in training
     rely: float  # λ at prediction
@@ -110,7 +110,7 @@ def heard_through(known: Known, header: Header) -> Known:
     return replace(known, pkm=Recalibrated(known.pkm, table))
 
 
-def scaling_values(scaler: Scaler | None) -> dict[str, Any] | None:
+def scaling_values(scaler: Scaler | None) -> dict[str, object] | None:
     """A scaler for JSON; Python writes floats so that reading gives the same bits."""
     if scaler is None:
         return None
@@ -158,7 +158,7 @@ def try_row(personal: Predictor, header: Header, told: int) -> None:
         raise Refused(f"the network must give {k} scores a row, it gives shape {found}")
 
 
-def row_shape(network: Mapping[str, Any], schema: Schema) -> tuple[int, ...]:
+def row_shape(network: Mapping[str, object], schema: Schema) -> tuple[int, ...]:
     """A row as the network takes it: images are square, everything else is a list of features."""
     d = len(schema.features)
     side = math.isqrt(d)
@@ -167,7 +167,7 @@ def row_shape(network: Mapping[str, Any], schema: Schema) -> tuple[int, ...]:
     return (d,)
 
 
-def finite_scores(metrics: Mapping[str, Any]) -> dict[str, float]:
+def finite_scores(metrics: Mapping[str, object]) -> dict[str, float]:
     """Scores that are numbers; a log-loss that is infinite says nothing and is left out."""
     found = {str(k): v for k, v in metrics.items() if isinstance(v, int | float)}
     return {k: float(v) for k, v in found.items() if math.isfinite(v)}
