@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fedlore import Knowledge
 from fedlore.bundle import DECIDED, answer_rows, bundle_of, read_rows_checked, reasons
-from fedlore.bundle.answer import answering
 from fedlore.errors import FedloreError
+from fedlore.personal.tasks import classification
 
 from .making import SCHEMA, bundle, known, regressor, rows
 
@@ -52,8 +52,8 @@ def test_who_decided_follows_from_the_parts(seed, trust):
 def test_chunks_and_blocks_change_nothing(monkeypatch):
     made, x = bundle(), rows(100)
     whole = answer_rows(made, x)
-    monkeypatch.setattr(answering, "CHUNK", 7)
-    monkeypatch.setattr(answering, "BLOCK", 3)
+    monkeypatch.setattr(classification.Classification, "chunk", 7)
+    monkeypatch.setattr(classification, "BLOCK", 3)
     parts = answer_rows(made, x)
     assert torch.equal(whole.predicted, parts.predicted)
     assert torch.allclose(whole.probabilities, parts.probabilities, atol=1e-6)

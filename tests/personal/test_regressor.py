@@ -9,7 +9,7 @@ import torch
 from fedlore import Alone, Client, ConfigError, FedAvg, FedloreError, KnowledgeError, Plan, fit
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
-from fedlore.engine import FittedNumbers, NumberClient
+from fedlore.engine import Fitted, NumberClient
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.numbers import Numbers
@@ -27,6 +27,7 @@ from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import HEARD
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore.personal.reliance import best_reliance
+from fedlore.personal.tasks import Regression
 
 from ..engine.federation import federation
 
@@ -54,7 +55,7 @@ def site(i: int, rows: int = 60) -> NumberClient:
 SITES = [site(i) for i in range(3)]
 
 
-def trained(clients=SITES, hears=True, **settings) -> FittedNumbers:
+def trained(clients=SITES, hears=True, **settings) -> Fitted[PersonalRegressor]:
     model = mlp(3 + HEARD * hears, 12, hidden=(16,))
     return fit(
         clients, model, task="regression", bins=CUT, hears=hears, plan=PLAN, rounds=4, **settings
@@ -157,7 +158,7 @@ def test_the_network_hears_the_expert_in_four_columns():
     assert told.heard.tolist() == [[0.5, 1.0, 0.0, 0.75], [0.0, 0.0, 0.0, 0.75]]
     assert told.inputs(hears=True).shape == (2, 3 + HEARD)
     assert Numbers().examine(data, CUT).heard.tolist() == [[0.0, 0.0, -1.0, 1.0]] * 2
-    bare = SITES[0].bare().lift(CUT, hears=True)
+    bare = Regression(CUT, hears=True).enter(SITES[0].bare())
     assert bare.data.x[0, 3:].tolist() == [0.0, 0.0, -1.0, 1.0]
     with pytest.raises(FedloreError, match="needs rows of features"):
         Numbers().examine(Measured(torch.zeros(2, 4, 4)), CUT).inputs(hears=True)
@@ -165,12 +166,12 @@ def test_the_network_hears_the_expert_in_four_columns():
 
 def test_sums_for_the_scaling_tell_nothing_of_what_the_expert_says():
     one, other = (
-        replace(SITES[0], knowledge=numbers).lift(CUT, hears=True).sums()
+        Regression(CUT, hears=True).enter(replace(SITES[0], knowledge=numbers)).sums()
         for numbers in (KNOWN, Numbers(lambda x: -expert(x), outside="widen"))
     )
     for name in one:
         assert torch.equal(one[name], other[name])
-    scaler = trained().fitted.recipe.scaler
+    scaler = trained().recipe.scaler
     assert scaler.shift[3:].tolist() == [0.0] * HEARD
     assert scaler.spread[3:].tolist() == [1.0] * HEARD
 
@@ -195,7 +196,7 @@ def test_what_does_not_fit_the_task_is_refused():
     ):
         fit(federation(), model, task="regression", bins=CUT)
     with pytest.raises(ConfigError, match="classification needs clients of type Client"):
-        fit(SITES, model)
+        fit(SITES, model, task="classification")
     with pytest.raises(ConfigError, match="task must be classification or regression, got 'rank'"):
         fit(SITES, model, task="rank")
     with pytest.raises(ConfigError, match="belong to task = regression"):
@@ -220,7 +221,7 @@ def test_a_label_outside_its_set_names_client_and_row():
 
 
 def test_the_lifted_client_is_an_ordinary_one():
-    lifted = SITES[0].lift(CUT)
+    lifted = Regression(CUT).enter(SITES[0])
     assert isinstance(lifted, Client)
     assert lifted.audit.outside == 0 and lifted.audit.classes == 12
 

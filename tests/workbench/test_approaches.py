@@ -8,6 +8,7 @@ import torch
 from fedlore import Client, FedloreError, Lookup, Plan
 from fedlore.core.history import Row
 from fedlore.core.nets import mlp
+from fedlore.engine import Training
 from fedlore.engine.tuning import Candidate, Trials, lore
 from fedlore.workbench import approaches
 from fedlore.workbench.approaches import APPROACHES, CHOSEN, FL, FL_MASK, ML, PKM, compare
@@ -101,9 +102,8 @@ def test_the_chosen_recipe_is_scored_with_what_each_client_chose(monkeypatch, re
     found = lore(
         clients,
         lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
+        Training(plan=PLAN, rounds=2),
         trials=few,
-        plan=PLAN,
-        rounds=2,
     )
     for client, row in zip(clients, rows, strict=True):
         # the personal model, asked from raw rows, predicts what was scored

@@ -7,6 +7,7 @@ from typing import Any
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
 from ..knowledge.kinds import kind_of
+from ..knowledge.schema import Feature
 from .archive import Members
 from .known import Held
 
@@ -55,7 +56,7 @@ def _size(members: Members) -> str:
     return f"{len(members['weights.safetensors']):,} bytes of weights ({digest})"
 
 
-def _trust(header: Mapping[str, Any]) -> str:
+def _trust(header: Mapping[str, object]) -> str:
     through = ", heard through his confusion" if header["confusion"] else ""
     return f"λ = {header['rely']:g}{through}"
 
@@ -65,7 +66,7 @@ def _owner(card: Card | None) -> list[str]:
     return [f"- knowledge, {name}: {text}" for name, text in said.items() if text]
 
 
-def _scope(feature: Any) -> str:
+def _scope(feature: Feature) -> str:
     if feature.levels:
         return ", ".join(feature.levels)
     if feature.low == float("-inf") and feature.high == float("inf"):

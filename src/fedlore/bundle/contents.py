@@ -8,8 +8,8 @@ from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
+from ..personal.tasks import TaskName
 
-Task = Literal["classification", "regression"]
 Blanks = Literal["error", "mean"]
 Extra = Literal["ignore", "error"]
 
@@ -37,7 +37,7 @@ class Bundle:
     personal: Personal | PersonalRegressor
     schema: Schema
     client: str
-    task: Task
+    task: TaskName
     metrics: Mapping[str, float]
     card: str  # Markdown
     versions: Mapping[str, str]

@@ -15,13 +15,12 @@ from ..core.scaler import Scaler
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
-from ..knowledge.numbers.told import HEARD
 from ..knowledge.schema import Schema
-from ..personal.classifier import Personal
-from ..personal.regressor import PersonalRegressor
+from ..personal.client import Known, Predictor
+from ..personal.tasks import TASKS, Classification, Regression, TaskName
 from ..version import __version__
 from .archive import Refused
-from .contents import Policies, Task
+from .contents import Policies
 from .known import Held, same_schema
 from .networks import check_room
 
@@ -34,12 +33,12 @@ class Header:
 
     format: int
     client: str
-    task: Task
-    model: dict[str, Any]
+    task: TaskName
+    model: dict[str, object]
     hears: bool
     shape: tuple[int, ...]  # of one row as the network takes it
     schema: dict[str, Any]
-    scaling: dict[str, Any] | None  # shift and spread, in the shape of a row
+    scaling: dict[str, object] | None  # shift and spread, in the shape of a row
     bins: tuple[float, ...] | None  # all edges, for a number
     trust: float  # λ in training
     rely: float  # λ at prediction
@@ -77,7 +76,7 @@ def check_agreement(header: Header, held: Held) -> None:
     known = held.knowledge
     for what, same in (
         ("schema", same_schema(header.schema, held.schema)),
-        ("task", (header.task == "regression") == (held.bins is not None)),
+        ("task", header.task == task_about(held).name),
         ("bins", header.bins == (None if held.bins is None else held.bins.edges)),
         ("trust", (header.trust, header.rely) == (known.trust, known.reliance)),
         ("policies", (header.conflict, header.outside) == (known.conflict, known.outside)),
@@ -91,9 +90,15 @@ def check_agreement(header: Header, held: Held) -> None:
             raise Refused(f"bundle.json and knowledge.toml differ in their {what}")
 
 
-def heard_through(known: Knowledge, header: Header) -> Knowledge:
+def task_about(held: Held, *, hears: bool = False) -> Classification | Regression:
+    """The task that stored knowledge is for."""
+    kind = next(kind for kind in TASKS.values() if isinstance(held.knowledge, kind.known))
+    return kind.stored(held.bins, hears=hears)
+
+
+def heard_through(known: Known, header: Header) -> Known:
     """The knowledge, its expert behind the confusion where there is one."""
-    if header.confusion is None:
+    if header.confusion is None or not isinstance(known, Knowledge):
         return known
     k = len(known.schema.classes) if known.schema is not None else 0
     rows = header.confusion
@@ -105,15 +110,15 @@ def heard_through(known: Knowledge, header: Header) -> Knowledge:
     return replace(known, pkm=Recalibrated(known.pkm, table))
 
 
-def scaling_values(scaler: Scaler | None) -> dict[str, Any] | None:
+def scaling_values(scaler: Scaler | None) -> dict[str, object] | None:
     """A scaler for JSON; Python writes floats so that reading gives the same bits."""
     if scaler is None:
         return None
     return {"shift": scaler.shift.double().tolist(), "spread": scaler.spread.double().tolist()}
 
 
-def scaler_of(header: Header) -> Scaler | None:
-    """The scaler of a header, checked."""
+def scaler_of(header: Header, told: int) -> Scaler | None:
+    """The scaler of a header, checked; `told` inputs stand behind the features."""
     said = header.scaling
     if said is None:
         return None
@@ -121,8 +126,7 @@ def scaler_of(header: Header) -> Scaler | None:
         shift, spread = (torch.tensor(said[k], dtype=torch.float64) for k in ("shift", "spread"))
     except (KeyError, TypeError, ValueError):
         raise Refused("the scaling must be a shift and a spread for each feature") from None
-    told = HEARD if header.task == "regression" and header.hears else 0
-    wanted = (*header.shape[:-1], header.shape[-1] + told) if told else header.shape
+    wanted = (*header.shape[:-1], header.shape[-1] + told)
     if tuple(shift.shape) != wanted or tuple(spread.shape) != wanted:
         raise Refused(
             f"the scaling has shapes {tuple(shift.shape)} and {tuple(spread.shape)}, a row has "
@@ -133,11 +137,10 @@ def scaler_of(header: Header) -> Scaler | None:
     return Scaler(shift, spread)
 
 
-def try_row(personal: Personal | PersonalRegressor, header: Header) -> None:
+def try_row(personal: Predictor, header: Header, told: int) -> None:
     """One row through the network: it must take the schema's features and give its classes."""
-    inner = personal if isinstance(personal, Personal) else personal.personal
+    inner = personal.inner
     one = next(inner.model.parameters(), None)
-    told = HEARD if header.task == "regression" and header.hears else 0
     shape = (*header.shape[:-1], header.shape[-1] + told)
     row = torch.zeros(1, *shape, dtype=torch.float32 if one is None else one.dtype)
     k = len(header.schema["classes"])
@@ -155,7 +158,7 @@ def try_row(personal: Personal | PersonalRegressor, header: Header) -> None:
         raise Refused(f"the network must give {k} scores a row, it gives shape {found}")
 
 
-def row_shape(network: Mapping[str, Any], schema: Schema) -> tuple[int, ...]:
+def row_shape(network: Mapping[str, object], schema: Schema) -> tuple[int, ...]:
     """A row as the network takes it: images are square, everything else is a list of features."""
     d = len(schema.features)
     side = math.isqrt(d)
@@ -164,7 +167,7 @@ def row_shape(network: Mapping[str, Any], schema: Schema) -> tuple[int, ...]:
     return (d,)
 
 
-def finite_scores(metrics: Mapping[str, Any]) -> dict[str, float]:
+def finite_scores(metrics: Mapping[str, object]) -> dict[str, float]:
     """Scores that are numbers; a log-loss that is infinite says nothing and is left out."""
     found = {str(k): v for k, v in metrics.items() if isinstance(v, int | float)}
     return {k: float(v) for k, v in found.items() if math.isfinite(v)}

@@ -54,7 +54,7 @@ LAYERS: dict[str, Layer] = {
 }
 
 
-def described(module: nn.Module) -> dict[str, Any]:
+def described(module: nn.Module) -> dict[str, object]:
     """A network as values for JSON; one that could not be made again from them is refused."""
     said = _described(server(module))
     again = _built(said)
@@ -66,7 +66,7 @@ def described(module: nn.Module) -> dict[str, Any]:
     return said
 
 
-def built(said: Mapping[str, Any], weights: Params) -> nn.Module:
+def built(said: Mapping[str, object], weights: Params) -> nn.Module:
     """The network that `described` told of, with weights that must fit it to the last shape."""
     model = _built(said)
     wanted = _shapes(model)
@@ -89,11 +89,11 @@ def built(said: Mapping[str, Any], weights: Params) -> nn.Module:
     return model.eval()
 
 
-def check_room(said: Mapping[str, Any], shape: Sequence[int]) -> None:
+def check_room(said: Mapping[str, object], shape: Sequence[int]) -> None:
     """Refuse a network that blows one row up beyond all measure, without computing it."""
     model = _built(said)
 
-    def measured(layer: nn.Module, args: Any, found: torch.Tensor) -> None:
+    def measured(layer: nn.Module, args: object, found: torch.Tensor) -> None:
         if found.numel() > WIDEST:
             raise FedloreError(
                 f"a layer of a bundle's network may give {WIDEST} numbers for a row, a "
@@ -109,7 +109,7 @@ def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(t.shape) for name, t in model.state_dict().items()}
 
 
-def _described(module: nn.Module) -> dict[str, Any]:
+def _described(module: nn.Module) -> dict[str, object]:
     if type(module) is nn.Sequential:
         return {"layer": "sequential", "parts": [_described(part) for part in module]}
     if type(module) is Deaf:
@@ -135,7 +135,7 @@ def _described(module: nn.Module) -> dict[str, Any]:
     )
 
 
-def _built(said: Mapping[str, Any]) -> nn.Module:
+def _built(said: Mapping[str, object]) -> nn.Module:
     budget = [MOST_LAYERS]
     try:
         with torch.device("meta"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import KnowledgeError
 from ..knowledge.schema import Schema
 from .contents import Bundle
-from .header import read_header
+from .header import read_header, task_about
 from .known import read_held, stored, with_trust
 from .storing import bundled
 
@@ -29,7 +29,7 @@ def reknow(
     files = dict(bundle.members)
     if knowledge is not None:
         held = read_held(knowledge)
-        if (held.bins is None) != (bundle.task == "classification"):
+        if task_about(held).name != bundle.task:
             raise KnowledgeError(f"{Path(knowledge).name} is not for {bundle.task}, the bundle is")
         check_columns(held.schema, bundle.schema, Path(knowledge).name)
         if held.bins is not None and held.bins.edges != header.bins:

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
-from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.schema import Schema
 from ..personal.classifier import Personal
+from ..personal.client import Predictor
 from ..personal.regressor import PersonalRegressor
+from ..personal.tasks import task_of
 from .archive import Members, Refused, fingerprint_of, read_members, write_members
 from .cards import card_of
 from .contents import Bundle, Policies
@@ -27,6 +28,7 @@ from .header import (
     row_shape,
     scaler_of,
     scaling_values,
+    task_about,
     try_row,
     versions,
 )
@@ -56,7 +58,7 @@ def load(path: str | Path) -> Personal | PersonalRegressor:
 
 
 def bundle_of(
-    personal: Personal | PersonalRegressor,
+    personal: Predictor,
     client: str,
     *,
     schema: Schema | None = None,
@@ -71,13 +73,37 @@ def bundle_of(
         raise FedloreError("a bundle names its columns: give schema=, or knowledge that has one")
     if own is not None and (own.names, own.classes) != (names.names, names.classes):
         raise KnowledgeError("schema= and the knowledge name other features or classes")
-    bins = None if isinstance(personal, Personal) else personal.bins
-    files = stored(known, names, bins)
+    files = stored(known, names, task_of(personal).bins)
     return bundled(personal, client, files, confusion=confusion, metrics=metrics, policies=policies)
 
 
+class Trained(Protocol):
+    """What a training leaves behind, as far as a bundle wants to know."""
+
+    def model(self, client: str) -> Predictor:
+        """The client's own model."""
+        ...
+
+    def scores(self, client: str) -> dict[str, float]:
+        """Its last scores."""
+        ...
+
+
+def save(
+    trained: Trained,
+    client: str,
+    path: str | Path,
+    *,
+    schema: Schema | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> None:
+    """Write one client's bundle; without `metrics` it holds the client's last scores."""
+    scores = trained.scores(client) if metrics is None else metrics
+    write_bundle(bundle_of(trained.model(client), client, schema=schema, metrics=scores), path)
+
+
 def bundled(
-    personal: Personal | PersonalRegressor,
+    personal: Predictor,
     client: str,
     files: Members,
     *,
@@ -87,17 +113,16 @@ def bundled(
 ) -> Bundle:
     """A bundle of a model's network, seen through the knowledge in `files`."""
     held = restored(files)
-    inner = personal if isinstance(personal, Personal) else personal.personal
-    if (held.bins is None) != isinstance(personal, Personal):
-        raise KnowledgeError("a network for classes and knowledge about a number do not fit")
+    task, inner, known = task_of(personal), personal.inner, held.knowledge
+    if not isinstance(known, task.known):
+        raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
     network = described(inner.model)
-    known = held.knowledge
     header = {
         "format": FORMAT,
         "client": client,
-        "task": "classification" if held.bins is None else "regression",
+        "task": task.name,
         "model": network,
-        "hears": _hears(personal),
+        "hears": task.listens(inner.model),
         "shape": list(row_shape(network, held.schema)),
         "schema": schema_values(held.schema),
         "scaling": scaling_values(inner.scaler),
@@ -136,18 +161,12 @@ def opened(members: Members) -> Bundle:
     held = restored(members)
     check_agreement(header, held)
     model = built(header.model, _weights(members["weights.safetensors"]))
-    if model.hears != header.hears and held.bins is None:
+    task = task_about(held, hears=header.hears)
+    if task.listens(model) != header.hears:
         raise Refused("bundle.json and its network differ in whether it hears the expert")
-    scaler = scaler_of(header)
-    personal: Personal | PersonalRegressor
-    if isinstance(held.knowledge, Numbers):
-        assert held.bins is not None  # a number has bins
-        personal = PersonalRegressor(
-            model, held.bins, held.knowledge, scaler=scaler, hears=header.hears
-        )
-    else:
-        personal = Personal(model, heard_through(held.knowledge, header), scaler=scaler)
-    try_row(personal, header)
+    known = heard_through(held.knowledge, header)
+    personal = task.build(model, known, scaler=scaler_of(header, task.told))
+    try_row(personal, header, task.told)
     return Bundle(
         personal.eval(),
         held.schema,
@@ -177,12 +196,6 @@ def _safetensors() -> Any:
         return importlib.import_module("safetensors.torch")
     except ImportError:
         raise FedloreError("safetensors is missing: pip install 'fedlore[bundle]'") from None
-
-
-def _hears(personal: Personal | PersonalRegressor) -> bool:
-    if isinstance(personal, PersonalRegressor):
-        return personal.hears
-    return bool(personal.model.hears)
 
 
 def with_policies(bundle: Bundle, policies: Policies) -> Bundle:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from json import dumps
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -43,7 +43,7 @@ def algorithms(
     )
 
 
-def _describe(kind: type[Algorithm]) -> dict[str, Any]:
+def _describe(kind: type[Algorithm]) -> dict[str, object]:
     facts = facts_of(kind)
     return {
         "paper": facts.paper,

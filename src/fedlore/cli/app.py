@@ -1,68 +1,152 @@
 """The `fedlore` command and its one way of reporting errors."""
 
+import importlib
 import sys
-from collections.abc import Callable
 
+import click
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
 from ..errors import FedloreError
-from .algorithms import algorithms
-from .bench import bench
-from .blend import blend
-from .certify import certify
-from .demo import demo
-from .export import export
-from .federation import app as federation
-from .federation import doctor, join, server, status, train, up
-from .leak import leak
-from .lint import calibrate, lint
-from .paper import app as paper
-from .predict import predict
-from .reknow import reknow
-from .run import new, run
-from .serve import serve
-from .tune import tune_sites
+
+#: Command -> where it stands in this package, and its line in the help. A command is loaded when
+#: it is called, so that `fedlore --help` waits for nothing.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": (
+        "demo:demo",
+        "Train seven approaches on four simulated coking plants and compare them.",
+    ),
+    "new": (
+        "run:new",
+        "Write a small working federation to start from: four simulated plants.",
+    ),
+    "run": (
+        "run:run",
+        "Train and compare approaches on your own files; a finished approach is not run again.",
+    ),
+    "lint": (
+        "lint:lint",
+        "Check a knowledge file: its tables, its formulas, and how they fit the data.",
+    ),
+    "calibrate": (
+        "lint:calibrate",
+        "Add a statistical range, calibrated on data, to knowledge without rules for one.",
+    ),
+    "tune": (
+        "tune:tune_sites",
+        "Let each site choose its λ on rows of its own; nothing about it leaves the site.",
+    ),
+    "algorithms": (
+        "algorithms:algorithms",
+        "List the federated algorithms: paper, settings, traffic, and what each needs.",
+    ),
+    "bench": (
+        "bench:bench",
+        "Train simulated clients with every engine and show how long one step of one client takes.",
+    ),
+    "leak": (
+        "leak:leak",
+        "Attack what the coordinator sees of a training run, setting by setting.",
+    ),
+    "server": ("federation:server", "Run the coordinator's server until Ctrl-C."),
+    "join": ("federation:join", "Take part as a site until Ctrl-C."),
+    "train": (
+        "federation:train",
+        "Train, with a line per round and for every site in trouble.",
+    ),
+    "status": ("federation:status", "Where a training stands, and which sites are here."),
+    "doctor": (
+        "federation:doctor",
+        "Check a site before it joins; exit code 1 if anything must be mended.",
+    ),
+    "up": (
+        "federation:up",
+        "A whole federation on this machine: server, sites and one training.",
+    ),
+    "export": (
+        "export:export",
+        "Write one site's model with its knowledge, schema and scaling to one file.",
+    ),
+    "predict": (
+        "predict:predict",
+        "Grade, probabilities, allowed classes, the expert's word and who decided, for each row.",
+    ),
+    "certify": (
+        "certify:certify",
+        "Write a range certificate for a bundle whose knowledge is tables and formulas.",
+    ),
+    "reknow": (
+        "reknow:reknow",
+        "Swap the rules or λ of a bundle, after an audit, with scores before and after.",
+    ),
+    "serve": (
+        "serve:serve",
+        "Answer predictions over HTTP, and show a page where a person can type or paste a row.",
+    ),
+    "blend": (
+        "blend:blend",
+        "Find the cheapest blend whose predicted grade reaches a target.",
+    ),
+    "paper": ("paper:app", "Run the paper's experiments again."),
+    "federation": (
+        "federation:app",
+        "Set up a federation of sites and hand out their kits.",
+    ),
+}
+
+
+class Commands(TyperGroup):
+    """The commands by name and line; the one that is called is loaded then."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        # enough for a line of help, and for a near miss to be named
+        return self.commands.setdefault(
+            cmd_name, TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+        )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        for known in COMMANDS:
+            self.get_command(ctx, known)
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found if name is None else load_command(name), rest
+
+
+def load_command(name: str) -> click.Command:
+    """The command behind a name, from its own module."""
+    module, _, what = COMMANDS[name][0].partition(":")
+    found = getattr(importlib.import_module(f".{module}", __package__), what)
+    holder = typer.Typer(add_completion=False)
+    holder.callback()(_root)  # one command with a callback stays a group of one
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name)(found)
+    group = typer.main.get_command(holder)
+    assert isinstance(group, click.Group)
+    return group.commands[name]
+
+
+def _root() -> None:
+    """Federated learning that knows what your experts know."""
+
 
 app = typer.Typer(
     name="fedlore",
     help="Federated learning that knows what your experts know.",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": demo,
-    "new": new,
-    "run": run,
-    "lint": lint,
-    "calibrate": calibrate,
-    "tune": tune_sites,
-    "algorithms": algorithms,
-    "bench": bench,
-    "leak": leak,
-    "server": server,
-    "join": join,
-    "train": train,
-    "status": status,
-    "doctor": doctor,
-    "up": up,
-    "export": export,
-    "predict": predict,
-    "certify": certify,
-    "reknow": reknow,
-    "serve": serve,
-    "blend": blend,
-}
-for name, command in COMMANDS.items():
-    app.command(name)(command)
-app.add_typer(paper, name="paper")
-app.add_typer(federation, name="federation")
-
-
-@app.callback()
-def _root() -> None:
-    """Federated learning that knows what your experts know."""
+app.callback()(_root)
 
 
 def main() -> None:

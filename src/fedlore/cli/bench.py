@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -50,14 +51,12 @@ def bench(
         bare = [c.bare() for c in clients]
         recipe = Recipe(_model(kind).to(device), FedAvg(), Plan())
         engines: list[Callable[[], Local | Stacked]] = [
-            lambda c=clients, r=recipe: Local(c[:5], r),  # type: ignore[misc]
-            lambda c=clients, r=recipe: Stacked(c, r),  # type: ignore[misc]
-            lambda c=bare, r=recipe: Stacked(c, r),  # type: ignore[misc]
+            partial(Local, clients[:5], recipe),
+            partial(Stacked, clients, recipe),
+            partial(Stacked, bare, recipe),
         ]
         if device == "cpu":
-            engines.append(
-                lambda c=clients, r=recipe: Stacked(c, r, workers=processes)  # type: ignore[misc]
-            )
+            engines.append(partial(Stacked, clients, recipe, workers=processes))
         found = [_measure(engine(), recipe, seconds, device) for engine in engines]
         table.add_row(kind, f"{count:,}", *(f"{value:,.2f}" for value in found))
     console.print(table)

@@ -1,6 +1,7 @@
 """fedlore tune: every site finds out for itself how far its expert can be trusted."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from ..config import build
 from ..engine import Client, Fitted, fit
 from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
+from ..personal.classifier import Personal
 from ..workbench.federations import gather, site_folders
 
 
@@ -33,7 +35,7 @@ def tune_sites(
     setting = gathering.setting
     console = Console()
 
-    def train(clients: list[Client]) -> Fitted:
+    def train(clients: Sequence[Client]) -> Fitted[Personal]:
         return fit(
             clients,
             gathering.make_model(setting.model.hears),
@@ -53,7 +55,7 @@ def tune_sites(
         bar = progress.add_task("trainings", total=None)
         found = tune(
             gathering.clients,
-            train,  # type: ignore[arg-type]
+            train,
             tuning=tuning,
             seed=setting.seed,
             on_training=lambda done, total: progress.update(bar, completed=done, total=total),

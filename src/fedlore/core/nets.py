@@ -1,12 +1,12 @@
 """Server models: logits out, no softmax, no buffers, called as model(x, prior, allowed)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import FedloreError
+from ..errors import ConfigError, FedloreError
 from .rng import stream
 
 
@@ -63,12 +63,17 @@ def mlp(
     features: int,
     classes: int,
     *,
-    hidden: Sequence[int] = (128, 128),
+    hidden: int | Sequence[int] = (128, 128),
     hears: bool = False,
     seed: int = 0,
 ) -> nn.Module:
     """A multi-layer perceptron with ReLU; the paper's Covtype model is 54-128-128-7."""
-    return initialised(_with_head(nn.Flatten(), features, hidden, classes, hears), seed)
+    sizes = tuple(hidden) if isinstance(hidden, Iterable) else (hidden,)
+    for size in sizes:
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+            raise ConfigError(f"hidden must hold whole numbers of at least 1, got {size!r}")
+    widths = [int(size) for size in sizes]
+    return initialised(_with_head(nn.Flatten(), features, widths, classes, hears), seed)
 
 
 def logistic(features: int, classes: int, *, seed: int = 0) -> nn.Module:

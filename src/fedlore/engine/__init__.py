@@ -1,17 +1,18 @@
 """The round loop and its transports."""
 
-from .client import Client, Site, ready, score
-from .fit import Fitted, FittedNumbers, fit
+from ..personal.client import Client, NumberClient
+from .client import Site, ready, score
+from .fit import fit
+from .fitted import Fitted
 from .local import Local
 from .loop import Recipe, Run, answer, federate, scores
 from .memory import Memory
-from .numbers import NumberClient
 from .stacked import Population, Stacked
+from .training import Training, train
 
 __all__ = [
     "Client",
     "Fitted",
-    "FittedNumbers",
     "Local",
     "Memory",
     "NumberClient",
@@ -20,10 +21,12 @@ __all__ = [
     "Run",
     "Site",
     "Stacked",
+    "Training",
     "answer",
     "federate",
     "fit",
     "ready",
     "score",
     "scores",
+    "train",
 ]

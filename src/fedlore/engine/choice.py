@@ -14,8 +14,8 @@ from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..core.wire import Reply, Task
 from ..errors import ConfigError, unknown
+from ..personal.client import Client
 from ..privacy.filters import Filter, guarded
-from .client import Client
 from .local import Local
 from .loop import Recipe, Run, scale_together
 from .stacked import Stacked

@@ -1,7 +1,6 @@
-"""A client: its rows and its knowledge, evaluated once at the door."""
+"""A client at work: its rows made ready for one recipe, and its scores."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -10,58 +9,9 @@ from ..core.examples import Examples
 from ..core.inject import guard, inject
 from ..core.lesson import Lesson, teach
 from ..core.metrics import accuracy, decide, nll, violation
-from ..core.scaler import Scaler, moments
-from ..core.tree import Params
+from ..core.scaler import Scaler
 from ..errors import FedloreError
-from ..knowledge import Audit, Knowledge
-from ..knowledge.audit import count
-
-Measure = Callable[[torch.Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
-
-
-@dataclass(frozen=True, eq=False)
-class Client:
-    """One site. `data` and `test` come in raw units and leave the constructor annotated.
-
-    Examples that carry knowledge already are taken as they are. With `injected` off the
-    knowledge only measures violations; training and prediction do not see it.
-    """
-
-    id: str
-    data: Examples
-    knowledge: Knowledge = field(default_factory=Knowledge)
-    test: Examples | None = None
-    injected: bool = True
-    measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
-    told: int = 0  # how many of the last columns are what the expert says, ready to be used
-    audit: Audit = field(init=False)
-
-    def __post_init__(self) -> None:
-        try:
-            self.data.check()
-            if not _told(self.data):
-                object.__setattr__(self, "data", self.knowledge.annotate(self.data))
-            object.__setattr__(self, "audit", count(self.data))
-            if self.test is not None:
-                self.test.check()
-                if not _told(self.test):
-                    # policies speak of training labels; a test label outside is simply missed
-                    lenient = replace(self.knowledge, outside="widen")
-                    object.__setattr__(self, "test", lenient.annotate(self.test))
-        except FedloreError as error:
-            raise type(error)(f"client '{self.id}': {error}") from None
-
-    def sums(self) -> Params:
-        """What the client gives away for a common scaling; of what its expert says, nothing."""
-        found = moments(self.data.x)
-        if self.told:  # a mean of 0 and a spread of 1, whatever the rows hold
-            found["sum"][-self.told :] = 0.0
-            found["squares"][-self.told :] = found["rows"]
-        return found
-
-    def bare(self) -> "Client":
-        """The same client without its knowledge in training or prediction."""
-        return replace(self, injected=False)
+from ..personal.client import Client
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +83,6 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
     if test.allowed is not None:
         scores["pov"] = violation(predicted, test.allowed)
     return scores
-
-
-def _told(data: Examples) -> bool:
-    return data.prior is not None or data.allowed is not None
 
 
 def scaled(data: Examples, scaler: Scaler | None, like: torch.Tensor) -> Examples:

@@ -1,185 +1,38 @@
 """Train a federation in this process with one call."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, cast
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..algorithms import Algorithm, FedAvg, Plan
-from ..bundle import bundle_of, write_bundle
-from ..core.aggregate import Aggregate, aggregate_of
-from ..core.history import Row
-from ..core.nets import server
+from ..core.aggregate import Aggregate
 from ..core.scaler import Scaler
-from ..core.tree import Payload
-from ..errors import FedloreError, unknown
-from ..knowledge import Knowledge
+from ..errors import ConfigError
 from ..knowledge.numbers.bins import Bins
-from ..knowledge.numbers.numbers import Numbers
-from ..knowledge.schema import Schema
 from ..personal.classifier import Personal
-from ..personal.regressor import PersonalRegressor
-from ..privacy.ckks.cipher import new_key
-from ..privacy.filters import guarded
+from ..personal.client import Client, Member, P
+from ..personal.tasks import TaskKind, TaskName, name_for, task_for
 from ..privacy.settings import Privacy
-from .choice import brought_home, engine_for, scaler_of
-from .client import Client
-from .defences import books_for, filters_for, privacy_lines, records_of
-from .loop import Recipe, Run, Weights, federate, own_params, recall
-from .numbers import NumberClient, at_the_door
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A trained federation: a personal model for every client, and what happened."""
-
-    recipe: Recipe
-    run: Run
-    knowledge: dict[str, Knowledge]
-    memories: dict[str, Payload]
-    privacy: tuple[str, ...] = ()  # what was spent and lost, in words
-
-    @property
-    def history(self) -> list[Row]:
-        """One row per round, and one per client and round that was evaluated."""
-        return self.run.rows
-
-    def model(self, client: str) -> Personal:
-        """This client's own model f^m."""
-        if client not in self.knowledge:
-            raise FedloreError(unknown("client", client, self.knowledge))
-        algorithm = self.recipe.algorithm
-        sent = algorithm.send(self.run.state)
-        memory = recall(self.recipe, sent, self.memories[client])
-        weights = own_params(algorithm, sent, memory)
-        return Personal(
-            self.recipe.model,
-            self.knowledge[client],
-            scaler=self.recipe.scaler,
-            weights=weights,
-        )
-
-    def predict(self, client: str, x: Tensor) -> Tensor:
-        """This client's class for each row in raw units, (n,)."""
-        return self.model(client).predict(x)
-
-    def save(
-        self,
-        client: str,
-        path: str | Path,
-        *,
-        schema: Schema | None = None,
-        metrics: Mapping[str, float] | None = None,
-    ) -> None:
-        """Write this client's bundle: a zip where the name ends in .lore, else a folder.
-
-        Without `schema` it is the one of the client's knowledge; without `metrics` they are its
-        last scores.
-        """
-        scores = _scores(self.history, client) if metrics is None else metrics
-        write_bundle(bundle_of(self.model(client), client, schema=schema, metrics=scores), path)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedNumbers:
-    """A trained federation for numbers: a personal regressor for every client."""
-
-    fitted: Fitted  # the same, seen as classes
-    bins: Bins
-    knowledge: dict[str, Numbers]
-    hears: bool = False
-
-    @property
-    def history(self) -> list[Row]:
-        """One row per round, and one per client and round that was evaluated."""
-        return self.fitted.history
-
-    @property
-    def privacy(self) -> tuple[str, ...]:
-        """What was spent and lost, in words."""
-        return self.fitted.privacy
-
-    def model(self, client: str) -> PersonalRegressor:
-        """This client's own regressor."""
-        personal = self.fitted.model(client)
-        return PersonalRegressor(
-            personal.model,
-            self.bins,
-            self.knowledge[client],
-            scaler=personal.scaler,
-            hears=self.hears,
-        )
-
-    def predict(self, client: str, x: Tensor) -> Tensor:
-        """This client's number for each row in raw units, (n,)."""
-        return self.model(client).predict(x)
-
-    def save(
-        self,
-        client: str,
-        path: str | Path,
-        *,
-        schema: Schema,
-        metrics: Mapping[str, float] | None = None,
-    ) -> None:
-        """Write this client's bundle; the schema names its features, and by `label` the number."""
-        scores = _scores(self.history, client) if metrics is None else metrics
-        write_bundle(bundle_of(self.model(client), client, schema=schema, metrics=scores), path)
-
-
-class Settings(TypedDict, total=False):
-    """What every task shares: the settings of `fit`."""
-
-    algorithm: Algorithm | None
-    plan: Plan | None
-    rounds: int
-    sample: float
-    weights: Weights
-    aggregate: Aggregate | str
-    scale: bool | Scaler
-    seed: int
-    evaluate: int
-    on_round: Callable[[Run], None] | None
-    engine: str
-    workers: int | None
-    device: str | None
-    privacy: Privacy | None
-    ledgers: str | Path | None
-
-
-@overload
-def fit(
-    clients: Sequence[Client],
-    model: nn.Module,
-    *,
-    task: Literal["classification"] = ...,
-    **settings: Unpack[Settings],
-) -> Fitted: ...
-
-
-@overload
-def fit(
-    clients: Sequence[NumberClient],
-    model: nn.Module,
-    *,
-    task: Literal["regression"],
-    bins: Bins,
-    ordinal: float = ...,
-    hears: bool = ...,
-    **settings: Unpack[Settings],
-) -> FittedNumbers: ...
+from .fitted import Fitted
+from .loop import Run, Weights
+from .training import Training, train
+from .tuning.candidates import Trials
+from .tuning.lore import ModelMaker, lore
+from .tuning.trust import Tuning, trusting, tune
 
 
 def fit(
-    clients: Sequence[Client] | Sequence[NumberClient],
-    model: nn.Module,
+    clients: Sequence[Member[P]],
+    model: nn.Module | ModelMaker,
     *,
-    task: str = "classification",
+    task: TaskName | TaskKind[P] | None = None,
     bins: Bins | None = None,
     ordinal: float = 0.0,
     hears: bool = False,
+    trust: Literal["own", "auto"] | Tuning = "own",
+    recipe: Literal["lore"] | Trials | None = None,
     algorithm: Algorithm | None = None,
     plan: Plan | None = None,
     rounds: int = 10,
@@ -195,76 +48,105 @@ def fit(
     device: str | None = None,
     privacy: Privacy | None = None,
     ledgers: str | Path | None = None,
-) -> Fitted | FittedNumbers:
+) -> Fitted[P]:
     """Train `model` over the clients, each seeing it through its own knowledge.
 
-    With `scale` the features are standardised by sums that the clients add up first, or by a
-    scaler that is known (differential privacy allows no other, see `scaler_of_scope`). The model
-    passed in is not changed. For task = regression the clients are `NumberClient`s, the
-    model has one output per bin, `ordinal` > 0 makes the loss aim at neighbouring bins too, and
-    with `hears` the model gets `regression.HEARD` more inputs: what the expert says of the row.
+    The model passed in is not changed. What is learned:
 
-    The engine trains many clients at once where the model bears it ("auto"), always or not at
-    all ("stacked", "local"); `workers` are its processes, and `device` is where it computes.
-    `privacy` says what the server may see of single clients: see `fedlore.privacy`. What it spends
-    of a budget is kept in the folder `ledgers`, or forgotten after this call.
+    - `task`: classification for `Client`s, regression for `NumberClient`s; the clients tell, so
+      that it need not be named. A task may also be given as an object, such as `Regression`.
+    - `bins`, `ordinal`, `hears` belong to regression. The model has one output per bin; `ordinal`
+      > 0 makes the loss aim at neighbouring bins too; with `hears` the model has `HEARD` more
+      inputs than there are features, for what the expert says of the row.
+
+    How far the expert is followed, both for classification:
+
+    - `trust` = "auto": every client first chooses its own λ for training and for prediction, on
+      rows of its own that it holds out of trial trainings (`Tuning` says how, and the cost).
+    - `recipe` = "lore": the federation chooses its common recipe by short trials (`Trials`), and λ
+      and last local steps stay private; `model` may then be a function hears -> model, so that
+      networks that hear the expert can be tried too.
+
+    How it is trained:
+
+    - `algorithm` (FedAvg) and `plan` say what a client does in a round; there are `rounds` of
+      them, each with a share `sample` of the clients. `weights` counts clients equally or by
+      size, and `aggregate` is how uploads become one: a mean, or a robust one.
+    - `scale`: features are standardised by sums that the clients add up first, or by a scaler
+      that is known (differential privacy allows no other, see `scaler_of_scope`).
+    - `seed` decides every draw. With `evaluate` = e the clients score the model on their test
+      rows after every e-th round and the last; `on_round` is called after each.
+    - `engine` trains many clients at once where the model bears it ("auto"), always or not at
+      all ("stacked", "local"); `workers` are its processes, and `device` is where it computes.
+    - `privacy` says what the server may see of single clients: see `fedlore.privacy`. What it
+      spends of a budget is kept in the folder `ledgers`, or forgotten after this call.
     """
-    people = clients
-    clients = at_the_door(people, task, bins, ordinal, hears, model)
-    recipe = Recipe(
-        server(model),
-        algorithm or FedAvg(),
-        plan or Plan(),
-        seed,
-        weights=weights,
-        aggregate=aggregate_of(aggregate),
-        records=records_of(privacy, rounds),
-    )
-    books = books_for(privacy, [c.id for c in clients], ledgers)
-    filters = filters_for(
-        privacy,
-        recipe,
-        sites=len(clients),
+    tuned = trust != "own" or recipe is not None
+    if tuned and name_for(clients, task) != "classification":
+        raise ConfigError("trust = auto and recipe = lore are for task = classification")
+    asked = task_for(clients, task, bins=bins, ordinal=ordinal, hears=hears)
+    training = Training(
+        algorithm=algorithm or FedAvg(),
+        plan=plan or Plan(),
         rounds=rounds,
         sample=sample,
-        ledger=books.__getitem__,
-        run=f"seed {seed}",
-        key=new_key() if privacy is not None and privacy.encryption else None,
+        weights=weights,
+        aggregate=aggregate,
+        scale=scale,
+        seed=seed,
+        evaluate=evaluate,
+        on_round=on_round,
+        engine=engine,
+        workers=workers,
+        device=device,
+        privacy=privacy,
+        ledgers=ledgers,
     )
-    if isinstance(scale, Scaler):
-        recipe = replace(recipe, scaler=scale)
-    elif scale and clients:
-        recipe = replace(recipe, scaler=scaler_of(clients, filters))
-    chosen = engine_for(clients, recipe, engine=engine, workers=workers, device=device)
-    with chosen as (transport, there):
-        run = federate(
-            guarded(transport, filters) if filters else transport,
-            there,
-            rounds,
-            sample=sample,
-            evaluate=evaluate,
-            on_round=on_round,
-        )
-        kept = transport.memories.items()
-        memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
-    run, memories = brought_home(run, memories, recipe.model)
-    knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
-    spent = privacy_lines(privacy, filters, list(books.values()), rounds=rounds, sample=sample)
-    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
-    run = replace(run, rows=[*run.rows, *told])
-    fitted = Fitted(recipe, run, knowledge, memories, tuple(spent))
-    if bins is None:
-        return fitted
-    known = {
-        c.id: c.knowledge if c.injected else Numbers()
-        for c in people
-        if isinstance(c, NumberClient)
-    }
-    return FittedNumbers(fitted, bins, known, hears)
+    if not tuned:
+        return train(clients, _network(model), training, task=asked)
+    known = [asked.enter(client) for client in clients]
+    if recipe is None:
+        found = _with_trust(known, _network(model), trust, training)
+    elif trust == "own":
+        found = _with_recipe(known, model, recipe, training)
+    else:
+        raise ConfigError("recipe = lore chooses λ itself: leave trust at 'own'")
+    return cast(Fitted[P], found)  # of classes, as was made sure above
 
 
-def _scores(history: Sequence[Row], client: str) -> dict[str, float]:
-    """The last scores of a client, where it was evaluated."""
-    rows = [row for row in history if row.get("client") == client]
-    last = {} if not rows else rows[-1]
-    return {k: v for k, v in last.items() if isinstance(v, float)}
+def _with_trust(
+    clients: Sequence[Client], model: nn.Module, trust: str | Tuning, training: Training
+) -> Fitted[Personal]:
+    """Each client's own λ first, then the training."""
+    if not isinstance(trust, Tuning) and trust != "auto":
+        raise ConfigError(f"trust must be own, auto or a Tuning, got {trust!r}")
+    chosen = tune(
+        clients,
+        lambda some: train(some, model, training.quiet()),
+        tuning=trust if isinstance(trust, Tuning) else Tuning(),
+        seed=training.seed,
+    )
+    return train(trusting(clients, chosen), model, training)
+
+
+def _with_recipe(
+    clients: Sequence[Client],
+    model: nn.Module | ModelMaker,
+    recipe: str | Trials,
+    training: Training,
+) -> Fitted[Personal]:
+    """The federation's common recipe first, then the training."""
+    if not isinstance(recipe, Trials) and recipe != "lore":
+        raise ConfigError(f"recipe must be lore or Trials, got {recipe!r}")
+    trials = recipe if isinstance(recipe, Trials) else Trials()
+    if not isinstance(model, nn.Module):
+        return lore(clients, model, training, trials=trials).fitted
+    # one network was given: only candidates that hear as it does can be tried
+    trials = trials.limited(bool(getattr(model, "hears", False)))
+    return lore(clients, lambda _: model, training, trials=trials).fitted
+
+
+def _network(model: nn.Module | ModelMaker) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise ConfigError("only recipe = lore takes a function that makes models")
+    return model

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from ..algorithms import Desk
 from ..core.wire import Reply, Task
 from ..errors import FedloreError
-from .client import Client, ready
+from ..personal.client import Client
+from .client import ready
 from .loop import Recipe, answer
 from .memory import Memory
 

@@ -70,6 +70,27 @@ class Schema:
             raise KnowledgeError(unknown("class", name, self.classes))
         return self.classes.index(name)
 
+    def places(self, names: Sequence[str] | None, width: int) -> tuple[int, ...] | None:
+        """Where the features are among the columns of a table; None where they are all, in order.
+
+        With named columns they are found by name and the table may have more; without names it
+        has just the columns of the schema.
+        """
+        if names is None:
+            if width != len(self.features):
+                raise KnowledgeError(
+                    f"the knowledge has {len(self.features)} columns ({', '.join(self.names)}), "
+                    f"X has {width} without names: give a data frame, or just those columns"
+                )
+            return None
+        absent = [name for name in self.names if name not in names]
+        if absent:
+            raise KnowledgeError(
+                f"the knowledge needs the column '{absent[0]}', X does not have it"
+            )
+        found = tuple(list(names).index(name) for name in self.names)
+        return None if found == tuple(range(width)) else found
+
     def check(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != len(self.features):
             raise KnowledgeError(

@@ -1,8 +1,26 @@
 """What predicts at a site: the shared network seen through its own knowledge."""
 
 from .classifier import Personal
+from .client import Client, Known, Member, NumberClient
 from .distribution import Distribution
 from .regressor import PersonalRegressor
 from .reliance import best_reliance
+from .tasks import TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
 
-__all__ = ["Distribution", "Personal", "PersonalRegressor", "best_reliance"]
+__all__ = [
+    "TASKS",
+    "Classification",
+    "Client",
+    "Distribution",
+    "Known",
+    "Member",
+    "NumberClient",
+    "Personal",
+    "PersonalRegressor",
+    "Regression",
+    "TaskKind",
+    "TaskName",
+    "best_reliance",
+    "task_for",
+    "task_of",
+]

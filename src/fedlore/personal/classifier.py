@@ -40,6 +40,11 @@ class Personal(nn.Module):
             if not values.isfinite().all():
                 raise FedloreError(f"weights must be finite: '{name}' is not")
 
+    @property
+    def inner(self) -> "Personal":
+        """The network and its scaling, as every kind of personal model has them."""
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         """(n, *features) in raw units -> (n, k) log-probabilities."""
         return self.log_probs(self.annotate(x))

@@ -50,6 +50,11 @@ class PersonalRegressor(nn.Module):
         # the network and its scaling; what is known about numbers comes with each row
         self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
 
+    @property
+    def inner(self) -> Personal:
+        """The network and its scaling, as every kind of personal model has them."""
+        return self.personal
+
     def forward(self, x: Tensor) -> Tensor:
         """(n, *features) in raw units -> (n,) expected values, in S(x)."""
         return self.distribution(x).mean()

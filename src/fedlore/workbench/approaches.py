@@ -17,11 +17,12 @@ from ..core.examples import Examples
 from ..core.history import Row
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
-from ..engine import Client, Fitted, fit
+from ..engine import Client, Fitted, Training, fit
 from ..engine.loop import Weights
 from ..engine.tuning import lore, recalibrated
 from ..errors import FedloreError
 from ..knowledge.confusion import Recalibrated
+from ..personal.classifier import Personal
 from ..privacy import Privacy
 from .confusion import confusion
 
@@ -86,7 +87,7 @@ def compare(
     """
     every = math.ceil(rounds / 20) if on_history is not None else 0
     rows: list[Row] = []
-    trained: dict[Approach, Fitted] = {}
+    trained: dict[Approach, Fitted[Personal]] = {}
     for approach in approaches:
         fitted = None
         if approach.algorithm is not None:
@@ -142,13 +143,11 @@ def train(
     sample: float = 1.0,
     weights: Weights = "equal",
     privacy: Privacy | None = None,
-) -> Fitted:
+) -> Fitted[Personal]:
     """The weights of one approach; with `every` = e its history has scores after each e rounds."""
     if approach.chosen:
-        return lore(
-            clients,
-            make_model,
-            algorithm=approach.algorithm,
+        training = Training(
+            algorithm=approach.algorithm or FedAvg(),
             plan=plan,
             rounds=rounds,
             scale=scale,
@@ -157,7 +156,8 @@ def train(
             sample=sample,
             weights=weights,
             privacy=privacy,
-        ).fitted
+        )
+        return lore(clients, make_model, training).fitted
     if approach.trained:
         clients = [_trusting(client, approach.trust) for client in clients]
     else:
@@ -191,7 +191,7 @@ def _labels(client: Client) -> torch.Tensor:
 
 
 @torch.no_grad()
-def predict(approach: Approach, fitted: Fitted | None, client: Client) -> torch.Tensor:
+def predict(approach: Approach, fitted: Fitted[Personal] | None, client: Client) -> torch.Tensor:
     """The class of each of the client's test rows, (n,); -1 where an expert alone abstains.
 
     What the knowledge says of these rows was worked out when the client was made.

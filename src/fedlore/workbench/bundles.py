@@ -13,7 +13,11 @@ from .approaches import Approach
 
 
 def keep_bundle(
-    weights: Path, approach: Approach, fitted: Fitted, client: Client, scores: Mapping[str, Any]
+    weights: Path,
+    approach: Approach,
+    fitted: Fitted[Personal],
+    client: Client,
+    scores: Mapping[str, Any],
 ) -> None:
     """Write a site's bundle; what keeps it from being one is written down in its place."""
     path, note = weights.with_suffix(".lore"), weights.with_suffix(".note")
@@ -31,7 +35,7 @@ def keep_bundle(
         path.unlink(missing_ok=True)
 
 
-def personal_of(approach: Approach, fitted: Fitted, client: Client) -> Personal:
+def personal_of(approach: Approach, fitted: Fitted[Personal], client: Client) -> Personal:
     """The model that an approach predicts with at a site."""
     personal = fitted.model(client.id)
     if approach.name == "lore" and personal.knowledge.schema is not None:

@@ -5,22 +5,23 @@ from collections.abc import Sequence
 
 import torch
 
-from ..algorithms import Algorithm, Plan
+from ..algorithms import Algorithm, FedAvg, Plan
 from ..core.history import Row
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
-from ..engine import Client, Fitted, fit
+from ..engine import Client, Fitted, Training, fit
 from ..engine.loop import Weights
 from ..engine.tuning import Lore, Trials, Tuning, lore, trusting, tune
 from ..engine.tuning.lore import ModelMaker
 from ..errors import FedloreError
+from ..personal.classifier import Personal
 from ..privacy import Privacy
 
 BATCH = 8192  # test rows at a time
 
 
 @torch.no_grad()
-def classes_of(fitted: Fitted, client: Client) -> torch.Tensor:
+def classes_of(fitted: Fitted[Personal], client: Client) -> torch.Tensor:
     """The class of each of the client's test rows by its own model and its own λ, (n,)."""
     if client.test is None:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
@@ -30,7 +31,7 @@ def classes_of(fitted: Fitted, client: Client) -> torch.Tensor:
     return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
 
 
-def scored(fitted: Fitted, clients: Sequence[Client]) -> list[dict[str, str | float]]:
+def scored(fitted: Fitted[Personal], clients: Sequence[Client]) -> list[dict[str, str | float]]:
     """TA and POV of each client's own model on its own test rows."""
     rows: list[dict[str, str | float]] = []
     for client in clients:
@@ -66,16 +67,18 @@ def lore_rows(
     found = lore(
         clients,
         make_model,
+        Training(
+            algorithm=algorithm or FedAvg(),
+            plan=plan,
+            rounds=rounds,
+            seed=seed,
+            scale=scale,
+            evaluate=every,
+            sample=sample,
+            weights=weights,
+            privacy=privacy,
+        ),
         trials=trials,
-        algorithm=algorithm,
-        plan=plan,
-        rounds=rounds,
-        seed=seed,
-        scale=scale,
-        evaluate=every,
-        sample=sample,
-        weights=weights,
-        privacy=privacy,
     )
     seconds = (time.perf_counter() - start) / len(clients)
     rows: list[Row] = []
@@ -110,7 +113,7 @@ def auto_rows(
     """FLwKM with a private λ at each client, for training and for prediction."""
     start = time.perf_counter()
 
-    def train(some: Sequence[Client]) -> Fitted:
+    def train(some: Sequence[Client]) -> Fitted[Personal]:
         return fit(some, make_model(False), plan=plan, rounds=rounds, seed=seed, scale=scale)
 
     chosen = tune(clients, train, tuning=tuning, seed=seed)

@@ -18,6 +18,7 @@ from ..engine import Client, Fitted
 from ..errors import FedloreError
 from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
+from ..personal.classifier import Personal
 from .approaches import Approach, predict, score, train, training
 from .bundles import keep_bundle
 from .cells import Cell, Ledger, replace_rows
@@ -45,7 +46,7 @@ def run_federation(
 ) -> Finished:
     """Compute what is not finished yet; rows, weights and side files go to `out`."""
     ledger = Ledger(out / "results.jsonl")
-    trained: dict[Approach, Fitted] = {}
+    trained: dict[Approach, Fitted[Personal]] = {}
     rows: list[Row] = []
     left_out: dict[str, str] = {}
     for approach in gathering.approaches:
@@ -79,11 +80,13 @@ class _Made:
     rows: list[Row]
     history: list[Row]
     confusion: list[Row]
-    fitted: Fitted | None
+    fitted: Fitted[Personal] | None
     clients: Sequence[Client]
 
 
-def _compute(gathering: Gathering, approach: Approach, trained: dict[Approach, Fitted]) -> _Made:
+def _compute(
+    gathering: Gathering, approach: Approach, trained: dict[Approach, Fitted[Personal]]
+) -> _Made:
     setting, clients = gathering.setting, gathering.clients
     every = math.ceil(setting.rounds / 20)
     if approach.name == "lore" and setting.run.recipe == "chosen":
@@ -141,13 +144,13 @@ def _chosen(gathering: Gathering, every: int) -> _Made:
     return _Made(plain, _history(found.fitted), mistakes, found.fitted, found.clients)
 
 
-def _history(fitted: Fitted) -> list[Row]:
+def _history(fitted: Fitted[Personal]) -> list[Row]:
     """Scores over rounds; the log-loss is left out, it is infinite where a range misses a label."""
     names = ("round", "client", "ta", "pov")
     return [{n: row[n] for n in names if n in row} for row in fitted.history if "ta" in row]
 
 
-def _spent(fitted: Fitted | None) -> dict[str, str]:
+def _spent(fitted: Fitted[Personal] | None) -> dict[str, str]:
     """What privacy cost in this training, where it cost anything."""
     return {} if fitted is None or not fitted.privacy else {"privacy": "; ".join(fitted.privacy)}
 
@@ -196,7 +199,7 @@ def weights_path(out: Path, approach: str, client: str) -> Path:
     return out / "weights" / safe / f"{client}.npz"
 
 
-def write_weights(fitted: Fitted, client: str, path: Path) -> None:
+def write_weights(fitted: Fitted[Personal], client: str, path: Path) -> None:
     """A site's own weights and the common scaler as plain arrays."""
     personal = fitted.model(client)
     arrays = {f"weights.{n}": t.numpy() for n, t in personal.model.state_dict().items()}

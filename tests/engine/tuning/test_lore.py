@@ -8,8 +8,8 @@ from torch.nn.functional import one_hot
 
 from fedlore import ConfigError, Examples, Plan, inject
 from fedlore.core.nets import mlp
-from fedlore.engine import local
-from fedlore.engine.tuning import Cached, Candidate, Trials, choose, fit, lore, settle
+from fedlore.engine import Training, fit, local
+from fedlore.engine.tuning import Cached, Candidate, Trials, choose, lore, settle
 from fedlore.engine.tuning.candidates import CANDIDATES, ranked
 from fedlore.engine.tuning.recalibrate import confusion_of, recalibrated, reread
 from fedlore.knowledge.confusion import Recalibrated
@@ -30,8 +30,9 @@ def make_model(hears):
     return mlp(FEATURES, CLASSES, hidden=(8,), hears=hears)
 
 
-def run(clients=None, trials=FEW, **settings):
-    return lore(clients or federation(), make_model, trials=trials, plan=PLAN, rounds=3, **settings)
+def run(clients=None, trials=FEW, on_trial=None, **settings):
+    training = Training(plan=PLAN, rounds=3, **settings)
+    return lore(clients or federation(), make_model, training, trials=trials, on_trial=on_trial)
 
 
 def test_the_least_mean_wins_and_the_first_of_equals():

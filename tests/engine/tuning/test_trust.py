@@ -7,9 +7,8 @@ import torch
 
 from fedlore import Client, ConfigError, Examples, FedloreError, Knowledge, Plan
 from fedlore.core.nets import mlp
-from fedlore.engine import fit as federated
-from fedlore.engine import local
-from fedlore.engine.tuning import Tuning, fit, trusting, tune
+from fedlore.engine import fit, local
+from fedlore.engine.tuning import Tuning, trusting, tune
 from fedlore.engine.tuning.folds import fold_of, held_out
 
 from ..federation import CLASSES, FEATURES, federation
@@ -19,7 +18,7 @@ MODEL = mlp(FEATURES, CLASSES, hidden=(8,))
 
 
 def train(clients):
-    return federated(clients, MODEL, plan=PLAN, rounds=2)
+    return fit(clients, MODEL, plan=PLAN, rounds=2)
 
 
 def with_expert(client: Client, right: bool) -> Client:

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
+from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.classifier import Personal
 from ..contents import Bundle
-from .answering import BOTH, EXPERT, RANGE, Answers, answer_rows, shaped
+from .answering import answer_rows, shaped
 from .words import number_text, point_words, prediction_words, range_words, set_words
 
 Lines = list[list[str]]

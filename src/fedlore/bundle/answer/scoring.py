@@ -1,51 +1,45 @@
 """How a bundle does on labelled rows of a file."""
 
-import math
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
+from torch import Tensor
 
-from ...core.metrics import accuracy, nll, violation
 from ...data import read_table
 from ...data.frames import read_column
 from ...errors import FedloreError
-from ...knowledge.numbers.scores import all_scores
 from ...knowledge.schema import Schema
-from ...personal.regressor import PersonalRegressor
+from ...personal.tasks import TaskName, task_of
 from ..contents import Bundle
-from .answering import answer_rows
+from .answering import shaped
 
 
+@torch.no_grad()
 def scores(bundle: Bundle, path: str | Path) -> dict[str, float]:
     """Test accuracy, violations and log-loss; of a number its errors and violations."""
-    if bundle.task == "regression":
-        return _numbers(bundle, Path(path))
-    rows = read_table(path, bundle.schema, label=bundle.schema.label)
-    assert rows.y is not None  # read with its label
-    answers = answer_rows(bundle, rows.x)
-    loss = nll(answers.probabilities.log(), rows.y)
-    found = {
-        "ta": accuracy(answers.predicted, rows.y),
-        "pov": violation(answers.predicted, answers.allowed),
-        "labels outside the range": 1 - float(_inside(answers.allowed, rows.y)),
-    }
-    return found | ({"nll": loss} if math.isfinite(loss) else {})
-
-
-def _numbers(bundle: Bundle, path: Path) -> dict[str, float]:
+    x, y = _READERS[bundle.task](Path(path), bundle.schema)
     personal = bundle.personal
-    assert isinstance(personal, PersonalRegressor)
-    schema = Schema(bundle.schema.features, ("", "-"))  # features only: the label is a number
-    x = read_table(path, schema).x
+    return task_of(personal).score(personal, bundle.schema, shaped(bundle, x), y)
+
+
+def _classes(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:
+    rows = read_table(path, schema, label=schema.label)
+    assert rows.y is not None  # read with its label
+    return rows.x, rows.y
+
+
+def _numbers(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:
+    x = read_table(path, Schema(schema.features, ("", "-"))).x  # the label is no class
     try:
-        cells = [float(cell) for cell in read_column(path, bundle.schema.label)]
+        cells = [float(cell) for cell in read_column(path, schema.label)]
     except ValueError as error:
-        raise FedloreError(f"'{path}', column '{bundle.schema.label}': {error}") from None
-    y = torch.from_numpy(np.array(cells, dtype=np.float64))
-    told = personal.annotate(x)
-    return {k: float(v) for k, v in all_scores(personal.predict(told), y, told.sets).items()}
+        raise FedloreError(f"'{path}', column '{schema.label}': {error}") from None
+    return x, torch.tensor(cells, dtype=torch.float64)
 
 
-def _inside(allowed: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return allowed.gather(1, y.unsqueeze(1)).double().mean()
+#: How the labels of each task stand in a file.
+_READERS: dict[TaskName, Callable[[Path, Schema], tuple[Tensor, Tensor]]] = {
+    "classification": _classes,
+    "regression": _numbers,
+}

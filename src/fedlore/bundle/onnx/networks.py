@@ -1,8 +1,7 @@
 """Torch modules as nodes: what `fedlore.core.nets` makes, and the usual layers beside it."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from torch import Tensor, nn
@@ -184,7 +183,7 @@ class _Walk:
         return self.build.weight(name, _array(values))
 
 
-def _array(values: Tensor) -> Any:
+def _array(values: Tensor) -> np.ndarray:
     array = values.detach().cpu().numpy()
     if array.dtype != SINGLE:
         kind = "double precision" if array.dtype == DOUBLE else str(array.dtype)
@@ -192,7 +191,7 @@ def _array(values: Tensor) -> Any:
     return array
 
 
-def _pair(size: Any) -> list[int]:
+def _pair(size: int | Sequence[int]) -> list[int]:
     return [size, size] if isinstance(size, int) else list(size)
 
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 from torch import Tensor
 
 from ...errors import FedloreError
-from ...personal.classifier import Personal
 from .. import Bundle
 from ..answer.answers import DECIDED, Answers, answer_rows, reasons
 from ..answer.columns import means_of
@@ -70,8 +69,7 @@ class Answering:
 
     @staticmethod
     def of(bundle: Bundle) -> "Answering":
-        inner = bundle.personal
-        inner = inner if isinstance(inner, Personal) else inner.personal
+        inner = bundle.personal.inner
         mean = means_of(bundle) if bundle.policies.blanks == "mean" else None
         return Answering(bundle, next(inner.model.parameters()).dtype, mean)
 
@@ -108,7 +106,7 @@ class Answering:
 def written(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[dict[str, Any]]:
     """Answers as values of `Answer`, a dictionary for each row."""
     classes = bundle.schema.classes
-    number = bundle.task == "regression"
+    number = found.low is not None  # of a class there is no least and greatest
     low = found.low.tolist() if found.low is not None else [None] * len(found)
     high = found.high.tolist() if found.high is not None else [None] * len(found)
     rows = []

@@ -12,7 +12,8 @@ from ...core.lesson import Lesson
 from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
-from ..client import Client, lesson_of, ready, scaled
+from ...personal.client import Client
+from ..client import lesson_of, ready, scaled
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from ..client import Client
+from ...personal.client import Client
 from ..loop import Recipe
 from .fleet import Fleet, fleet_of
 

@@ -11,7 +11,7 @@ from ...core.inject import guard, inject
 from ...core.metrics import decide
 from ...core.scaler import Scaler
 from ...core.tree import Params
-from ..client import Client, Measure
+from ...personal.client import Client, Measure
 from .bench import Bench
 from .fleet import heard
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from ...core.wire import Reply, Task
 from ...errors import ConfigError, FedloreError
-from ..client import Client
+from ...personal.client import Client
 from ..loop import Recipe, own_params
 from ..memory import Memory
 from .bench import Bench

@@ -3,7 +3,6 @@
 from ...knowledge.confusion import Recalibrated
 from .candidates import CANDIDATES, Candidate, Private, Trials, choose, settle
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, slope
-from .fit import fit
 from .lore import Lore, lore
 from .recalibrate import recalibrated
 from .trust import Trust, Tuning, trusting, tune
@@ -20,7 +19,6 @@ __all__ = [
     "Trust",
     "Tuning",
     "choose",
-    "fit",
     "hits",
     "least_loss",
     "lore",

@@ -15,10 +15,13 @@ from ...core.examples import Examples
 from ...core.rng import stream
 from ...core.tree import Params
 from ...errors import ConfigError
-from .. import Client, Fitted, ready
+from ...personal.classifier import Personal
+from ...personal.client import Client
+from ..client import ready
+from ..fitted import Fitted
 from .curves import Cached
 
-Train = Callable[[Sequence[Client]], Fitted]
+Train = Callable[[Sequence[Client]], Fitted[Personal]]
 Prepare = Callable[[Client, Examples], tuple[Client, Examples]]  # (less a fold, the fold)
 
 
@@ -79,7 +82,7 @@ def held_out(
 
 @torch.no_grad()
 def cache(
-    fitted: Fitted, client: Client, held: Examples, steps: int, polishing: Plan | None
+    fitted: Fitted[Personal], client: Client, held: Examples, steps: int, polishing: Plan | None
 ) -> Cached:
     """What a client's network says of some rows, after so many last steps on its own."""
     personal = fitted.model(client.id)
@@ -90,7 +93,7 @@ def cache(
 
 
 @torch.enable_grad()
-def polish(fitted: Fitted, client: Client, steps: int, plan: Plan) -> Params:
+def polish(fitted: Fitted[Personal], client: Client, steps: int, plan: Plan) -> Params:
     """A client's own weights after `steps` more steps at home."""
     recipe = fitted.recipe
     lesson = ready(client, recipe.model, recipe.scaler).lesson

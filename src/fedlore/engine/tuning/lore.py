@@ -3,15 +3,15 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
 
 from torch import nn
 
 from ...algorithms import Plan
 from ...core.examples import Examples
-from .. import Client, Fitted
-from .. import fit as federated
-from ..fit import Settings
+from ...personal.classifier import Personal
+from ...personal.client import Client
+from ..fitted import Fitted
+from ..training import Training, train
 from .candidates import Candidate, Private, Trials, choose, mean, ranked, settle
 from .curves import Cached
 from .folds import held_out, polish
@@ -26,7 +26,7 @@ Found = dict[str, dict[int, Cached]]  # site -> last steps -> held-out logits
 class Lore:
     """A federation trained by the recipe, and how it was chosen."""
 
-    fitted: Fitted
+    fitted: Fitted[Personal]
     clients: tuple[Client, ...]  # as they were trained: the expert reread where that was chosen
     candidate: Candidate
     losses: dict[Candidate, float]  # mean of what the sites reported, on the folds tried
@@ -36,13 +36,13 @@ class Lore:
 def lore(
     clients: Sequence[Client],
     make_model: ModelMaker,
+    training: Training | None = None,
     *,
     trials: Trials | None = None,
     on_trial: OnTrial | None = None,
-    **settings: Unpack[Settings],
 ) -> Lore:
     """Choose the recipe by trials on training rows, then train with all of them."""
-    shop = _Shop(clients, make_model, settings, trials or Trials(), on_trial, [])
+    shop = _Shop(clients, make_model, training or Training(), trials or Trials(), on_trial, [])
     setting = shop.trials
     first = {c: shop.attempt(c, [0]) for c in setting.candidates}
     losses = {c: mean(shop.reports(found)) for c, found in first.items()}
@@ -65,20 +65,19 @@ class _Shop:
 
     clients: Sequence[Client]
     make_model: ModelMaker
-    settings: Settings
+    training: Training
     trials: Trials
     on_trial: OnTrial | None
     done: list[Candidate]  # trainings so far, for whoever watches
 
-    @property
-    def plan(self) -> Plan:
-        return self.settings.get("plan") or Plan()
-
-    def train(self, candidate: Candidate, clients: Sequence[Client], rounds: int) -> Fitted:
-        plan = replace(self.plan, plain=candidate.plain, finish=0)
-        changed: Settings = {**self.settings, "plan": plan, "rounds": rounds}
-        fitted = federated(
-            [_untrusting(c) for c in clients], self.make_model(candidate.hears), **changed
+    def train(
+        self, candidate: Candidate, clients: Sequence[Client], rounds: int
+    ) -> Fitted[Personal]:
+        plan = replace(self.training.plan, plain=candidate.plain, finish=0)
+        fitted = train(
+            [_untrusting(c) for c in clients],
+            self.make_model(candidate.hears),
+            replace(self.training, plan=plan, rounds=rounds),
         )
         self.done.append(candidate)
         if self.on_trial is not None:
@@ -91,13 +90,13 @@ class _Shop:
         self, candidate: Candidate, folds: Sequence[int], length: float | None = None
     ) -> Found:
         """Held-out logits of one candidate after trainings on the other rows, short ones."""
-        rounds = math.ceil((length or self.trials.length) * self.settings.get("rounds", 10))
-        quiet = replace(self, settings={**self.settings, "evaluate": 0, "on_round": None})
+        rounds = math.ceil((length or self.trials.length) * self.training.rounds)
+        quiet = replace(self, training=self.training.quiet())
         return held_out(
             self.clients,
             lambda some: quiet.train(candidate, some, rounds),
             folds=self.trials.folds,
-            seed=self.settings.get("seed", 0),
+            seed=self.training.seed,
             use=folds,
             finishes=self.trials.finishes,
             polishing=self.polishing(candidate),
@@ -106,8 +105,8 @@ class _Shop:
 
     def polishing(self, candidate: Candidate) -> Plan:
         """How the last steps at home are taken."""
-        lr = self.trials.finish_rate * self.plan.lr
-        return replace(self.plan, plain=candidate.plain, lr=lr, schedule="constant")
+        lr = self.trials.finish_rate * self.training.plan.lr
+        return replace(self.training.plan, plain=candidate.plain, lr=lr, schedule="constant")
 
     def reports(self, found: Found) -> list[float]:
         """All that the sites say about a candidate: one number each."""
@@ -115,12 +114,12 @@ class _Shop:
 
     def main(
         self, candidate: Candidate, private: Mapping[str, Private]
-    ) -> tuple[Fitted, list[Client]]:
+    ) -> tuple[Fitted[Personal], list[Client]]:
         """The main training with all rows, then each site's last steps and its own λ."""
         known = [_untrusting(c) for c in self.clients]
         if candidate.reread:
             known = [recalibrated(client)[0] for client in known]
-        fitted = self.train(candidate, known, self.settings.get("rounds", 10))
+        fitted = self.train(candidate, known, self.training.rounds)
         memories = dict(fitted.memories)
         ready = []
         for client in known:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...core.examples import Examples
 from ...knowledge.confusion import Recalibrated, reread
-from .. import Client
+from ...personal.client import Client
 
 
 def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...core.rng import key
 from ...errors import FedloreError
-from .. import Client
+from ...personal.client import Client
 from .curves import hits
 from .folds import Train, held_out
 from .trust import OnTraining, Trust, Tuning

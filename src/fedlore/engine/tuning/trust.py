@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ...errors import ConfigError
-from .. import Client, Fitted
+from ...personal.classifier import Personal
+from ...personal.client import Client
+from ..fitted import Fitted
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits
 from .folds import Train, check_folds, held_out
 
@@ -82,7 +84,7 @@ def tune(
     total = tuning.folds * max(1, len(tuning.training))
     done = 0
 
-    def counted(some: Sequence[Client]) -> Fitted:
+    def counted(some: Sequence[Client]) -> Fitted[Personal]:
         nonlocal done
         fitted = train(some)
         done += 1

@@ -77,6 +77,17 @@ class Bins:
         cuts = sorted(set(torch.quantile(values, levels).tolist()))
         return Bins.at([lower, *(cut for cut in cuts if lower < cut < upper), upper])
 
+    @staticmethod
+    def around(labels: Tensor, k: int, *, margin: float = 0.05) -> "Bins":
+        """Bins over the span of one site's labels and a share of it on both sides.
+
+        Only for a model that stays at the site: the bounds tell its smallest and largest label.
+        """
+        low, high = float(labels.min()), float(labels.max())
+        # all alike: any span will do that floating point can cut into bins
+        span = high - low if high > low else max(1.0, abs(low))
+        return Bins(low - margin * span, high + margin * span, k)
+
     @property
     def edges(self) -> tuple[float, ...]:
         """All k + 1 edges, bounds included."""

@@ -15,6 +15,8 @@ from ...engine import Client, Fitted, Recipe, federate
 from ...engine.choice import engine_for
 from ...engine.local import Local
 from ...knowledge import Knowledge
+from ...personal.classifier import Personal
+from ...personal.tasks import Classification
 from ...privacy.filters import Filter, guarded
 from ...privacy.leak.attacks import Anatomy, Seen
 from .settings import Setting, View
@@ -61,7 +63,7 @@ class Spy:
 class Watched:
     """A run, its weights and all that its server saw."""
 
-    fitted: Fitted
+    fitted: Fitted[Personal]
     exchanges: list[Exchange]
 
     @property
@@ -109,10 +111,10 @@ def watch(
         transport = Local(clients, recipe)
         spy = Spy(guarded(transport, filters) if filters else transport)
         run = federate(spy, recipe, rounds)
-        return Watched(Fitted(recipe, run, {}, {}), spy.kept)
+        return Watched(Fitted(Classification(), recipe, run, {}, {}), spy.kept)
     with engine_for(clients, recipe, workers=1) as (engine, there):
         spy = Spy(guarded(engine, filters) if filters else engine)
         run = federate(spy, there, rounds)
         memories = {n: m.settle(run.accepted.get(n, 0)) for n, m in engine.memories.items()}
     knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
-    return Watched(Fitted(recipe, run, knowledge, memories), spy.kept)
+    return Watched(Fitted(Classification(), recipe, run, knowledge, memories), spy.kept)

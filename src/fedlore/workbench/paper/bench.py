@@ -12,6 +12,7 @@ from ...core.examples import Examples
 from ...core.history import Row
 from ...engine import Client, Fitted
 from ...knowledge.audit import count
+from ...personal.classifier import Personal
 from ..approaches import Approach, predict, score, train, training
 from ..confusion import confusion
 from .protocol import Setup
@@ -24,7 +25,7 @@ WATCHED = 500  # test rows per client that a history is scored on, again and aga
 class Trained:
     """Weights and what it took to get them."""
 
-    fitted: Fitted | None
+    fitted: Fitted[Personal] | None
     model: str  # whose weights they are
     kind: str  # the range their history was scored against
     rounds: int
@@ -74,7 +75,7 @@ class Bench:
 
     def _train(
         self, approach: Approach, clients: Sequence[Client], share: float, *, watch: bool
-    ) -> tuple[Fitted, str, int]:
+    ) -> tuple[Fitted[Personal], str, int]:
         setup = self.setup
         rounds = setup.rounds_at(share)
         alone = isinstance(approach.algorithm, Alone)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .cells import Unreadable
 
-Array = Any  # of numpy
+Array = np.ndarray
 MANIFEST = "manifest.sha256"
 LARGEST = 1 << 30
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}

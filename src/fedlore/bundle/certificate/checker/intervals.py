@@ -11,7 +11,7 @@ import numpy as np
 from .cells import single
 from .expressions import Tree
 
-Array = Any  # of numpy
+Array = np.ndarray
 Ends = tuple[Array, Array]
 
 _ROUNDING = 2.0**-21  # four times what an operation in single precision is off

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from ....algorithms import Algorithm, Ditto, FedAvg, Plan
 from ....core.nets import mlp
 from ....core.rng import stream
-from ....engine import FittedNumbers, NumberClient, fit
+from ....engine import Fitted, NumberClient, fit
 from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.measured import Measured
 from ....knowledge.numbers.told import HEARD
+from ....personal.regressor import PersonalRegressor
 from ....personal.reliance import best_reliance
 
 
@@ -84,7 +85,7 @@ class Setting:
         hears: bool = False,
         ordinal: float = 0.0,
         plain: float = 0.0,
-    ) -> FittedNumbers:
+    ) -> Fitted[PersonalRegressor]:
         """Train with the same start and the same local steps as everything else."""
         inputs = clients[0].data.x.shape[1] + HEARD * hears
         return fit(
@@ -101,7 +102,9 @@ class Setting:
             workers=1,
         )
 
-    def candidate(self, clients: Sequence[NumberClient], one: Candidate) -> FittedNumbers:
+    def candidate(
+        self, clients: Sequence[NumberClient], one: Candidate
+    ) -> Fitted[PersonalRegressor]:
         """Train one candidate, with λ = 0: the P-KM is heard or not, but not mixed in."""
         silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
         if not one.uses_knowledge:
@@ -111,7 +114,7 @@ class Setting:
         )
 
 
-Cache = dict[str, FittedNumbers]  # trainings that do not depend on the kind of range
+Cache = dict[str, Fitted[PersonalRegressor]]  # trainings that do not depend on the kind of range
 
 
 def choose(
@@ -139,14 +142,14 @@ def choose(
 
 def train_chosen(
     chosen: Chosen, clients: Sequence[NumberClient], setting: Setting, cache: Cache
-) -> FittedNumbers:
+) -> Fitted[PersonalRegressor]:
     """The winner on all training rows."""
     return _trained(cache, "final", chosen.candidate, clients, setting)
 
 
 def _trained(
     cache: Cache, what: str, one: Candidate, clients: Sequence[NumberClient], setting: Setting
-) -> FittedNumbers:
+) -> Fitted[PersonalRegressor]:
     """A candidate trained, or found again where the kind of range makes no difference."""
     if one.uses_knowledge:
         return setting.candidate(clients, one)

@@ -16,12 +16,13 @@ from torch import Tensor
 from ....algorithms import Alone, FedAvg, Plan
 from ....core.history import Row
 from ....core.rng import stream
-from ....engine import FittedNumbers, NumberClient
+from ....engine import Fitted, NumberClient
 from ....errors import ConfigError, unknown
 from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.scores import all_scores, region_scores, rmse
 from ....knowledge.numbers.told import Told
 from ....personal.distribution import Distribution
+from ....personal.regressor import PersonalRegressor
 from .direct import Direct, train_direct
 from .lore import Cache, Setting, candidates, choose, train_chosen, widths
 from .sets import SOURCES, Site, load, sites
@@ -86,7 +87,7 @@ class Entry:
 
     name: str
     model: str  # whose weights are scored; for lore what was chosen
-    fitted: FittedNumbers
+    fitted: Fitted[PersonalRegressor]
     guarded: bool = True  # knowledge at prediction
     reliance: float | dict[str, float] | None = None  # λ there; None is the client's own
 
@@ -117,7 +118,7 @@ def _cell(study: Study, own: list[Site], k: int, seed: int) -> list[Row]:
 def _entries(
     setting: Setting,
     clients: list[NumberClient],
-    plain: tuple[FittedNumbers, FittedNumbers],
+    plain: tuple[Fitted[PersonalRegressor], Fitted[PersonalRegressor]],
     cache: Cache,
 ) -> Iterator[Entry]:
     """The approaches that learn; `plain` are ML and FL, which know nothing of the range."""
@@ -167,7 +168,7 @@ def _scored(entry: Entry, clients: list[NumberClient], told: list[Told]) -> Iter
         regressor, seen = entry.fitted.model(client.id), replace(known, said=None, sets=None)
         if entry.guarded:
             own = entry.reliance
-            spread = entry.fitted.knowledge[client.id].spread
+            spread = regressor.knowledge.spread
             numbers = replace(
                 client.knowledge,
                 rely=own[client.id] if isinstance(own, dict) else own,

@@ -6,7 +6,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedlore.estimator import KnowledgeClassifier, KnowledgeRegressor
+from fedlore.sklearn import KnowledgeClassifier, KnowledgeRegressor
 
 
 @parametrize_with_checks(

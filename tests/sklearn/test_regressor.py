@@ -11,10 +11,10 @@ pytest.importorskip("sklearn")
 from sklearn.model_selection import GridSearchCV
 
 from fedlore import FedloreError
-from fedlore.estimator import KnowledgeRegressor
 from fedlore.knowledge import Feature, Formula, Schema
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between
+from fedlore.sklearn import KnowledgeRegressor
 
 SCHEMA = Schema((Feature("a"), Feature("b")), ("x", "y"))
 LINE = Formula.parse("3*a", SCHEMA)

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from fedlore import FedloreError, Knowledge
-from fedlore.estimator import KnowledgeClassifier
 from fedlore.knowledge import Feature, Schema, Table, read_table
+from fedlore.sklearn import KnowledgeClassifier
 
 from .rows import GRADES, SCHEMA, above, knowledge, rows
 
@@ -198,7 +198,7 @@ def test_without_scikit_learn_the_import_says_what_to_install():
     code = (
         "import sys; sys.modules['sklearn'] = None; sys.modules['sklearn.base'] = None\n"
         "import fedlore\n"
-        "try:\n    from fedlore.estimator import KnowledgeClassifier\n"
+        "try:\n    from fedlore.sklearn import KnowledgeClassifier\n"
         "except ImportError as error:\n    print(error)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

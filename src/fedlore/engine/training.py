@@ -1,0 +1,110 @@
+"""One federated training in this process, with settings that are all decided."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from torch import nn
+
+from ..algorithms import Algorithm, FedAvg, Plan
+from ..core.aggregate import Aggregate, aggregate_of
+from ..core.history import Row
+from ..core.nets import server
+from ..core.scaler import Scaler
+from ..personal.client import Member, P
+from ..personal.tasks import TaskKind, task_for
+from ..privacy.ckks.cipher import new_key
+from ..privacy.filters import guarded
+from ..privacy.settings import Privacy
+from .choice import brought_home, engine_for, scaler_of
+from .defences import books_for, filters_for, privacy_lines, records_of
+from .fitted import Fitted
+from .loop import Recipe, Run, Weights, federate
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a federation is trained: what `fit` says about each of these."""
+
+    algorithm: Algorithm = field(default_factory=FedAvg)
+    plan: Plan = field(default_factory=Plan)
+    rounds: int = 10
+    sample: float = 1.0
+    weights: Weights = "equal"
+    aggregate: Aggregate | str = "mean"
+    scale: bool | Scaler = True
+    seed: int = 0
+    evaluate: int = 0
+    on_round: Callable[[Run], None] | None = None
+    engine: str = "auto"
+    workers: int | None = None
+    device: str | None = None
+    privacy: Privacy | None = None
+    ledgers: str | Path | None = None
+
+    def quiet(self) -> "Training":
+        """The same without scores and reports, for trials."""
+        return replace(self, evaluate=0, on_round=None)
+
+
+def train(
+    members: Sequence[Member[P]],
+    model: nn.Module,
+    training: Training,
+    *,
+    task: TaskKind[P] | None = None,
+) -> Fitted[P]:
+    """Train `model` over the clients as `training` says; the model passed in is not changed."""
+    task = task or task_for(members)
+    clients = [task.enter(member) for member in members]
+    for client in clients[:1]:
+        task.check(model, client)
+    privacy, rounds, sample = training.privacy, training.rounds, training.sample
+    recipe = Recipe(
+        server(model),
+        training.algorithm,
+        training.plan,
+        training.seed,
+        weights=training.weights,
+        aggregate=aggregate_of(training.aggregate),
+        records=records_of(privacy, rounds),
+    )
+    books = books_for(privacy, [c.id for c in clients], training.ledgers)
+    filters = filters_for(
+        privacy,
+        recipe,
+        sites=len(clients),
+        rounds=rounds,
+        sample=sample,
+        ledger=books.__getitem__,
+        run=f"seed {training.seed}",
+        key=new_key() if privacy is not None and privacy.encryption else None,
+    )
+    if isinstance(training.scale, Scaler):
+        recipe = replace(recipe, scaler=training.scale)
+    elif training.scale and clients:
+        recipe = replace(recipe, scaler=scaler_of(clients, filters))
+    chosen = engine_for(
+        clients,
+        recipe,
+        engine=training.engine,
+        workers=training.workers,
+        device=training.device,
+    )
+    with chosen as (transport, there):
+        run = federate(
+            guarded(transport, filters) if filters else transport,
+            there,
+            rounds,
+            sample=sample,
+            evaluate=training.evaluate,
+            on_round=training.on_round,
+        )
+        kept = transport.memories.items()
+        memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
+    run, memories = brought_home(run, memories, recipe.model)
+    spent = privacy_lines(privacy, filters, list(books.values()), rounds=rounds, sample=sample)
+    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
+    run = replace(run, rows=[*run.rows, *told])
+    known = {m.id: m.knowledge if m.injected else type(m.knowledge)() for m in members}
+    return Fitted(task, recipe, run, known, memories, tuple(spent))

@@ -1,0 +1,133 @@
+"""A site as it comes to a federation: its rows, and what its expert knows about them.
+
+There is a kind of client for each kind of label. `Member` is what they share, and all that `fit`
+asks for: the personal model that belongs to such rows says what the task is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, TypeVar
+
+from torch import Tensor
+
+from ..core.examples import Examples
+from ..core.scaler import moments
+from ..core.tree import Params
+from ..errors import FedloreError
+from ..knowledge import Audit, Knowledge
+from ..knowledge.audit import count
+from ..knowledge.numbers.measured import Measured
+from ..knowledge.numbers.numbers import Numbers
+from .classifier import Personal
+from .regressor import PersonalRegressor
+
+Measure = Callable[[Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
+Known = Knowledge | Numbers  # what an expert knows: about classes, or about a number
+
+
+class Predictor(Protocol):
+    """What every personal model can do, whatever its task."""
+
+    @property
+    def inner(self) -> Personal:
+        """The network and its scaling."""
+        ...
+
+    @property
+    def knowledge(self) -> Known:
+        """What the network is seen through."""
+        ...
+
+    def predict(self, x: Tensor, /) -> Tensor:
+        """The answer for each row in raw units, (n,)."""
+        ...
+
+
+P = TypeVar("P", bound=Predictor)
+P_co = TypeVar("P_co", bound=Predictor, covariant=True)
+
+
+class Member(Protocol[P_co]):
+    """One site, whatever its labels are."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def knowledge(self) -> Known: ...
+
+    @property
+    def injected(self) -> bool: ...
+
+    @property
+    def predictor(self) -> type[P_co]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    """One site. `data` and `test` come in raw units and leave the constructor annotated.
+
+    Examples that carry knowledge already are taken as they are. With `injected` off the
+    knowledge only measures violations; training and prediction do not see it.
+    """
+
+    id: str
+    data: Examples
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    test: Examples | None = None
+    injected: bool = True
+    measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
+    told: int = 0  # how many of the last columns are what the expert says, ready to be used
+    audit: Audit = field(init=False)
+    predictor: ClassVar[type[Personal]] = Personal  # what is trained for such rows
+
+    def __post_init__(self) -> None:
+        try:
+            self.data.check()
+            if not _told(self.data):
+                object.__setattr__(self, "data", self.knowledge.annotate(self.data))
+            object.__setattr__(self, "audit", count(self.data))
+            if self.test is not None:
+                self.test.check()
+                if not _told(self.test):
+                    # policies speak of training labels; a test label outside is simply missed
+                    lenient = replace(self.knowledge, outside="widen")
+                    object.__setattr__(self, "test", lenient.annotate(self.test))
+        except FedloreError as error:
+            raise type(error)(f"client '{self.id}': {error}") from None
+
+    def sums(self) -> Params:
+        """What the client gives away for a common scaling; of what its expert says, nothing."""
+        found = moments(self.data.x)
+        if self.told:  # a mean of 0 and a spread of 1, whatever the rows hold
+            found["sum"][-self.told :] = 0.0
+            found["squares"][-self.told :] = found["rows"]
+        return found
+
+    def bare(self) -> "Client":
+        """The same client without its knowledge in training or prediction."""
+        return replace(self, injected=False)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberClient:
+    """One site with measured numbers in raw units, and what its expert knows about them.
+
+    With `injected` off the knowledge only measures violations; training and prediction do not
+    see it.
+    """
+
+    id: str
+    data: Measured
+    knowledge: Numbers = field(default_factory=Numbers)
+    test: Measured | None = None
+    injected: bool = True
+    predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
+
+    def bare(self) -> "NumberClient":
+        """The same client without its knowledge in training or prediction."""
+        return replace(self, injected=False)
+
+
+def _told(data: Examples) -> bool:
+    return data.prior is not None or data.allowed is not None

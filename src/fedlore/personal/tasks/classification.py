@@ -1,0 +1,124 @@
+"""Learning one of k classes."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...core.inject import inject
+from ...core.metrics import accuracy, decide, nll, violation
+from ...core.scaler import Scaler
+from ...core.tree import Params
+from ...errors import ConfigError, KnowledgeError
+from ...knowledge import Knowledge
+from ...knowledge.numbers.bins import Bins
+from ...knowledge.schema import Schema
+from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from ..classifier import Personal
+from ..client import Client, Known, Member, Predictor
+from .base import TaskName, wrong_client
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The label is a class; a `Client` is in the loop's own terms already."""
+
+    name: ClassVar[TaskName] = "classification"
+    predictor: ClassVar[type[Personal]] = Personal
+    known: ClassVar[type[Knowledge]] = Knowledge
+    chunk: ClassVar[int] = 65_536  # rows whose knowledge is evaluated at a time
+    bins: ClassVar[Bins | None] = None
+    told: ClassVar[int] = 0  # a network that hears gets prior and range beside its rows
+
+    def enter(self, client: Member[Predictor]) -> Client:
+        if not isinstance(client, Client):
+            raise wrong_client(self.name, "Client", client)
+        return client
+
+    def check(self, model: nn.Module, client: Client) -> None:
+        """Nothing to say before the engine makes its sites ready: it names the client."""
+
+    def build(
+        self,
+        model: nn.Module,
+        knowledge: Known | None,
+        *,
+        scaler: Scaler | None = None,
+        weights: Params | None = None,
+    ) -> Personal:
+        if knowledge is not None and not isinstance(knowledge, Knowledge):
+            raise KnowledgeError("a network for classes and knowledge about a number do not fit")
+        return Personal(model, knowledge, scaler=scaler, weights=weights)
+
+    def answer(self, personal: Personal, schema: Schema, x: Tensor) -> Answers:
+        known = personal.annotate(x)
+        n, k = len(x), len(schema.classes)
+        reliance = personal.knowledge.reliance
+        allowed = torch.ones(n, k, dtype=torch.bool) if known.allowed is None else known.allowed
+        expert = torch.full((n,), -1, dtype=torch.int64)
+        spoken = torch.zeros(n, dtype=torch.bool)
+        if known.prior is not None:
+            loudest = known.prior.max(1)
+            spoken = loudest.values > 0
+            expert = torch.where(spoken, loudest.indices, expert)
+        weighed = known.prior is not None and reliance > 0
+        predicted = torch.empty(n, dtype=torch.int64)
+        own = torch.empty(n, dtype=torch.int64) if weighed else predicted  # the network's own class
+        probabilities: Tensor | None = None
+        for start in range(0, n, BLOCK):
+            rows = slice(start, start + BLOCK)
+            part = known[rows]
+            logits = personal.logits(part)
+            log_probs = inject(logits, part.prior, part.allowed, reliance)
+            if weighed:
+                inside = logits.masked_fill(~allowed[rows], -torch.inf)
+                torch.argmax(inside, 1, out=own[rows])
+            predicted[rows] = decide(log_probs, part.prior)
+            if probabilities is None:
+                probabilities = log_probs.new_empty(n, k)
+            torch.exp(log_probs, out=probabilities[rows])
+        if probabilities is None:  # no rows at all
+            probabilities = torch.empty(0, k)
+        decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+        if weighed:
+            # of a soft prior the mixture may favour a class that neither puts first
+            both = (own == expert) | ((predicted != own) & (predicted != expert))
+            heard = torch.where(both, BOTH, torch.where(predicted == expert, EXPERT, NETWORK))
+            decided = torch.where(spoken, heard.to(torch.uint8), decided)
+        if known.allowed is not None:
+            decided.masked_fill_(allowed.sum(1) == 1, RANGE)
+        trust = spoken * probabilities.new_tensor(reliance)
+        scope = in_scope(schema, x)
+        return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
+
+    def score(self, personal: Personal, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:
+        """TA, POV and log-loss, and how often the label itself is called impossible."""
+        starts = range(0, max(len(x), 1), self.chunk)
+        found = Answers.join([self.answer(personal, schema, x[i : i + self.chunk]) for i in starts])
+        loss = nll(found.probabilities.log(), y)
+        inside = found.allowed.gather(1, y.unsqueeze(1)).double().mean()
+        scores = {
+            "ta": accuracy(found.predicted, y),
+            "pov": violation(found.predicted, found.allowed),
+            "labels outside the range": 1 - float(inside),
+        }
+        return scores | ({"nll": loss} if math.isfinite(loss) else {})
+
+    def listens(self, model: nn.Module) -> bool:
+        return bool(model.hears)
+
+    @classmethod
+    def chosen(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> "Classification":
+        if bins is not None or ordinal or hears:
+            raise ConfigError("bins, ordinal and hears belong to task = regression")
+        return cls()
+
+    @classmethod
+    def of(cls, personal: Personal) -> "Classification":
+        return cls()
+
+    @classmethod
+    def stored(cls, bins: Bins | None, *, hears: bool) -> "Classification":
+        return cls()  # its network says for itself whether it hears

@@ -1,0 +1,187 @@
+"""Learning a number, as bins that are decoded inside the expert's set."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...core.nets import server
+from ...core.scaler import Scaler
+from ...core.tree import Params
+from ...errors import ConfigError, FedloreError, KnowledgeError
+from ...knowledge import Knowledge
+from ...knowledge.numbers.bins import Bins
+from ...knowledge.numbers.numbers import Numbers
+from ...knowledge.numbers.scores import all_scores
+from ...knowledge.numbers.told import HEARD, Told
+from ...knowledge.schema import Schema
+from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from ..client import Client, Known, Member, NumberClient, Predictor
+from ..distribution import Distribution
+from ..regressor import PersonalRegressor, decoded
+from .base import TaskName, wrong_client
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The label is a number within declared bounds; the network has one output per bin.
+
+    `ordinal` > 0 makes the loss aim at neighbouring bins too. With `hears` the network has
+    `HEARD` more inputs than there are features: what the expert says of the row.
+    """
+
+    bins: Bins
+    ordinal: float = 0.0  # σ of the target, in bins
+    hears: bool = False
+
+    name: ClassVar[TaskName] = "regression"
+    predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
+    known: ClassVar[type[Numbers]] = Numbers
+    chunk: ClassVar[int] = BLOCK
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.ordinal < float("inf"):
+            raise ConfigError(f"ordinal must not be negative, got {self.ordinal}")
+
+    def enter(self, client: Member[Predictor]) -> Client:
+        """Numbers and sets turned into classes, once."""
+        if not isinstance(client, NumberClient):
+            raise wrong_client(self.name, "NumberClient", client)
+        known, bins, hears = client.knowledge, self.bins, self.hears
+        try:
+            told = known.examine(client.data, bins)
+            test = None if client.test is None else known.examine(client.test, bins, training=False)
+            return Client(
+                client.id,
+                _seen(told, client.injected).examples(ordinal=self.ordinal, hears=hears),
+                Knowledge(
+                    trust=known.trust,
+                    rely=known.rely,
+                    outside="widen" if known.outside == "widen" else "error",
+                ),
+                test=None if test is None else _seen(test, client.injected).examples(hears=hears),
+                injected=client.injected,
+                measure=None if test is None else _Scores(test, known.reliance, client.injected),
+                told=self.told,
+            )
+        except FedloreError as error:
+            raise type(error)(f"client '{client.id}': {error}") from None
+
+    @torch.no_grad()
+    def check(self, model: nn.Module, client: Client) -> None:
+        """Refuse a network with another number of outputs than there are bins."""
+        network = server(model)
+        like = next(network.parameters())
+        one = client.data[:1].to(like.device)
+        x = one.x.to(like.dtype)
+        try:
+            outputs = network(x, one.prior, one.allowed).shape[1]
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(
+                f"the model cannot be called on rows of {x.shape[1]} inputs (of which "
+                f"{client.told} are what the expert says): {reason}"
+            ) from None
+        if outputs != self.bins.k:
+            raise ConfigError(f"the model has {outputs} outputs, there are {self.bins.k} bins")
+
+    def build(
+        self,
+        model: nn.Module,
+        knowledge: Known | None,
+        *,
+        scaler: Scaler | None = None,
+        weights: Params | None = None,
+    ) -> PersonalRegressor:
+        if knowledge is not None and not isinstance(knowledge, Numbers):
+            raise KnowledgeError("a network for a number and knowledge about classes do not fit")
+        return PersonalRegressor(
+            model, self.bins, knowledge, scaler=scaler, weights=weights, hears=self.hears
+        )
+
+    def answer(self, personal: PersonalRegressor, schema: Schema, x: Tensor) -> Answers:
+        told = personal.annotate(x)
+        found = personal.distribution(told)
+        n, bins = len(x), personal.bins
+        reliance = personal.knowledge.reliance
+        silent = torch.full((n,), torch.nan, dtype=torch.float64)
+        expert = silent if told.said is None else told.said
+        trust = torch.where(expert.isnan(), 0.0, reliance)
+        low, high = (torch.full((n,), end, dtype=torch.float64) for end in (bins.lower, bins.upper))
+        if told.sets is not None:
+            low = told.sets.lower.nan_to_num(nan=torch.inf).amin(1)
+            high = told.sets.upper.nan_to_num(nan=-torch.inf).amax(1)
+        decided = torch.full((n,), NETWORK, dtype=torch.uint8)
+        decided[trust > 0] = EXPERT if reliance >= 1 else BOTH
+        decided[low == high] = RANGE
+        every = torch.ones(n, bins.k, dtype=torch.bool)
+        return Answers(
+            found.mean(),
+            _by_bin(found, bins),
+            every if told.allowed is None else told.allowed,
+            expert,
+            trust,
+            decided,
+            in_scope(schema, x),
+            low,
+            high,
+        )
+
+    def score(
+        self, personal: PersonalRegressor, schema: Schema, x: Tensor, y: Tensor
+    ) -> dict[str, float]:
+        """RMSE, MAE and R², and the share of numbers outside their set."""
+        told = personal.annotate(x)
+        return all_scores(personal.predict(told), y, told.sets)
+
+    @property
+    def told(self) -> int:
+        return HEARD if self.hears else 0
+
+    def listens(self, model: nn.Module) -> bool:
+        return self.hears  # told as inputs: the network itself cannot know
+
+    @classmethod
+    def chosen(cls, bins: Bins | None, *, ordinal: float, hears: bool) -> "Regression":
+        if bins is None:
+            raise ConfigError("regression needs bins, the federation's declared bounds and edges")
+        return cls(bins, ordinal, hears)
+
+    @classmethod
+    def of(cls, personal: PersonalRegressor) -> "Regression":
+        return cls(personal.bins, hears=personal.hears)
+
+    @classmethod
+    def stored(cls, bins: Bins | None, *, hears: bool) -> "Regression":
+        if bins is None:
+            raise KnowledgeError("a number needs bins, its declared bounds and edges")
+        return cls(bins, hears=hears)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Scores of a network's logits on one site's test rows, after decoding."""
+
+    told: Told
+    reliance: float
+    injected: bool
+
+    def __call__(self, logits: Tensor) -> dict[str, float]:
+        told = self.told
+        if told.y is None:
+            return {}
+        predicted = decoded(logits, _seen(told, self.injected), self.reliance).mean()
+        return all_scores(predicted, told.y, told.sets)
+
+
+def _seen(told: Told, injected: bool) -> Told:
+    """What training and prediction may see of the knowledge."""
+    return told if injected else replace(told, said=None, sets=None)
+
+
+def _by_bin(found: Distribution, bins: Bins) -> Tensor:
+    """The probability of each bin, the expert's number in its own, (n, k)."""
+    own = bins.encode(torch.where(found.weight > 0, found.said, bins.lower))
+    mixed = (1 - found.weight).unsqueeze(1) * found.classes
+    return mixed.scatter_add_(1, own.unsqueeze(1), found.weight.unsqueeze(1))

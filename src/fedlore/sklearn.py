@@ -1,0 +1,299 @@
+"""scikit-learn estimators for one site's own data (extra `sklearn`)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from .algorithms import Alone, Plan
+from .core.examples import Examples
+from .core.nets import mlp
+from .engine import fit
+from .errors import ConfigError, FedloreError
+from .knowledge import Knowledge, Mask, Schema
+from .knowledge.numbers import Bins, Measured, Numbers, Sets, read_numbers
+from .knowledge.views import Model
+from .personal import Client, Member, NumberClient, Regression, TaskKind
+from .personal.client import P
+from .personal.regressor import Decode
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "sklearn":
+        raise
+    raise ModuleNotFoundError(
+        "scikit-learn is missing: pip install 'fedlore[sklearn]'", name="sklearn"
+    ) from None
+
+Array = NDArray[np.generic]
+Hidden = int | Sequence[int]
+Seed = int | np.random.RandomState | None
+
+M = TypeVar("M", bound=Callable[[Tensor], object] | None)
+
+NAME = "site"  # of the only client
+
+
+# scikit-learn asks for these base classes; everything of ours below is composed
+class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network seen through one site's knowledge: probability exactly 0 outside the range.
+
+    `knowledge` is a `Knowledge`, the path of a knowledge.toml, or None. `trust` is λ, in place of
+    the knowledge's own; "auto" chooses it on held-out rows. `classes` are the labels in the order
+    of the knowledge's classes, where they are not called alike. Knowledge reads raw units, so
+    nothing before it in a pipeline may rescale its columns; the network's inputs are
+    standardised here.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge | str | Path | None = None,
+        *,
+        trust: float | Literal["auto"] | None = None,
+        classes: ArrayLike | None = None,
+        hidden: Hidden = (64,),
+        hears: bool = False,
+        plain: float = 0.0,
+        epochs: int = 60,
+        batch: int | None = 32,
+        lr: float = 0.02,
+        decay: float = 5e-4,
+        random_state: Seed = 0,
+    ) -> None:
+        self.knowledge, self.trust, self.classes = knowledge, trust, classes
+        self.hidden, self.hears, self.plain = hidden, hears, plain
+        self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "KnowledgeClassifier":
+        """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        known = self._known()
+        spoken = _labels(labels, known, self.classes)  # in the order of the knowledge
+        self.classes_, self.order_ = np.unique(spoken, return_index=True)
+        if len(self.classes_) != len(spoken):
+            raise ConfigError(f"classes must differ, got {list(spoken)}")
+        if len(spoken) < 2:
+            raise FedloreError(
+                f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
+            )
+        seen = _seen(self, known.schema, rows.shape[1])
+        self.knowledge_ = known = replace(known, pkm=seen(known.pkm), rkm=seen(known.rkm))
+        self.personal_ = _train(
+            self,
+            Client(NAME, Examples(_tensor(rows), _places(labels, spoken)), known),
+            (rows.shape[1], len(spoken)),
+            hears=self.hears and (known.pkm is not None or known.rkm is not None),
+        )
+        self.trust_ = self.personal_.knowledge.reliance
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The label of each row, (n,); one that the range allows."""
+        x = _rows(self, X)
+        back = np.argsort(self.order_)  # from the knowledge's order to that of classes_
+        return np.asarray(self.classes_[back[self.personal_.predict(x).numpy()]])
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities in the order of classes_, (n, k); exactly 0 outside the range."""
+        x = _rows(self, X)
+        return np.asarray(self.personal_.predict_proba(x).numpy()[:, self.order_])
+
+    def allowed(self, X: ArrayLike) -> Array:
+        """Which labels the range allows, in the order of classes_, (n, k) bool."""
+        x = _rows(self, X)
+        allowed = self.personal_.annotate(x).allowed
+        if allowed is None:
+            allowed = torch.ones(len(x), len(self.classes_), dtype=torch.bool)
+        return np.asarray(allowed.numpy()[:, self.order_])
+
+    def _known(self) -> Knowledge:
+        """The knowledge with the λ that was asked for."""
+        known = self.knowledge
+        if isinstance(known, str | Path):
+            known = Knowledge.read(known)
+        if known is not None and not isinstance(known, Knowledge):
+            raise ConfigError(f"knowledge must be a Knowledge or a path, got {known!r}")
+        known = known or Knowledge()
+        if self.trust is None or self.trust == "auto":
+            return known
+        if not isinstance(self.trust, float | int | np.number):
+            raise ConfigError(f"trust must be a number in [0, 1], auto or None, got {self.trust!r}")
+        return replace(known, trust=float(self.trust), rely=None)
+
+
+class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Numbers as bins, decoded inside S(x): every prediction lies in the set exactly.
+
+    `knowledge` is a `Numbers`, the path of a knowledge.toml with a [target], or None. Bounds are
+    `lower` and `upper`, else those of the file, else the span of the training labels and a
+    twentieth of it on both sides: these are one site's own labels, and stay in its own model.
+    With a range the bounds must be declared, since labels do not tell where S(x) may lie.
+    Knowledge reads raw units, so nothing before it in a pipeline may rescale its columns.
+    """
+
+    def __init__(
+        self,
+        knowledge: Numbers | str | Path | None = None,
+        *,
+        lower: float | None = None,
+        upper: float | None = None,
+        bins: int = 50,
+        trust: float | None = None,
+        decode: Decode = "mean",
+        hidden: Hidden = (64,),
+        hears: bool = False,
+        ordinal: float = 1.0,
+        plain: float = 0.0,
+        epochs: int = 60,
+        batch: int | None = 32,
+        lr: float = 0.02,
+        decay: float = 5e-4,
+        random_state: Seed = 0,
+    ) -> None:
+        self.knowledge, self.lower, self.upper, self.bins = knowledge, lower, upper, bins
+        self.trust, self.decode, self.ordinal = trust, decode, ordinal
+        self.hidden, self.hears, self.plain = hidden, hears, plain
+        self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "KnowledgeRegressor":
+        """Train on the rows of X (n, d) in raw units and their numbers y (n,)."""
+        rows, numbers = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        known, schema, declared = self._known()
+        self.bins_ = self._bins(_tensor(numbers), known, declared)
+        seen = _seen(self, schema, rows.shape[1])
+        self.knowledge_ = known = replace(known, point=seen(known.point), range=seen(known.range))
+        hears = self.hears and (known.point is not None or known.range is not None)
+        task = Regression(self.bins_, self.ordinal, hears)
+        client = NumberClient(NAME, Measured(_tensor(rows), _tensor(numbers)), known)
+        self.personal_ = _train(self, client, (rows.shape[1] + task.told, self.bins_.k), task=task)
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """One number for each row, (n,), in its set."""
+        x = _rows(self, X)
+        return np.asarray(self.personal_.predict(x, decode=self.decode).numpy())
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> Array:
+        """The ends of a central interval with that probability, (n, 2), both in the set."""
+        x = _rows(self, X)
+        return np.asarray(torch.stack(self.personal_.interval(x, level), 1).numpy())
+
+    def allowed(self, X: ArrayLike) -> Sets:
+        """The set of each row within the bounds."""
+        x = _rows(self, X)
+        found = self.personal_.annotate(x).sets
+        return Sets.whole(len(x), self.bins_.lower, self.bins_.upper) if found is None else found
+
+    def _known(self) -> tuple[Numbers, Schema | None, Bins | None]:
+        """The knowledge with the λ that was asked for, and what its file declares."""
+        known, schema, bins = self.knowledge, None, None
+        if isinstance(known, str | Path):
+            file = read_numbers(known)
+            known, schema, bins = file.knowledge, file.schema, file.bins
+        if known is not None and not isinstance(known, Numbers):
+            raise ConfigError(f"knowledge must be a Numbers or a path, got {known!r}")
+        known = known or Numbers()
+        if self.trust is not None:
+            known = replace(known, trust=float(self.trust), rely=None)
+        return known, schema, bins
+
+    def _bins(self, y: Tensor, known: Numbers, declared: Bins | None) -> Bins:
+        if self.lower is not None and self.upper is not None:
+            return Bins(float(self.lower), float(self.upper), self.bins)
+        if self.lower is not None or self.upper is not None:
+            raise ConfigError(f"give both bounds or none, got {self.lower} and {self.upper}")
+        if declared is not None:
+            return declared
+        if known.range is not None:
+            raise ConfigError(
+                "knowledge with a range needs lower= and upper=: labels do not tell where the "
+                "sets may lie"
+            )
+        return Bins.around(y, self.bins)
+
+
+def _train(
+    how: KnowledgeClassifier | KnowledgeRegressor,
+    client: Member[P],
+    size: tuple[int, int],
+    *,
+    task: TaskKind[P] | None = None,
+    hears: bool = False,
+) -> P:
+    """The personal model of a federation of one; `size` is inputs and outputs of its network."""
+    seed = how.random_state
+    if not isinstance(seed, int | np.integer):
+        seed = check_random_state(seed).randint(2**31 - 1)
+    network = mlp(*size, hidden=how.hidden, hears=hears, seed=int(seed))
+    plan = Plan(epochs=how.epochs, batch=how.batch, lr=how.lr, decay=how.decay, plain=how.plain)
+    trust: Literal["own", "auto"] = "auto" if how.trust == "auto" else "own"
+    site = partial(fit, algorithm=Alone(), plan=plan, rounds=1, seed=int(seed), engine="local")
+    return site([client], network.double(), task=task, trust=trust).model(NAME)
+
+
+def _rows(estimator: object, X: ArrayLike) -> Tensor:
+    """Rows to be answered, (n, d), by an estimator that has been fitted."""
+    check_is_fitted(estimator)
+    return _tensor(validate_data(estimator, X, dtype=np.float64, reset=False))
+
+
+def _tensor(x: ArrayLike) -> Tensor:
+    """A copy in float64: the array may be read-only, and what an expert compares stays exact."""
+    return torch.tensor(np.asarray(x, dtype=np.float64))
+
+
+def _seen(estimator: object, schema: Schema | None, width: int) -> Callable[[M], M]:
+    """What makes an expert's model a reader of X, which may have other columns too."""
+    names: Sequence[str] | None = getattr(estimator, "feature_names_in_", None)
+    places = None if schema is None else schema.places(names, width)
+
+    def seen(model: M) -> M:
+        if places is None or model is None:
+            return model
+        return cast(M, Mask(places, cast(Model, model)))  # gives what the model gives
+
+    return seen
+
+
+def _labels(y: Array, known: Knowledge, classes: ArrayLike | None) -> Array:
+    """The label of each of the knowledge's classes, in its order, (k,)."""
+    if classes is not None:
+        found = np.asarray(classes)
+    elif known.schema is None:
+        found = np.unique(y)
+    elif y.dtype.kind in "OUS":
+        found = np.asarray(known.schema.classes, dtype=y.dtype if y.dtype.kind == "O" else None)
+    else:
+        try:
+            found = np.asarray(known.schema.classes).astype(y.dtype)
+        except ValueError:
+            names = ", ".join(known.schema.classes)
+            raise ConfigError(
+                f"the labels are numbers, the knowledge calls its classes {names}: "
+                "give classes=, the labels in this order"
+            ) from None
+    for label in np.unique(y).tolist():
+        if label not in found.tolist():
+            known_ones = ", ".join(map(repr, found.tolist()))
+            raise FedloreError(f"label {label!r} is none of {known_ones}")
+    return found
+
+
+def _places(y: Array, spoken: Array) -> Tensor:
+    """Labels as positions in the knowledge's order, (n,) int64."""
+    own, which = np.unique(y, return_inverse=True)
+    place = {label: i for i, label in enumerate(spoken.tolist())}
+    return torch.tensor([place[label] for label in own.tolist()])[torch.as_tensor(which)]

@@ -1,0 +1,107 @@
+"""A task is one object: what it asks of clients, models and knowledge, and who belongs to it."""
+
+import inspect
+from dataclasses import fields
+
+import pytest
+import torch
+
+from fedlore import (
+    HEARD,
+    Bins,
+    Classification,
+    Client,
+    ConfigError,
+    Examples,
+    Fitted,
+    Knowledge,
+    KnowledgeError,
+    Measured,
+    NumberClient,
+    Numbers,
+    Personal,
+    PersonalRegressor,
+    Plan,
+    Regression,
+    fit,
+    mlp,
+)
+from fedlore.engine import Training
+from fedlore.personal import TASKS, task_for, task_of
+
+from ..engine.federation import CLASSES, FEATURES, federation
+from .test_regressor import CUT, PLAN, SITES
+
+
+def test_the_clients_tell_the_task():
+    assert task_for(federation()) == Classification()
+    assert task_for(SITES, bins=CUT, hears=True) == Regression(CUT, hears=True)
+    assert task_for([]) == Classification()
+    fitted = fit(SITES, mlp(3, 12, hidden=(4,)), bins=CUT, plan=PLAN, rounds=1)
+    assert isinstance(fitted, Fitted) and isinstance(fitted.model("site-0"), PersonalRegressor)
+    fitted = fit(federation(), mlp(FEATURES, CLASSES, hidden=(4,)), plan=PLAN, rounds=1)
+    assert isinstance(fitted, Fitted) and isinstance(fitted.model("site-0"), Personal)
+
+
+def test_a_task_by_name_and_as_an_object_train_the_same():
+    model = mlp(3 + HEARD, 12, hidden=(4,))
+    named = fit(SITES, model, task="regression", bins=CUT, ordinal=0.5, hears=True, rounds=1)
+    given = fit(SITES, model, task=Regression(CUT, 0.5, hears=True), rounds=1)
+    x = SITES[0].data.x
+    assert torch.equal(named.predict("site-0", x), given.predict("site-0", x))
+    with pytest.raises(ConfigError, match="brings its own bins, ordinal and hears"):
+        fit(SITES, model, task=Regression(CUT), hears=True)
+
+
+def test_rows_of_two_tasks_do_not_mix():
+    with pytest.raises(ConfigError, match="needs clients of type Client: 'site-0' is a NumberCl"):
+        fit([*federation(), *SITES], mlp(FEATURES, CLASSES))
+    with pytest.raises(ConfigError, match="regression needs bins"):
+        fit(SITES, mlp(3, 12))
+
+
+def test_private_choices_are_for_classes_alone():
+    with pytest.raises(ConfigError, match="are for task = classification"):
+        fit(SITES, mlp(3, 12), bins=CUT, recipe="lore")
+    with pytest.raises(ConfigError, match="are for task = classification"):
+        fit(SITES, mlp(3, 12), task=Regression(CUT), trust="auto")
+
+
+def test_a_model_and_its_task_find_each_other():
+    personal = Personal(mlp(2, 3))
+    assert task_of(personal) == Classification()
+    regressor = PersonalRegressor(mlp(2 + HEARD, 4), Bins(0.0, 1.0, 4), hears=True)
+    assert task_of(regressor) == Regression(Bins(0.0, 1.0, 4), hears=True)
+    assert task_of(regressor).told == HEARD
+    for name, kind in TASKS.items():
+        assert kind.name == name
+
+
+def test_knowledge_about_something_else_is_refused():
+    with pytest.raises(KnowledgeError, match="for classes and knowledge about a number"):
+        Classification().build(mlp(2, 3), Numbers())
+    with pytest.raises(KnowledgeError, match="for a number and knowledge about classes"):
+        Regression(Bins(0.0, 1.0, 3)).build(mlp(2, 3), Knowledge())
+
+
+def test_fit_and_training_say_the_same():
+    """`fit` writes out what `Training` holds, so that an editor shows it: neither may drift."""
+    asked = inspect.signature(fit).parameters
+    training = Training()
+    for field in fields(Training):
+        said = asked[field.name].default
+        if field.name in ("algorithm", "plan"):
+            assert said is None  # made anew: FedAvg and Plan with their own defaults
+        else:
+            assert said == getattr(training, field.name), field.name
+    assert all(p.kind is not p.VAR_KEYWORD for p in asked.values())
+
+
+def test_knowledge_that_stays_outside_says_nothing_in_either_task():
+    x, y = torch.rand(8, 2), torch.arange(8) % 2
+    bare = Client("a", Examples(x, y), Knowledge(trust=0.5)).bare()
+    assert fit([bare], mlp(2, 2, hidden=()), rounds=1).knowledge == {"a": Knowledge()}
+    number = NumberClient("a", Measured(x, y.double()), Numbers(trust=0.5)).bare()
+    plan = Plan(epochs=1)
+    fitted = fit([number], mlp(2, 2, hidden=()), bins=Bins(0.0, 1.0, 2), plan=plan, rounds=1)
+    assert fitted.knowledge == {"a": Numbers()}
