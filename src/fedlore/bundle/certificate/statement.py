@@ -26,7 +26,7 @@ from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
 from ...version import __version__
 from .. import Bundle
-from ..archive import laid_out
+from ..known import knowledge_members
 from ..onnx import bundle_to_onnx
 from .checker.graphs import Graph
 from .checker.verdict import FORMAT, VERSION, seal
@@ -145,8 +145,7 @@ def _predictions(
     bundle: Bundle, knowledge: Knowledge, experts: Sequence[Any], confusion: Any
 ) -> list[Claim]:
     """What `fedlore lint` says of the prediction over the whole scope, as claims."""
-    with laid_out({n: d for n, d in bundle.members.items() if n in _files(bundle)}) as folder:
-        findings = check_file(folder / "knowledge.toml").findings
+    findings = check_file(knowledge_members(bundle.members)).findings
     doubts = [f.message for f in findings if f.code in ("gave-up", "same-in-float32", "more")]
     claims = []
     if any(isinstance(one, Table) and one.policy == "unique" for one in experts):
@@ -180,10 +179,6 @@ def _graph(bundle: Bundle) -> dict[str, str] | None:
     if importlib.util.find_spec("onnx") is None:
         return None
     return Graph(bundle_to_onnx(bundle).SerializeToString()).digests()
-
-
-def _files(bundle: Bundle) -> set[str]:
-    return {"knowledge.toml", *bundle.tables}
 
 
 def _row(finding: Finding, bundle: Bundle) -> tuple[float, ...] | None:
