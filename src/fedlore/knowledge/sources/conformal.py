@@ -50,11 +50,12 @@ def _read(entry: ConformalEntry, asked: Asked, setting: Setting) -> Any:
 
 
 def _write(model: Any, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    said: dict[str, Any] = {"alpha": model.alpha, "rows": model.rows}
+    said: dict[str, Any]
     if isinstance(model, ConformalRange):
-        said |= {"score": model.score, "thresholds": list(model.thresholds)}
+        said = {"alpha": model.alpha, "score": model.score, "rows": model.rows}
+        said |= {"thresholds": list(model.thresholds)}
     else:
-        said |= {"thresholds": [model.radius]}
+        said = {"alpha": model.alpha, "rows": model.rows, "thresholds": [model.radius]}
     return {"conformal": said | {"scorer": inner(_scorer(model))}}
 
 
