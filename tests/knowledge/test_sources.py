@@ -17,6 +17,7 @@ from fedlore.core.nets import mlp
 from fedlore.knowledge.content import files_at
 from fedlore.knowledge.lint.checkup import check_file
 from fedlore.knowledge.sources.catalog import KINDS
+from fedlore.knowledge.sources.found import plugins_in
 from fedlore.knowledge.sources.kind import Asked
 from fedlore.knowledge.sources.writing import kind_of_model, plugins_of
 
@@ -100,7 +101,14 @@ def test_a_package_is_loaded_only_where_its_kind_is_named(site):
     assert "bandbook" not in sys.modules
 
 
-def test_what_a_policy_must_allow_is_told(site):
+def test_what_a_policy_must_allow_is_told_before_anything_is_loaded(site):
+    assert plugins_in(site) == ("bands",)
+    inside = (
+        '[[range.sources]]\n[range.sources.conformal]\n[range.sources.conformal.scorer]\nbands="c"'
+    )
+    assert plugins_in({"knowledge.toml": inside.encode()}) == ("bands",)
+    assert plugins_in({"knowledge.toml": b"bands = 3"}) == ()
+    assert "bandbook" not in sys.modules
     known = Knowledge.read(site)
     assert plugins_of(known.pkm, known.rkm) == ("bands",)
 

@@ -4,9 +4,12 @@ A package is loaded only where a file names its kind, or a model is of one of it
 """
 
 import sys
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from ...errors import KnowledgeError
+from ..content import Where, files_at, toml_in
 from .catalog import KINDS
 from .kind import Kind
 
@@ -16,6 +19,23 @@ GROUP = "fedlore.sources"
 def plugin_names() -> tuple[str, ...]:
     """The keys of installed kinds; nothing is loaded."""
     return tuple(sorted(_installed()))
+
+
+def plugins_in(where: Where) -> tuple[str, ...]:
+    """The installed kinds that a knowledge file names, for a policy to judge: nothing is loaded."""
+    values = toml_in(*files_at(where))
+    keys = set(_keys([values.get("predict"), values.get("range")]))
+    return tuple(name for name in plugin_names() if name in keys)
+
+
+def _keys(values: Any) -> Iterator[str]:
+    """All keys of tables, wherever they stand."""
+    if isinstance(values, Mapping):
+        yield from values
+        values = list(values.values())
+    if isinstance(values, list):
+        for value in values:
+            yield from _keys(value)
 
 
 def plugin_named(name: str) -> Kind | None:
