@@ -86,6 +86,20 @@ def imported(path: Path, *, late: bool = True) -> set[tuple[str, ...]]:
     return found
 
 
+def arrows() -> dict[tuple[str, ...], set[tuple[str, ...]]]:
+    """Which file imports which, lazily or not."""
+    files = {path.relative_to(SOURCE).with_suffix("").parts: path for path in FILES}
+
+    def file_of(name: tuple[str, ...]) -> tuple[str, ...]:
+        while name and name not in files and (*name, "__init__") not in files:
+            name = name[:-1]
+        return name if name in files else (*name, "__init__")
+
+    return {
+        name: {file_of(seen) for seen in imported(path)} - {name} for name, path in files.items()
+    }
+
+
 def shown(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
@@ -111,6 +125,16 @@ def test_parts_of_a_room_import_what_lies_below(path):
     seen = {name[1] for name in imported(path) if name[0] == room and len(name) > 1}
     above = {part for part in seen if part in parts and parts.index(part) > place}
     assert not above
+
+
+@pytest.mark.parametrize("room", ["core", "knowledge", "personal", "bundle", "coke", "workbench"])
+def test_no_file_imports_itself_over_others(room):
+    """Files that nothing else in the room waits for are taken away, until none is left."""
+    left = {name: seen for name, seen in arrows().items() if name[0] == room}
+    while free := [name for name, seen in left.items() if not seen & set(left)]:
+        for name in free:
+            del left[name]
+    assert not left
 
 
 @pytest.mark.parametrize("path", FILES, ids=shown)

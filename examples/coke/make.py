@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from openpyxl import Workbook
 
-from fedlore.coke.experts import COKE
-from fedlore.coke.plants import coking_plants
+from fedlore.coke.experts import COKE, EDGES, kobe
+from fedlore.coke.plants import BOUND, coking_plants
 from fedlore.core.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.card import Card
@@ -27,12 +27,6 @@ from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grad
 from fedlore.knowledge.schema import Schema
 
 HERE = Path(__file__).parent
-EDGES = tuple(float(csr) for csr in range(32, 70, 2))
-BOUND = 6.0  # points of CSR that the equations can miss at most, see fedlore.coke.plants
-HOUSE = "0.3*max(inerts - 30, 0) - 15*max(Ro_sd - 0.15, 0)"
-ARCH = f"-116 + 253*Ro - 88.6*Ro*Ro + 0.0826*b - 6.9*MBI - {HOUSE}"
-REFIT = f"3.2 + 48.6*Ro + 3.6*logMF - 6.9*MBI - {HOUSE}"
-KOBE = "70.9*Ro + 7.8*logMF - 89*MBI*(100 - Vdaf*(1 - Ad/100))/(100*Ad) - 32"
 REFERENCE = "Diez, Alvarez, Barriocanal 2002, Int. J. Coal Geol. 50:389-412"
 
 
@@ -121,14 +115,13 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         x = torch.cat([plant.train.x, plant.test.x])
         schema = scoped(torch.cat([x, like.test.x]))
-        constant = plant.knowledge.pkm.model.expert.constant
+        expert = plant.knowledge.pkm.model.expert
         card = Card(f"{plant.id} (simulated)", "1", "2026-11-15", REFERENCE)
         blank = Knowledge(trust=0.3, schema=schema, card=card)
         train = plant.train
         if plant.id in ("plant-1", "plant-2"):
-            equation, parts = ((ARCH, {"Ro": 5, "b": 2, "MBI": 2}) if plant.id == "plant-1"
-                               else (REFIT, {"Ro": 5, "logMF": 2, "MBI": 2}))  # fmt: skip
-            predict, limits = rules(f"{equation} + {constant}", schema, like.test.x, parts)
+            parts = {"Ro": 5, "b" if plant.id == "plant-1" else "logMF": 2, "MBI": 2}
+            predict, limits = rules(expert.text, schema, like.test.x, parts)
         if plant.id == "plant-1":
             write_csv(folder / "predict.csv", predict)
             write_csv(folder / "range.csv", limits)
@@ -147,15 +140,15 @@ def main() -> None:
                         'sheet = "predict"\n\n[[range.sources]]\ntable = "rules.xlsx"\n'
                         'sheet = "range"\n')  # fmt: skip
         elif plant.id == "plant-3":
-            formula = Formula.parse(f"{KOBE} + {constant}", schema)
-            lower, upper = (Formula.parse(f"{KOBE} + {constant + side:.1f}", schema)
+            formula = Formula.parse(expert.text, schema)
+            lower, upper = (Formula.parse(f"{kobe.text} + {expert.constant + side:.1f}", schema)
                             for side in (-BOUND, BOUND))  # fmt: skip
             known = replace(blank, pkm=GradedFormula(formula, EDGES),
                             rkm=FormulaRange(lower, upper, EDGES))  # fmt: skip
             known.write(folder / "knowledge.toml")
         else:
             train, held_back = plant.train[slice(0, 110)], plant.train[slice(110, 170)]
-            soft = SoftFormula(Formula.parse(f"{KOBE} + {constant}", schema), EDGES, 3.0)
+            soft = SoftFormula(Formula.parse(expert.text, schema), EDGES, 3.0)
             found = ConformalRange.calibrate(soft, held_back, alpha=0.05)
             known = replace(blank, pkm=soft, rkm=found, outside="widen", conflict="restrict")
             known.write(folder / "knowledge.toml")

@@ -16,7 +16,6 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.confusion import Recalibrated
-from fedlore.knowledge.entrypoint import EntryPoint
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from fedlore.knowledge.learned import from_sklearn
@@ -26,6 +25,7 @@ from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between, FirstSaid, Meet
 from fedlore.knowledge.numbers.tables import read_numbers_table
 from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.sources.entry import EntryPoint
 from fedlore.personal.regressor import PersonalRegressor
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows

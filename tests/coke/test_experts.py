@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from fedlore.coke.experts import (
     COKE,
     GRADES,
-    SEES,
     Bounds,
     Expert,
     Verdict,
@@ -28,7 +27,8 @@ def row(*values: float) -> torch.Tensor:
 def test_seventeen_features_twenty_grades_five_seen() -> None:
     assert len(COKE.features) == 17 and len(COKE.classes) == GRADES == 20
     assert COKE.classes[0] == "CSR30" and COKE.classes[-1] == "CSR68"
-    assert all(len(set(seen)) == 5 and set(seen) <= set(COKE.names) for seen in SEES.values())
+    seen_by = [equation.sees for equation in (kobe, refit, arch)]
+    assert all(len(set(seen)) == 5 and set(seen) <= set(COKE.names) for seen in seen_by)
     assert all(math.isfinite(f.low) and math.isfinite(f.high) for f in COKE.features)
 
 

@@ -252,7 +252,7 @@ def test_nothing_of_a_site_travels_but_its_uploads(folder, monkeypatch):
     """Canaries in formulas, λ and rows: none of them is in any message."""
     home = folder / "sites" / "plant-1"
     edited(home / "knowledge.toml", ("trust = 0.3", "trust = 0.31415926"))
-    edited(home / "knowledge.toml", ("253 * Ro", "253.27182818 * Ro"))
+    edited(home / "knowledge.toml", ("253*Ro", "253.27182818*Ro"))
     rows = (home / "train.csv").read_text().splitlines()
     cells = [cell for cell in rows[1].split(",")[:-1] if len(cell) > 5]
     inside = Inside(folder, monkeypatch)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.onnxmodel import OnnxModel
+from fedlore.knowledge.sources.onnx import OnnxModel
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

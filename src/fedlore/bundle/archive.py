@@ -12,10 +12,8 @@ import secrets
 import shutil
 import stat
 import struct
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -90,16 +88,6 @@ def write_members(members: Members, path: str | Path) -> None:
         raise FedloreError(
             f"cannot write '{path}': {error.strerror or error}; what was there before is safe"
         ) from None
-
-
-@contextmanager
-def laid_out(members: Members) -> Iterator[Path]:
-    """The members as files of a folder that is gone afterwards, for readers that want paths."""
-    with tempfile.TemporaryDirectory(prefix="fedlore-") as name:
-        folder = Path(name)
-        for member, data in members.items():
-            (folder / member).write_bytes(data)
-        yield folder
 
 
 def _read_folder(path: Path) -> dict[str, bytes]:

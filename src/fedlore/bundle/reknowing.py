@@ -7,7 +7,7 @@ from ..errors import KnowledgeError
 from ..knowledge.schema import Schema
 from .contents import Bundle
 from .header import read_header, task_about
-from .known import read_held, stored, with_trust
+from .known import read_held, restore, store, with_trust
 from .storing import bundled
 
 
@@ -26,7 +26,7 @@ def reknow(
     """
     header = read_header(bundle.members["bundle.json"])
     confusion = header.confusion
-    files = dict(bundle.members)
+    files, held = dict(bundle.members), None
     if knowledge is not None:
         held = read_held(knowledge)
         if task_about(held).name != bundle.task:
@@ -34,15 +34,17 @@ def reknow(
         check_columns(held.schema, bundle.schema, Path(knowledge).name)
         if held.bins is not None and held.bins.edges != header.bins:
             raise KnowledgeError(f"{Path(knowledge).name}: bounds or bins are not the network's")
-        files, confusion = stored(held.knowledge, held.schema, held.bins), None
+        files, held = store(held.knowledge, held.schema, held.bins)
+        confusion = None
     if trust is not None:
         if not 0.0 <= trust <= 1.0:
             raise KnowledgeError(f"trust must lie in [0, 1], got {trust:g}")
-        files = with_trust(files, trust)
+        files, held = with_trust(files, trust), None
     return bundled(
         bundle.personal,
         client or bundle.client,
         files,
+        held or restore(files),
         confusion=confusion,
         metrics=metrics,
         policies=bundle.policies,

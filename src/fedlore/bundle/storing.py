@@ -32,7 +32,7 @@ from .header import (
     try_row,
     versions,
 )
-from .known import knowledge_members, restored, schema_values, stored, unwrapped
+from .known import Held, knowledge_members, restore, schema_values, store, unwrapped
 from .networks import built, described
 
 OWN = ("bundle.json", "weights.safetensors", "card.md")
@@ -73,8 +73,10 @@ def bundle_of(
         raise FedloreError("a bundle names its columns: give schema=, or knowledge that has one")
     if own is not None and (own.names, own.classes) != (names.names, names.classes):
         raise KnowledgeError("schema= and the knowledge name other features or classes")
-    files = stored(known, names, task_of(personal).bins)
-    return bundled(personal, client, files, confusion=confusion, metrics=metrics, policies=policies)
+    files, held = store(known, names, task_of(personal).bins)
+    return bundled(
+        personal, client, files, held, confusion=confusion, metrics=metrics, policies=policies
+    )
 
 
 class Trained(Protocol):
@@ -106,13 +108,13 @@ def bundled(
     personal: Predictor,
     client: str,
     files: Members,
+    held: Held,
     *,
     confusion: Sequence[Sequence[float]] | None = None,
     metrics: Mapping[str, float] | None = None,
     policies: Policies | None = None,
 ) -> Bundle:
-    """A bundle of a model's network, seen through the knowledge in `files`."""
-    held = restored(files)
+    """A bundle of a model's network, seen through the knowledge in `files`, read as `held`."""
     task, inner, known = task_of(personal), personal.inner, held.knowledge
     if not isinstance(known, task.known):
         raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
@@ -146,11 +148,14 @@ def bundled(
         "weights.safetensors": _safetensors().save(weights),
     }
     members["card.md"] = card_of(header, held, members).encode()
-    return opened(members)
+    return opened(members, held)
 
 
-def opened(members: Members) -> Bundle:
-    """A bundle from its members: nothing in them is believed before it is checked."""
+def opened(members: Members, held: Held | None = None) -> Bundle:
+    """A bundle from its members: nothing in them is believed before it is checked.
+
+    `held` is their knowledge where it was read already.
+    """
     for name in ("bundle.json", "weights.safetensors", "card.md"):
         if name not in members:
             raise Refused(f"the bundle has no {name}")
@@ -158,7 +163,7 @@ def opened(members: Members) -> Bundle:
     if extra:
         raise Refused(f"a bundle has no member '{min(extra)}'")
     header = read_header(members["bundle.json"])
-    held = restored(members)
+    held = restore(members) if held is None else held
     check_agreement(header, held)
     model = built(header.model, _weights(members["weights.safetensors"]))
     task = task_about(held, hears=header.hears)
@@ -203,8 +208,9 @@ def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
     header = json.loads(bundle.members["bundle.json"])
     header["policies"] = asdict(policies)
     members = {**bundle.members, "bundle.json": _json(header)}
-    members["card.md"] = card_of(header, restored(members), members).encode()
-    return opened(members)
+    held = restore(members)
+    members["card.md"] = card_of(header, held, members).encode()
+    return opened(members, held)
 
 
 def _json(values: Mapping[str, Any]) -> bytes:

@@ -9,10 +9,10 @@ from rich.table import Table as Grid
 
 from ..bundle import read_bundle, write_bundle
 from ..bundle.answer.scoring import scores
-from ..bundle.known import toml_of
 from ..bundle.reknowing import reknow as renew
 from ..data import read_table
 from ..errors import ConfigError, KnowledgeError
+from ..knowledge.content import files_at, toml_in
 from ..knowledge.findings import errors
 from ..knowledge.lint.checkup import check_data, check_file
 
@@ -32,7 +32,7 @@ def reknow(
         raise ConfigError("say where to write the new bundle: --out NAME.lore")
     old = read_bundle(bundle)
     console = Console()
-    if knowledge is not None and "target" not in toml_of(knowledge):
+    if knowledge is not None and "target" not in toml_in(*files_at(knowledge)):
         _audit(knowledge, data, console)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:

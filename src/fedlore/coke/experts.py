@@ -6,12 +6,13 @@ CANMET's are left out: on these blends they miss by 3 to 9 points (sd) once thei
 away, the ones kept by 1.5 to 3.2, and an expert would notice.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from ..knowledge.formulas.formula import Formula
 from ..knowledge.schema import Feature, Schema
 
 LOWEST, STEP, GRADES = 30, 2, 20  # CSR; the first and the last grade are open
@@ -39,7 +40,30 @@ COKE = Schema(
     classes=tuple(f"CSR{LOWEST + STEP * i}" for i in range(GRADES)),
 )
 
-Equation = Callable[[Tensor], Tensor]  # (n, 5) -> (n,) CSR
+EDGES = tuple(float(LOWEST + STEP * i) for i in range(1, GRADES))  # between the grades
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A CSR equation over the five features it sees, as an expert would write it down."""
+
+    name: str
+    text: str
+    sees: tuple[str, ...]  # in the order of its columns
+
+    def __call__(self, seen: Tensor, /) -> Tensor:
+        """(n, 5) -> (n,) CSR."""
+        return self._formula(seen)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Where in a row of 17 features the five are."""
+        return tuple(COKE.column(name) for name in self.sees)
+
+    @cached_property
+    def _formula(self) -> Formula:
+        features = tuple(COKE.features[column] for column in self.columns)
+        return Formula.parse(self.text, Schema(features, COKE.classes))
 
 
 def grade(csr: Tensor) -> Tensor:
@@ -51,43 +75,27 @@ def grade(csr: Tensor) -> Tensor:
     return ((csr - LOWEST) / STEP).floor().clamp(0, GRADES - 1).long()
 
 
-def kobe(seen: Tensor) -> Tensor:
-    """70.9 Ro + 7.8 log10 MF - 89 BR - 32, with the basicity ratio BR taken back out of the MBI."""
-    ro, fluidity, mbi, ash, volatile = seen.unbind(1)
-    dry = volatile * (1.0 - ash / 100.0)
-    ratio = mbi * (100.0 - dry) / (100.0 * ash)
-    return 70.9 * ro + 7.8 * fluidity - 89.0 * ratio - 32.0
+# what every shop floor knows: beware of inerts above 30 % and of a wide histogram
+_HOUSE = "0.3*max(inerts - 30, 0) - 15*max(Ro_sd - 0.15, 0)"
 
-
-def refit(seen: Tensor) -> Tensor:
-    """3.2 + 48.6 Ro + 3.6 log10 MF - 6.9 MBI, and the rules of the house."""
-    ro, fluidity, mbi, inerts, spread = seen.unbind(1)
-    return 3.2 + 48.6 * ro + 3.6 * fluidity - 6.9 * mbi - _house(inerts, spread)
-
-
-def arch(seen: Tensor) -> Tensor:
-    """-116 + 253 Ro - 88.6 Ro², CANMET's dilatation, the refit's MBI, rules of the house."""
-    ro, mbi, dilatation, inerts, spread = seen.unbind(1)
-    rank = -116.0 + 253.0 * ro - 88.6 * ro * ro
-    return rank + 0.0826 * dilatation - 6.9 * mbi - _house(inerts, spread)
-
-
-def _house(inerts: Tensor, spread: Tensor) -> Tensor:
-    """What every shop floor knows: beware of inerts above 30 % and of a wide histogram."""
-    return 0.3 * (inerts - 30.0).clamp(min=0.0) + 15.0 * (spread - 0.15).clamp(min=0.0)
-
-
-#: What each equation looks at, in its order.
-SEES: dict[Equation, tuple[str, ...]] = {
-    kobe: ("Ro", "logMF", "MBI", "Ad", "Vdaf"),
-    refit: ("Ro", "logMF", "MBI", "inerts", "Ro_sd"),
-    arch: ("Ro", "MBI", "b", "inerts", "Ro_sd"),
-}
-
-
-def columns(equation: Equation) -> tuple[int, ...]:
-    """Where in a row of 17 features the five are that an equation looks at."""
-    return tuple(COKE.column(name) for name in SEES[equation])
+#: Kobe Steel's, with the basicity ratio taken back out of the MBI.
+kobe = Equation(
+    "kobe",
+    "70.9*Ro + 7.8*logMF - 89*MBI*(100 - Vdaf*(1 - Ad/100))/(100*Ad) - 32",
+    ("Ro", "logMF", "MBI", "Ad", "Vdaf"),
+)
+#: The refit, and the rules of the house.
+refit = Equation(
+    "refit",
+    f"3.2 + 48.6*Ro + 3.6*logMF - 6.9*MBI - {_HOUSE}",
+    ("Ro", "logMF", "MBI", "inerts", "Ro_sd"),
+)
+#: The arch, CANMET's dilatation, the refit's MBI, rules of the house.
+arch = Equation(
+    "arch",
+    f"-116 + 253*Ro - 88.6*Ro*Ro + 0.0826*b - 6.9*MBI - {_HOUSE}",
+    ("Ro", "MBI", "b", "inerts", "Ro_sd"),
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,11 @@ class Expert:
 
     equation: Equation
     constant: float
+
+    @property
+    def text(self) -> str:
+        """The equation with its constant, for a knowledge file."""
+        return f"{self.equation.text} + {self.constant}"
 
     def __call__(self, seen: Tensor, /) -> Tensor:
         """(n, 5) -> (n,) CSR in float64."""
@@ -113,7 +126,7 @@ class Verdict:
         csr = self.expert(seen)
         if self.blur:
             # a smooth error in what the expert sees, several waves across the scope
-            scope = [COKE.features[i] for i in columns(self.expert.equation)]
+            scope = [COKE.features[i] for i in self.expert.equation.columns]
             waves = torch.tensor([12.0 / (f.high - f.low) for f in scope]).to(csr)
             csr = csr + self.blur * torch.sin((seen.double() * waves).sum(1))
         return torch.nn.functional.one_hot(grade(csr), GRADES).float()

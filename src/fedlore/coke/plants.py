@@ -25,7 +25,7 @@ from ..core.rng import stream
 from ..errors import FedloreError
 from ..knowledge import Knowledge, Mask
 from .coal import Table, blend, deliveries, market, proportions
-from .experts import COKE, Bounds, Equation, Expert, Verdict, arch, columns, grade, kobe, refit
+from .experts import COKE, Bounds, Equation, Expert, Verdict, arch, grade, kobe, refit
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ ORDER = (
 PRACTICE = 4.0  # points of CSR by which ovens and practice can move a plant, either way
 UNSEEN = 3.6  # points of CSR at which all that lies beyond the expert's equation saturates
 NOISE = 1.2  # sd of the test, which is then cut at two of them
+BOUND = UNSEEN + 2.0 * NOISE  # points of CSR that the equations miss at most: 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +166,7 @@ def coking_plants(
     for profile, count in zip(PROFILES, rows, strict=True):
         owned = _buy(profile, names, coals, seed)
         practice, expert = _settle(profile, owned, seed)
-        seen = columns(profile.equation)
+        seen = profile.equation.columns
         parts = []
         for part, n in (("train", count), ("test", test_rows)):
             x = _charge(profile, owned, n, seed, part)
@@ -218,7 +219,7 @@ def _settle(profile: Profile, owned: Table, seed: int) -> tuple[float, Expert]:
     past = _charge(profile, owned, 365, seed, "past").double()
     natural = float(strength(past).mean())
     practice = min(max(profile.level - natural, -PRACTICE), PRACTICE)
-    average = past[:, columns(profile.equation)].mean(0, keepdim=True)
+    average = past[:, profile.equation.columns].mean(0, keepdim=True)
     constant = natural + practice - float(profile.equation(average))
     return practice, Expert(profile.equation, round(constant, 1))
 

@@ -9,17 +9,8 @@ from ..federation.kits.making import SECURE, add_site, enrolled, init, unpack
 from ..federation.settings import read_deployed
 from ..knowledge.toml import dump
 from ..privacy.secagg.pact import LEAST
-from .experts import COKE
-from .plants import PROFILES, Plant, coking_plants
-
-HOUSE = " - 0.3 * max(inerts - 30, 0) - 15 * max(Ro_sd - 0.15, 0)"
-#: The experts' equations as they would write them down; see fedlore.coke.experts.
-FORMULAS = {
-    "arch": f"-116 + 253 * Ro - 88.6 * Ro ** 2 + 0.0826 * b - 6.9 * MBI{HOUSE}",
-    "refit": f"3.2 + 48.6 * Ro + 3.6 * logMF - 6.9 * MBI{HOUSE}",
-    "kobe": "70.9 * Ro + 7.8 * logMF - 32 - 89 * MBI * (100 - Vdaf * (1 - Ad / 100)) / (100 * Ad)",
-}
-BOUND = 6.01  # points of CSR: the simulation's bound and a hair, for single precision
+from .experts import COKE, EDGES
+from .plants import BOUND, PROFILES, Plant, coking_plants
 
 
 def make_trial(
@@ -70,8 +61,7 @@ def _write_rows(path: Path, data: Examples) -> None:
 def _knowledge(plant: Plant) -> str:
     """This plant's expert as a knowledge file."""
     expert = plant.knowledge.pkm.model.expert  # type: ignore[union-attr]
-    said = f"{FORMULAS[expert.equation.__name__]} + {expert.constant}"
-    edges = [float(30 + 2 * i) for i in range(1, 20)]
+    said = expert.text
     features = [
         {"name": f.name, "unit": f.unit, "low": f.low, "high": f.high} for f in COKE.features
     ]
@@ -81,7 +71,7 @@ def _knowledge(plant: Plant) -> str:
             "outside": "widen",
             "label": COKE.label,
             "classes": list(COKE.classes),
-            "edges": edges,
+            "edges": list(EDGES),
             "features": features,
             "card": {"owner": f"the expert of {plant.id}", "note": "simulated"},
             "predict": {"sources": [{"formula": said}]},

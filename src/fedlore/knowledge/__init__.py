@@ -4,14 +4,15 @@ from .audit import Audit
 from .card import Card
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .conformal import ConformalRange
-from .entrypoint import entry_point
 from .findings import Finding, Place
 from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
 from .learned import from_sklearn, from_torch
 from .lookup import Lookup
-from .models import Knowledge, PredictionModel, RangeModel
-from .onnxmodel import OnnxModel
+from .models import Knowledge
+from .protocols import PredictionModel, RangeModel
 from .schema import Feature, Schema
+from .sources.entry import entry_point
+from .sources.onnx import OnnxModel
 from .tables import Rule, Table, read_table, table_of, write_table
 from .views import Mask, MaxPool
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import KnowledgeError
 from .kinds import RangeKind, kind_of
-from .models import PredictionModel, RangeModel
+from .protocols import PredictionModel, RangeModel
 
 Empty = Literal["error", "first", "all"]
 T = TypeVar("T")

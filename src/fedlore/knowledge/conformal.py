@@ -26,7 +26,7 @@ from torch import Tensor
 from ..core.examples import Examples
 from ..errors import KnowledgeError
 from .kinds import RangeKind
-from .models import PredictionModel
+from .protocols import PredictionModel
 
 Score = Literal["lac", "aps"]
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
-from .models import PredictionModel
+from .protocols import PredictionModel
 
 
 @dataclass(frozen=True, eq=False)

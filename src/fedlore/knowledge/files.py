@@ -3,31 +3,53 @@
 import hashlib
 import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from ..config import build, read_toml
-from ..errors import FedloreError, KnowledgeError
+from ..config import build
+from ..errors import KnowledgeError
 from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
-from .models import Conflict, Knowledge, Outside
-from .onnxmodel import OnnxModel
+from .content import FILE, Files, Where, files_at, toml_in
+from .policies import Conflict, Outside
+from .protocols import PredictionModel, RangeModel
 from .schema import Feature, Schema
-from .sources import Setting, Side, Source, model_of, source_of
-from .tables.rulesheets import table_cells, write_table
-from .tables.table import Table
+from .sources.kind import Setting
+from .sources.opening import check_source, naming, open_source, open_sources
+from .sources.writing import kind_of_model, leaves, pack, plain, source_of
 from .toml import dump
+
+
+class Stated(Protocol):
+    """What `Knowledge` says, as far as a file holds it."""
+
+    @property
+    def pkm(self) -> PredictionModel | None: ...
+    @property
+    def rkm(self) -> RangeModel | None: ...
+    @property
+    def trust(self) -> float: ...
+    @property
+    def rely(self) -> float | None: ...
+    @property
+    def outside(self) -> Outside: ...
+    @property
+    def conflict(self) -> Conflict: ...
+    @property
+    def schema(self) -> Schema | None: ...
+    @property
+    def card(self) -> Card | None: ...
+    @property
+    def floor(self) -> float: ...
 
 
 @dataclass(frozen=True)
 class Predict:
     """[predict]: one or more experts, heard in order or averaged."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()
     combine: Literal["first", "average"] = "first"
     weights: tuple[float, ...] | None = None  # of an average
 
@@ -36,7 +58,7 @@ class Predict:
 class Range:
     """[range]: one or more ranges, intersected or joined."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()
     combine: Literal["all", "any"] = "all"
     empty: Empty = "error"  # where an intersection leaves nothing
 
@@ -64,74 +86,87 @@ class Document:
         return Schema(self.features, self.classes, self.label)
 
 
-def read_document(path: str | Path) -> Document:
+def read_document(where: Where) -> Document:
     """A knowledge.toml as it stands, before any source is opened."""
-    with _naming(Path(path).name):
-        return build(Document, read_toml(path))
+    files, name = files_at(where)
+    with naming(name):
+        values = toml_in(files, name)
+        document = build(Document, values)
+        check_sources(document.predict.sources, document.range.sources)
+    return document
 
 
-def read(path: str | Path) -> Knowledge:
-    """The knowledge of a file, its tables and models beside it."""
-    path = Path(path)
-    document = read_document(path)
-    setting = setting_of(document, path)
-    return assemble(document, lambda source, side: model_of(source, side, setting), path.name)
+def check_sources(predict: tuple[dict[str, Any], ...], limits: tuple[dict[str, Any], ...]) -> None:
+    """Refuse keys that no kind of source has."""
+    for side, sources in (("predict", predict), ("range", limits)):
+        for place, source in enumerate(sources):
+            check_source(source, f"{side}.sources[{place}]")
 
 
-def setting_of(document: Document, path: Path) -> Setting:
-    return Setting(path.parent, document.schema, document.edges, document.entry_points)
+def read(where: Where) -> tuple[str, dict[str, Any]]:
+    """The name of a knowledge file, and all that it says: the fields of `Knowledge`."""
+    files, name = files_at(where)
+    document = read_document(where)
+    setting = setting_of(document, files)
+    predict = open_sources(document.predict.sources, "prediction", setting, name)
+    ranges = open_sources(document.range.sources, "range", setting, name)
+    return name, assemble(document, predict, ranges)
 
 
-def assemble(
-    document: Document, open_source: Callable[[Source, Side], Any], name: str
-) -> Knowledge:
-    """A document's knowledge, given a way to open its sources."""
-
-    def opened(sources: tuple[Source, ...], side: Side) -> list[Any]:
-        models = []
-        for place, source in enumerate(sources, 1):
-            with _naming(f"{name}, [{side}] source {place}"):
-                models.append(open_source(source, side))
-        return models
-
-    predict, limits = document.predict, document.range
-    experts = {"first": FirstOf, "average": lambda some: Average(some, predict.weights)}
-    ranges = {"all": lambda some: AllOf(some, limits.empty), "any": AnyOf}
-    pkm = _together(experts[predict.combine], opened(predict.sources, "predict"))
-    rkm = _together(ranges[limits.combine], opened(limits.sources, "range"))
-    with _naming(name):
-        return Knowledge(
-            pkm,
-            rkm,
-            document.trust,
-            document.rely,
-            document.outside,
-            document.conflict,
-            document.schema,
-            document.card,
-            document.floor,
-        )
+def setting_of(document: Document, files: Files) -> Setting:
+    """What the sources of a document need to know of it."""
+    return Setting(files, document.schema, open_source, document.edges, document.entry_points)
 
 
-def write(knowledge: Knowledge, path: str | Path) -> None:
+def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[str, Any]:
+    """The fields of `Knowledge`, given a document and the models of its sources."""
+    weights, empty = document.predict.weights, document.range.empty
+    experts: Mapping[str, Callable[[Any], Any]] = {
+        "first": FirstOf,
+        "average": lambda some: Average(some, weights),
+    }
+    limits: Mapping[str, Callable[[Any], Any]] = {
+        "all": lambda some: AllOf(some, empty),
+        "any": AnyOf,
+    }
+    return {
+        "pkm": combined(experts[document.predict.combine], predict),
+        "rkm": combined(limits[document.range.combine], ranges),
+        "trust": document.trust,
+        "rely": document.rely,
+        "outside": document.outside,
+        "conflict": document.conflict,
+        "schema": document.schema,
+        "card": document.card,
+        "floor": document.floor,
+    }
+
+
+def write(knowledge: Stated, path: str | Path) -> None:
     """Write knowledge.toml with its tables and models beside it; reading gives equal knowledge."""
     path = Path(path)
-    values = describe(knowledge)
-    files: list[tuple[str, Table | OnnxModel]] = []
-    named = _named(values, files)
+    members = packed(describe(knowledge), check=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for name, model in files:
-        if isinstance(model, Table):
-            write_table(model, path.parent / name)
-        else:
-            (path.parent / name).write_bytes(Path(model.path).read_bytes())
+    text = members.pop(FILE)
+    for name, data in members.items():
+        (path.parent / name).write_bytes(data)
     part = path.with_name(f".{path.name}.part")
-    part.write_text(dump(named), encoding="utf-8")
+    part.write_bytes(text)
     part.replace(path)
 
 
-def describe(knowledge: Knowledge) -> dict[str, Any]:
-    """Knowledge as the values of a document; tables and ONNX models stand for themselves."""
+def packed(values: Mapping[str, Any], *, check: bool = False) -> dict[str, bytes]:
+    """Described knowledge as knowledge.toml and the files beside it, by their names.
+
+    Without `check` whoever reads it again finds out whether it is still the same.
+    """
+    files: dict[str, bytes] = {}
+    named = pack(values, files, check=check)
+    return {FILE: dump(named).encode(), **files}
+
+
+def describe(knowledge: Stated) -> dict[str, Any]:
+    """Knowledge as the values of a document; files stand for themselves, see `Attached`."""
     schema = knowledge.schema
     if schema is None:
         raise KnowledgeError("knowledge without a schema cannot be written: name its features")
@@ -143,7 +178,7 @@ def describe(knowledge: Knowledge) -> dict[str, Any]:
         "floor": knowledge.floor or None,
         "label": schema.label,
         "classes": list(schema.classes),
-        "features": [_feature(feature) for feature in schema.features],
+        "features": [feature_values(feature) for feature in schema.features],
         "card": asdict(knowledge.card or Card()),
     }
     sides = {
@@ -153,31 +188,19 @@ def describe(knowledge: Knowledge) -> dict[str, Any]:
     for side, (extras, models) in sides.items():
         if models:
             values[side] = {**extras, "sources": [source_of(m, schema) for m in models]}
-    values["entry_points"] = '"entry"' in json.dumps(values, default=lambda _: "")
+    kinds = [kind_of_model(model) for model in leaves(knowledge.pkm, knowledge.rkm)]
+    values["entry_points"] = any(kind is not None and kind.code for kind in kinds)
     return {key: value for key, value in values.items() if value is not None}
 
 
-def fingerprint(knowledge: Knowledge) -> str:
+def fingerprint(knowledge: Stated) -> str:
     """A hash of everything the knowledge says; it changes when any rule does."""
-
-    def inner(model: Any) -> Any:
-        return table_cells(model) if isinstance(model, Table) else model.digest
-
     said = {key: value for key, value in describe(knowledge).items() if key != "card"}
-    text = json.dumps(said, default=inner, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(plain(said), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Put the place before whatever is refused inside."""
-    try:
-        yield
-    except FedloreError as error:
-        raise KnowledgeError(f"{place}: {error}") from None
-
-
-def _together(combine: Callable[[tuple[Any, ...]], Any], models: list[Any]) -> Any:
+def combined(combine: Callable[[tuple[Any, ...]], Any], models: list[Any]) -> Any:
     """Several models as one; a single one is itself, none is None."""
     if len(models) < 2:
         return models[0] if models else None
@@ -201,35 +224,8 @@ def _parts(model: Any, combined: tuple[type, ...], name: str) -> tuple[dict[str,
     return extras, list(getattr(model, name))
 
 
-def _feature(feature: Feature) -> dict[str, Any]:
+def feature_values(feature: Feature) -> dict[str, Any]:
+    """A feature as keys of a file, without those that say nothing."""
     said = asdict(feature)
     blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": ()}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}
-
-
-def table_file(name: str, place: int) -> str:
-    """What the table at a place is written as: its own name is kept, so that people know it.
-
-    >>> table_file("rules of 2024.xlsx", 2), table_file("table-2-rules-of-2024.csv", 1)
-    ('table-2-rules-of-2024.csv', 'table-1-rules-of-2024.csv')
-    >>> table_file("table", 1)
-    'table-1.csv'
-    """
-    stem = re.sub(r"^table(-\d+)?(-|$)", "", Path(name).stem)
-    plain = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40]
-    return f"table-{place}-{plain}.csv" if plain else f"table-{place}.csv"
-
-
-def _named(values: Any, files: list[tuple[str, Table | OnnxModel]]) -> Any:
-    """The same values with a file name in place of each table and model."""
-    if isinstance(values, Table | OnnxModel):
-        place, called = len(files) + 1, f"model-{len(files) + 1}.onnx"
-        if isinstance(values, Table):
-            called = table_file(values.name, place)
-        files.append((called, values))
-        return files[-1][0]
-    if isinstance(values, Mapping):
-        return {key: _named(value, files) for key, value in values.items()}
-    if isinstance(values, list):
-        return [_named(value, files) for value in values]
-    return values

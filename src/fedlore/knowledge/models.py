@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -11,26 +11,10 @@ from ..core.examples import Examples
 from ..errors import KnowledgeError
 from .audit import Audit, count
 from .card import Card
+from .content import Where
+from .policies import Conflict, Outside
+from .protocols import PredictionModel, RangeModel
 from .schema import Schema
-
-Outside = Literal["error", "widen", "drop"]
-Conflict = Literal["abstain", "restrict", "error"]
-
-
-class PredictionModel(Protocol):
-    """P-KM: what the expert would answer."""
-
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n, k); rows sum to 1, or to 0 where the expert abstains."""
-        ...
-
-
-class RangeModel(Protocol):
-    """R-KM: which answers are possible."""
-
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n, k) bool, no empty row."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -61,11 +45,14 @@ class Knowledge:
             )
 
     @staticmethod
-    def read(path: str | Path) -> "Knowledge":
-        """Read a knowledge.toml, with the tables and models it names."""
+    def read(where: Where) -> "Knowledge":
+        """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name."""
         from .files import read
+        from .sources.opening import naming
 
-        return read(path)
+        name, parts = read(where)
+        with naming(name):
+            return Knowledge(**parts)
 
     def write(self, path: str | Path) -> None:
         """Write a knowledge.toml, with its tables and models beside it."""

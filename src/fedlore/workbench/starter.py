@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..coke.experts import COKE
-from ..coke.plants import Plant, coking_plants
+from ..coke.experts import COKE, EDGES
+from ..coke.plants import BOUND, Plant, coking_plants
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
@@ -25,16 +25,6 @@ from ..knowledge.formulas.formula import Formula
 from ..knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
 from ..knowledge.schema import Schema
 
-EDGES = tuple(float(csr) for csr in range(32, 70, 2))
-BOUND = 6.0  # points of CSR that the equations can miss at most, see fedlore.coke.plants
-_HOUSE = "0.3*max(inerts - 30, 0) - 15*max(Ro_sd - 0.15, 0)"
-_KOBE = "70.9*Ro + 7.8*logMF - 89*MBI*(100 - Vdaf*(1 - Ad/100))/(100*Ad) - 32"
-EQUATIONS = {
-    "plant-1": f"-116 + 253*Ro - 88.6*Ro*Ro + 0.0826*b - 6.9*MBI - {_HOUSE}",
-    "plant-2": f"3.2 + 48.6*Ro + 3.6*logMF - 6.9*MBI - {_HOUSE}",
-    "plant-3": _KOBE,
-    "plant-4": _KOBE,
-}
 REFERENCE = "Diez, Alvarez, Barriocanal 2002, Int. J. Coal Geol. 50:389-412"
 CALIBRATION = 60  # rows that plant-4 keeps for its statistical range
 
@@ -103,8 +93,7 @@ def write_starter(folder: str | Path, *, seed: int = 0) -> list[Path]:
 def _write_site(folder: Path, plant: Plant, charged: Tensor) -> None:
     folder.mkdir()
     schema = _scoped(torch.cat([plant.train.x, plant.test.x, charged]))
-    constant = plant.knowledge.pkm.model.expert.constant  # type: ignore[union-attr]
-    text = f"{EQUATIONS[plant.id]} + {constant}"
+    text = plant.knowledge.pkm.model.expert.text  # type: ignore[union-attr]
     formula = Formula.parse(text, schema)
     card = Card(f"{plant.id} (simulated)", "1", "", REFERENCE)
     known = Knowledge(trust=0.3, schema=schema, card=card)

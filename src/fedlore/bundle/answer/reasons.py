@@ -7,13 +7,13 @@ from torch import Tensor
 
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
+from ...knowledge.sources.kind import Lines
+from ...knowledge.sources.lines import number_text
+from ...knowledge.sources.words import words_of
 from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.classifier import Personal
 from ..contents import Bundle
 from .answering import answer_rows, shaped
-from .words import number_text, point_words, prediction_words, range_words, set_words
-
-Lines = list[list[str]]
 
 
 @torch.no_grad()
@@ -28,13 +28,13 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
     lines: Lines = [[] for _ in range(len(rows))]
     if isinstance(personal, Personal):
         known = personal.knowledge
-        _add(lines, range_words(known.rkm, rows))
-        _add(lines, prediction_words(known.pkm, rows))
+        _add(lines, words_of(known.rkm, rows, "range"))
+        _add(lines, words_of(known.pkm, rows, "prediction"))
         _add(lines, _silenced(known, rows, bundle.schema))
         _add(lines, _decided(found, bundle.schema.classes, known))
     else:
-        _add(lines, set_words(personal.knowledge.range, rows))
-        _add(lines, point_words(personal.knowledge.point, rows))
+        _add(lines, words_of(personal.knowledge.range, rows, "set"))
+        _add(lines, words_of(personal.knowledge.point, rows, "number"))
         _add(lines, _numbers_decided(found))
     _add(lines, _scope(bundle.schema, rows.flatten(1)))
     return lines

@@ -1,6 +1,6 @@
 """Whether a range allows a class in every row of the scope, by the proofs that `lint` uses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from ...knowledge.lint.logic import STEPS
 from ...knowledge.lint.pool import Pool
 from ...knowledge.lint.ranges import empty_range
 from ...knowledge.schema import Schema
+from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from .claims import Claim
 from .joint import never_apart
@@ -31,9 +32,8 @@ def never_empty(knowledge: Knowledge, schema: Schema) -> Claim:
     if model is None:
         return Claim("never-empty", "proved", "there is no range: every class is allowed")
     parts: Sequence[Any] = model.ranges if isinstance(model, AllOf | AnyOf) else (model,)
-    for place, part in enumerate(parts, 1):
-        _readable(part, f"[range] source {place}")
-    found = [_alone(part, schema) for part in parts]
+    proofs = [_proof(part, f"[range] source {place}") for place, part in enumerate(parts, 1)]
+    found = [proof(part, schema) for proof, part in zip(proofs, parts, strict=True)]
     if isinstance(model, AllOf) and model.empty == "error":
         found.append(_together(parts, schema))
     found = [_confirmed(one, knowledge) for one in found]
@@ -43,26 +43,13 @@ def never_empty(knowledge: Knowledge, schema: Schema) -> Claim:
     return Claim("never-empty", "proved", "; ".join(dict.fromkeys(how for _, how, _ in found)))
 
 
-def _readable(model: Any, place: str) -> None:
-    sides = (model.lower, model.upper) if isinstance(model, FormulaRange) else ()
-    if isinstance(model, Table) or (
-        isinstance(model, FormulaRange) and all(s is None or isinstance(s, Formula) for s in sides)
-    ):
-        return
-    raise KnowledgeError(
-        f"a certificate speaks of tables and formulas: {place} is a {type(model).__name__}"
-    )
+def _table_alone(model: Table, schema: Schema) -> Found:
+    if model.policy == "union":
+        return "proved", f"{model.name}: a union of non-empty sets, all where no rule hits", None
+    return _tables([model])
 
 
-def _alone(model: Any, schema: Schema) -> Found:
-    if isinstance(model, Table):
-        if model.policy == "union":
-            return (
-                "proved",
-                f"{model.name}: a union of non-empty sets, all where no rule hits",
-                None,
-            )
-        return _tables([model])
+def _limits_alone(model: FormulaRange, schema: Schema) -> Found:
     if model.crossed == "all" or model.lower is None or model.upper is None:
         return "proved", "formulas: one end only, or everything where they cross", None
     found = never_crossed(model, scope_box(schema))
@@ -71,10 +58,32 @@ def _alone(model: Any, schema: Schema) -> Found:
     return found.status, how, found.example
 
 
+#: What shows of each kind of range that it leaves a class in every row.
+PROOFS: dict[type, Callable[[Any, Schema], Found]] = {
+    Table: _table_alone,
+    FormulaRange: _limits_alone,
+}
+
+
+def _proof(model: Any, place: str) -> Callable[[Any, Schema], Found]:
+    """The proof of a kind; one that has none, or holds a function, is refused."""
+    kind = kind_of_model(model)
+    found = PROOFS.get(type(model)) or (None if kind is None else kind.proof)
+    sides = (model.lower, model.upper) if isinstance(model, FormulaRange) else ()
+    if found is None or not all(s is None or isinstance(s, Formula) for s in sides):
+        raise KnowledgeError(
+            f"a certificate speaks of tables and formulas: {place} is a {type(model).__name__}"
+        )
+    return found
+
+
 def _together(parts: Sequence[Any], schema: Schema) -> Found:
     """Ranges that must not exclude each other."""
     tables = [part for part in parts if isinstance(part, Table)]
     limits = [part for part in parts if isinstance(part, FormulaRange)]
+    other = [part for part in parts if type(part) not in PROOFS]
+    if other:
+        return "unknown", f"whether a {type(other[0]).__name__} leaves what others allow", None
     if not limits:
         return _tables(tables)
     found = never_apart(tables, limits, schema)

@@ -8,7 +8,6 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,16 @@ import torch
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge
 from ...knowledge.combine import AnyOf, Average, FirstOf
-from ...knowledge.confusion import Recalibrated
 from ...knowledge.findings import Finding
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import GradedFormula, SoftFormula
 from ...knowledge.lint.checkup import check_file
+from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
 from ...version import __version__
 from .. import Bundle
-from ..archive import laid_out
+from ..known import knowledge_members, unwrapped
 from ..onnx import bundle_to_onnx
 from .checker.graphs import Graph
 from .checker.verdict import FORMAT, VERSION, seal
@@ -55,7 +54,8 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         raise FedloreError(
             f"a certificate is for classes: this bundle holds a {type(personal).__name__}"
         )
-    knowledge, confusion = _unwrapped(personal.knowledge)
+    knowledge, confusion = unwrapped(personal.knowledge)
+    assert isinstance(knowledge, Knowledge)  # of classes
     experts = _experts(knowledge)
     claims = [
         Claim("inside-range", "proved", STRUCTURE),
@@ -108,19 +108,12 @@ def write_certificate(values: Mapping[str, Any], path: str | Path) -> None:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def _unwrapped(knowledge: Knowledge) -> tuple[Knowledge, Any]:
-    """The knowledge as it is stored, and the confusion its expert is heard through, or None."""
-    if isinstance(knowledge.pkm, Recalibrated):
-        rows = knowledge.pkm.confusion.double().tolist()
-        return replace(knowledge, pkm=knowledge.pkm.expert), rows
-    return knowledge, None
-
-
 def _experts(knowledge: Knowledge) -> Sequence[Any]:
     model = knowledge.pkm
     parts = model.predictions if isinstance(model, FirstOf | Average) else (model,)
     for place, part in enumerate(parts, 1):
-        known = part is None or isinstance(part, Table)
+        kind = kind_of_model(part)
+        known = part is None or isinstance(part, Table) or (kind is not None and bool(kind.proof))
         if isinstance(part, GradedFormula | SoftFormula):
             known = isinstance(part.formula, Formula)
         if not known:
@@ -145,8 +138,7 @@ def _predictions(
     bundle: Bundle, knowledge: Knowledge, experts: Sequence[Any], confusion: Any
 ) -> list[Claim]:
     """What `fedlore lint` says of the prediction over the whole scope, as claims."""
-    with laid_out({n: d for n, d in bundle.members.items() if n in _files(bundle)}) as folder:
-        findings = check_file(folder / "knowledge.toml").findings
+    findings = check_file(knowledge_members(bundle.members)).findings
     doubts = [f.message for f in findings if f.code in ("gave-up", "same-in-float32", "more")]
     claims = []
     if any(isinstance(one, Table) and one.policy == "unique" for one in experts):
@@ -180,10 +172,6 @@ def _graph(bundle: Bundle) -> dict[str, str] | None:
     if importlib.util.find_spec("onnx") is None:
         return None
     return Graph(bundle_to_onnx(bundle).SerializeToString()).digests()
-
-
-def _files(bundle: Bundle) -> set[str]:
-    return {"knowledge.toml", *bundle.tables}
 
 
 def _row(finding: Finding, bundle: Bundle) -> tuple[float, ...] | None:

@@ -1,7 +1,6 @@
 """An ONNX graph in the making: nodes, constants and fresh names."""
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +28,6 @@ class Builder:
     onnx: Any = field(default_factory=onnx_package)
     nodes: list[Any] = field(default_factory=list)
     initializers: list[Any] = field(default_factory=list)
-    experts: Mapping[str, bytes] = field(default_factory=dict)  # ONNX files by their sha256
     domains: dict[str, int] = field(default_factory=dict)  # of other operator sets, from inlining
     _constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _count: int = 0

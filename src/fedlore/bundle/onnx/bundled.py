@@ -1,6 +1,5 @@
 """A bundle as one ONNX file."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ def bundle_to_onnx(bundle: Bundle) -> Any:
         bundle.schema,
         shape=bundle.shape or None,
         metadata=metadata,
-        experts={hashlib.sha256(data).hexdigest(): data for data in bundle.tables.values()},
     )
 
 

@@ -1,13 +1,11 @@
 """An expert that is an ONNX file, put into the graph node by node."""
 
-import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import KnowledgeError
-from ...knowledge.onnxmodel import OnnxModel
+from ...knowledge.sources.onnx import OnnxModel
 from .builder import OPSET, Builder
 from .scores import as_prior, labelled
 from .tables import Said
@@ -16,7 +14,7 @@ from .tables import Said
 def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
     """The file's own graph on rows x, float32, with new names."""
     onnx = build.onnx
-    inner = onnx.load_from_string(_bytes(build, model))
+    inner = onnx.load_from_string(model.content())
     if len(inner.functions):
         inner = onnx.inliner.inline_local_functions(inner)
     inner = _at_opset(build, inner, model)
@@ -30,24 +28,11 @@ def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
     build.nodes.append(onnx.helper.make_node("Identity", [rows], [entry.name]))
     build.nodes.extend(graph.node)
     build.initializers.extend(graph.initializer)
-    output = model._output()
+    output = model.output()
     if output.type == "tensor(int64)":
         return labelled(build, prefix + output.name, model.classes or 0)
     scores = build.cast(prefix + output.name, np.float32)
     return as_prior(build, scores, soft=model.soft, gives=model.gives)
-
-
-def _bytes(build: Builder, model: OnnxModel) -> bytes:
-    """The file that the expert was loaded from, and no other."""
-    if model.digest in build.experts:
-        return build.experts[model.digest]
-    try:
-        data = Path(model.path).read_bytes()
-    except OSError as error:
-        raise KnowledgeError(f"cannot read '{model.path}': {error.strerror}") from error
-    if hashlib.sha256(data).hexdigest() != model.digest:
-        raise KnowledgeError(f"'{model.path}' was changed after it was loaded")
-    return data
 
 
 def _at_opset(build: Builder, inner: Any, model: OnnxModel) -> Any:

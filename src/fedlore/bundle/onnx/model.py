@@ -1,7 +1,6 @@
 """One site's model as one ONNX graph: raw columns in, probabilities, class and range out."""
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch import nn
 
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge, Schema
+from ...knowledge.files import describe, packed
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
 from .networks import network
@@ -29,7 +29,6 @@ def to_onnx(
     *,
     shape: Sequence[int] | None = None,
     metadata: Mapping[str, str] | None = None,
-    experts: Mapping[str, bytes] | None = None,
 ) -> Any:
     """The model as an `onnx.ModelProto`, checked.
 
@@ -38,7 +37,7 @@ def to_onnx(
     or the `shape` of one row. Outputs: `probabilities` (n, k) float32, exactly 0 outside the
     range; `class` (n,) int64; `allowed` (n, k) bool; `refused` (n,) bool, the rows on which
     `Personal` raises an error: there all probabilities are 0, nothing is allowed and the class
-    is -1. `experts` are ONNX files by their sha256, for knowledge whose files are gone.
+    is -1.
     """
     if not isinstance(personal, Personal):
         raise FedloreError(
@@ -48,7 +47,7 @@ def to_onnx(
     if shape is None and schema is None:
         raise FedloreError("a graph needs a schema, or the shape of one row")
     row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
-    build = Builder(experts=experts or {})
+    build = Builder()
     single = build.cast("rows", SINGLE)
     known = _known(build, single, len(row) + 1, personal.knowledge)
     logits = _logits(build, single, len(row) + 1, personal, known)
@@ -248,10 +247,6 @@ def _scope(low: float, high: float) -> dict[str, float | None]:
 
 def knowledge_files(knowledge: Knowledge) -> dict[str, str]:
     """The text files that knowledge is written to, by name; ONNX files are part of the graph."""
-    with tempfile.TemporaryDirectory() as folder:
-        knowledge.write(Path(folder) / "knowledge.toml")
-        return {
-            path.name: path.read_text(encoding="utf-8")
-            for path in sorted(Path(folder).iterdir())
-            if path.suffix != ".onnx"
-        }
+    members = packed(describe(knowledge))
+    texts = {name: data for name, data in members.items() if name.endswith((".toml", ".csv"))}
+    return {name: texts[name].decode() for name in sorted(texts)}

@@ -7,10 +7,10 @@ from ...errors import KnowledgeError
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalRange
 from ...knowledge.confusion import Recalibrated
-from ...knowledge.entrypoint import EntryPoint
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.learned import TorchModel
-from ...knowledge.onnxmodel import OnnxModel
+from ...knowledge.sources.onnx import OnnxModel
+from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
 from .builder import DOUBLE, INT64, SINGLE, Builder
@@ -25,18 +25,25 @@ Compile = Callable[[Builder, str, int, Any], Said]
 
 def said(build: Builder, x: str, rank: int, model: Any) -> Said:
     """What a knowledge model says of rows x, float32 of this rank."""
-    if isinstance(model, EntryPoint):
+    compile_ = GRAPHS.get(type(model)) or _own_graph(model)
+    return compile_(build, x, rank, model)
+
+
+def _own_graph(model: Any) -> Compile:
+    """What a kind of source brings along for graphs; most have nothing, and are refused."""
+    kind = kind_of_model(model)
+    if kind is not None and kind.graph is not None:
+        return kind.graph
+    if kind is not None and kind.code:
+        what = getattr(model, "target", type(model).__name__)
         raise KnowledgeError(
-            f"the entry point '{model.target}' is Python code and cannot be put into a graph: "
+            f"the entry point '{what}' is Python code and cannot be put into a graph: "
             "write it as a table or a formula, or export it to ONNX"
         )
-    compile_ = KINDS.get(type(model))
-    if compile_ is None:
-        raise KnowledgeError(
-            f"a {type(model).__name__} cannot be put into a graph: use a table, a formula, a torch "
-            "model or an ONNX file"
-        )
-    return compile_(build, x, rank, model)
+    raise KnowledgeError(
+        f"a {type(model).__name__} cannot be put into a graph: use a table, a formula, a torch "
+        "model or an ONNX file"
+    )
 
 
 def _table(build: Builder, x: str, rank: int, model: Table) -> Said:
@@ -156,7 +163,8 @@ def _flat(x: str, rank: int, what: str) -> str:
     return x
 
 
-KINDS: dict[type, Compile] = {
+#: How each kind of model becomes nodes.
+GRAPHS: dict[type, Compile] = {
     Table: _table,
     GradedFormula: _graded,
     SoftFormula: _soft,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,14 +9,16 @@ import torch
 from ...core.examples import Examples
 from ...errors import KnowledgeError
 from ..audit import Audit
+from ..content import Where, files_at
 from ..files import Document, assemble, read_document, setting_of
 from ..findings import Finding, Place, Severity, errors
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..kinds import kind_of
-from ..models import Conflict, Knowledge
-from ..sources import Side, Source, model_of
-from ..tables.rulesheets import examine_table
-from ..tables.sheets import read_sheet
+from ..models import Knowledge
+from ..policies import Conflict
+from ..sources.kind import Asked
+from ..sources.opening import examine_source, naming
+from ..sources.writing import kind_of_model, leaves
 from ..tables.table import Table
 from .arithmetic import lint_formulas
 from .crosschecks import cross_check
@@ -41,29 +42,38 @@ class Checkup:
     audit: Audit | None = None
 
 
-def check_file(path: str | Path) -> Checkup:
+def check_file(where: Where) -> Checkup:
     """Everything that can be said about a knowledge file without data."""
-    path = Path(path)
-    document = read_document(path)
+    files, name = files_at(where)
+    document = read_document(where)
+    setting, place = setting_of(document, files), Place(name)
     findings: list[Finding] = []
-    opened: dict[int, Any] = {}
-    for side, source in _sources(document):
-        model, found = _open(source, side, document, path)
-        findings += found
-        opened[id(source)] = model
+
+    def opened(sources: Sequence[dict[str, Any]], asked: Asked) -> list[Any]:
+        models = []
+        for source in sources:
+            model, found = examine_source(source, asked, setting, place)
+            models.append(model)
+            findings.extend(found)
+        return models
+
+    predict = opened(document.predict.sources, "prediction")
+    ranges = opened(document.range.sources, "range")
     if errors(findings):
         return Checkup(findings)
-    knowledge = assemble(document, lambda source, side: opened[id(source)], path.name)
-    predict = [opened[id(s)] for s in document.predict.sources]
-    ranges = [opened[id(s)] for s in document.range.sources]
-    findings += _logic(document, predict, ranges, Place(path.name))
+    with naming(name):
+        knowledge = Knowledge(**assemble(document, predict, ranges))
+    findings += _logic(document, predict, ranges, place)
+    for model in leaves(*predict, *ranges):
+        kind = kind_of_model(model)
+        findings += () if kind is None else kind.lint(model, place)
     if any(kind_of(model) == "statistical" for model in ranges):
         findings.append(
             Finding(
                 "info",
                 "statistical",
                 "a range here is statistical: it misses the label now and then, as its level says",
-                Place(path.name),
+                place,
             )
         )
     tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
@@ -84,26 +94,6 @@ def check_data(checkup: Checkup, data: Examples, file: str = "data") -> Checkup:
         return Checkup(findings, knowledge, checkup.tables)
     findings += _labels(knowledge, audit, data, file)
     return Checkup(findings, knowledge, checkup.tables, audit)
-
-
-def _sources(document: Document) -> Iterator[tuple[Side, Source]]:
-    for source in document.predict.sources:
-        yield "predict", source
-    for source in document.range.sources:
-        yield "range", source
-
-
-def _open(source: Source, side: Side, document: Document, path: Path) -> tuple[Any, list[Finding]]:
-    """A source's model, or everything that keeps it from being one."""
-    try:
-        if source.sort != "table" or source.table is None:
-            return model_of(source, side, setting_of(document, path)), []
-        page = read_sheet(path.parent / source.table, sheet=source.sheet)
-        return examine_table(
-            page, document.schema, kind=side, policy=source.hit, outcome=source.outcome
-        )
-    except KnowledgeError as error:
-        return None, [Finding("error", "source", str(error), Place(path.name))]
 
 
 def _logic(

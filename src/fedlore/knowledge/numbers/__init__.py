@@ -1,12 +1,11 @@
-"""Knowledge about numbers: sets of them, bins for them, files that declare them."""
+"""Knowledge about numbers: sets of them, bins for them, models that name them."""
 
 from .bins import Bins
 from .conformal import ConformalInterval
-from .files import NumberFile, read_numbers
 from .measured import Measured
-from .numbers import Numbers, SetModel
+from .numbers import Numbers
 from .ranges import Band, Between, FirstSaid, Join, Meet, Written
-from .sets import Sets
+from .sets import SetModel, Sets
 from .told import HEARD, Told
 
 __all__ = [
@@ -19,11 +18,9 @@ __all__ = [
     "Join",
     "Measured",
     "Meet",
-    "NumberFile",
     "Numbers",
     "SetModel",
     "Sets",
     "Told",
     "Written",
-    "read_numbers",
 ]

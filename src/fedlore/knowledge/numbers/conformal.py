@@ -17,9 +17,8 @@ from ...errors import KnowledgeError
 from ..conformal import quantile
 from ..kinds import RangeKind
 from .measured import Measured
-from .numbers import Number
 from .ranges import Band
-from .sets import Sets
+from .sets import Number, Sets
 
 
 @dataclass(frozen=True)

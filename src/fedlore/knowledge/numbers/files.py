@@ -1,25 +1,21 @@
 """knowledge.toml for a number: the same file as for classes, with a [target] in their place."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from ...config import build, read_toml
-from ...errors import FedloreError, KnowledgeError
+from ...config import build
+from ...errors import KnowledgeError
 from ..card import Card
-from ..entrypoint import entry_point
-from ..formulas.formula import Formula
-from ..models import Outside
+from ..content import Where, files_at, toml_in
+from ..files import check_sources, combined, feature_values
+from ..policies import Outside
 from ..schema import Feature, Schema
-from ..sources import Conformal, Source, read_source
-from ..views import Mask
+from ..sources.kind import Setting
+from ..sources.opening import naming, open_source, open_sources
+from ..sources.writing import source_of
 from .bins import Bins
-from .conformal import ConformalInterval
-from .numbers import Conflict, Empty, Number, Numbers, SetModel
-from .ranges import Between, FirstSaid, Join, Meet
-from .tables import read_numbers_table
+from .numbers import Conflict, Empty, Numbers
+from .ranges import FirstSaid, Join, Meet
 
 
 @dataclass(frozen=True)
@@ -45,24 +41,24 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Predict:
+class NumberPredict:
     """[predict]: experts who name a number, heard in order."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()
     spread: float | None = None  # σ of a soft prior
 
 
 @dataclass(frozen=True)
-class Range:
+class NumberRange:
     """[range]: intervals, intersected or joined."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()
     combine: Literal["all", "any"] = "all"
     empty: Empty = "error"
 
 
 @dataclass(frozen=True)
-class Document:
+class NumberDocument:
     """All that a knowledge.toml for a number may say."""
 
     features: tuple[Feature, ...]
@@ -73,8 +69,8 @@ class Document:
     conflict: Conflict = "abstain"
     entry_points: bool = False  # whether this file may name Python functions
     card: Card = field(default_factory=Card)
-    predict: Predict = field(default_factory=Predict)
-    range: Range = field(default_factory=Range)
+    predict: NumberPredict = field(default_factory=NumberPredict)
+    range: NumberRange = field(default_factory=NumberRange)
 
     @property
     def schema(self) -> Schema:
@@ -94,28 +90,21 @@ class NumberFile:
     card: Card
 
 
-def read_numbers(path: str | Path) -> NumberFile:
+def read_numbers(where: Where) -> NumberFile:
     """Read a knowledge.toml with a [target], and the tables it names."""
-    path = Path(path)
-    with _naming(path.name):
-        document = build(Document, read_toml(path))
+    files, name = files_at(where)
+    with naming(name):
+        document = build(NumberDocument, toml_in(files, name))
+        check_sources(document.predict.sources, document.range.sources)
         schema, bins = document.schema, document.target.cut()
-
-    def opened(sources: tuple[Source, ...], side: Literal["predict", "range"]) -> list[Any]:
-        found = []
-        for place, source in enumerate(sources, 1):
-            with _naming(f"{path.name}, [{side}] source {place}"):
-                make = _point if side == "predict" else _range
-                found.append(make(source, document, schema, path.parent))
-        return found
-
-    points = opened(document.predict.sources, "predict")
-    ranges = opened(document.range.sources, "range")
+    setting = Setting(files, schema, open_source, entry_points=document.entry_points)
+    points = open_sources(document.predict.sources, "number", setting, name)
+    ranges = open_sources(document.range.sources, "set", setting, name)
     together = Meet if document.range.combine == "all" else Join
-    with _naming(path.name):
+    with naming(name):
         known = Numbers(
-            points[0] if len(points) == 1 else FirstSaid(tuple(points)) if points else None,
-            ranges[0] if len(ranges) == 1 else together(tuple(ranges)) if ranges else None,
+            combined(FirstSaid, points),
+            combined(together, ranges),
             document.trust,
             document.rely,
             document.predict.spread,
@@ -126,70 +115,28 @@ def read_numbers(path: str | Path) -> NumberFile:
     return NumberFile(schema, bins, known, document.card)
 
 
-def _point(source: Source, document: Document, schema: Schema, folder: Path) -> Number:
-    """A source of [predict]: a formula, a table of numbers, or a function that gives them."""
-    if source.sort == "formula":
-        assert source.formula is not None
-        return Formula.parse(source.formula, schema)
-    if source.sort == "table":
-        return _table(source, schema, folder, "predict")  # type: ignore[no-any-return]
-    if source.sort == "entry":
-        return _function(source, document, schema)  # type: ignore[no-any-return]
-    raise KnowledgeError(f"'{source.sort}' is no source of a number: formula, table or entry")
-
-
-def _range(source: Source, document: Document, schema: Schema, folder: Path) -> SetModel:
-    """A source of [range]: formulas, a table of intervals, a function, a calibrated interval."""
-    if source.sort in ("lower", "upper"):
-        sides = (source.lower, source.upper)
-        return Between(*(None if text is None else Formula.parse(text, schema) for text in sides))
-    if source.sort == "table":
-        return _table(source, schema, folder, "range")  # type: ignore[no-any-return]
-    if source.sort == "entry":
-        return _function(source, document, schema)  # type: ignore[no-any-return]
-    if source.sort == "conformal":
-        assert source.conformal is not None
-        return _conformal(source.conformal, document, schema, folder)
-    raise KnowledgeError(
-        f"'{source.sort}' is no source of intervals: lower, upper, table, entry or conformal"
-    )
-
-
-def _table(source: Source, schema: Schema, folder: Path, kind: Literal["predict", "range"]) -> Any:
-    assert source.table is not None
-    return read_numbers_table(
-        folder / source.table,
-        schema,
-        kind=kind,
-        policy=source.hit,
-        outcome=source.outcome,
-        sheet=source.sheet,
-    )
-
-
-def _function(source: Source, document: Document, schema: Schema) -> Any:
-    assert source.entry is not None
-    function = entry_point(source.entry, allow=document.entry_points)
-    if not source.columns:
-        return function
-    return Mask(tuple(schema.column(name) for name in source.columns), function)
-
-
-def _conformal(
-    found: Conformal, document: Document, schema: Schema, folder: Path
-) -> ConformalInterval:
-    if len(found.thresholds) != 1:
-        raise KnowledgeError(
-            f"a conformal interval has one threshold, its radius, got {len(found.thresholds)}"
-        )
-    scorer = _point(read_source(found.scorer), document, schema, folder)
-    return ConformalInterval(scorer, found.thresholds[0], found.alpha, found.rows)
-
-
-@contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Put the place before whatever is refused inside."""
-    try:
-        yield
-    except FedloreError as error:
-        raise KnowledgeError(f"{place}: {error}") from None
+def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, Any]:
+    """Knowledge about a number as the values of a document; files stand for themselves."""
+    target: dict[str, Any] = {"lower": bins.lower, "upper": bins.upper, "name": schema.label}
+    target |= {"bins": bins.k} if bins.inner is None else {"edges": list(bins.edges)}
+    values: dict[str, Any] = {
+        "trust": numbers.trust,
+        **({} if numbers.rely is None else {"rely": numbers.rely}),
+        "outside": numbers.outside,
+        "conflict": numbers.conflict,
+        "features": [feature_values(feature) for feature in schema.features],
+        "target": target,
+    }
+    point, limit = numbers.point, numbers.range
+    points = point.points if isinstance(point, FirstSaid) else () if point is None else (point,)
+    ranges: tuple[Any, ...] = () if limit is None else (limit,)
+    predict: dict[str, Any] = {} if numbers.spread is None else {"spread": numbers.spread}
+    limits: dict[str, Any] = {"empty": numbers.empty}
+    if isinstance(limit, Meet | Join):
+        ranges = limit.ranges
+        limits["combine"] = "all" if isinstance(limit, Meet) else "any"
+    if points:
+        predict["sources"] = [source_of(one, schema) for one in points]
+    if ranges:
+        limits["sources"] = [source_of(one, schema) for one in ranges]
+    return values | ({"predict": predict} if predict else {}) | {"range": limits}

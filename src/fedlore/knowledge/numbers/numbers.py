@@ -4,32 +4,22 @@ A P-KM names a number, an R-KM a closed set S(x) of numbers (Fan et al. 2022, ap
 lifted to classes once; S(x) is kept, because only it can say what a class may be decoded to.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ...errors import FedloreError, KnowledgeError
-from .. import Knowledge
-from ..models import Outside
+from ..models import Knowledge
+from ..policies import Outside
 from .bins import Bins
 from .measured import Measured
-from .sets import Sets
+from .sets import Number, SetModel, Sets
 from .told import Told
 
-Number = Callable[[Tensor], Tensor]  # (n, *features) -> (n,), NaN to abstain; a Formula is one
 Conflict = Literal["abstain", "project", "error"]
 Empty = Literal["error", "all"]
-
-
-class SetModel(Protocol):
-    """R-KM for numbers: which numbers are possible."""
-
-    def __call__(self, x: Tensor, /) -> Sets:
-        """(n, *features) -> n closed sets, none of them empty within the bounds."""
-        ...
 
 
 @dataclass(frozen=True)

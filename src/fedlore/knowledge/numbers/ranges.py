@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..kinds import RangeKind, kind_of
-from .numbers import Number, SetModel
-from .sets import Sets
+from .sets import Number, SetModel, Sets
 
 
 @dataclass(frozen=True)

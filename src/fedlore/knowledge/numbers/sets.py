@@ -1,6 +1,8 @@
 """Sets of numbers, one for each row: closed unions of intervals, what an R-KM says of a number."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -131,3 +133,14 @@ def _tidy(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     absent = torch.arange(low.shape[1], device=low.device) >= starts.sum(1, keepdim=True)
     lowest, highest = (t.masked_fill(absent, torch.nan) for t in (lowest, highest))
     return lowest[:, : max(width, 1)], highest[:, : max(width, 1)]
+
+
+Number = Callable[[Tensor], Tensor]  # (n, *features) -> (n,), NaN to abstain; a Formula is one
+
+
+class SetModel(Protocol):
+    """R-KM for numbers: which numbers are possible."""
+
+    def __call__(self, x: Tensor, /) -> Sets:
+        """(n, *features) -> n closed sets, none of them empty within the bounds."""
+        ...

@@ -14,8 +14,8 @@ from ...errors import KnowledgeError
 from ..schema import Feature, Schema
 from ..tables.cells import START, STOP, Kind, Span, parse_condition
 from ..tables.cells import Numbers as Spans
-from ..tables.rulesheets import OUTCOMES, read_table
-from ..tables.sheets import read_sheet
+from ..tables.rulesheets import OUTCOMES, parse_table
+from ..tables.sheets import Sheet, read_sheet
 from ..tables.table import Policy, Table
 from .sets import Sets
 
@@ -76,10 +76,23 @@ def read_numbers_table(
     sheet: str | None = None,
 ) -> NumberTable | IntervalTable:
     """Read a table of numbers (`predict`) or of intervals (`range`) from CSV or XLSX."""
-    texts = tuple(dict.fromkeys(_outcomes(path, outcome, sheet)))
+    page = read_sheet(path, sheet=sheet)
+    return parse_numbers_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+
+
+def parse_numbers_table(
+    page: Sheet,
+    schema: Schema,
+    *,
+    kind: Kind,
+    policy: Policy | None = None,
+    outcome: str | None = None,
+) -> NumberTable | IntervalTable:
+    """A sheet as a table of numbers or of intervals."""
+    texts = tuple(dict.fromkeys(_outcomes(page, outcome)))
     spare = ("no outcome", "no other outcome")[: max(0, 2 - len(texts))]  # a schema has 2 classes
     labelled = replace(schema, classes=(*texts, *spare))
-    table = read_table(path, labelled, kind=kind, policy=policy, outcome=outcome, sheet=sheet)
+    table = parse_table(page, labelled, kind=kind, policy=policy, outcome=outcome)
     target = Feature("outcome")
     named = {rule.outcome[0]: table.label(i) for i, rule in reversed([*enumerate(table.rules)])}
     found = []
@@ -88,14 +101,13 @@ def read_numbers_table(
             found.append(_intervals(text, target))
         except KnowledgeError as error:
             where = named.get(index, f"outcome '{text}'")
-            raise KnowledgeError(f"{Path(path).name}, {where}: {error}") from None
+            raise KnowledgeError(f"{page.file}, {where}: {error}") from None
     if kind == "range":
         return IntervalTable(table, (*found, *(((math.nan, math.nan),),) * len(spare)))
     for index, ends in enumerate(found):
         if len(ends) != 1 or ends[0][0] != ends[0][1]:
             raise KnowledgeError(
-                f"{Path(path).name}, {named[index]}: a prediction names one number, got "
-                f"'{texts[index]}'"
+                f"{page.file}, {named[index]}: a prediction names one number, got '{texts[index]}'"
             )
     return NumberTable(table, (*(ends[0][0] for ends in found), *(0.0,) * len(spare)))
 
@@ -116,9 +128,9 @@ def _closed(span: Span, text: str) -> tuple[float, float]:
     return span.start.value, span.stop.value
 
 
-def _outcomes(path: str | Path, outcome: str | None, sheet: str | None) -> list[str]:
-    """The texts of the outcome column; a table without one is left to `read_table` to refuse."""
-    filled = [cells for _, cells in read_sheet(path, sheet=sheet).rows if any(cells)]
+def _outcomes(page: Sheet, outcome: str | None) -> list[str]:
+    """The texts of the outcome column; a table without one is left to `parse_table` to refuse."""
+    filled = [cells for _, cells in page.rows if any(cells)]
     if not filled:
         return []
     wanted = OUTCOMES if outcome is None else (outcome.lower(),)

@@ -45,6 +45,18 @@ def read_table(
     such a column, else `first`.
     """
     page = read_sheet(path, sheet=sheet)
+    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+
+
+def parse_table(
+    page: Sheet,
+    schema: Schema,
+    *,
+    kind: Kind,
+    policy: Policy | None = None,
+    outcome: str | None = None,
+) -> Table:
+    """A sheet as a table; the first fault found is raised with its place."""
     table, findings = examine_table(page, schema, kind=kind, policy=policy, outcome=outcome)
     if table is None:
         raise _refusal(findings)
@@ -68,10 +80,7 @@ def table_of(
     header = list(dict.fromkeys(key for row in written for key in row))
     lines = [tuple(row.get(key, "") for key in header) for row in written]
     page = Sheet(name, "", tuple(enumerate([tuple(header), *lines])))  # the first rule is row 1
-    table, findings = examine_table(page, schema, kind=kind, policy=policy, outcome=outcome)
-    if table is None:
-        raise _refusal(findings)
-    return table
+    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
 
 
 def table_cells(table: Table) -> list[list[str]]:
@@ -100,6 +109,12 @@ def table_cells(table: Table) -> list[list[str]]:
 
 def write_table(table: Table, path: str | Path) -> None:
     """Write a table to CSV or XLSX so that reading it gives an equal one."""
+    check_written(table)
+    write_sheet(table_cells(table), path)
+
+
+def check_written(table: Table) -> None:
+    """Refuse a table whose cells, read again, would not be the same table."""
     rows = table_cells(table)
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
     again, findings = examine_table(
@@ -109,7 +124,6 @@ def write_table(table: Table, path: str | Path) -> None:
         raise _refusal(findings)
     if again != table:
         raise KnowledgeError(f"{table.name}: names and notes must not begin or end with spaces")
-    write_sheet(rows, path)
 
 
 def examine_table(

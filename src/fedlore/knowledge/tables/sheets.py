@@ -45,25 +45,37 @@ class Sheet:
 def read_sheet(path: str | Path, *, sheet: str | None = None) -> Sheet:
     """Read a CSV or XLSX file; of a workbook the named sheet, or the first."""
     path = Path(path)
-    kind = path.suffix.lower()
-    if kind not in (".csv", ".tsv", ".xlsx", ".xlsm"):
-        raise KnowledgeError(f"{path.name}: a table must be a .csv or .xlsx file")
+    _kind(path.name)
     try:
-        if kind in (".csv", ".tsv"):
-            if sheet is not None:
-                raise KnowledgeError(f"{path.name}: a CSV file has no sheet '{sheet}'")
-            return _read_csv(path)
-        return _read_xlsx(path, sheet)
+        _check_size(path.stat().st_size, path.name)
+        data = path.read_bytes()
     except OSError as error:
         raise KnowledgeError(f"{path.name}: cannot be opened: {error.strerror}") from error
+    return parse_sheet(data, path.name, sheet=sheet)
+
+
+def parse_sheet(data: bytes, name: str, *, sheet: str | None = None) -> Sheet:
+    """The bytes of a CSV or XLSX file, told apart by its name."""
+    _check_size(len(data), name)
+    if _kind(name) in (".csv", ".tsv"):
+        if sheet is not None:
+            raise KnowledgeError(f"{name}: a CSV file has no sheet '{sheet}'")
+        return _read_csv(data, name)
+    return _read_xlsx(data, name, sheet)
+
+
+def csv_bytes(rows: Iterable[Sequence[str]]) -> bytes:
+    """Text cells as the bytes of a .csv file."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def write_sheet(rows: Iterable[Sequence[str]], path: str | Path) -> None:
     """Write text cells to a .csv or .xlsx file."""
     path = Path(path)
     if path.suffix.lower() == ".csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+        path.write_bytes(csv_bytes(rows))
     elif path.suffix.lower() == ".xlsx":
         book = _openpyxl().Workbook()
         for i, row in enumerate(rows, 1):
@@ -76,12 +88,24 @@ def write_sheet(rows: Iterable[Sequence[str]], path: str | Path) -> None:
         raise KnowledgeError(f"{path.name}: a table is written to a .csv or .xlsx file")
 
 
-def _read_csv(path: Path) -> Sheet:
+def _kind(name: str) -> str:
+    kind = Path(name).suffix.lower()
+    if kind not in (".csv", ".tsv", ".xlsx", ".xlsm"):
+        raise KnowledgeError(f"{name}: a table must be a .csv or .xlsx file")
+    return kind
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > LARGEST:
+        raise KnowledgeError(f"{name}: the file is larger than {LARGEST >> 20} MiB")
+
+
+def _read_csv(data: bytes, name: str) -> Sheet:
     try:
-        text = _content(path).decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise KnowledgeError(
-            f"{path.name}: the text is not UTF-8 (byte {error.start}): save it as 'CSV UTF-8'"
+            f"{name}: the text is not UTF-8 (byte {error.start}): save it as 'CSV UTF-8'"
         ) from error
     header = text.partition("\n")[0]
     separator = max(",;\t", key=header.count)  # Excel writes ; where the decimal mark is a comma
@@ -91,39 +115,33 @@ def _read_csv(path: Path) -> Sheet:
         for index, row in enumerate(reader, 1):
             rows.append((index, tuple(row)))
     except csv.Error as error:
-        place = Place(path.name, row=len(rows) + 1)
+        place = Place(name, row=len(rows) + 1)
         raise KnowledgeError(f"{place}: not readable as CSV: {error}") from error
-    return Sheet(path.name, "", tuple(rows))
+    return Sheet(name, "", tuple(rows))
 
 
-def _content(path: Path) -> bytes:
-    if path.stat().st_size > LARGEST:
-        raise KnowledgeError(f"{path.name}: the file is larger than {LARGEST >> 20} MiB")
-    return path.read_bytes()
-
-
-def _read_xlsx(path: Path, sheet: str | None) -> Sheet:
+def _read_xlsx(data: bytes, name: str, sheet: str | None) -> Sheet:
     openpyxl = _openpyxl()
-    content = io.BytesIO(_content(path))  # openpyxl leaves a damaged file open
+    content = io.BytesIO(data)  # openpyxl leaves a damaged file open
     try:
         with zipfile.ZipFile(content) as packed:
             size = sum(entry.file_size for entry in packed.infolist())
         if size > LARGEST:
-            raise KnowledgeError(f"{path.name}: unpacked it is larger than {LARGEST >> 20} MiB")
+            raise KnowledgeError(f"{name}: unpacked it is larger than {LARGEST >> 20} MiB")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # styles and validations that openpyxl leaves out
-            page = _page(openpyxl.load_workbook(content), sheet, path.name)
+            page = _page(openpyxl.load_workbook(content), sheet, name)
             rows = list(page.iter_rows())
             computed = None
             if any(cell.data_type == "f" for row in rows for cell in row):
                 values = openpyxl.load_workbook(content, data_only=True)  # as Excel last saved them
-                computed = list(_page(values, sheet, path.name).iter_rows())
+                computed = list(_page(values, sheet, name).iter_rows())
             merged = set(_merged(page))
     except (KnowledgeError, OSError):
         raise
     except Exception as error:  # a damaged workbook can fail anywhere inside the reader
         raise KnowledgeError(
-            f"{path.name}: not readable as XLSX: {type(error).__name__}: {str(error)[:200]}"
+            f"{name}: not readable as XLSX: {type(error).__name__}: {str(error)[:200]}"
         ) from error
     texts = []
     for i, row in enumerate(rows):
@@ -136,7 +154,7 @@ def _read_xlsx(path: Path, sheet: str | None) -> Sheet:
             else:
                 cells.append(_text(cell))
         texts.append((i + 1, tuple(cells)))
-    return Sheet(path.name, page.title, tuple(texts))
+    return Sheet(name, page.title, tuple(texts))
 
 
 def _page(book: Any, sheet: str | None, file: str) -> Any:

@@ -12,7 +12,6 @@ from .cells import Unreadable
 from .expressions import value
 from .knowledge import Known, Limits, scope_of
 from .proofs import samples
-from .tables import Table
 
 Array = Any  # of numpy
 
@@ -185,9 +184,9 @@ def _features(graph: Graph) -> dict[str, int | None]:
 
 def _table_cuts(known: Known) -> list[list[float]]:
     """For each column the thresholds of all tables."""
-    tables = [s for s in (*known.range.sources, *known.predict.sources) if isinstance(s, Table)]
+    sources = (*known.range.sources, *known.predict.sources)
     return [
-        sorted({cut for table in tables if column in table.columns for cut in table.cuts(column)})
+        sorted({cut for one in sources if column in one.columns for cut in one.cuts(column)})
         for column in range(len(known.columns))
     ]
 
@@ -247,8 +246,6 @@ def _on_an_edge(known: Known, x: Array) -> Array:
     """Rows where a formula lies so near to an edge that rounding decides."""
     near = np.zeros(len(x), bool)
     for source in (*known.range.sources, *known.predict.sources):
-        if isinstance(source, Table):
-            continue
         values = [value(tree, x) for tree in source.trees]
         for one in values:
             away = np.abs(one[:, None] - source.edges[None])

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ class Limits:
     upper: Tree | None
     edges: Array  # (k - 1,)
     crossed: str
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
 
     @property
     def trees(self) -> list[Tree]:
@@ -70,6 +71,7 @@ class Graded:
     tree: Tree
     edges: Array
     spread: float | None = None
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
 
     @property
     def trees(self) -> list[Tree]:
@@ -146,10 +148,8 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     sides = {}
     for name in ("predict", "range"):
         part = said.get(name, {})
-        sources = [
-            _source(entry, name, columns, classes, said.get("edges", ()), files)
-            for entry in part.get("sources", ())
-        ]
+        around = Around(name, columns, classes, said.get("edges", ()), files)
+        sources = [_source(entry, around) for entry in part.get("sources", ())]
         default = "first" if name == "predict" else "all"
         sides[name] = Side(
             sources,
@@ -163,35 +163,59 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
     )
 
 
-def _source(
-    entry: Mapping[str, Any],
-    side: str,
-    columns: tuple[Column, ...],
-    classes: tuple[str, ...],
-    common: Any,
-    files: Mapping[str, str],
-) -> Any:
-    names = [column.name for column in columns]
-    edges = np.array(entry.get("edges") or common, dtype=np.float32)
-    if "table" in entry:
-        text = files.get(entry["table"])
-        if text is None:
-            raise Unreadable(f"the table {entry['table']} is not there")
-        rules, ranked = read_rules(text, columns, classes, entry.get("outcome"))
-        default = "intersect" if side == "range" else "priority" if ranked else "first"
-        policy = entry.get("hit") or default
-        if policy == "priority":
-            rules = sorted(rules, key=lambda rule: rule.priority)
-        return Table(entry["table"], rules, policy, len(classes))
-    if "formula" in entry:
-        return Graded(parse(entry["formula"], names), edges, entry.get("spread"))
-    if "lower" in entry or "upper" in entry:
-        lower, upper = (
-            parse(entry[key], names) if key in entry else None for key in ("lower", "upper")
-        )
-        return Limits(lower, upper, edges, entry.get("crossed", "error"))
-    kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
-    raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
+@dataclass(frozen=True, eq=False)
+class Around:
+    """What a source needs to know of the file around it."""
+
+    side: str  # predict or range
+    columns: tuple[Column, ...]
+    classes: tuple[str, ...]
+    edges: Any  # of formulas that have none of their own
+    files: Mapping[str, str]
+
+    def tree(self, text: str) -> Tree:
+        return parse(text, [column.name for column in self.columns])
+
+    def cut(self, entry: Mapping[str, Any]) -> Array:
+        return np.array(entry.get("edges") or self.edges, dtype=np.float32)
+
+
+def _table(entry: Mapping[str, Any], around: Around) -> Table:
+    text = around.files.get(entry["table"])
+    if text is None:
+        raise Unreadable(f"the table {entry['table']} is not there")
+    rules, ranked = read_rules(text, around.columns, around.classes, entry.get("outcome"))
+    default = "intersect" if around.side == "range" else "priority" if ranked else "first"
+    policy = entry.get("hit") or default
+    if policy == "priority":
+        rules = sorted(rules, key=lambda rule: rule.priority)
+    return Table(entry["table"], rules, policy, len(around.classes))
+
+
+def _graded(entry: Mapping[str, Any], around: Around) -> Graded:
+    return Graded(around.tree(entry["formula"]), around.cut(entry), entry.get("spread"))
+
+
+def _limits(entry: Mapping[str, Any], around: Around) -> Limits:
+    lower, upper = (around.tree(entry[key]) if key in entry else None for key in ("lower", "upper"))
+    return Limits(lower, upper, around.cut(entry), entry.get("crossed", "error"))
+
+
+#: How each kind of source is read, by the key that names it.
+READERS: dict[str, Callable[[Mapping[str, Any], Around], Any]] = {
+    "table": _table,
+    "formula": _graded,
+    "lower": _limits,
+    "upper": _limits,
+}
+
+
+def _source(entry: Mapping[str, Any], around: Around) -> Any:
+    kind = next((key for key in READERS if key in entry), None)
+    if kind is None:
+        kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
+        raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
+    return READERS[kind](entry, around)
 
 
 def grade(values: Array, edges: Array) -> Array:
@@ -214,11 +238,9 @@ def marks(known: Known) -> list[list[float]]:
     """For each column the numbers near which something happens, in single precision."""
     found: list[set[float]] = [set() for _ in known.columns]
     for source in (*known.predict.sources, *known.range.sources):
-        if isinstance(source, Table):
-            for column in source.columns:
-                found[column] |= set(source.cuts(column))
-        else:
-            for tree in source.trees:
-                for column in columns_in(tree):
-                    found[column] |= {single(number) for number in numbers_in(tree)}
+        for column in source.columns:
+            found[column] |= set(source.cuts(column))
+        for tree in source.trees:
+            for column in columns_in(tree):
+                found[column] |= {single(number) for number in numbers_in(tree)}
     return [sorted(numbers) for numbers in found]

@@ -15,7 +15,6 @@ from .cells import before
 from .expressions import columns_in
 from .intervals import never_above
 from .knowledge import Graded, Known, Limits, marks, scope_of
-from .tables import Table
 
 Array = Any  # of numpy
 Holds = Callable[[Array, Array], Array]  # corners (b, d) each -> (b,)
@@ -151,7 +150,7 @@ def _halved(
     weight = np.zeros((len(low), d))
     cut = np.full((len(low), d), np.nan)
     for source in sources:
-        if isinstance(source, Table):
+        if source.columns:
             _, _, unsettled = source.over(low, high)
             share = unsettled * 0.5 ** unsettled.sum(2, keepdims=True)
             for place, column in enumerate(source.columns):
@@ -166,7 +165,7 @@ def _halved(
         weight[~fits, column] = 0.0
     # where no table is open, the widest feature of a formula
     free = ~(weight > 0).any(1)
-    trees = [tree for s in sources if not isinstance(s, Table) for tree in s.trees]
+    trees = [tree for source in sources for tree in source.trees]
     used = sorted({column for tree in trees for column in columns_in(tree)})
     if free.any():
         if not used:
@@ -193,7 +192,7 @@ def _halved(
 
 def _cuts(known: Known, sources: list[Any], column: int) -> Array:
     """Where tables cut a column; between levels there is nothing."""
-    found = {cut for s in sources if isinstance(s, Table) for cut in s.cuts(column)}
+    found = {cut for s in sources if s.columns for cut in s.cuts(column)}
     if known.columns[column].levels:
         found = {float(np.ceil(cut)) for cut in found}
     return np.array(sorted(found))

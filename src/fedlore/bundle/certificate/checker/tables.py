@@ -19,6 +19,7 @@ class Table:
     rules: list[Rule]
     policy: str
     k: int
+    trees: tuple[Any, ...] = ()  # a table has no formulas
 
     @cached_property
     def named(self) -> Array:

@@ -17,7 +17,6 @@ from .forward import probabilities
 from .graphs import Graph, cells, checked_rows, differences, only_thresholds, structure
 from .knowledge import Known, read_knowledge, scope_of
 from .proofs import Verdict, agrees, inside, never_empty, samples
-from .tables import Table
 
 FORMAT = "fedlore range certificate"
 VERSION = 1
@@ -191,7 +190,7 @@ def _cells(graph: Graph, known: Known) -> Line:
     """Where tables alone make the range, one row of each cell between thresholds is all of it."""
     what = "every cell of the tables"
     sources = (*known.range.sources, *known.predict.sources)
-    if not all(isinstance(source, Table) for source in sources):
+    if any(source.trees for source in sources):
         return Line(what, True, "not all of it: formulas are there too")
     why = only_thresholds(graph, known)
     if why is not None:

@@ -1,4 +1,4 @@
-"""An ONNX file as a knowledge model, run by onnxruntime."""
+"""An ONNX file as a source of predictions, run by onnxruntime."""
 
 import hashlib
 import importlib
@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..errors import KnowledgeError
-from .learned import Gives, as_prior
+from ...errors import KnowledgeError
+from ..learned import Gives, as_prior
+from .kind import Asked, Attached, Kind, Setting
+from .viewed import look_through
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,14 @@ class OnnxModel:
     """An ONNX file as a P-KM: one input of rows; scores per class, or labels 0 to `classes` - 1.
 
     Scores are taken as probabilities unless `gives` says logits. One thread on the CPU. `digest`
-    is the sha256 of the file that was loaded.
+    is the sha256 of the file that was loaded. A model given as `data` needs no file.
     """
 
     path: str | Path = field(compare=False)  # the digest says what it is
     soft: bool = False
     gives: Gives = "probabilities"
     classes: int | None = None  # needed for labels only
+    data: bytes | None = field(default=None, repr=False, compare=False)  # of a file in memory
     digest: str = field(init=False)
     session: Any = field(init=False, repr=False, compare=False)
 
@@ -34,10 +37,7 @@ class OnnxModel:
             ort = importlib.import_module("onnxruntime")
         except ImportError as error:
             raise KnowledgeError("an ONNX model needs: pip install 'fedlore[onnx]'") from error
-        try:
-            data = Path(self.path).read_bytes()
-        except OSError as error:
-            raise KnowledgeError(f"cannot read '{self.path}': {error.strerror}") from error
+        data = self._content()
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what goes wrong is raised here
@@ -53,7 +53,7 @@ class OnnxModel:
         self._check()
 
     def __call__(self, x: Tensor, /) -> Tensor:
-        entry, output = self.session.get_inputs()[0], self._output()
+        entry, output = self.session.get_inputs()[0], self.output()
         kind = np.float64 if entry.type == "tensor(double)" else np.float32
         rows = x.detach().cpu().numpy().astype(kind)
         try:
@@ -75,6 +75,21 @@ class OnnxModel:
             )
         return nn.functional.one_hot(labels, classes).to(x.device, x.dtype)
 
+    def content(self) -> bytes:
+        """The file that was loaded, and no other."""
+        data = self._content()
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise KnowledgeError(f"'{self.path}' was changed after it was loaded")
+        return data
+
+    def _content(self) -> bytes:
+        if self.data is not None:
+            return self.data
+        try:
+            return Path(self.path).read_bytes()
+        except OSError as error:
+            raise KnowledgeError(f"cannot read '{self.path}': {error.strerror}") from error
+
     def _check(self) -> None:
         inputs = self.session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in ("tensor(float)", "tensor(double)"):
@@ -84,10 +99,10 @@ class OnnxModel:
             raise KnowledgeError(
                 f"the file takes {inputs[0].shape[0]} rows at a time: export it with a free axis"
             )
-        if self._output().type == "tensor(int64)" and (self.classes is None or self.soft):
+        if self.output().type == "tensor(int64)" and (self.classes is None or self.soft):
             raise KnowledgeError("a file that gives labels needs classes=, and cannot be soft")
 
-    def _output(self) -> Any:
+    def output(self) -> Any:
         """The scores; else the labels."""
         outputs = self.session.get_outputs()
         for wanted in ("tensor(float)", "tensor(double)", "tensor(int64)"):
@@ -98,3 +113,37 @@ class OnnxModel:
         raise KnowledgeError(
             f"the file must give scores or labels as a tensor, got {found} (zipmap=False helps)"
         )
+
+
+@dataclass(frozen=True)
+class OnnxEntry:
+    """The keys of an ONNX file."""
+
+    onnx: str
+    soft: bool = False
+    gives: Gives = "probabilities"
+    columns: tuple[str, ...] = ()  # what it sees; all by default
+    pool: int | None = None  # or p×p max-pooled images
+
+
+def _read(entry: OnnxEntry, asked: Asked, setting: Setting) -> Any:
+    path, k = setting.files.path(entry.onnx), len(setting.schema.classes)
+    data = setting.files.read(entry.onnx) if path is None else None
+    model = OnnxModel(path or entry.onnx, entry.soft, entry.gives, k, data)
+    return look_through(model, columns=entry.columns, pool=entry.pool, schema=setting.schema)
+
+
+def _write(model: OnnxModel, inner: object) -> dict[str, Any]:
+    said = Attached(model.digest, model.content, lambda place: f"model-{place}.onnx")
+    return {"onnx": said, "soft": model.soft, "gives": model.gives}
+
+
+ONNX = Kind(
+    name="onnx",
+    entry=OnnxEntry,
+    models=(OnnxModel,),
+    asked=("prediction",),
+    read=_read,
+    write=_write,
+    lint=lambda model, place: (),
+)

@@ -1,14 +1,17 @@
-"""A Python function, known by its name, as a knowledge model."""
+"""A Python function, known by its name, as a source: code, so only where a site allows it."""
 
 import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
-from ..errors import KnowledgeError
-from .kinds import RangeKind, kind_of
+from ...errors import KnowledgeError
+from ..kinds import RangeKind, kind_of
+from .kind import Asked, Kind, Setting
+from .viewed import look_through
 
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -47,3 +50,29 @@ class EntryPoint:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         return self.function(x)
+
+
+@dataclass(frozen=True)
+class FunctionEntry:
+    """The keys of a function."""
+
+    entry: str  # package.module:function
+    columns: tuple[str, ...] = ()  # what it sees; all by default
+    pool: int | None = None  # or p×p max-pooled images
+
+
+def _read(entry: FunctionEntry, asked: Asked, setting: Setting) -> Any:
+    function = entry_point(entry.entry, allow=setting.entry_points)
+    return look_through(function, columns=entry.columns, pool=entry.pool, schema=setting.schema)
+
+
+ENTRY = Kind(
+    name="entry",
+    entry=FunctionEntry,
+    models=(EntryPoint,),
+    asked=("prediction", "range", "number", "set"),
+    read=_read,
+    write=lambda model, inner: {"entry": model.target},
+    lint=lambda model, place: (),
+    code=True,
+)

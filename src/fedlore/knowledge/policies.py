@@ -1,0 +1,6 @@
+"""What to do where knowledge and data disagree."""
+
+from typing import Literal
+
+Outside = Literal["error", "widen", "drop"]  # a training label outside its range
+Conflict = Literal["abstain", "restrict", "error"]  # a prediction outside the range

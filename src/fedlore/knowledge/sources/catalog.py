@@ -1,0 +1,18 @@
+"""The kinds of knowledge source, by the keys that name them in a file."""
+
+from .conformal import CONFORMAL
+from .entry import ENTRY
+from .formula import FORMULA, LIMITS
+from .kind import Kind
+from .onnx import ONNX
+from .table import TABLE
+
+KINDS: dict[str, Kind] = {
+    "table": TABLE,
+    "formula": FORMULA,
+    "lower": LIMITS,
+    "upper": LIMITS,
+    "onnx": ONNX,
+    "entry": ENTRY,
+    "conformal": CONFORMAL,
+}

@@ -1,0 +1,86 @@
+"""Calibrated statistical ranges: sets of classes, or an interval around a number."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import KnowledgeError
+from ..conformal import ConformalRange, Score
+from ..numbers.conformal import ConformalInterval
+from .kind import Asked, Kind, Lines, Setting
+from .lines import number_text
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """[conformal] of a source: what was measured, and on whose predictions."""
+
+    alpha: float
+    scorer: dict[str, Any]  # a source of soft predictions, or of numbers
+    score: Score = "lac"
+    thresholds: tuple[float, ...] = ()  # one per class; written by `fedlore calibrate`
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class ConformalEntry:
+    """The key of a calibrated range."""
+
+    conformal: Calibration
+
+
+def _read(entry: ConformalEntry, asked: Asked, setting: Setting) -> Any:
+    found = entry.conformal
+    if asked == "set":
+        if len(found.thresholds) != 1:
+            raise KnowledgeError(
+                f"a conformal interval has one threshold, its radius, got {len(found.thresholds)}"
+            )
+        point = setting.inner(found.scorer, "number", setting)
+        return ConformalInterval(point, found.thresholds[0], found.alpha, found.rows)
+    scorer = setting.inner(found.scorer, "prediction", setting)
+    if len(found.thresholds) != len(setting.schema.classes):
+        raise KnowledgeError(
+            f"a conformal range needs {len(setting.schema.classes)} thresholds, got "
+            f"{len(found.thresholds)}: write them with fedlore calibrate"
+        )
+    return ConformalRange(scorer, found.thresholds, found.alpha, found.score, found.rows)
+
+
+def _write(model: Any, inner: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    said: dict[str, Any]
+    if isinstance(model, ConformalRange):
+        said = {"alpha": model.alpha, "score": model.score, "rows": model.rows}
+        said |= {"thresholds": list(model.thresholds)}
+    else:
+        said = {"alpha": model.alpha, "rows": model.rows, "thresholds": [model.radius]}
+    return {"conformal": said | {"scorer": inner(_scorer(model))}}
+
+
+def _scorer(model: Any) -> Any:
+    return model.scorer if isinstance(model, ConformalRange) else model.point
+
+
+def _words(model: Any, x: Tensor) -> Lines:
+    level = f"{1 - model.alpha:.4g}"
+    if isinstance(model, ConformalRange):
+        every = len(model.thresholds)
+        said = f"statistical range at level {level}"
+        return [[f"{said}: {int(n)} of {every} classes"] for n in model(x).sum(1)]
+    said = f"statistical interval at level {level}: {number_text(model.radius)} on either side"
+    return [[said] for _ in range(len(x))]
+
+
+CONFORMAL = Kind(
+    name="conformal",
+    entry=ConformalEntry,
+    models=(ConformalRange, ConformalInterval),
+    asked=("range", "set"),
+    read=_read,
+    write=_write,
+    words=_words,
+    lint=lambda model, place: (),  # that it is statistical is said once for all ranges
+    inside=lambda model: (_scorer(model),),
+)

@@ -1,0 +1,74 @@
+"""What a kind of knowledge source is: its keys in a file, and its faces."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from torch import Tensor
+
+from ..content import Files
+from ..findings import Finding, Place
+from ..schema import Schema
+
+Asked = Literal["prediction", "range", "number", "set"]  # of classes twice, of a number twice
+Values = Mapping[str, Any]  # one table of a TOML file
+Lines = list[list[str]]  # words about each row
+Opened = tuple[Any, list[Finding]]  # a model, or None and what keeps it from being one
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a source needs to know of the file around it."""
+
+    files: Files
+    schema: Schema
+    inner: Callable[[Values, Asked, "Setting"], Any]  # opens a source that stands inside another
+    edges: tuple[float, ...] = ()  # of formulas that have none of their own
+    entry_points: bool = False
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A file beside knowledge.toml; in described knowledge it stands in place of its name."""
+
+    said: object  # plain values: what the file says, compared and hashed
+    pack: Callable[[], bytes]
+    called: Callable[[int], str]  # its name, given its place among the files
+    check: Callable[[], None] = lambda: None  # refuses what would not read back as it was
+
+
+def unchecked(model: Any, place: Place) -> list[Finding]:
+    """The word of `lint` about a source that it cannot look into."""
+    what = type(model).__name__
+    return [Finding("info", "unchecked", f"the {what} is not checked over the scope", place)]
+
+
+def nothing_inside(model: Any) -> tuple[Any, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of source. A package of one's own gives one to the entry points `fedlore.sources`.
+
+    `read` makes a model of an entry, (entry, asked, setting); `write` an entry of a model, with a
+    function that does so for a model inside, or None where this one cannot be written.
+    """
+
+    name: str  # the key that names it in a file
+    entry: type  # a dataclass: its fields are the keys
+    models: tuple[type, ...]  # what it is read as
+    asked: tuple[Asked, ...]  # what it can answer
+    read: Callable[[Any, Asked, Setting], Any]
+    write: Callable[[Any, Callable[[Any], dict[str, Any]]], dict[str, Any] | None]
+    words: Callable[[Any, Tensor], Lines] | None = None  # about rows; else its class is named
+    examine: Callable[[Any, Asked, Setting], Opened] | None = None  # `read` with every complaint
+    lint: Callable[[Any, Place], Iterable[Finding]] = unchecked  # over the whole scope
+    inside: Callable[[Any], tuple[Any, ...]] = nothing_inside  # models that this one asks
+    code: bool = False  # whether it names Python: no bundle holds it
+    graph: Callable[..., Any] | None = None  # (builder, rows, rank, model): nodes of an ONNX graph
+    proof: Callable[[Any, Schema], Any] | None = None  # for certificates: that it is never empty
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(self.entry))

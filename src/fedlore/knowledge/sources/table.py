@@ -1,0 +1,159 @@
+"""Decision tables in CSV or XLSX files, as sources of all four answers."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
+from ..schema import Schema
+from ..tables.cells import Kind as Outcome
+from ..tables.cells import format_condition, format_outcome
+from ..tables.rulesheets import check_written, examine_table, parse_table, table_cells
+from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
+from ..tables.table import Policy, Rule, Table
+from .kind import Asked, Attached, Kind, Lines, Opened, Setting
+from .lines import no_lines
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """The keys of a table."""
+
+    table: str  # a CSV or XLSX file
+    sheet: str | None = None
+    hit: Policy | None = None
+    outcome: str | None = None  # the name of the outcome column
+
+
+def _page(entry: TableEntry, setting: Setting) -> Sheet:
+    path = setting.files.path(entry.table)
+    if path is not None:
+        return read_sheet(path, sheet=entry.sheet)
+    return parse_sheet(setting.files.read(entry.table), entry.table, sheet=entry.sheet)
+
+
+def _kind(asked: Asked) -> Outcome:
+    return "predict" if asked in ("prediction", "number") else "range"
+
+
+def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
+    page, schema = _page(entry, setting), setting.schema
+    parse: Callable[..., Any] = parse_table
+    if asked in ("number", "set"):
+        parse = parse_numbers_table
+    return parse(page, schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome)
+
+
+def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
+    page = _page(entry, setting)
+    return examine_table(
+        page, setting.schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome
+    )
+
+
+def _write(model: Any, inner: object) -> dict[str, Any]:
+    if isinstance(model, Table):
+        table, cells = model, table_cells(model)
+        check = partial(check_written, table)
+    else:
+        table, cells = model.table, _outcome_cells(model)
+        check = partial(_read_again, model, cells)
+    said = Attached(cells, partial(csv_bytes, cells), partial(table_file, table.name), check)
+    return {"table": said, "hit": table.policy}
+
+
+def _outcome_cells(model: NumberTable | IntervalTable) -> list[list[str]]:
+    """The table's cells, each outcome as the expert wrote it: a class's name is that text."""
+    cells = table_cells(model.table)
+    place = cells[0].index("then")
+    for row, rule in zip(cells[1:], model.table.rules, strict=True):
+        row[place] = model.table.schema.classes[rule.outcome[0]]
+    return cells
+
+
+def _read_again(model: NumberTable | IntervalTable, cells: list[list[str]]) -> None:
+    table = model.table
+    page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(cells, 1)))
+    parse_numbers_table(page, table.schema, kind=table.kind, policy=table.policy, outcome="then")
+
+
+def table_file(name: str, place: int) -> str:
+    """What the table at a place is written as: its own name is kept, so that people know it.
+
+    >>> table_file("rules of 2024.xlsx", 2), table_file("table-2-rules-of-2024.csv", 1)
+    ('table-2-rules-of-2024.csv', 'table-1-rules-of-2024.csv')
+    >>> table_file("table", 1)
+    'table-1.csv'
+    """
+    stem = re.sub(r"^table(-\d+)?(-|$)", "", Path(name).stem)
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40]
+    return f"table-{place}-{plain}.csv" if plain else f"table-{place}.csv"
+
+
+def _words(model: Any, x: Tensor) -> Lines:
+    """The rules that hit a range's rows; the rule that speaks in a prediction's."""
+    if isinstance(model, Table):
+        if model.kind == "range":
+            return _rules(model, x, model.hits(x), every=len(model.schema.classes))
+        return _rules(model, x, _speaking(model, x))
+    if isinstance(model, IntervalTable):
+        return _rules(model.table, x, model.table.hits(x), texts=True)
+    return _rules(model.table, x, _speaking(model.table, x), texts=True)
+
+
+def rule_text(rule: Rule, schema: Schema, kind: Outcome, *, text: bool = False) -> str:
+    """`ash > 12 and sulphur <= 1 -> B..C`."""
+    parts = []
+    for column, condition in rule.conditions:
+        feature = schema.features[column]
+        cell = format_condition(condition, feature)
+        link = " " if cell[:1] in "<>=" or cell.startswith(("in ", "not ")) else " = "
+        parts.append(feature.name + (" in " if cell[:1] in "[(" else link) + cell)
+    then = schema.classes[rule.outcome[0]] if text else ""
+    outcome = then or format_outcome(rule.outcome, schema.classes, kind)
+    return f"{' and '.join(parts) or 'always'} -> {outcome}"
+
+
+def _rules(
+    table: Table, x: Tensor, hits: Tensor, *, every: int | None = None, texts: bool = False
+) -> Lines:
+    """A line per rule that hits; a rule that allows all `every` classes limits nothing."""
+    said: dict[int, str] = {}  # most rules hit no row: only those that do are put into words
+    lines = no_lines(x)
+    for row, rule in hits.nonzero().tolist():
+        if every is None or len(table.rules[rule].outcome) < every:
+            if rule not in said:
+                words = rule_text(table.rules[rule], table.schema, table.kind, text=texts)
+                said[rule] = f"{table.name}, {table.label(rule)}: {words}"
+            lines[row].append(said[rule])
+    return lines
+
+
+def _speaking(table: Table, x: Tensor) -> Tensor:
+    """The rule whose word counts in each row, (n, rules) bool."""
+    hits = table.hits(x)
+    if table.policy == "unique":
+        return hits
+    order = torch.tensor(table.order)
+    ranked = hits[:, order]
+    first = ranked & (ranked.cumsum(1) == 1)
+    return torch.zeros_like(hits).index_copy_(1, order, first)
+
+
+TABLE = Kind(
+    name="table",
+    entry=TableEntry,
+    models=(Table, NumberTable, IntervalTable),
+    asked=("prediction", "range", "number", "set"),
+    read=_read,
+    write=_write,
+    words=_words,
+    examine=_examine,
+    lint=lambda model, place: (),  # all tables at once, in lint.logic
+)

@@ -1,0 +1,39 @@
+"""What each piece of knowledge says about rows, in words: one list of lines for each row."""
+
+from typing import Any
+
+from torch import Tensor
+
+from ..combine import AllOf, AnyOf, Average, FirstOf
+from ..confusion import Recalibrated
+from ..numbers.ranges import FirstSaid, Join, Meet
+from .kind import Asked, Lines
+from .lines import first_lines, join_lines, no_lines
+from .writing import kind_of_model
+
+
+def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:
+    """What limits each row, or made the expert say what he says; nothing where he is silent."""
+    if model is None or not len(x):
+        return no_lines(x)
+    if isinstance(model, Recalibrated):
+        inner = words_of(model.expert, x, asked)
+        return [[f"{line} (heard through his confusion)" for line in some] for some in inner]
+    if isinstance(model, FirstOf):
+        spoken = [(p(x) > 0).any(1) for p in model.predictions]
+        said = [words_of(p, x, asked) for p in model.predictions]
+        return first_lines(list(zip(said, spoken, strict=True)), x)
+    if isinstance(model, FirstSaid):
+        return first_lines([(words_of(p, x, asked), p(x).isfinite()) for p in model.points], x)
+    if isinstance(model, AllOf | AnyOf | Meet | Join):
+        return join_lines([words_of(part, x, asked) for part in model.ranges], x)
+    if isinstance(model, Average):
+        return join_lines([words_of(part, x, asked) for part in model.predictions], x)
+    kind = kind_of_model(model)
+    if kind is not None and kind.words is not None:
+        return kind.words(model, x)
+    if asked in ("range", "set"):
+        return [[f"a range given by a {type(model).__name__}"] for _ in range(len(x))]
+    answer = model(x)
+    heard = (answer > 0).any(1) if asked == "prediction" else answer.isfinite()
+    return [[f"a prediction by a {type(model).__name__}"] if h else [] for h in heard.tolist()]
