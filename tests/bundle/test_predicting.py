@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from fedlore.algorithms import Plan
 from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
-from fedlore.bundle.answer import reading
 from fedlore.bundle.answer.predicting import predict_file
 from fedlore.bundle.reknowing import reknow
 from fedlore.cli.app import app
+from fedlore.data.rows import source, text
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.federation.agreement import Method, Model, Terms, fedlore_version
 from fedlore.federation.journal import write_state
@@ -52,8 +52,8 @@ def read(path):
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("chunk", [7, 65_536])
 def test_answers_in_a_file_are_those_in_memory(tmp_path, file, monkeypatch, fast, chunk):
-    monkeypatch.setattr(reading, "CHUNK", chunk)
-    monkeypatch.setattr(reading, "BYTES", 200 if chunk == 7 else 1 << 20)
+    monkeypatch.setattr(source, "CHUNK", chunk)
+    monkeypatch.setattr(text, "BYTES", 200 if chunk == 7 else 1 << 20)
     told = predict_file(MADE, file, tmp_path / "out.csv", fast=fast, keep=["sample"])
     columns = table()
     x = np.stack([columns["ash"], columns["s [%]"]], 1)
@@ -98,9 +98,9 @@ def test_a_unit_in_a_parquet_file_is_checked(tmp_path):
 
 
 WRONG = {
-    "word": ("ash,s\n1,2\n3,x\n", "row 2, column 's': 'x' is not a number"),
-    "blank": ("ash,s\n1,2\n,2\n", "row 2, column 'ash' is missing"),
-    "width": ("ash,s\n1,2\n3\n", "row 2 has 1 cells, the header has 2"),
+    "word": ("ash,s\n1,2\n3,x\n", "row 3, column 's': 'x' is not a number"),
+    "blank": ("ash,s\n1,2\n,2\n", "row 3, column 'ash' is missing"),
+    "width": ("ash,s\n1,2\n3\n", "row 3 has 1 cells, the header has 2"),
     "column": ("ash,z\n1,2\n", "the column 's' is missing"),
     "unit": ("ash [ppm],s\n1,2\n", r"'ash' is in \[ppm\]"),
     "none": ("ash,s\n", "has no rows"),

@@ -125,7 +125,7 @@ def with_trust(members: Members, trust: float) -> dict[str, bytes]:
 def toml_of(path: Path) -> dict[str, Any]:
     """A TOML file as plain values."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise KnowledgeError(f"cannot read '{path}': {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

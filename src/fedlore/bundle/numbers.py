@@ -103,7 +103,7 @@ def _cells(model: NumberTable | IntervalTable) -> list[list[str]]:
 
 
 def _feature(said: dict[str, Any]) -> dict[str, Any]:
-    blank = {"unit": "", "low": float("-inf"), "high": float("inf"), "levels": ()}
+    blank = {"unit": "", "low": float("-inf"), "high": float("inf"), "levels": (), "column": None}
     return {k: v for k, v in said.items() if k not in blank or v != blank[k]}
 
 

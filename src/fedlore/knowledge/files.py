@@ -203,7 +203,7 @@ def _parts(model: Any, combined: tuple[type, ...], name: str) -> tuple[dict[str,
 
 def _feature(feature: Feature) -> dict[str, Any]:
     said = asdict(feature)
-    blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": ()}
+    blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": (), "column": None}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}
 
 

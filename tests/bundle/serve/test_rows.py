@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.bundle.serve.rows import LARGEST, Reader, Unusable, row_schema
+from fedlore.bundle.serve.rows import Reader, row_schema
+from fedlore.data.rows.strict import LARGEST, Unusable
 from fedlore.knowledge import Feature, Schema
 
 from .sites import ROW, SCHEMA

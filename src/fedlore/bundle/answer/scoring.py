@@ -3,13 +3,10 @@
 import math
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from ...core.metrics import accuracy, nll, violation
-from ...data import read_table
-from ...data.frames import read_column
-from ...errors import FedloreError
+from ...data.rows import read_number_column, read_table
 from ...knowledge.numbers.scores import all_scores
 from ...knowledge.schema import Schema
 from ...personal.regressor import PersonalRegressor
@@ -38,11 +35,7 @@ def _numbers(bundle: Bundle, path: Path) -> dict[str, float]:
     assert isinstance(personal, PersonalRegressor)
     schema = Schema(bundle.schema.features, ("", "-"))  # features only: the label is a number
     x = read_table(path, schema).x
-    try:
-        cells = [float(cell) for cell in read_column(path, bundle.schema.label)]
-    except ValueError as error:
-        raise FedloreError(f"'{path}', column '{bundle.schema.label}': {error}") from None
-    y = torch.from_numpy(np.array(cells, dtype=np.float64))
+    y = read_number_column(path, bundle.schema.label)
     told = personal.annotate(x)
     return {k: float(v) for k, v in all_scores(personal.predict(told), y, told.sets).items()}
 

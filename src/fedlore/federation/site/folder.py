@@ -4,8 +4,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...config import build, read_toml
+from ...core.examples import Examples
 from ...core.wire import Task
-from ...data.frames import read_table
+from ...data.rows import Form, read_table
 from ...engine import Client
 from ...errors import ConfigError, FedloreError
 from ...knowledge import Knowledge
@@ -89,6 +90,7 @@ class SiteFile:
     trust: float | None = None  # λ in place of the one in knowledge.toml
     insecure: bool = False  # without TLS, on one machine only
     ckks_key: str = "ckks.key"  # what the sites share where uploads are encrypted
+    rows: Form = field(default_factory=Form)  # how its tables are written, if not to be found out
     policy: Policy = field(default_factory=Policy)
 
 
@@ -131,10 +133,13 @@ class Kit:
         known = self.knowledge()
         if known.schema is not None:
             check_same(known.schema, schema)
-        data = read_table(self.path(self.file.data), schema, label=schema.label)
-        test = None
-        if self.file.test is not None:
-            test = read_table(self.path(self.file.test), schema, label=schema.label)
+            schema = _titled(schema, known.schema)
+
+        def rows(name: str) -> Examples:
+            return read_table(self.path(name), schema, label=schema.label, form=self.file.rows)
+
+        data = rows(self.file.data)
+        test = None if self.file.test is None else rows(self.file.test)
         return Client(self.file.name, data, known, test=test)
 
 
@@ -147,6 +152,14 @@ def read_kit(folder: Path) -> Kit:
         return Kit(folder, build(SiteFile, read_toml(path)))
     except FedloreError as error:
         raise ConfigError(f"site.toml: {error}") from None
+
+
+def _titled(asked: Schema, own: Schema) -> Schema:
+    """The federation's schema, with the titles that this site's files have."""
+    pairs = zip(asked.features, own.features, strict=True)
+    return replace(
+        asked, features=tuple(replace(f, column=mine.column or f.column) for f, mine in pairs)
+    )
 
 
 def check_same(own: Schema, asked: Schema) -> None:
