@@ -16,7 +16,7 @@ from ..core.history import check_writable
 from ..errors import FedloreError
 from ..look.tables import Table
 from ..report.blend import tables, write_plan
-from .forms import Decimal, Encoding, Form, Separator, Sheet
+from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 
 
 def blend(
@@ -41,10 +41,10 @@ def blend(
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
     ] = False,
-    sheet: Sheet = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     seed: Annotated[int, typer.Option(help="Same seed, same plan.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for plan and plots.")] = Path("blend-results"),
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
@@ -59,7 +59,7 @@ def blend(
     order = order_for(
         bundle.personal,
         bundle.schema,
-        read_coals(coals, form=Form(separator, decimal, encoding, sheet)),
+        read_coals(coals, form=FileForm(separator, decimal, encoding, sheet)),
         target,
         confidence=confidence,
         worst_case=worst_case,

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from ..data.rows import Form
+from ..data.rows import FileForm
 
-Sheet = Annotated[str | None, typer.Option(help="The sheet of a workbook; else the first.")]
-Separator = Annotated[str | None, typer.Option(help="What ends a cell: , ; tab or |.")]
-Decimal = Annotated[str | None, typer.Option(help="The decimal mark: . or ,")]
-Encoding = Annotated[str | None, typer.Option(help="Of the text, such as latin-1.")]
+SheetOption = Annotated[str | None, typer.Option(help="The sheet of a workbook; else the first.")]
+SeparatorOption = Annotated[str | None, typer.Option(help="What ends a cell: , ; tab or |.")]
+DecimalOption = Annotated[str | None, typer.Option(help="The decimal mark: . or ,")]
+EncodingOption = Annotated[str | None, typer.Option(help="Of the text, such as latin-1.")]
 
-__all__ = ["Decimal", "Encoding", "Form", "Separator", "Sheet"]
+__all__ = ["DecimalOption", "EncodingOption", "FileForm", "SeparatorOption", "SheetOption"]

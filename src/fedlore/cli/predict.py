@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import Summary, predict_file
 from ..config import build
-from .forms import Decimal, Encoding, Form, Separator, Sheet
+from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 
 
 def predict(
@@ -26,10 +26,10 @@ def predict(
     ] = None,
     blanks: Annotated[str | None, typer.Option(help="Missing values: error, or mean.")] = None,
     extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
-    sheet: Sheet = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
 ) -> None:
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
@@ -50,7 +50,7 @@ def predict(
             why=why,
             policies=policies,
             keep=keep or (),
-            form=Form(separator, decimal, encoding, sheet),
+            form=FileForm(separator, decimal, encoding, sheet),
             on_progress=lambda share: progress.update(bar, completed=share),
         )
     _tell(told, file.name, out, console)

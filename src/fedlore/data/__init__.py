@@ -2,10 +2,10 @@
 
 from .partition import by_class, by_value, dirichlet, iid, stratified
 from .public import Split, covtype, fashion_mnist
-from .rows import Form, as_examples, read_column, read_table
+from .rows import FileForm, as_examples, read_column, read_table
 
 __all__ = [
-    "Form",
+    "FileForm",
     "Split",
     "as_examples",
     "by_class",

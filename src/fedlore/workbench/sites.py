@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data.rows import KINDS, read_table
+from ..data.rows import ROW_KINDS, read_table
 from ..engine import Client
 from ..errors import FedloreError
 from ..knowledge import Knowledge
@@ -46,7 +46,7 @@ def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _rows(folder: Path, part: str) -> Path | None:
-    paths = [folder / f"{part}{suffix}" for suffix in KINDS]
+    paths = [folder / f"{part}{suffix}" for suffix in ROW_KINDS]
     return next((path for path in paths if path.exists()), None)
 
 

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.rows import frame_of, read_rows
+from ...data.rows import frame_of, read_chunks
+from ...data.rows.titles import Extra
 from ...errors import FedloreError
 from ...personal.classifier import Personal
-from ..contents import Blanks, Bundle, Extra
+from ..contents import Blanks, Bundle
 
 HINT = " (or blanks = mean)"
 
@@ -25,7 +26,7 @@ def read_rows_checked(
     none, begin with 1. A 2-d tensor or array has no names: its columns are the schema's, and
     where it holds numbers, levels are their positions.
     """
-    found = read_rows(
+    found = read_chunks(
         frame_of(source, bundle.schema),
         bundle.schema,
         extra=extra or bundle.policies.extra,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.rows import Form, OnProgress, open_file, read_rows, unhurried
+from ...data.rows import FileForm, OnProgress, open_file, read_chunks, unhurried
 from ...data.rows.titles import passed_over
 from ..contents import Bundle, Policies
 from .answering import DECIDED, answer_rows
@@ -35,7 +35,7 @@ def predict_file(
     policies: Policies | None = None,
     keep: Sequence[str] = (),
     on_progress: OnProgress | None = None,
-    form: Form | None = None,
+    form: FileForm | None = None,
     fast: bool = True,
 ) -> Summary:
     """Answer every row of a file of any kind; without `out` the answers go to stdout as CSV.
@@ -50,7 +50,7 @@ def predict_file(
         rows = open_file(Path(source), form=form, fast=quick)
         counts = np.zeros(len(DECIDED), dtype=np.int64)
         beyond = 0
-        chunks = read_rows(
+        chunks = read_chunks(
             rows,
             bundle.schema,
             keep=keep,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.rows.strict import LARGEST, Unusable, short, strict_values
+from ...data.rows.strict import LARGEST_VALUE, Unusable, excerpt, strict_values
 from ...knowledge.schema import Feature, Schema
 
 
@@ -49,7 +49,7 @@ def parse(body: bytes) -> Any:
     except RecursionError:
         raise Unusable("the body is nested too deeply") from None
     except ValueError as error:
-        raise Unusable(f"the body is not JSON: {short(str(error))}") from None
+        raise Unusable(f"the body is not JSON: {excerpt(str(error))}") from None
 
 
 def row_schema(schema: Schema, *, blanks: bool = False) -> dict[str, Any]:
@@ -73,14 +73,14 @@ def _property(feature: Feature, blanks: bool) -> dict[str, Any]:
     if feature.levels:
         return {"type": "string", "enum": list(feature.levels), **about}
     kinds: str | list[str] = ["number", "null"] if blanks else "number"
-    return {"type": kinds, "minimum": -LARGEST, "maximum": LARGEST, **about}
+    return {"type": kinds, "minimum": -LARGEST_VALUE, "maximum": LARGEST_VALUE, **about}
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = short(next(name for name in names if names.count(name) > 1))
+        twice = excerpt(next(name for name in names if names.count(name) > 1))
         raise Unusable(f"the column '{twice}' is there twice", column=twice)
     return found
 

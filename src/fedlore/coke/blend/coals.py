@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...data.rows import Form, open_file
-from ...data.rows.cells import read_numbers, read_texts
+from ...data.rows import FileForm, open_file
+from ...data.rows.cells import number_cells, text_cells
 from ...data.rows.problems import Problems, refusal
 from ...data.rows.titles import name_and_unit
 from ...errors import FedloreError, unknown
@@ -80,7 +80,7 @@ class Coals:
             raise FedloreError(f"coal '{self.names[i]}': {column} {rule}, got {values[i]:g}")
 
 
-def read_coals(path: str | Path, *, form: Form | None = None) -> Coals:
+def read_coals(path: str | Path, *, form: FileForm | None = None) -> Coals:
     """A file of any kind with one coal a row.
 
     Columns: `coal` and `price` (per tonne), optional `stock` (tonnes), `min` and `max` (% of the
@@ -103,7 +103,7 @@ def read_coals(path: str | Path, *, form: Form | None = None) -> Coals:
         problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
         for title, column in zip(titles, batch.columns, strict=True):
             cells[title] += list(column)
-        names = read_texts(batch.columns[titles.index(NAME)])
+        names = text_cells(batch.columns[titles.index(NAME)])
         nameless = {i: f" has no name in the column '{NAME}'" for i, n in enumerate(names) if not n}
         problems.add(nameless, batch.lines)
     problems.check()
@@ -113,11 +113,11 @@ def read_coals(path: str | Path, *, form: Form | None = None) -> Coals:
 
 
 def _coals(cells: dict[str, list[Any]], decimal: str, place: str) -> Coals:
-    names = tuple(read_texts(cells.pop(NAME)))
+    names = tuple(text_cells(cells.pop(NAME)))
     wrong: list[str] = []
 
     def numbers(name: str, blank: float | None = None) -> Array:
-        values, strange = read_numbers(cells[name], decimal)
+        values, strange = number_cells(cells[name], decimal)
         for i in np.flatnonzero(~np.isfinite(values)).tolist():
             if i not in strange and np.isnan(values[i]) and blank is not None:
                 values[i] = blank
@@ -136,7 +136,7 @@ def _coals(cells: dict[str, list[Any]], decimal: str, place: str) -> Coals:
     properties = {
         name: numbers(name)
         for name in others
-        if np.isfinite(read_numbers(cells[name], decimal)[0]).any()
+        if np.isfinite(number_cells(cells[name], decimal)[0]).any()
     }
     if wrong:
         raise refusal(place, wrong)

@@ -9,7 +9,7 @@ from typing import IO, cast
 from ...errors import FedloreError
 from .dialect import SEPARATORS, Dialect, find_decimal, find_separator
 
-HEAD = 1 << 18  # bytes that decide on separator and decimal mark
+HEAD_BYTES = 1 << 18  # bytes that decide on separator and decimal mark
 _BLOCK = 1 << 20
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -84,8 +84,8 @@ def _head(path: Path, encoding: str) -> list[str]:
     """The first lines, whole ones only where there are more."""
     with open_text(path, encoding) as file:
         try:
-            text = file.read(HEAD)
+            text = file.read(HEAD_BYTES)
         except (UnicodeError, LookupError, *UNPACKING) as error:
             raise FedloreError(f"'{path}' is not a table of text: {error}") from None
     lines = text.splitlines(keepends=True)
-    return lines[:-1] if len(text) == HEAD and len(lines) > 1 else lines
+    return lines[:-1] if len(text) == HEAD_BYTES and len(lines) > 1 else lines

@@ -28,14 +28,14 @@ Cell = str | Broken
 
 
 @dataclass(frozen=True)
-class Page:
+class SheetPage:
     """One sheet; its rows are all there, from the first of the spreadsheet."""
 
     name: str
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def read_page(path: Path, sheet: str | None, *, largest: int, most_cells: int) -> Page:
+def read_page(path: Path, sheet: str | None, *, largest: int, most_cells: int) -> SheetPage:
     """The named sheet of a workbook, or the first; `largest` bytes unpacked."""
     openpyxl = openpyxl_package()
     if path.stat().st_size > largest:
@@ -72,7 +72,7 @@ def read_page(path: Path, sheet: str | None, *, largest: int, most_cells: int) -
             else:
                 cells.append(_text(cell))
         texts.append(tuple(cells))
-    return Page(page.title, tuple(texts))
+    return SheetPage(page.title, tuple(texts))
 
 
 def openpyxl_package() -> Any:

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Wrong = dict[int, str]  # position -> what is wrong there
 
 
-def read_numbers(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
+def number_cells(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
     """A column of numbers, (n,) float64 with NaN for blanks, and the cells that are none."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
         return cells.astype(np.float64, copy=False), {}
@@ -39,7 +39,7 @@ def read_numbers(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
     return values, wrong
 
 
-def read_places(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wrong]:
+def place_cells(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wrong]:
     """A column of names as positions in a list of them; NaN for blanks, and the strange ones."""
     place = {name: i for i, name in enumerate(names)}
     listed = _listed(cells)
@@ -60,7 +60,7 @@ def read_places(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wr
     return values, wrong
 
 
-def read_texts(cells: Any) -> list[str]:
+def text_cells(cells: Any) -> list[str]:
     """A column as text, empty where it is blank."""
     return [_word(cell) for cell in _listed(cells)]
 

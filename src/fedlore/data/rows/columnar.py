@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import FedloreError
 from . import source
-from .source import Batch, Form, OnProgress
+from .source import FileForm, OnProgress, RowBatch
 from .text import arrow
 
 
@@ -28,11 +28,13 @@ class ParquetFile:
 
     def batches(
         self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         with _package().ParquetFile(self.path) as file:
             total, row = max(file.metadata.num_rows, 1), 2
             names = list(dict.fromkeys(self.titles[i] for i in columns))
-            batches = file.iter_batches(batch_size=source.CHUNK, columns=names, use_threads=False)
+            batches = file.iter_batches(
+                batch_size=source.ROWS_AT_ONCE, columns=names, use_threads=False
+            )
             while True:
                 try:
                     batch = next(batches, None)
@@ -43,12 +45,12 @@ class ParquetFile:
                 where = batch.schema.get_field_index
                 found = [batch.column(where(self.titles[i])) for i in columns]
                 cells = [column.to_numpy(zero_copy_only=False) for column in found]
-                yield Batch(cells, range(row, row + batch.num_rows))
+                yield RowBatch(cells, range(row, row + batch.num_rows))
                 row += batch.num_rows
                 on_progress((row - 2) / total)
 
 
-def open_parquet(path: Path, form: Form) -> ParquetFile:
+def open_parquet(path: Path, form: FileForm) -> ParquetFile:
     """A Parquet file, which needs no more than its path."""
     if form.sheet is not None:
         raise FedloreError(f"'{path}': a Parquet file has no sheet '{form.sheet}'")

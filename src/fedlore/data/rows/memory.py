@@ -14,11 +14,11 @@ from ...errors import FedloreError
 from ...knowledge.schema import Schema
 from . import source
 from .problems import refusal
-from .source import Batch, Form, OnProgress
+from .source import FileForm, OnProgress, RowBatch
 from .text import arrow
 
-LARGEST = 1 << 29  # bytes of a workbook, unpacked
-MOST_CELLS = 50_000_000
+LARGEST_BOOK = 1 << 29  # bytes of a workbook, unpacked
+MOST_BOOK_CELLS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,10 @@ class Frame:
 
     def batches(
         self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[Batch]:
-        for start in range(0, len(self.lines), source.CHUNK):
-            part = slice(start, start + source.CHUNK)
-            yield Batch([self.cells[i][part] for i in columns], self.lines[part])
+    ) -> Iterator[RowBatch]:
+        for start in range(0, len(self.lines), source.ROWS_AT_ONCE):
+            part = slice(start, start + source.ROWS_AT_ONCE)
+            yield RowBatch([self.cells[i][part] for i in columns], self.lines[part])
             on_progress(min(part.stop / len(self.lines), 1.0))
 
 
@@ -82,10 +82,10 @@ def frame_of_records(
     return Frame([str(name) for name in names], cells, numbers, place)
 
 
-def open_workbook(path: Path, form: Form) -> Frame:
+def open_workbook(path: Path, form: FileForm) -> Frame:
     """One sheet of an XLSX file; empty rows are passed over, but counted."""
     try:
-        page = read_page(path, form.sheet, largest=LARGEST, most_cells=MOST_CELLS)
+        page = read_page(path, form.sheet, largest=LARGEST_BOOK, most_cells=MOST_BOOK_CELLS)
     except OSError as error:
         raise FedloreError(f"cannot read '{path}': {error.strerror}") from None
     place = f"'{path}', sheet '{page.name}'"
@@ -98,7 +98,7 @@ def open_workbook(path: Path, form: Form) -> Frame:
     return Frame(titles, cells, [i for i, _ in rows], place, form.decimal or ".")
 
 
-def open_json(path: Path, form: Form) -> Frame:
+def open_json(path: Path, form: FileForm) -> Frame:
     """A list of records, an object of columns, or one record a line (.jsonl)."""
     place = f"'{path}'"
     try:
@@ -112,23 +112,26 @@ def open_json(path: Path, form: Form) -> Frame:
         raise FedloreError(f"cannot read {place}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise FedloreError(f"{place} is not JSON: {error}") from None
-    if isinstance(data, Mapping):
-        return _columns(dict(data), place)
-    if not isinstance(data, list):
+    if isinstance(data, dict) and any(isinstance(value, list) for value in data.values()):
+        return _columns(data, place)
+    if not isinstance(data, list | dict):
         raise FedloreError(f"{place} must hold a list of records, or an object of columns")
-    return frame_of_records(data, place=place)
+    return frame_of_records(data if isinstance(data, list) else [data], place=place)
 
 
 def _columns(columns: Mapping[str, Any], place: str = "") -> Frame:
+    ready = {}
     for name, cells in columns.items():
-        if not _is_column(cells) or np.ndim(cells) != 1:
+        column: Any = cells if isinstance(cells, list | tuple) else np.asarray(cells)
+        if not _is_column(cells) or (isinstance(column, np.ndarray) and column.ndim != 1):
             raise FedloreError(f"{place or 'rows'}: the column '{name}' must be a list of values")
-    lengths = {name: len(cells) for name, cells in columns.items()}
+        ready[name] = column
+    lengths = {name: len(cells) for name, cells in ready.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
         raise FedloreError(f"{place or 'rows'}: the columns differ in length: {told}")
     n = next(iter(lengths.values()), 0)
-    return Frame(list(columns), list(columns.values()), range(2, n + 2), place)
+    return Frame(list(ready), list(ready.values()), range(2, n + 2), place)
 
 
 def _nameless(rows: np.ndarray, schema: Schema) -> Frame:

@@ -13,7 +13,7 @@ class Stumbled(FedloreError):
 
 
 @dataclass(frozen=True, order=True)
-class Problem:
+class Fault:
     """One fault: the row as an editor numbers it, the header being row 1, and what is wrong."""
 
     row: int
@@ -30,7 +30,7 @@ class Problems:
 
     place: str  # what messages call the table; may be empty
     count: int = 0
-    first: list[Problem] = field(default_factory=list)
+    first: list[Fault] = field(default_factory=list)
 
     def add(
         self, wrong: Mapping[int, str], lines: Sequence[int], column: str = "", order: int = 0
@@ -39,7 +39,7 @@ class Problems:
         self.count += len(wrong)
         named = f", column '{column}'" if column else ""
         some = sorted(wrong)[:SHOWN]
-        self.first += [Problem(lines[i], order, named + wrong[i]) for i in some]
+        self.first += [Fault(lines[i], order, named + wrong[i]) for i in some]
         self.first = sorted(self.first)[:SHOWN]
 
     def check(self) -> None:

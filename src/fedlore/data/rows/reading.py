@@ -13,15 +13,15 @@ from torch import Tensor
 from ...core.files.workbook import SUFFIXES, Broken
 from ...errors import FedloreError
 from ...knowledge.schema import Schema
-from .cells import read_numbers, read_places
+from .cells import number_cells, place_cells
 from .columnar import open_parquet
 from .memory import frame_of, open_json, open_workbook
 from .problems import Problems, Stumbled, refusal
-from .source import Batch, Form, OnProgress, Source
+from .source import FileForm, OnProgress, RowBatch, RowSource
 from .text import open_text_file
 from .titles import Extra, find_columns
 
-KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", *SUFFIXES, ".json", ".jsonl")
+ROW_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", *SUFFIXES, ".json", ".jsonl")
 FILL = " is missing: fill it or leave the row out"
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ Fill = Callable[[], Tensor]  # what stands for missing numbers, (d,)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowChunk:
     """Some rows of a table."""
 
     x: Tensor  # (n, d) float32, in raw units
@@ -39,17 +39,17 @@ class Rows:
 
 
 def open_source(
-    data: Any, schema: Schema, *, form: Form | None = None, fast: bool = True
-) -> Source:
+    data: Any, schema: Schema, *, form: FileForm | None = None, fast: bool = True
+) -> RowSource:
     """A path by the kind of its file, or rows in memory; `fast` uses pyarrow for text."""
     if not isinstance(data, str | Path):
         return frame_of(data, schema)
     return open_file(Path(data), form=form, fast=fast)
 
 
-def open_file(path: Path, *, form: Form | None = None, fast: bool = True) -> Source:
+def open_file(path: Path, *, form: FileForm | None = None, fast: bool = True) -> RowSource:
     """A file of rows, by its kind; what is none of the known ones is taken to be text."""
-    said = form or Form()
+    said = form or FileForm()
     kind = path.suffix.lower()
     if kind == ".parquet":
         return open_parquet(path, said)
@@ -60,8 +60,8 @@ def open_file(path: Path, *, form: Form | None = None, fast: bool = True) -> Sou
     return open_text_file(path, said, fast=fast)
 
 
-def read_rows(
-    source: Source,
+def read_chunks(
+    source: RowSource,
     schema: Schema,
     *,
     label: str | None = None,
@@ -70,7 +70,7 @@ def read_rows(
     fill: Fill | None = None,
     hint: str = "",
     on_progress: OnProgress | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[RowChunk]:
     """The rows of a source, a batch at a time.
 
     From the first batch with a problem on nothing more is given out; at the end all problems are
@@ -100,7 +100,7 @@ def read_rows(
             raise Stumbled(f"{source.place}: a cell cannot be used")
         count += len(x) + len(batch.odd)
         if len(x) and not problems.count:
-            yield Rows(x, y, [_shown(c) for c in batch.columns[len(places) :]], batch.lines)
+            yield RowChunk(x, y, [_shown(c) for c in batch.columns[len(places) :]], batch.lines)
     problems.check()
     if count == 0:
         raise FedloreError(f"{source.place or 'the table'} has no rows")
@@ -116,7 +116,7 @@ def unhurried(read: Callable[[bool], T], *, fast: bool = True) -> T:
     return read(False)
 
 
-def _copied(source: Source, name: str) -> int:
+def _copied(source: RowSource, name: str) -> int:
     if name not in source.titles:
         raise refusal(source.place, [f"there is no column '{name}' to keep"])
     return list(source.titles).index(name)
@@ -130,10 +130,10 @@ def _shown(cells: Any) -> Any:
 
 
 def _tensors(
-    batch: Batch,
+    batch: RowBatch,
     schema: Schema,
     label: str | None,
-    source: Source,
+    source: RowSource,
     fill: Fill | None,
     hint: str,
     problems: Problems,
@@ -145,9 +145,9 @@ def _tensors(
     for place, feature in enumerate(features):
         cells = batch.columns[place]
         if feature.levels:
-            values, wrong = read_places(cells, feature.levels, "level")
+            values, wrong = place_cells(cells, feature.levels, "level")
         else:
-            values, wrong = read_numbers(cells, source.decimal)
+            values, wrong = number_cells(cells, source.decimal)
         with np.errstate(over="ignore"):  # told below, with its row
             x[:, place] = values
         exact.append(values)
@@ -168,7 +168,7 @@ def _tensors(
         rows = torch.where(rows.isnan(), fill().to(rows.dtype), rows)
     if label is None:
         return rows, None
-    values, wrong = read_places(batch.columns[len(features)], schema.classes, "class")
+    values, wrong = place_cells(batch.columns[len(features)], schema.classes, "class")
     missing = np.isnan(values)
     if missing.any():
         wrong |= _faults(missing, values, wrong, FILL)

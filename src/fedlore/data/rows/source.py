@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 from ...errors import ConfigError
 
-CHUNK = 65_536  # rows at a time
+ROWS_AT_ONCE = 65_536  # rows at a time
 
 OnProgress = Callable[[float], None]  # the share of the file that has been read
 
 
 @dataclass(frozen=True)
-class Form:
+class FileForm:
     """How a file is to be read, where that is not to be found out."""
 
     separator: str | None = None  # one of , ; tab |
@@ -30,7 +30,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """Some rows: the columns asked for, and the number of each row as its owner sees it."""
 
     columns: Sequence[Any]
@@ -38,7 +38,7 @@ class Batch:
     odd: Mapping[int, str] = field(default_factory=dict)  # rows without the right cells, by number
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """A table that can be read, more than once."""
 
     @property
@@ -65,5 +65,5 @@ class Source(Protocol):
 
     def batches(
         self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         """The columns at these positions; those in `words` hold text."""

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import FedloreError
 from ...knowledge.schema import Feature, Schema
 
-LARGEST = 1e30  # of a feature: well inside float32
+LARGEST_VALUE = 1e30  # of a feature: well inside float32
 
 
 class Unusable(FedloreError):
@@ -33,7 +33,7 @@ def strict_values(
     return [_record(record, schema, row, blanks) for row, record in enumerate(records, 1)]
 
 
-def short(text: str) -> str:
+def excerpt(text: str) -> str:
     """What may be shown of a stranger's text: little, and always encodable."""
     return text[:60].encode("utf-8", "replace").decode()
 
@@ -49,7 +49,7 @@ def _record(said: Any, schema: Schema, row: int, blanks: bool) -> list[float]:
         values.append(_value(said[feature.name], feature, row, blanks))
     if len(said) > len(values):
         extra = next(name for name in said if name not in schema.names)
-        shown = short(extra)
+        shown = excerpt(extra)
         raise Unusable(f"row {row}: there is no column '{shown}'", row, shown)
     return values
 
@@ -66,12 +66,12 @@ def _value(said: Any, feature: Feature, row: int, blanks: bool) -> float:
         if not isinstance(said, str):
             raise refuse(f"must be one of {', '.join(feature.levels)}, got {_kind(said)}")
         if said not in feature.levels:
-            raise refuse(f"must be one of {', '.join(feature.levels)}, got '{short(said)}'")
+            raise refuse(f"must be one of {', '.join(feature.levels)}, got '{excerpt(said)}'")
         return float(feature.levels.index(said))
     if not isinstance(said, float):  # JSON's whole numbers are read as floats too
         raise refuse(f"must be a number, got {_kind(said)}")
-    if not abs(said) <= LARGEST:
-        raise refuse(f"must lie within ±{LARGEST:g}, got {said:g}")
+    if not abs(said) <= LARGEST_VALUE:
+        raise refuse(f"must lie within ±{LARGEST_VALUE:g}, got {said:g}")
     return said
 
 

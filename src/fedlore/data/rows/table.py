@@ -11,15 +11,15 @@ from torch import Tensor
 from ...core.examples import Examples
 from ...errors import FedloreError, unknown
 from ...knowledge.schema import Schema
-from .cells import read_numbers, read_places, read_texts
+from .cells import number_cells, place_cells, text_cells
 from .problems import Problems
-from .reading import FILL, open_file, open_source, read_rows, unhurried
-from .source import Form, Source
+from .reading import FILL, open_file, open_source, read_chunks, unhurried
+from .source import FileForm, RowSource
 from .titles import name_and_unit
 
 
 def read_table(
-    path: str | Path, schema: Schema, *, label: str | None = None, form: Form | None = None
+    path: str | Path, schema: Schema, *, label: str | None = None, form: FileForm | None = None
 ) -> Examples:
     """The features of the schema, in its order, and the class of the column `label`.
 
@@ -36,7 +36,7 @@ def as_examples(
     schema: Schema,
     label: str | Sequence[Any] | None = None,
     *,
-    form: Form | None = None,
+    form: FileForm | None = None,
 ) -> Examples:
     """Rows of a frame, columns by name, records, an array or a file as `Examples`.
 
@@ -47,7 +47,7 @@ def as_examples(
     def read(fast: bool) -> tuple[Tensor, Tensor | None]:
         source = open_source(data, schema, form=form, fast=fast)
         column = label if isinstance(label, str) else None
-        parts = list(read_rows(source, schema, label=column))
+        parts = list(read_chunks(source, schema, label=column))
         x = torch.cat([part.x for part in parts]) if len(parts) > 1 else parts[0].x
         labels = [part.y for part in parts if part.y is not None]
         return x, torch.cat(labels) if labels else None
@@ -58,7 +58,7 @@ def as_examples(
     return Examples(x, y)
 
 
-def read_column(path: str | Path, name: str, *, form: Form | None = None) -> list[str]:
+def read_column(path: str | Path, name: str, *, form: FileForm | None = None) -> list[str]:
     """One column as text, such as the one that says which plant a row comes from."""
     source = open_file(Path(path), form=form, fast=False)
     problems = Problems(source.place)
@@ -66,14 +66,14 @@ def read_column(path: str | Path, name: str, *, form: Form | None = None) -> lis
     place = column_of(source, name)
     for batch in source.batches([place], [place], lambda share: None):
         problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        texts = read_texts(batch.columns[0])
+        texts = text_cells(batch.columns[0])
         problems.add({i: FILL for i, t in enumerate(texts) if not t}, batch.lines, name)
         found += texts
     problems.check()
     return found
 
 
-def read_number_column(path: str | Path, name: str, *, form: Form | None = None) -> Tensor:
+def read_number_column(path: str | Path, name: str, *, form: FileForm | None = None) -> Tensor:
     """One column of numbers without blanks, (n,) float64, such as what a regression predicts."""
     source = open_file(Path(path), form=form, fast=False)
     problems = Problems(source.place)
@@ -81,7 +81,7 @@ def read_number_column(path: str | Path, name: str, *, form: Form | None = None)
     place = column_of(source, name)
     for batch in source.batches([place], [], lambda share: None):
         problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        values, wrong = read_numbers(batch.columns[0], source.decimal)
+        values, wrong = number_cells(batch.columns[0], source.decimal)
         for i in np.flatnonzero(~np.isfinite(values)).tolist():
             wrong.setdefault(i, FILL if np.isnan(values[i]) else f": {values[i]} is not finite")
         problems.add(wrong, batch.lines, name)
@@ -90,7 +90,7 @@ def read_number_column(path: str | Path, name: str, *, form: Form | None = None)
     return torch.from_numpy(np.concatenate(found) if found else np.empty(0))
 
 
-def column_of(source: Source, name: str) -> int:
+def column_of(source: RowSource, name: str) -> int:
     """Where the column of a name stands, whether or not its title has a unit too."""
     names = [
         title.strip() if title.strip() == name else name_and_unit(title)[0]
@@ -104,7 +104,7 @@ def column_of(source: Source, name: str) -> int:
 
 
 def _classes(label: Sequence[Any], schema: Schema, n: int) -> Tensor:
-    values, wrong = read_places(label, schema.classes, "class")
+    values, wrong = place_cells(label, schema.classes, "class")
     if len(values) != n:
         raise FedloreError(f"there are {len(values)} labels for {n} rows")
     problems = Problems("")

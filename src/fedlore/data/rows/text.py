@@ -14,7 +14,7 @@ from ...errors import FedloreError
 from . import source
 from .cells import BLANK
 from .problems import Stumbled
-from .source import Batch, Form, OnProgress
+from .source import FileForm, OnProgress, RowBatch
 
 BYTES = 8 << 20  # of a file at a time, for pyarrow
 BROKEN = (csv.Error, UnicodeError, OSError, EOFError, zlib.error)  # what a bad file raises
@@ -45,13 +45,13 @@ class TextFile:
 
     def batches(
         self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         if self.fast:
             return _arrow_batches(self, columns, words, on_progress)
         return _plain_batches(self, columns, on_progress)
 
 
-def open_text_file(path: Path, form: Form, *, fast: bool = True) -> TextFile:
+def open_text_file(path: Path, form: FileForm, *, fast: bool = True) -> TextFile:
     """A CSV or TSV file, with the way it is written found out where the form leaves it open."""
     if form.sheet is not None:
         raise FedloreError(f"'{path}': a file of text has no sheet '{form.sheet}'")
@@ -84,14 +84,14 @@ def _records(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
 
 def _plain_batches(
     file: TextFile, columns: Sequence[int], on_progress: OnProgress
-) -> Iterator[Batch]:
+) -> Iterator[RowBatch]:
     width = len(file.titles)
     rows: list[list[str]] = []
     lines: list[int] = []
     odd: dict[int, str] = {}
 
-    def batch() -> Batch:
-        found = Batch([[row[i] for row in rows] for i in columns], tuple(lines), dict(odd))
+    def batch() -> RowBatch:
+        found = RowBatch([[row[i] for row in rows] for i in columns], tuple(lines), dict(odd))
         for some in (rows, lines, odd):
             some.clear()
         return found
@@ -104,7 +104,7 @@ def _plain_batches(
             lines.append(number)
         else:
             odd[number] = f" has {len(cells)} cells, the header has {width}"
-        if len(rows) + len(odd) == source.CHUNK:
+        if len(rows) + len(odd) == source.ROWS_AT_ONCE:
             yield batch()
             on_progress(0.0)
     if rows or odd:
@@ -113,7 +113,7 @@ def _plain_batches(
 
 def _arrow_batches(
     file: TextFile, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
-) -> Iterator[Batch]:
+) -> Iterator[RowBatch]:
     pa: Any = importlib.import_module("pyarrow")
     reader = arrow("csv")
     # by position: titles may be doubled, and one with line breaks would not be skipped as a line
@@ -148,7 +148,7 @@ def _arrow_batches(
                         where = batch.schema.get_field_index
                         found = [batch.column(where(str(i))) for i in columns]
                         cells = [column.to_numpy(zero_copy_only=False) for column in found]
-                        yield Batch(cells, range(row, row + batch.num_rows))
+                        yield RowBatch(cells, range(row, row + batch.num_rows))
                         row += batch.num_rows
                     on_progress(min(raw.tell() / size, 1.0))
         except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeError, OSError) as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from ...config import build, read_toml
 from ...core.examples import Examples
 from ...core.wire import Task
-from ...data.rows import Form, read_table
+from ...data.rows import FileForm, read_table
 from ...engine import Client
 from ...errors import ConfigError, FedloreError
 from ...knowledge import Knowledge
@@ -90,7 +90,7 @@ class SiteFile:
     trust: float | None = None  # λ in place of the one in knowledge.toml
     insecure: bool = False  # without TLS, on one machine only
     ckks_key: str = "ckks.key"  # what the sites share where uploads are encrypted
-    rows: Form = field(default_factory=Form)  # how its tables are written, if not to be found out
+    rows: FileForm = field(default_factory=FileForm)  # how its tables are written
     policy: Policy = field(default_factory=Policy)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.files.dialect import find_separator
-from ...core.files.text import HEAD, find_encoding
+from ...core.files.text import HEAD_BYTES, find_encoding
 from ...core.files.workbook import Cell, openpyxl_package, read_page
 from ...errors import FedloreError, KnowledgeError
 from ..findings import Place
@@ -75,7 +75,7 @@ def _read_csv(path: Path) -> Sheet:
         raise KnowledgeError(
             f"{path.name}: the text is not UTF-8 (byte {error.start}): save it as 'CSV UTF-8'"
         ) from error
-    separator = find_separator(text[:HEAD].splitlines(keepends=True)[:1])
+    separator = find_separator(text[:HEAD_BYTES].splitlines(keepends=True)[:1])
     rows: list[tuple[int, tuple[Cell, ...]]] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
