@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fedlore import Knowledge
 from fedlore.algorithms import Plan
 from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer.predicting import predict_file
@@ -127,6 +128,41 @@ def test_blanks_take_the_mean_where_that_is_the_policy(tmp_path, fast):
         MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies("mean"), fast=fast
     )
     assert len(read(tmp_path / "o.csv")) == 2
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_european_files_and_workbooks_say_the_same(tmp_path, file, fast):
+    predict_file(MADE, file, tmp_path / "a.csv", keep=["sample"], fast=fast)
+    lines = file.read_text().replace(",", ";").replace(".", ",")
+    (tmp_path / "european.csv").write_text(lines)
+    (tmp_path / "wide.csv").write_text(lines, encoding="utf-16")
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in [list(table()), *map(list, zip(*table().values(), strict=True))]:
+        book.active.append(row)
+    book.save(tmp_path / "rows.xlsx")
+    for name in ("european.csv", "wide.csv", "rows.xlsx"):
+        told = predict_file(MADE, tmp_path / name, tmp_path / "b.csv", keep=["sample"], fast=fast)
+        assert (tmp_path / "b.csv").read_text() == (tmp_path / "a.csv").read_text()
+        assert ("decimals follow a comma" in told.said) == name.endswith(".csv")
+
+
+def test_rows_of_blanks_do_not_count(tmp_path):
+    (tmp_path / "rows.csv").write_text("ash,s\n1,2\n,\n3,4\n,\n")
+    for blanks in ("error", "mean"):
+        told = predict_file(
+            MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies(blanks)
+        )
+        assert told.rows == 2 == len(read(tmp_path / "o.csv"))
+
+
+def test_columns_with_titles_of_their_own_are_predicted_from(tmp_path):
+    ash, s = SCHEMA.features
+    schema = replace(SCHEMA, features=(replace(ash, column="Ash, dry"), s))
+    bare = personal(Knowledge(trust=0.0, schema=schema))
+    write_bundle(bundle_of(bare, "plant", schema=schema), tmp_path / "a.lore")
+    (tmp_path / "rows.csv").write_text('s,"Ash, dry",note\n1,10,x\n')
+    told = predict_file(read_bundle(tmp_path / "a.lore"), tmp_path / "rows.csv", tmp_path / "o.csv")
+    assert told.rows == 1 and told.passed_over == ("note",)
 
 
 def test_numbers_are_answered_too(tmp_path, file):

@@ -1,12 +1,16 @@
 """A user's own tables: found by name, refused with the place of what is wrong."""
 
 import gzip
+from dataclasses import replace
 
 import pytest
 import torch
 
-from fedlore.data import by_value, read_column, read_table
-from fedlore.errors import FedloreError
+from fedlore.config import read_toml
+from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
+from fedlore.data.rows import open_file
+from fedlore.errors import ConfigError, FedloreError, KnowledgeError
+from fedlore.knowledge import Knowledge
 from fedlore.knowledge.schema import Feature, Schema
 
 SCHEMA = Schema(
@@ -107,3 +111,110 @@ def test_parquet_reads_as_csv_does(tmp_path):
     path.write_bytes(b"no table")
     with pytest.raises(FedloreError, match="cannot read"):
         read_table(path, SCHEMA)
+
+
+EUROPEAN = "Ofen;ash [%];volatile (%);oven;grade\nA;9,5;28,5;new;good\nB;11;24,0;old;poor\n"
+
+
+def test_units_in_titles_are_read_in_training_and_checked(tmp_path):
+    schema = replace(SCHEMA, features=(Feature("ash", "%"), *SCHEMA.features[1:]))
+    path = written(tmp_path, GOOD.replace("ash,note", "ash [%],note"))
+    assert read_table(path, schema).x[0, 0] == 9.5
+    assert read_table(path, SCHEMA).x[0, 0] == 9.5  # no unit was declared, so none is wrong
+    path = written(tmp_path, GOOD.replace("ash,note", "ash (g/kg),note"))
+    with pytest.raises(FedloreError, match=r"'ash' is in \[g/kg\], the model takes it in \[%\]"):
+        read_table(path, schema)
+
+
+def test_semicolons_and_decimal_commas_are_found_out_and_said(tmp_path):
+    path = written(tmp_path, EUROPEAN)
+    found = read_table(path, SCHEMA, label="grade")
+    assert found.x.tolist() == [[9.5, 28.5, 1.0], [11.0, 24.0, 0.0]]
+    assert open_file(path).said == "cells end at a semicolon, decimals follow a comma"
+    with pytest.raises(FedloreError, match=r"'9,5' is not a number \(the decimal mark is taken"):
+        read_table(path, SCHEMA, form=FileForm(decimal="."))
+    with pytest.raises(FedloreError, match="the column 'ash' is missing"):
+        read_table(path, SCHEMA, form=FileForm(separator=","))
+
+
+def test_latin_1_is_read_and_said(tmp_path):
+    path = tmp_path / "coals.csv"
+    path.write_bytes(GOOD.replace("fine, dry", "für Öfen").encode("latin-1"))
+    assert len(read_table(path, SCHEMA)) == 3
+    assert open_file(path).said == "the text is LATIN-1, for it is not UTF-8"
+
+
+def test_a_feature_may_be_read_from_a_column_with_any_title(tmp_path):
+    schema = Schema((Feature("radius", column="mean radius"), Feature("b")), ("x", "y"))
+    path = written(tmp_path, "b,mean radius [mm]\n1,2\n")
+    assert read_table(path, schema).x.tolist() == [[2.0, 1.0]]
+    assert read_table(written(tmp_path, "b,radius\n1,2\n"), schema).x.tolist() == [[2.0, 1.0]]
+    with pytest.raises(FedloreError, match="the column 'mean radius' is missing; did you mean"):
+        read_table(written(tmp_path, "b,mean_radius\n1,2\n"), schema)
+    with pytest.raises(KnowledgeError, match="two features are read from the column 'b'"):
+        Schema((Feature("a", column="b"), Feature("b")), ("x", "y"))
+
+
+def test_the_title_of_a_column_stands_in_the_knowledge_file(tmp_path):
+    schema = Schema((Feature("radius", "mm", column="mean radius"), Feature("b")), ("x", "y"))
+    Knowledge(schema=schema).write(tmp_path / "knowledge.toml")
+    assert 'column = "mean radius"' in (tmp_path / "knowledge.toml").read_text()
+    assert Knowledge.read(tmp_path / "knowledge.toml").schema == schema
+
+
+def test_all_faults_are_told_together_and_the_rest_is_counted(tmp_path):
+    lines = [f"{'x' if i % 2 else ''},{i},old,poor" for i in range(30)]
+    path = written(tmp_path, "\n".join(["ash,volatile,oven,grade", *lines, "1,2", ""]))
+    with pytest.raises(FedloreError) as caught:
+        read_table(path, SCHEMA, label="grade")
+    first, *shown, last = str(caught.value).splitlines()
+    assert first.endswith("coals.csv' has 31 problems:") and last == "  and 11 more"
+    assert shown[0] == "  row 2, column 'ash' is missing: fill it or leave the row out"
+    assert shown[1] == "  row 3, column 'ash': 'x' is not a number"
+    assert len(shown) == 20
+
+
+def test_rows_are_numbered_as_an_editor_does_blank_ones_included(tmp_path):
+    path = written(tmp_path, "ash,volatile,oven\n1,2,old\n\n,,\n1,x,old\n")
+    with pytest.raises(FedloreError, match="row 5, column 'volatile'"):
+        read_table(path, SCHEMA)
+    assert len(read_table(written(tmp_path, "ash,volatile,oven\n1,2,old\n\n,,\n"), SCHEMA)) == 1
+
+
+def test_a_workbook_is_read_and_names_its_sheet(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["ash [%]", "volatile", "oven"], [9.5, 28, "new"], [0.11, None, "old"]):
+        book.active.append(row)
+    book.active["A3"].number_format = "0%"
+    book.save(tmp_path / "coals.xlsx")
+    with pytest.raises(FedloreError) as caught:
+        read_table(tmp_path / "coals.xlsx", SCHEMA)
+    assert "coals.xlsx', sheet 'Sheet' has 2 problems" in str(caught.value)
+    assert "row 3, column 'ash': it is formatted as a percentage" in str(caught.value)
+    assert "row 3, column 'volatile' is missing" in str(caught.value)
+    with pytest.raises(FedloreError, match="there is no sheet 'lab'; it has: Sheet"):
+        read_table(tmp_path / "coals.xlsx", SCHEMA, form=FileForm(sheet="lab"))
+
+
+def test_a_byte_order_mark_in_a_toml_is_passed_over(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_bytes(b"\xef\xbb\xbfrounds = 3\n")
+    assert read_toml(path) == {"rounds": 3}
+
+
+def test_rows_in_memory_become_examples():
+    found = as_examples(
+        {"ash": [1.0, 2.0], "volatile": ["3", "4"], "oven": ["new", "old"]},
+        SCHEMA,
+        ["good", "poor"],
+    )
+    assert found.x.tolist() == [[1.0, 3.0, 1.0], [2.0, 4.0, 0.0]] and found.y.tolist() == [1, 0]
+    with pytest.raises(FedloreError, match="row 3, column 'label': unknown class 'god'"):
+        as_examples(found.x, SCHEMA, ["good", "god"])
+
+
+@pytest.mark.parametrize("word", ["separator", "decimal"])
+def test_forms_that_make_no_sense_are_refused(word):
+    with pytest.raises(ConfigError, match=f"{word} must be"):
+        FileForm(**{word: "x"})

@@ -23,6 +23,23 @@ def test_a_list_of_coals(tmp_path):
     assert low.tolist() == [0.0, 0.05] and high.tolist() == [0.6, 1.0]
 
 
+def test_a_list_with_semicolons_and_decimal_commas(tmp_path):
+    coals = read(tmp_path, GOOD.replace(",", ";").replace(".", ","))
+    assert coals.properties["Ro"].tolist() == [1.2, 1.0] and coals.price.tolist() == [100.0, 80.0]
+
+
+def test_a_list_in_a_workbook(tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["coal", "price", "Ad [%]"], ["a", 100, 9.5], ["b", None, "x"]):
+        book.active.append(row)
+    book.save(tmp_path / "coals.xlsx")
+    with pytest.raises(FedloreError) as caught:
+        read_coals(tmp_path / "coals.xlsx")
+    assert "sheet 'Sheet' has 2 problems" in str(caught.value)
+    assert "coal 'b' has no price" in str(caught.value)
+    assert "coal 'b', Ad: 'x' is not a number" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
