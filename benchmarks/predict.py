@@ -58,6 +58,9 @@ def write_rows(x: np.ndarray, schema: Schema, folder: Path) -> dict[str, Path]:
     paths = {"csv": folder / "rows.csv", "parquet": folder / "rows.parquet"}
     pyarrow.csv.write_csv(table, paths["csv"])
     pyarrow.parquet.write_table(table, paths["parquet"])
+    paths["european"] = folder / "european.csv"  # as spreadsheets write it where 0,5 is a half
+    text = paths["csv"].read_text()
+    paths["european"].write_text(text.replace(",", ";").replace(".", ","))
     return paths
 
 
@@ -92,6 +95,10 @@ def calls(
             len(x),
         ),
         "csv to csv": (lambda: predict_file(bundle, paths["csv"], folder / "out.csv"), len(x)),
+        "semicolon and comma to csv": (
+            lambda: predict_file(bundle, paths["european"], folder / "out.csv"),
+            len(x),
+        ),
         "csv to csv without pyarrow": (
             lambda: predict_file(bundle, paths["csv"], folder / "slow.csv", fast=False),
             len(x),

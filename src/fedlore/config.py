@@ -16,7 +16,7 @@ T = TypeVar("T")
 def read_toml(path: str | Path) -> dict[str, Any]:
     """A TOML file as plain values."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read '{path}': {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fedlore import Knowledge
 from fedlore.algorithms import Plan
 from fedlore.algorithms.catalog import Method
 from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
-from fedlore.bundle.answer import reading
 from fedlore.bundle.answer.predicting import predict_file
 from fedlore.bundle.reknowing import reknow
 from fedlore.cli.app import app
+from fedlore.data.rows import source, text
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.federation.journal import write_state
 from fedlore.federation.settings import Model
@@ -54,8 +55,8 @@ def read(path):
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("chunk", [7, 65_536])
 def test_answers_in_a_file_are_those_in_memory(tmp_path, file, monkeypatch, fast, chunk):
-    monkeypatch.setattr(reading, "CHUNK", chunk)
-    monkeypatch.setattr(reading, "BYTES", 200 if chunk == 7 else 1 << 20)
+    monkeypatch.setattr(source, "ROWS_AT_ONCE", chunk)
+    monkeypatch.setattr(text, "BYTES", 200 if chunk == 7 else 1 << 20)
     told = predict_file(MADE, file, tmp_path / "out.csv", fast=fast, keep=["sample"])
     columns = table()
     x = np.stack([columns["ash"], columns["s [%]"]], 1)
@@ -100,9 +101,9 @@ def test_a_unit_in_a_parquet_file_is_checked(tmp_path):
 
 
 WRONG = {
-    "word": ("ash,s\n1,2\n3,x\n", "row 2, column 's': 'x' is not a number"),
-    "blank": ("ash,s\n1,2\n,2\n", "row 2, column 'ash' is missing"),
-    "width": ("ash,s\n1,2\n3\n", "row 2 has 1 cells, the header has 2"),
+    "word": ("ash,s\n1,2\n3,x\n", "row 3, column 's': 'x' is not a number"),
+    "blank": ("ash,s\n1,2\n,2\n", "row 3, column 'ash' is missing"),
+    "width": ("ash,s\n1,2\n3\n", "row 3 has 1 cells, the header has 2"),
     "column": ("ash,z\n1,2\n", "the column 's' is missing"),
     "unit": ("ash [ppm],s\n1,2\n", r"'ash' is in \[ppm\]"),
     "none": ("ash,s\n", "has no rows"),
@@ -129,6 +130,41 @@ def test_blanks_take_the_mean_where_that_is_the_policy(tmp_path, fast):
         MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies("mean"), fast=fast
     )
     assert len(read(tmp_path / "o.csv")) == 2
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_european_files_and_workbooks_say_the_same(tmp_path, file, fast):
+    predict_file(MADE, file, tmp_path / "a.csv", keep=["sample"], fast=fast)
+    lines = file.read_text().replace(",", ";").replace(".", ",")
+    (tmp_path / "european.csv").write_text(lines)
+    (tmp_path / "wide.csv").write_text(lines, encoding="utf-16")
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in [list(table()), *map(list, zip(*table().values(), strict=True))]:
+        book.active.append(row)
+    book.save(tmp_path / "rows.xlsx")
+    for name in ("european.csv", "wide.csv", "rows.xlsx"):
+        told = predict_file(MADE, tmp_path / name, tmp_path / "b.csv", keep=["sample"], fast=fast)
+        assert (tmp_path / "b.csv").read_text() == (tmp_path / "a.csv").read_text()
+        assert ("decimals follow a comma" in told.said) == name.endswith(".csv")
+
+
+def test_rows_of_blanks_do_not_count(tmp_path):
+    (tmp_path / "rows.csv").write_text("ash,s\n1,2\n,\n3,4\n,\n")
+    for blanks in ("error", "mean"):
+        told = predict_file(
+            MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies(blanks)
+        )
+        assert told.rows == 2 == len(read(tmp_path / "o.csv"))
+
+
+def test_columns_with_titles_of_their_own_are_predicted_from(tmp_path):
+    ash, s = SCHEMA.features
+    schema = replace(SCHEMA, features=(replace(ash, column="Ash, dry"), s))
+    bare = personal(Knowledge(trust=0.0, schema=schema))
+    write_bundle(bundle_of(bare, "plant", schema=schema), tmp_path / "a.lore")
+    (tmp_path / "rows.csv").write_text('s,"Ash, dry",note\n1,10,x\n')
+    told = predict_file(read_bundle(tmp_path / "a.lore"), tmp_path / "rows.csv", tmp_path / "o.csv")
+    assert told.rows == 1 and told.passed_over == ("note",)
 
 
 def test_numbers_are_answered_too(tmp_path, file):

@@ -71,9 +71,9 @@ def test_data_show_labels_outside_rows_out_of_scope_and_weak_experts(tmp_path):
     rows = data((13, 1.0, 0, 2), (20, 1.0, 0, 0), (8, 1.0, 1, 1), (8, 1.0, 1, 1))
     found = check_data(found, rows, "rows.csv")
     outside = next(f for f in found.findings if f.code == "label-outside")
-    assert outside.severity == "error" and "row 1" in outside.message
+    assert outside.severity == "error" and "row 2" in outside.message
     scope = next(f for f in found.findings if f.code == "out-of-scope")
-    assert (scope.place.row, scope.place.column) == (2, "ash")
+    assert (scope.place.row, scope.place.column) == (3, "ash")
     weak = next(f for f in found.findings if f.code == "weak-expert")
     assert "25.0%" in weak.message and "50.0%" in weak.message
     assert found.audit.outside == 1

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from ..data.rows.titles import Extra
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..personal.classifier import Personal
@@ -11,7 +12,6 @@ from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import TaskName
 
 Blanks = Literal["error", "mean"]
-Extra = Literal["ignore", "error"]
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,13 @@ from ..core.history import check_writable
 from ..errors import FedloreError
 from ..look.tables import Table
 from ..report.blend import tables, write_plan
+from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 
 
 def blend(
-    coals: Annotated[Path, typer.Argument(help="CSV: coal, price, stock, min, max, properties.")],
+    coals: Annotated[
+        Path, typer.Argument(help="CSV or XLSX: coal, price, stock, min, max, properties.")
+    ],
     target: Annotated[str, typer.Option(help="Such as 'grade>=12', 'grade>=CSR54', 'csr>=60'.")],
     model: Annotated[Path, typer.Option(help="The bundle of this site.")],
     confidence: Annotated[float, typer.Option(help="P(target) is at least this.")] = 0.9,
@@ -38,6 +41,10 @@ def blend(
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
     ] = False,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     seed: Annotated[int, typer.Option(help="Same seed, same plan.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for plan and plots.")] = Path("blend-results"),
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
@@ -52,7 +59,7 @@ def blend(
     order = order_for(
         bundle.personal,
         bundle.schema,
-        read_coals(coals),
+        read_coals(coals, form=FileForm(separator, decimal, encoding, sheet)),
         target,
         confidence=confidence,
         worst_case=worst_case,

@@ -11,11 +11,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import Summary, predict_file
 from ..config import build
+from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 
 
 def predict(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
-    file: Annotated[Path, typer.Argument(help="Rows: CSV (also .gz) or Parquet.")],
+    file: Annotated[Path, typer.Argument(help="Rows: CSV (also .gz), XLSX, Parquet or JSON.")],
     out: Annotated[
         str, typer.Option(help="Where to: a .csv or .parquet file, or - for stdout.")
     ] = "-",
@@ -25,6 +26,10 @@ def predict(
     ] = None,
     blanks: Annotated[str | None, typer.Option(help="Missing values: error, or mean.")] = None,
     extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
 ) -> None:
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
@@ -45,15 +50,18 @@ def predict(
             why=why,
             policies=policies,
             keep=keep or (),
+            form=FileForm(separator, decimal, encoding, sheet),
             on_progress=lambda share: progress.update(bar, completed=share),
         )
-    _tell(told, out, console)
+    _tell(told, file.name, out, console)
 
 
-def _tell(told: Summary, out: str, console: Console) -> None:
+def _tell(told: Summary, file: str, out: str, console: Console) -> None:
     def say(text: str) -> None:
         console.print(text, highlight=False, soft_wrap=True, markup=False)
 
+    if told.said:
+        say(f"{file}: {told.said}")
     by = ", ".join(f"{name} {count}" for name, count in told.decided.items() if count)
     say(f"{told.rows} rows; decided by {by}")
     if told.out_of_scope:

@@ -1,11 +1,13 @@
 """Data to try things on, a user's own tables, and who holds which rows."""
 
-from .frames import read_column, read_table
 from .partition import by_class, by_value, dirichlet, iid, stratified
 from .public import Split, covtype, fashion_mnist
+from .rows import FileForm, as_examples, read_column, read_table
 
 __all__ = [
+    "FileForm",
     "Split",
+    "as_examples",
     "by_class",
     "by_value",
     "covtype",

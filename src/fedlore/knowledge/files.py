@@ -227,5 +227,5 @@ def _parts(model: Any, combined: tuple[type, ...], name: str) -> tuple[dict[str,
 def feature_values(feature: Feature) -> dict[str, Any]:
     """A feature as keys of a file, without those that say nothing."""
     said = asdict(feature)
-    blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": ()}
+    blank = {"unit": "", "low": -math.inf, "high": math.inf, "levels": (), "column": None}
     return {key: value for key, value in said.items() if key not in blank or value != blank[key]}

@@ -21,6 +21,7 @@ class Feature:
     low: float = -math.inf
     high: float = math.inf
     levels: tuple[str, ...] = ()
+    column: str | None = None  # its title in data files, where that is no such word
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -34,6 +35,8 @@ class Feature:
             )
         if len(set(self.levels)) != len(self.levels):
             raise KnowledgeError(f"feature '{self.name}': a level is named twice")
+        if self.column is not None and not self.column.strip():
+            raise KnowledgeError(f"feature '{self.name}': its column must have a title, got blanks")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ class Schema:
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise KnowledgeError(f"{what} '{min(twice)}' is named twice")
+        titles = [f.column.strip() if f.column else f.name for f in self.features]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise KnowledgeError(f"two features are read from the column '{title}'")
         if len(self.classes) < 2:
             raise KnowledgeError(f"there must be at least 2 classes, got {len(self.classes)}")
         if not self.features:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data import read_table
+from ..data.rows import ROW_KINDS, read_table
 from ..engine import Client
 from ..errors import FedloreError
 from ..knowledge import Knowledge
@@ -17,7 +17,7 @@ def read_site(folder: str | Path) -> Client:
     assert schema is not None  # a knowledge file always has one
     train, test = (_rows(folder, part) for part in ("train", "test"))
     if train is None:
-        raise FedloreError(f"site '{folder.name}' has no train.csv or train.parquet")
+        raise FedloreError(f"site '{folder.name}' has no train.csv (or .xlsx, .parquet, ...)")
     return Client(
         folder.name,
         read_table(train, schema, label=schema.label),
@@ -46,7 +46,7 @@ def find_sites(where: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _rows(folder: Path, part: str) -> Path | None:
-    paths = [folder / f"{part}{suffix}" for suffix in (".csv", ".parquet")]
+    paths = [folder / f"{part}{suffix}" for suffix in ROW_KINDS]
     return next((path for path in paths if path.exists()), None)
 
 

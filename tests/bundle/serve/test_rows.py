@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.bundle.serve.rows import LARGEST, Reader, Unusable, row_schema
+from fedlore.bundle.serve.rows import Reader, row_schema
+from fedlore.data.rows.strict import LARGEST_VALUE, Unusable
 from fedlore.knowledge import Feature, Schema
 
 from .sites import ROW, SCHEMA
 
 READER = Reader(SCHEMA, most=3)
 
-numbers = st.floats(-LARGEST, LARGEST) | st.integers(-(10**15), 10**15)
+numbers = st.floats(-LARGEST_VALUE, LARGEST_VALUE) | st.integers(-(10**15), 10**15)
 
 
 def text(**change):

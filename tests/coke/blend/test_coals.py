@@ -23,23 +23,40 @@ def test_a_list_of_coals(tmp_path):
     assert low.tolist() == [0.0, 0.05] and high.tolist() == [0.6, 1.0]
 
 
+def test_a_list_with_semicolons_and_decimal_commas(tmp_path):
+    coals = read(tmp_path, GOOD.replace(",", ";").replace(".", ","))
+    assert coals.properties["Ro"].tolist() == [1.2, 1.0] and coals.price.tolist() == [100.0, 80.0]
+
+
+def test_a_list_in_a_workbook(tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["coal", "price", "Ad [%]"], ["a", 100, 9.5], ["b", None, "x"]):
+        book.active.append(row)
+    book.save(tmp_path / "coals.xlsx")
+    with pytest.raises(FedloreError) as caught:
+        read_coals(tmp_path / "coals.xlsx")
+    assert "sheet 'Sheet' has 2 problems" in str(caught.value)
+    assert "coal 'b' has no price" in str(caught.value)
+    assert "coal 'b', Ad: 'x' is not a number" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("100,50", ",50", "coal 'a' has no price"),
-        ("100,50", "cheap,50", "coal 'a', price: 'cheap' is not a finite number"),
+        ("100,50", "cheap,50", "coal 'a', price: 'cheap' is not a number"),
         ("100,50", "-1,50", "coal 'a': price must not be negative, got -1"),
         ("100,50", "100,-50", "coal 'a': stock must not be negative, got -50"),
-        ("100,50", "100,nan", "coal 'a', stock: 'nan' is not a finite number"),
-        (",9,", ",nan,", "coal 'a', Ad: 'nan' is not a finite number"),
+        ("100,50", "100,nan", "coal 'a' has no stock"),
+        (",9,", ",nan,", "coal 'a' has no Ad"),
         (",9,", ",,", "coal 'a' has no Ad"),
         (",60,", ",160,", r"max must lie in \[0, 1\]"),
         ("5,,10", "90,10,10", "coal 'b': min must not be above the largest share, got 0.9"),
         ("\nb,", "\na,", "coal 'a' is named twice"),
-        ("\nb,", "\n,", "row 2 has no name"),
+        ("\nb,", "\n,", "row 3 has no name"),
         ("price", "cost", "unknown column 'price'"),
-        ("Ro\n", "price\n", "the column 'price' twice"),
-        ("1.0\n", "1.0,7\n", "row 2 has 9 cells, the header has 8"),
+        ("Ro\n", "price\n", "the column 'price' is there twice"),
+        ("1.0\n", "1.0,7\n", "row 3 has 9 cells, the header has 8"),
     ],
 )
 def test_bad_lists_are_refused(tmp_path, old, new, message):

@@ -6,9 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...data import read_table
-from ...data.frames import read_column
-from ...errors import FedloreError
+from ...data.rows import read_number_column, read_table
 from ...knowledge.schema import Schema
 from ...personal.tasks import TaskName, task_of
 from ..contents import Bundle
@@ -31,11 +29,7 @@ def _classes(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:
 
 def _numbers(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:
     x = read_table(path, Schema(schema.features, ("", "-"))).x  # the label is no class
-    try:
-        cells = [float(cell) for cell in read_column(path, schema.label)]
-    except ValueError as error:
-        raise FedloreError(f"'{path}', column '{schema.label}': {error}") from None
-    return x, torch.tensor(cells, dtype=torch.float64)
+    return x, read_number_column(path, schema.label)
 
 
 #: How the labels of each task stand in a file.

@@ -10,12 +10,13 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from ...data.rows.strict import Unusable
 from .. import Bundle
 from .answer import Answering, Prediction, Problem, Silent
 from .guard import Guard
 from .limits import Limits
 from .measures import Measures
-from .rows import Reader, Unusable, row_schema
+from .rows import Reader, row_schema
 from .together import Together
 from .web import Page
 

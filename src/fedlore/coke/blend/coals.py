@@ -1,14 +1,17 @@
 """The coals on offer: properties, prices, stock and how much of each a blend may hold."""
 
-import csv
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...data.rows import FileForm, open_file
+from ...data.rows.cells import number_cells, text_cells
+from ...data.rows.problems import Problems, refusal
+from ...data.rows.titles import name_and_unit
 from ...errors import FedloreError, unknown
 
 Array = NDArray[np.float64]
@@ -77,88 +80,64 @@ class Coals:
             raise FedloreError(f"coal '{self.names[i]}': {column} {rule}, got {values[i]:g}")
 
 
-def read_coals(path: str | Path) -> Coals:
-    """A CSV file with one coal a row.
+def read_coals(path: str | Path, *, form: FileForm | None = None) -> Coals:
+    """A file of any kind with one coal a row.
 
     Columns: `coal` and `price` (per tonne), optional `stock` (tonnes), `min` and `max` (% of the
     blend; a blank is no bound), and every other column that holds numbers in all its rows is a
-    property. A column of text, such as a class or a remark, is passed over.
+    property. A column of text, such as a class or a remark, is passed over. A unit in a title is
+    for people: "Ad [%]" is the column Ad.
     """
-    header, rows = _rows(Path(path))
-    for needed in (NAME, PRICE):
-        if needed not in header:
-            raise FedloreError(f"'{path}': {unknown('column', needed, header)}")
-    cells = {name: [row[i].strip() for row in rows] for i, name in enumerate(header)}
-    names = tuple(cells.pop(NAME))
-    for i, name in enumerate(names):
-        if not name:
-            raise FedloreError(f"'{path}' row {i + 1} has no name in the column '{NAME}'")
-
-    def column(name: str, blank: float | None = None) -> Array | None:
-        text = cells.pop(name, None)
-        return None if text is None else _numbers(path, name, text, names, blank)
-
-    price = column(PRICE)
-    stock, least, most = column(STOCK, None), column(LEAST, 0.0), column(MOST, 100.0)
-    assert price is not None
-    properties = {
-        name: _numbers(path, name, text, names, None)
-        for name, text in cells.items()
-        if any(_is_number(cell) for cell in text)
-    }
-    return Coals(
-        names,
-        price,
-        properties,
-        stock,
-        None if least is None else least / 100.0,
-        None if most is None else most / 100.0,
-    )
-
-
-def _rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header, *rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except OSError as error:
-        raise FedloreError(f"cannot read '{path}': {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FedloreError(f"'{path}' is not a CSV file: {error}") from None
-    except ValueError:
-        raise FedloreError(f"'{path}' is empty") from None
-    # a unit in brackets is for people: "Ad [%]" is the column Ad
-    header = [name.split("[")[0].strip() for name in header]
-    twice = {name for name in header if header.count(name) > 1}
+    source = open_file(Path(path), form=form, fast=False)
+    titles = [name_and_unit(title)[0] for title in source.titles]
+    twice = {name for name in titles if titles.count(name) > 1}
     if twice:
-        raise FedloreError(f"'{path}' has the column '{min(twice)}' twice")
-    if not rows:
-        raise FedloreError(f"'{path}' has no coals below its header")
-    for i, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            raise FedloreError(
-                f"'{path}' row {i} has {len(row)} cells, the header has {len(header)}"
-            )
-    return header, rows
+        raise FedloreError(f"{source.place}: the column '{min(twice)}' is there twice")
+    for needed in (NAME, PRICE):
+        if needed not in titles:
+            raise FedloreError(f"{source.place}: {unknown('column', needed, titles)}")
+    cells: dict[str, list[Any]] = {title: [] for title in titles}
+    problems = Problems(source.place)
+    every = range(len(titles))
+    for batch in source.batches(every, every, lambda share: None):
+        problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
+        for title, column in zip(titles, batch.columns, strict=True):
+            cells[title] += list(column)
+        names = text_cells(batch.columns[titles.index(NAME)])
+        nameless = {i: f" has no name in the column '{NAME}'" for i, n in enumerate(names) if not n}
+        problems.add(nameless, batch.lines)
+    problems.check()
+    if not cells[NAME]:
+        raise FedloreError(f"{source.place} has no coals below its header")
+    return _coals(cells, source.decimal, source.place)
 
 
-def _numbers(
-    path: str | Path, name: str, text: Sequence[str], coals: Sequence[str], blank: float | None
-) -> Array:
-    values = []
-    for coal, cell in zip(coals, text, strict=True):
-        if not cell and blank is not None:
-            values.append(blank)
-        elif not cell:
-            raise FedloreError(f"'{path}': coal '{coal}' has no {name}")
-        elif not _is_number(cell):
-            raise FedloreError(f"'{path}': coal '{coal}', {name}: '{cell}' is not a finite number")
-        else:
-            values.append(float(cell))
-    return np.array(values)
+def _coals(cells: dict[str, list[Any]], decimal: str, place: str) -> Coals:
+    names = tuple(text_cells(cells.pop(NAME)))
+    wrong: list[str] = []
 
+    def numbers(name: str, blank: float | None = None) -> Array:
+        values, strange = number_cells(cells[name], decimal)
+        for i in np.flatnonzero(~np.isfinite(values)).tolist():
+            if i not in strange and np.isnan(values[i]) and blank is not None:
+                values[i] = blank
+            elif i not in strange and np.isnan(values[i]):
+                wrong.append(f"coal '{names[i]}' has no {name}")
+            else:
+                told = strange.get(i, f": {values[i]} is not a finite number")
+                wrong.append(f"coal '{names[i]}', {name}{told}")
+        return values
 
-def _is_number(cell: str) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False
+    price = numbers(PRICE)
+    stock = numbers(STOCK) if STOCK in cells else None
+    least = numbers(LEAST, 0.0) / 100.0 if LEAST in cells else None
+    most = numbers(MOST, 100.0) / 100.0 if MOST in cells else None
+    others = [name for name in cells if name and name not in (PRICE, STOCK, LEAST, MOST)]
+    properties = {
+        name: numbers(name)
+        for name in others
+        if np.isfinite(number_cells(cells[name], decimal)[0]).any()
+    }
+    if wrong:
+        raise refusal(place, wrong)
+    return Coals(names, price, properties, stock, least, most)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from ...algorithms import ALGORITHMS
 from ...config import build, read_toml
+from ...core.examples import Examples
 from ...core.models import MODELS
 from ...core.wire import Task
-from ...data.frames import read_table
+from ...data.rows import FileForm, read_table
 from ...engine import Client
 from ...errors import ConfigError, FedloreError
 from ...knowledge import Knowledge
@@ -100,6 +101,7 @@ class SiteFile:
     trust: float | None = None  # λ in place of the one in knowledge.toml
     insecure: bool = False  # without TLS, on one machine only
     ckks_key: str = "ckks.key"  # what the sites share where uploads are encrypted
+    rows: FileForm = field(default_factory=FileForm)  # how its tables are written
     policy: Policy = field(default_factory=Policy)
 
 
@@ -142,10 +144,13 @@ class Kit:
         known = self.knowledge()
         if known.schema is not None:
             check_same(known.schema, schema)
-        data = read_table(self.path(self.file.data), schema, label=schema.label)
-        test = None
-        if self.file.test is not None:
-            test = read_table(self.path(self.file.test), schema, label=schema.label)
+            schema = _titled(schema, known.schema)
+
+        def rows(name: str) -> Examples:
+            return read_table(self.path(name), schema, label=schema.label, form=self.file.rows)
+
+        data = rows(self.file.data)
+        test = None if self.file.test is None else rows(self.file.test)
         return Client(self.file.name, data, known, test=test)
 
 
@@ -158,6 +163,14 @@ def read_kit(folder: Path) -> Kit:
         return Kit(folder, build(SiteFile, read_toml(path)))
     except FedloreError as error:
         raise ConfigError(f"site.toml: {error}") from None
+
+
+def _titled(asked: Schema, own: Schema) -> Schema:
+    """The federation's schema, with the titles that this site's files have."""
+    pairs = zip(asked.features, own.features, strict=True)
+    return replace(
+        asked, features=tuple(replace(f, column=mine.column or f.column) for f, mine in pairs)
+    )
 
 
 def check_same(own: Schema, asked: Schema) -> None:

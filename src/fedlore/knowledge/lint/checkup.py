@@ -29,6 +29,7 @@ _CONFLICTS: dict[Conflict, Severity] = {
     "abstain": "warning",
     "restrict": "info",
 }
+_FIRST = 2  # the row of a file below its header
 _SHOWN = 10  # row numbers in a message
 
 
@@ -124,7 +125,7 @@ def _scope(knowledge: Knowledge, data: Examples, file: str) -> Iterator[Finding]
         values = data.x[:, column]
         beyond = (values < feature.low) | (values > feature.high)
         if beyond.any():
-            rows = (beyond.nonzero().flatten() + 1).tolist()
+            rows = (beyond.nonzero().flatten() + _FIRST).tolist()
             yield Finding(
                 "warning",
                 "out-of-scope",
@@ -137,7 +138,7 @@ def _scope(knowledge: Knowledge, data: Examples, file: str) -> Iterator[Finding]
 
 def _labels(knowledge: Knowledge, audit: Audit, data: Examples, file: str) -> Iterator[Finding]:
     if audit.outside:
-        rows = (_outside(knowledge, data).nonzero().flatten() + 1).tolist()
+        rows = (_outside(knowledge, data).nonzero().flatten() + _FIRST).tolist()
         yield Finding(
             "error" if knowledge.outside == "error" else "warning",
             "label-outside",

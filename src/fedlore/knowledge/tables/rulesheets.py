@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...core.files.workbook import Broken, Cell
 from ...errors import KnowledgeError, unknown
 from ..findings import Finding
 from ..schema import Feature, Schema
@@ -19,7 +20,7 @@ from .cells import (
     parse_outcome,
     short,
 )
-from .sheets import Broken, Cell, Sheet, read_sheet, write_sheet
+from .sheets import Sheet, read_sheet, write_sheet
 from .table import POLICIES, Policy, Rule, Table
 
 OUTCOMES = ("then", "outcome", "range")  # names of the outcome column

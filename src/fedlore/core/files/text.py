@@ -1,0 +1,95 @@
+"""Files of text opened: unpacked where they are .gz, in the encoding that they are written in."""
+
+import codecs
+import gzip
+import zlib
+from pathlib import Path
+from typing import IO, cast
+
+from ...errors import FedloreError
+from .dialect import SEPARATORS, Dialect, find_decimal, find_separator
+
+HEAD_BYTES = 1 << 18  # bytes that decide on separator and decimal mark
+_BLOCK = 1 << 20
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+UNPACKING = (OSError, EOFError, zlib.error)  # what a damaged .gz raises
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The bytes of a file, unpacked where it is .gz."""
+    try:
+        if path.suffix.lower() == ".gz":
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        return open(path, "rb")
+    except OSError as error:
+        raise FedloreError(f"cannot read '{path}': {error.strerror}") from None
+
+
+def open_text(path: Path, encoding: str = "utf-8-sig") -> IO[str]:
+    """The text of a file, unpacked where it is .gz, with line ends as they are."""
+    try:
+        if path.suffix.lower() == ".gz":
+            return gzip.open(path, "rt", encoding=encoding, newline="")
+        return open(path, encoding=encoding, newline="")
+    except OSError as error:
+        raise FedloreError(f"cannot read '{path}': {error.strerror}") from None
+
+
+def find_dialect(
+    path: Path,
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> Dialect:
+    """How a file is written; what is given is not looked for."""
+    if separator is not None and separator not in tuple(SEPARATORS):
+        raise FedloreError(f"separator must be one of , ; tab |, got {separator!r}")
+    if decimal not in (None, ".", ","):
+        raise FedloreError(f"decimal must be . or , got {decimal!r}")
+    coded = encoding or find_encoding(path)
+    lines = _head(path, coded)
+    split = separator or ("\t" if ".tsv" in path.suffixes else find_separator(lines))
+    return Dialect(split, decimal or find_decimal(lines, split), coded)
+
+
+def marked_encoding(start: bytes) -> str | None:
+    """What the mark at the start of a file says, None where it has none."""
+    return next((name for mark, name in _MARKS if start.startswith(mark)), None)
+
+
+def find_encoding(path: Path) -> str:
+    """UTF-8 or UTF-16 by its mark; UTF-8 where all of it can be read so; else Latin-1."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with open_bytes(path) as file:
+        try:
+            block = file.read(_BLOCK)
+            if (marked := marked_encoding(block)) is not None:
+                return marked
+            if b"\0" in block:
+                raise FedloreError(f"'{path}' is not a table of text: it holds zero bytes")
+            while block:
+                if not block.isascii() or decoder.getstate()[0]:
+                    decoder.decode(block)
+                block = file.read(_BLOCK)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return "latin-1"
+        except UNPACKING as error:
+            raise FedloreError(f"'{path}' is not a table of text: {error}") from None
+    return "utf-8-sig"
+
+
+def _head(path: Path, encoding: str) -> list[str]:
+    """The first lines, whole ones only where there are more."""
+    with open_text(path, encoding) as file:
+        try:
+            text = file.read(HEAD_BYTES)
+        except (UnicodeError, LookupError, *UNPACKING) as error:
+            raise FedloreError(f"'{path}' is not a table of text: {error}") from None
+    lines = text.splitlines(keepends=True)
+    return lines[:-1] if len(text) == HEAD_BYTES and len(lines) > 1 else lines

@@ -1,0 +1,80 @@
+"""Records that are checked to the letter, for whoever takes rows from strangers.
+
+Nothing is turned into anything here: a number must be one already, and a level must be its name.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import FedloreError
+from ...knowledge.schema import Feature, Schema
+
+LARGEST_VALUE = 1e30  # of a feature: well inside float32
+
+
+class Unusable(FedloreError):
+    """What cannot be read, with the record (from 1) and the column where it went wrong."""
+
+    def __init__(self, message: str, row: int | None = None, column: str | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
+
+
+def strict_values(
+    records: Sequence[Any], schema: Schema, *, blanks: bool = False
+) -> list[list[float]]:
+    """Records of floats and level names as numbers in the schema's order, n lists of d.
+
+    With `blanks`, None stands for a missing number and becomes NaN. A column that is no feature
+    is refused, and so is one that is absent.
+    """
+    return [_record(record, schema, row, blanks) for row, record in enumerate(records, 1)]
+
+
+def excerpt(text: str) -> str:
+    """What may be shown of a stranger's text: little, and always encodable."""
+    return text[:60].encode("utf-8", "replace").decode()
+
+
+def _record(said: Any, schema: Schema, row: int, blanks: bool) -> list[float]:
+    if not isinstance(said, dict):
+        raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
+    values = []
+    for feature in schema.features:
+        if feature.name not in said:
+            text = f"row {row}: the column '{feature.name}' is missing"
+            raise Unusable(text, row, feature.name)
+        values.append(_value(said[feature.name], feature, row, blanks))
+    if len(said) > len(values):
+        extra = next(name for name in said if name not in schema.names)
+        shown = excerpt(extra)
+        raise Unusable(f"row {row}: there is no column '{shown}'", row, shown)
+    return values
+
+
+def _value(said: Any, feature: Feature, row: int, blanks: bool) -> float:
+    def refuse(text: str) -> Unusable:
+        return Unusable(f"row {row}, column '{feature.name}': {text}", row, feature.name)
+
+    if said is None and blanks and not feature.levels:
+        return math.nan
+    if said is None or (isinstance(said, str) and not said.strip()):
+        raise refuse("the value is missing")
+    if feature.levels:
+        if not isinstance(said, str):
+            raise refuse(f"must be one of {', '.join(feature.levels)}, got {_kind(said)}")
+        if said not in feature.levels:
+            raise refuse(f"must be one of {', '.join(feature.levels)}, got '{excerpt(said)}'")
+        return float(feature.levels.index(said))
+    if not isinstance(said, float):  # JSON's whole numbers are read as floats too
+        raise refuse(f"must be a number, got {_kind(said)}")
+    if not abs(said) <= LARGEST_VALUE:
+        raise refuse(f"must lie within ±{LARGEST_VALUE:g}, got {said:g}")
+    return said
+
+
+def _kind(said: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "text", float: "a number", bool: "a boolean"}
+    return names.get(type(said), "null")
