@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .knowledge.numbers import Measured as Measured
     from .knowledge.numbers import Numbers as Numbers
     from .knowledge.numbers import Sets as Sets
-    from .knowledge.numbers import read_numbers as read_numbers
+    from .knowledge.numbers.files import read_numbers as read_numbers
     from .personal import Classification as Classification
     from .personal import Client as Client
     from .personal import NumberClient as NumberClient
@@ -66,7 +66,8 @@ _HOMES = {
     "engine.tuning": "Trials Tuning",
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",
-    "knowledge.numbers": "Band Between Bins HEARD Measured Numbers Sets read_numbers",
+    "knowledge.numbers": "Band Between Bins HEARD Measured Numbers Sets",
+    "knowledge.numbers.files": "read_numbers",
     "personal": "Classification Client NumberClient Personal PersonalRegressor Regression",
     "privacy": "Dp Privacy",
 }

@@ -17,7 +17,8 @@ from .core.nets import mlp
 from .engine import fit
 from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask, Schema
-from .knowledge.numbers import Bins, Measured, Numbers, Sets, read_numbers
+from .knowledge.numbers import Bins, Measured, Numbers, Sets
+from .knowledge.numbers.files import read_numbers
 from .knowledge.views import Model
 from .personal import Client, Member, NumberClient, Regression, TaskKind
 from .personal.client import P
