@@ -89,7 +89,10 @@ class Classification:
             decided = torch.where(spoken, heard.to(torch.uint8), decided)
         if known.allowed is not None:
             decided.masked_fill_(allowed.sum(1) == 1, RANGE)
-        trust = spoken * probabilities.new_tensor(reliance)
+        used = probabilities.new_tensor(reliance)
+        if reliance > 0:  # the least of λ must not become 0 in single precision: it was used
+            used.clamp_(min=torch.finfo(used.dtype).tiny)
+        trust = spoken * used
         scope = in_scope(schema, x)
         return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
 
