@@ -9,7 +9,7 @@ from typing import IO, cast
 from ...errors import FedloreError
 from .dialect import SEPARATORS, Dialect, find_decimal, find_separator
 
-HEAD_BYTES = 1 << 18  # bytes that decide on separator and decimal mark
+HEAD_BYTES = 1 << 16  # bytes that decide on separator and decimal mark
 _BLOCK = 1 << 20
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -10,6 +10,8 @@ from . import source
 from .source import FileForm, OnProgress, RowBatch
 from .text import arrow
 
+BUFFER = 1 << 18  # bytes of each column at a time: a row group may be the whole file
+
 
 @dataclass(frozen=True)
 class ParquetFile:
@@ -29,7 +31,7 @@ class ParquetFile:
     def batches(
         self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
     ) -> Iterator[RowBatch]:
-        with _package().ParquetFile(self.path) as file:
+        with _package().ParquetFile(self.path, buffer_size=BUFFER) as file:
             total, row = max(file.metadata.num_rows, 1), 2
             names = list(dict.fromkeys(self.titles[i] for i in columns))
             batches = file.iter_batches(

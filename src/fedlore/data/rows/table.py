@@ -13,7 +13,7 @@ from ...errors import FedloreError, unknown
 from ...knowledge.schema import Schema
 from .cells import number_cells, place_cells, text_cells
 from .problems import Problems
-from .reading import FILL, open_file, open_source, read_chunks, unhurried
+from .reading import FILL, RowChunk, open_file, open_source, read_chunks, unhurried
 from .source import FileForm, RowSource
 from .titles import name_and_unit
 
@@ -48,9 +48,8 @@ def as_examples(
         source = open_source(data, schema, form=form, fast=fast)
         column = label if isinstance(label, str) else None
         parts = list(read_chunks(source, schema, label=column))
-        x = torch.cat([part.x for part in parts]) if len(parts) > 1 else parts[0].x
         labels = [part.y for part in parts if part.y is not None]
-        return x, torch.cat(labels) if labels else None
+        return _joined(parts), torch.cat(labels) if labels else None
 
     x, y = unhurried(read)
     if label is not None and not isinstance(label, str):
@@ -101,6 +100,17 @@ def column_of(source: RowSource, name: str) -> int:
     if name not in names:
         raise FedloreError(f"{source.place}: {unknown('column', name, names)}")
     return names.index(name)
+
+
+def _joined(parts: list[RowChunk]) -> Tensor:
+    """All rows, (n, d); each part is let go once it is copied, so that no two copies stand."""
+    x = torch.empty(sum(len(part.x) for part in parts), parts[0].x.shape[1])
+    end = len(x)
+    while parts:
+        part = parts.pop().x
+        x[end - len(part) : end] = part
+        end -= len(part)
+    return x
 
 
 def _classes(label: Sequence[Any], schema: Schema, n: int) -> Tensor:
