@@ -47,9 +47,7 @@ def members(plants, names, number=False):
         "one": lambda: one_round(plants, number=number),
         "net none": lambda: mixed(train(plants, Net("none", heard, scale=5.0, ensemble=4))),
         "net expert": lambda: mixed(train(plants, Net(place, heard, ensemble=4))),
-        "own": lambda: single(
-            train(plants, Net("none", (), 0, scale=5.0, plain=1.0, alone=True))
-        ),
+        "own": lambda: single(train(plants, Net("none", (), 0, scale=5.0, plain=1.0, alone=True))),
     }
     return {n: inside(makers[n](), plants) for n in names}
 
@@ -60,7 +58,9 @@ def cut(p: Part, rows) -> Part:
 
 def out_of_fold(plants, names, number, folds=4):
     """Members' log-probabilities of the label's row on training rows, (s, n, k)."""
-    found = {n: [torch.empty(*a.y.shape, 20, dtype=torch.float64) for a, _ in plants] for n in names}
+    found = {
+        n: [torch.empty(*a.y.shape, 20, dtype=torch.float64) for a, _ in plants] for n in names
+    }
     for f in range(folds):
         some = []
         for a, _ in plants:
@@ -99,8 +99,13 @@ if __name__ == "__main__":
         a = accuracy(full[n], plants)
         print(f"{n:40s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}")
     best = accuracy(full["one"], plants)
-    for some in (["one", "net none"], ["one", "own"], ["one", "net none", "own"],
-                 ["one", "net expert", "own"], names):
+    for some in (
+        ["one", "net none"],
+        ["one", "own"],
+        ["one", "net none", "own"],
+        ["one", "net expert", "own"],
+        names,
+    ):
         for shrink in (1e9, 300, 100, 30, 10):
             out = []
             for i, (a, _) in enumerate(plants):
@@ -108,5 +113,8 @@ if __name__ == "__main__":
                 out.append(blend([full[n][i] for n in some], w))
             a = accuracy(out, plants)
             d = a - best
-            print(f"{' + '.join(some):40s} shrink {shrink:>6g} {a.mean():.2f}  over one "
-                  f"{d.mean():+.2f} ± {2.093 * d.std() / 20**0.5:.2f}", flush=True)
+            print(
+                f"{' + '.join(some):40s} shrink {shrink:>6g} {a.mean():.2f}  over one "
+                f"{d.mean():+.2f} ± {2.093 * d.std() / 20**0.5:.2f}",
+                flush=True,
+            )

@@ -116,10 +116,7 @@ def train(plants, net: Net, *, trace=None):
     data = []
     for a, _ in plants:
         x, start, half, middle = inputs(a, net)
-        data.append([
-            t.repeat_interleave(E, 0)
-            for t in (x, start, half, middle, a.y, a.allowed)
-        ])
+        data.append([t.repeat_interleave(E, 0) for t in (x, start, half, middle, a.y, a.allowed)])
     d = data[0][0].shape[-1]
     dz = grow(data[0][0][:1, :1], net).shape[-1]
     b = 1 / math.sqrt(d)
@@ -208,5 +205,8 @@ if __name__ == "__main__":
         net = eval(f"Net({text})")
         out = train(plants, net)
         a, e = accuracy(single(out), plants), accuracy(mixed(out), plants)
-        print(f"{text:90s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}  mixed {e.mean():.2f}  "
-              f"{time.time() - t:.0f} s", flush=True)
+        print(
+            f"{text:90s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}  mixed {e.mean():.2f}  "
+            f"{time.time() - t:.0f} s",
+            flush=True,
+        )

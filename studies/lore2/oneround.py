@@ -114,5 +114,11 @@ if __name__ == "__main__":
             for hear in (False, True):
                 p, o, info = run(plants, over=over, kind=kind, hear=hear)
                 a = accuracy(p, plants)
-                print(over, kind, "hear" if hear else "", f"{a.mean():.2f} ± {a.std() / 20**0.5:.2f}",
-                      info.mean(0).numpy().round(3), flush=True)
+                print(
+                    over,
+                    kind,
+                    "hear" if hear else "",
+                    f"{a.mean():.2f} ± {a.std() / 20**0.5:.2f}",
+                    info.mean(0).numpy().round(3),
+                    flush=True,
+                )

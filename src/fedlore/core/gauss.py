@@ -26,7 +26,8 @@ CURVE = (
 def log_ratio(z: Tensor) -> Tensor:
     """R(z) = log(Q(|z|)·e^{z²/2}), element by element."""
     if z.dtype == torch.float64:
-        return torch.special.erfcx(z.abs() * math.sqrt(0.5)).mul(0.5).log()
+        exact: Tensor = torch.special.erfcx(z.abs() * math.sqrt(0.5))
+        return exact.mul(0.5).log()
     t = 1.0 / (1.0 + BEND * z.abs())
     total = torch.full_like(t, CURVE[-1])
     for c in reversed(CURVE[:-1]):
@@ -40,8 +41,8 @@ def log_cells(place: Tensor, width: Tensor, classes: int) -> Tensor:
     >>> log_cells(torch.tensor([1.0]), torch.tensor([0.5]), 3).exp()
     tensor([[0.1587, 0.6827, 0.1587]])
     """
-    place, width = torch.broadcast_tensors(place, width)
-    found: Tensor = _Cells.apply(place, width, classes)
+    shape = (place + width).shape
+    found: Tensor = _Cells.apply(place.expand(shape), width.expand(shape), classes)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -68,9 +69,7 @@ class _Cells(torch.autograd.Function):
         return pushed.sum(-1) / width, (z * pushed).sum(-1) / width, None
 
 
-def _parts(
-    place: Tensor, width: Tensor, classes: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _parts(place: Tensor, width: Tensor, classes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The log-probabilities p (..., k), the inner edges z (..., k-1), and of every class the log
     of φ(edge) / p at its lower and at its upper edge, (..., k) each.
 

@@ -29,7 +29,9 @@ class Ordinal:
 
     def __post_init__(self) -> None:
         if self.start not in get_args(Start):
-            raise ConfigError(f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'")
+            raise ConfigError(
+                f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
+            )
         if not 0.0 < self.width < math.inf:
             raise ConfigError(f"width must be positive and finite, got {self.width}")
 

@@ -83,5 +83,3 @@ class Cells:
         for c in reversed(CURVE[:-2]):
             out.mul_(t).add_(c)
         out.add_(t.log_())
-
-

@@ -75,7 +75,7 @@ def _ordered(model: Ordered, x: Tensor) -> tuple[list[Layer], bool]:
     line = None
     if model.line is not None:
         _check_hooks(model.line)
-        if type(model.line) is not nn.Linear or model.line.bias is not None:
+        if getattr(model.line, "bias", None) is not None:
             raise _Unknown("its linear part has a bias of its own")
         line = "line.weight"
     head = OrdinalHead(
