@@ -17,12 +17,13 @@ KINDS = {
     "finish": "nothing: the last local steps stay at home",
     "evaluate": "nothing; the scores are plain numbers in metrics",
     "moments": "row count, sums and squares of the features, for a common scaling",
-    # secure aggregation: then train and moments hold words under masks in place of the above
+    "gram": "sums of products of centred rows, for the model of one round",
+    # secure aggregation: then train, moments and gram hold words under masks in place of the above
     "keys": "public keys of this round",
     "shares": "shares of this round's secrets, sealed for the other sites",
     "boxes": "nothing: what the others sealed could be opened",
     "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
-    # encryption: then train and moments hold ciphertexts in place of the above
+    # encryption: then train, moments and gram hold ciphertexts in place of the above
     "decrypt": "the sum of this round's ciphertexts, under a little noise",
 }
 

@@ -29,7 +29,7 @@ class Void(FedloreError):
 
 
 class Adding:
-    """A transport whose replies to `train` and `moments` are one mean over all who answered."""
+    """A transport whose replies to tasks of `SUMMED` are one mean over all who answered."""
 
     def __init__(self, transport: Transport, settings: Ckks) -> None:
         self._transport, self._settings = transport, settings

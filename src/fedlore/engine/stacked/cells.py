@@ -1,0 +1,85 @@
+"""The discretised normal of many clients at once, forward and backward without a graph.
+
+The letters and the formulas are those of `gauss`; here the classes lie along the second axis,
+(a, k, b), and every pass writes into memory that is there already.
+"""
+
+import torch
+from torch import Tensor
+
+from ...core.gauss import BEND, CURVE, HALF_LOG_TAU, log_ratio
+from .layers import Scratch
+
+FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow
+
+
+class Cells:
+    """Logits of k ordered classes for b rows of each of a clients."""
+
+    def __init__(self, scratch: Scratch, name: str, a: int, k: int, b: int) -> None:
+        def take(part: str, rows: int) -> Tensor:
+            return scratch.take(f"{name} {part}", a, rows, b)
+
+        self._z, self._t = take("z", k - 1), take("t", k - 1)
+        self._ratio, self._tail = take("ratio", k + 1), take("tail", k + 1)
+        self._apart, self._gap = take("apart", k), take("gap", k)
+        self._near, self._out = take("near", k), take("out", k)
+        self._push, self._other = take("push", k - 1), take("other", k - 1)
+        self._at = self._z.new_tensor(range(k))[:, None]  # (k, 1)
+        self._sums = self._z.new_empty(a, 2, k - 1)
+        self._k = k
+
+    def forward(self, place: Tensor, rate: Tensor) -> Tensor:
+        """Places (a, 1, b) and one over the widths (a, 1, 1) -> (a, k, b)."""
+        place.clamp_(-FARTHEST, FARTHEST)
+        scaled, at = place * rate, self._at
+        z, ratio, tail = self._z, self._ratio, self._tail
+        torch.sub((at[:-1] + 0.5) * rate, scaled, out=z)
+        apart = torch.sub(at * rate.square(), scaled * rate, out=self._apart)
+        for ends in (ratio, tail):  # set anew: other programs use the same memory
+            ends[:, :: self._k].fill_(-torch.inf)
+        self._log_ratio(z, ratio[:, 1:-1])
+        torch.addcmul(ratio[:, 1:-1], z, z, value=-0.5, out=tail[:, 1:-1])
+        gap = torch.sub(ratio[:, :-1], ratio[:, 1:], out=self._gap).add_(apart)
+        gap.abs_().neg_()
+        torch.expm1(gap, out=gap).neg_().log_()
+        gap[:, :: self._k - 1].zero_()  # beside an open end nothing is taken away
+        out = torch.maximum(tail[:, :-1], tail[:, 1:], out=self._out).add_(gap)
+        near = torch.maximum(ratio[:, :-1], ratio[:, 1:], out=self._near).add_(gap)
+        # the class that holds the place, one in every row
+        held = place.round().clamp_(0, self._k - 1)
+        which = held.long()  # (a, 1, b)
+        sides = tail.gather(1, which).exp_().add_(tail.gather(1, which + 1).exp_())
+        around = (1.0 - sides).clamp_(min=torch.finfo(z.dtype).tiny).log_()
+        out.scatter_(1, which, around)
+        near.scatter_(1, which, around)
+        self._held, self._which, self._place, self._rate = held, which, place, rate
+        return out
+
+    def backward(self, delta: Tensor) -> tuple[Tensor, Tensor]:
+        """Slopes in the logits (a, k, b) -> slopes in place and log width, (a, 1, b) each."""
+        base, apart = self._near.add_(HALF_LOG_TAU).neg_(), self._apart
+        upper = torch.clamp(apart, min=0.0, out=self._gap)
+        lower = apart.sub_(upper)  # the part below 0, which is taken away from the other edge
+        edge = (self._held - self._place).mul_(self._rate)  # middle of the class that holds it
+        half = 0.5 * self._rate
+        upper.scatter_(1, self._which, (edge + half).square_().mul_(0.5))
+        lower.scatter_(1, self._which, (edge - half).square_().mul_(-0.5))
+        push = torch.add(base[:, 1:], lower[:, 1:], out=self._push).exp_().mul_(delta[:, 1:])
+        other = torch.sub(base[:, :-1], upper[:, :-1], out=self._other).exp_()
+        push.addcmul_(other, delta[:, :-1], value=-1.0)
+        self._sums.copy_(self._rate.expand_as(self._sums))
+        self._sums[:, 1] *= self._at[:-1, 0] + 0.5
+        found = torch.bmm(self._sums, push)  # (a, 2, b)
+        slope = found[:, :1]
+        return slope, torch.addcmul(found[:, 1:], slope, self._place, value=-1.0)
+
+    def _log_ratio(self, z: Tensor, out: Tensor) -> None:
+        if z.dtype == torch.float64:
+            out.copy_(log_ratio(z))
+            return
+        t = torch.abs(z, out=self._t).mul_(BEND).add_(1.0).reciprocal_()
+        torch.mul(t, CURVE[-1], out=out).add_(CURVE[-2])
+        for c in reversed(CURVE[:-2]):
+            out.mul_(t).add_(c)
+        out.add_(t.log_())
