@@ -1,0 +1,193 @@
+"""What a site gets without anybody: its own learners, cross-validated, and the best of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...core.examples import Examples
+from ...errors import FedloreError
+from ...knowledge.numbers import Told
+from .boosted import BoostedTrees
+from .crossfit import (
+    ALONE,
+    HEARING,
+    OVER,
+    Family,
+    Judged,
+    Mode,
+    fit_whole,
+    fold_seed,
+    folds,
+    try_family,
+)
+from .forest import ExtraTrees
+from .grown import installed
+from .linear import Ridge
+from .logistic import Logistic
+from .members import ClassMember, Member, NumberMember, OrderMember, masked, smoothed, within
+from .ordinal import OrdinalLinear, log_masses
+from .sight import Sight, see_classes, see_numbers, see_order
+
+MOST_TERMS = 1000  # of a quadratic model
+WIDTHS = torch.logspace(-0.6, 0.8, 15, dtype=torch.float64)  # in classes
+SHARPNESS = torch.logspace(-1.0, 0.5, 16, dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An own model made from all rows, and what its like said of rows they had not seen."""
+
+    member: Member
+    held: Tensor  # (n,) numbers in S(x), or (n, k) log-probabilities
+    error: float  # of `held`: mean squared error, or the share of wrong classes (ties by nll)
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """All own models of a site; `folds` says which row was held out when, for others to join."""
+
+    candidates: tuple[Candidate, ...]
+    folds: Tensor  # (n,)
+
+    @property
+    def best(self) -> Candidate:
+        """The baseline `own best`."""
+        return min(self.candidates, key=lambda c: c.error)
+
+
+def missing() -> dict[str, str]:
+    """Own learners that cannot be made here, and what to install for them."""
+    if installed():
+        return {}
+    return dict.fromkeys(("extra trees", "boosted trees"), "pip install 'fedlore[sklearn]'")
+
+
+def own_numbers(known: Told, *, seed: int = 0, site: str = "") -> Own:
+    """Own models of a number: ridge, quadratic ridge, extra and boosted trees, three modes each."""
+    if known.y is None:
+        raise FedloreError("own models need rows with a measured number")
+    y = known.y
+    sight = see_numbers(known)
+
+    def judge(outputs: Tensor) -> Judged:
+        held = within(outputs.squeeze(1), known)
+        missed = float((held - y).square().mean())
+        return Judged(max(math.sqrt(missed), 1e-12), held, missed)
+
+    def target(mode: Mode) -> Tensor:
+        return (y - sight.start if mode.over else y).unsqueeze(1)
+
+    heard = known.said is not None or known.sets is not None
+    modes = (HEARING, OVER, ALONE) if heard else (ALONE,)
+    part = folds(len(known), seed=seed, site=site)
+    found = []
+    for family in _number_families(sight, fold_seed(seed, site)):
+        for one in try_family(family, sight, target, part, modes, judge):
+            body = fit_whole(one, sight, target(one.mode))
+            mode, width = one.mode, one.judged.width
+            member = NumberMember(one.name, body, mode.hears, mode.over, width)
+            found.append(Candidate(member, one.judged.held, one.judged.error))
+    return Own(tuple(found), part)
+
+
+def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -> Own:
+    """Own models of ordered classes: a place and a width each."""
+    y = _labels(known)
+    sight = see_order(known, classes)
+
+    def judge(outputs: Tensor) -> Judged:
+        place = outputs.squeeze(1)
+        every = [masked(log_masses(place, float(w), classes), known.allowed) for w in WIDTHS]
+        costs = [_nll(rows, y) for rows in every]
+        best = min(range(len(costs)), key=lambda i: costs[i])
+        return Judged(float(WIDTHS[best]), every[best], _wrong(every[best], y))
+
+    def target(mode: Mode) -> Tensor:
+        return (y - sight.start if mode.over else y.double()).unsqueeze(1)
+
+    modes = _modes(known, over=True)
+    part = folds(len(known), seed=seed, site=site)
+    found = []
+    for family in _order_families(sight, classes, fold_seed(seed, site)):
+        used = [m for m in modes if not (m.over and isinstance(family, OrdinalLinear))]
+        for one in try_family(family, sight, target, part, used, judge):
+            body = fit_whole(one, sight, target(one.mode))
+            mode, width = one.mode, one.judged.width
+            member = OrderMember(one.name, body, mode.hears, mode.over, width, classes)
+            found.append(Candidate(member, one.judged.held, one.judged.error))
+    return Own(tuple(found), part)
+
+
+def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "") -> Own:
+    """Own models of classes without order: logistic, extra trees, boosted trees, two modes each."""
+    y = _labels(known)
+    sight = see_classes(known)
+    part = folds(len(known), seed=seed, site=site)
+    found = []
+    for family in _class_families(classes, fold_seed(seed, site)):
+        votes = isinstance(family, ExtraTrees)
+
+        def judge(outputs: Tensor, votes: bool = votes) -> Judged:
+            logits = smoothed(outputs) if votes else outputs
+            every = [masked(float(s) * logits, known.allowed) for s in SHARPNESS]
+            costs = [_nll(rows, y) for rows in every]
+            best = min(range(len(costs)), key=lambda i: costs[i])
+            return Judged(float(SHARPNESS[best]), every[best], _wrong(every[best], y))
+
+        modes = _modes(known, over=False)
+        for one in try_family(family, sight, lambda _: y, part, modes, judge):
+            body = fit_whole(one, sight, y)
+            member = ClassMember(one.name, body, one.mode.hears, votes, one.judged.width)
+            found.append(Candidate(member, one.judged.held, one.judged.error))
+    return Own(tuple(found), part)
+
+
+def _number_families(sight: Sight, seed: int) -> list[Family]:
+    found: list[Family] = [Ridge("ridge")]
+    if _terms(sight) <= MOST_TERMS:
+        found.append(Ridge("quadratic ridge", quadratic=True))
+    if installed():
+        found += [ExtraTrees("extra trees", seed=seed), BoostedTrees("boosted trees", seed=seed)]
+    return found
+
+
+def _order_families(sight: Sight, classes: int, seed: int) -> list[Family]:
+    return [OrdinalLinear("ordinal linear", classes), *_number_families(sight, seed)]
+
+
+def _class_families(classes: int, seed: int) -> list[Family]:
+    found: list[Family] = [Logistic("logistic", classes)]
+    if installed():
+        found.append(ExtraTrees("extra trees", classes, seed))
+        found.append(BoostedTrees("boosted trees", classes, seed))
+    return found
+
+
+def _terms(sight: Sight) -> int:
+    wide = sight.x.shape[1] + sight.heard.shape[1]
+    return wide * (wide + 3) // 2
+
+
+def _modes(known: Examples, *, over: bool) -> Sequence[Mode]:
+    if known.prior is None and known.allowed is None:
+        return (ALONE,)
+    return (HEARING, OVER, ALONE) if over else (HEARING, ALONE)
+
+
+def _labels(known: Examples) -> Tensor:
+    if known.y is None:
+        raise FedloreError("own models need rows with a class")
+    return known.y
+
+
+def _nll(log_probs: Tensor, y: Tensor) -> float:
+    """Mean -log p of the label; a label outside its range counts as a very improbable one."""
+    return -float(log_probs.gather(1, y.unsqueeze(1)).clamp(min=-20.0).mean())
+
+
+def _wrong(log_probs: Tensor, y: Tensor) -> float:
+    """The share of wrong classes; a thousandth of the nll decides between equals."""
+    return float((log_probs.argmax(1) != y).double().mean()) + 1e-3 * _nll(log_probs, y)

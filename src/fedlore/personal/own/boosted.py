@@ -1,0 +1,145 @@
+"""Boosted trees, grown by scikit-learn and kept as tables."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .grown import ensembles, labels, level, tables
+from .trees import LEAF, Trees
+
+ABSENT = -30.0  # the logit of a class that no row had
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """One setting of boosted trees."""
+
+    rate: float
+    leaves: int
+    least: int  # rows in a leaf
+    steps: int
+
+
+Shapes = Sequence[tuple[tuple[float, int, int], Sequence[int]]]
+
+#: For numbers: rate, leaves, least leaf, and the steps at which a run is looked at.
+NUMBERS = (
+    ((0.05, 4, 5), (50, 100, 200, 300)),
+    ((0.05, 8, 5), (50, 100, 200)),
+    ((0.1, 4, 10), (50, 100, 150)),
+    ((0.1, 16, 5), (25, 50, 100)),
+)
+#: For classes, where each step grows a tree per class: short runs with large steps.
+CLASSES = (((0.15, 4, 5), (10, 20, 40, 60)), ((0.15, 12, 5), (10, 20, 30, 40)))
+
+
+def settings_of(shapes: Shapes) -> tuple[Boosting, ...]:
+    """All settings of some shapes."""
+    return tuple(Boosting(*shape, steps) for shape, looks in shapes for steps in looks)
+
+
+@dataclass(frozen=True)
+class BoostedTrees:
+    """Gradient boosting on histograms; how long to boost is read off along one run."""
+
+    name: str
+    classes: int | None = None  # k; None: a number
+    seed: int = 0
+
+    @property
+    def settings(self) -> tuple[Boosting, ...]:
+        return settings_of(NUMBERS if self.classes is None else CLASSES)
+
+    def trace(
+        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Boosting]
+    ) -> Tensor:
+        """Outputs at other rows, (s, m, o)."""
+        found: dict[Boosting, Tensor] = {}
+        for longest in _longest(settings):
+            machine = self._grow(inputs, target, longest)
+            looks = {s.steps: s for s in settings if _shape(s) == _shape(longest)}
+            for steps, outputs in self._stages(machine, at, target):
+                if steps in looks:
+                    found[looks[steps]] = outputs()
+        return torch.stack([found[one] for one in settings])
+
+    def near(self, setting: Boosting) -> tuple[Boosting, ...]:
+        """The same shape for any number of steps."""
+        return tuple(s for s in self.settings if _shape(s) == _shape(setting))
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Trees:
+        machine = self._grow(inputs, target, setting)
+        grown, outputs = [], []
+        present = self._present(machine)
+        for stage in machine._predictors:
+            for place, tree in enumerate(stage):
+                n = tree.nodes
+                feature = np.where(n["is_leaf"] == 1, LEAF, n["feature_idx"].astype(np.int64))
+                grown.append((n["left"], n["right"], feature, n["num_threshold"], n["value"]))
+                outputs.append(present[place])
+        start = np.asarray(machine._baseline_prediction, dtype=np.float64).ravel()
+        if self.classes is None:
+            middle, spread = level(target)
+            return tables(grown, [middle + spread * float(start[0])], [spread])
+        base = np.full(self.classes, ABSENT)
+        base[np.asarray(machine.classes_, dtype=np.int64)] = 0.0
+        base[present] = start
+        return tables(grown, base.tolist(), [1.0] * self.classes, outputs)
+
+    def _grow(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Any:
+        kind = "Regressor" if self.classes is None else "Classifier"
+        machine = getattr(ensembles(), f"HistGradientBoosting{kind}")(
+            learning_rate=setting.rate,
+            max_leaf_nodes=setting.leaves,
+            min_samples_leaf=setting.least,
+            max_iter=setting.steps,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=self.seed,
+        )
+        return machine.fit(inputs.double().numpy(), labels(target, self.classes))
+
+    def _present(self, machine: Any) -> list[int]:
+        """The output that each tree of a stage adds to; of two classes only the second has one."""
+        if self.classes is None:
+            return [0]
+        present = [int(c) for c in machine.classes_]
+        return present[1:] if len(present) == 2 else present
+
+    def _stages(
+        self, machine: Any, at: Tensor, target: Tensor
+    ) -> Iterator[tuple[int, Callable[[], Tensor]]]:
+        """After each step what the machine would say, once it is asked."""
+        rows = at.double().numpy()
+        if self.classes is None:
+            middle, spread = level(target)
+            for steps, value in enumerate(machine.staged_predict(rows), 1):
+                yield steps, lambda v=value: middle + spread * torch.from_numpy(v).unsqueeze(1)
+            return
+        for steps, share in enumerate(machine.staged_predict_proba(rows), 1):
+            yield steps, lambda p=share: self._logits(machine, p)
+
+    def _logits(self, machine: Any, share: Any) -> Tensor:
+        logits = np.full((len(share), self.classes or 0), ABSENT)
+        columns = np.asarray(machine.classes_, dtype=np.int64)
+        logits[:, columns] = np.log(np.clip(share, math.exp(ABSENT), None))
+        return torch.from_numpy(logits)
+
+
+def _shape(setting: Boosting) -> tuple[float, int, int]:
+    return setting.rate, setting.leaves, setting.least
+
+
+def _longest(settings: Sequence[Boosting]) -> list[Boosting]:
+    """The longest run of each shape: the shorter ones are its beginnings."""
+    shapes: dict[tuple[float, int, int], Boosting] = {}
+    for one in settings:
+        shape = _shape(one)
+        if shape not in shapes or shapes[shape].steps < one.steps:
+            shapes[shape] = one
+    return list(shapes.values())

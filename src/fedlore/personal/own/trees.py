@@ -1,0 +1,51 @@
+"""Trees as plain tables, evaluated for all rows and trees at once.
+
+A node is a row of three tables. Inner nodes send a row with x[feature] <= threshold to `child` and
+every other one to the node after it; a leaf has the feature -1, and its `child` is a row of
+`values`. In ONNX this is one TreeEnsemble node (BRANCH_LEQ, the same float32 thresholds), or the
+loop below written with Gather and Where, `depth` times.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+LEAF = -1
+AT_ONCE = 1 << 21  # leaf values of all rows and trees; bounds the memory of a prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """base + scale · the sum over trees of the values of the leaves that a row ends in."""
+
+    feature: Tensor  # (v,) int16, -1 at leaves
+    threshold: Tensor  # (v,) float32
+    child: Tensor  # (v,) int32
+    roots: Tensor  # (t,) int32
+    values: Tensor  # (l, w) float32
+    output: Tensor  # (t,) int16  which output a tree adds to, where w = 1; else it is 0
+    base: Tensor  # (o,) float64
+    scale: Tensor  # (o,) float64
+    depth: int
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """(n, i) -> (n, o) float64."""
+        size = max(1, AT_ONCE // max(1, len(self.roots) * self.values.shape[1]))
+        parts = [self._sums(rows) for rows in inputs.float().split(size)]
+        return self.base + self.scale * torch.cat(parts)
+
+    def _sums(self, x: Tensor) -> Tensor:
+        feature, child = self.feature.long(), self.child.long()
+        node = self.roots.long().expand(len(x), -1)  # (n, t)
+        for _ in range(self.depth):
+            column = feature[node]
+            inner = column >= 0
+            value = x.gather(1, column.clamp(min=0))
+            below = child[node] + (value > self.threshold[node]).long()
+            node = torch.where(inner, below, node)
+        leaves = self.values[child[node]].double()  # (n, t, w)
+        if self.values.shape[1] > 1 or len(self.base) == 1:
+            return leaves.sum(1)
+        total = leaves.new_zeros(len(x), len(self.base))
+        return total.index_add_(1, self.output.long(), leaves.squeeze(2))
