@@ -47,7 +47,7 @@ LATE = {
 PARTS = {
     "personal": ("tasks",),
     "privacy": ("dp", "secagg", "ckks", "leak"),
-    "engine": ("stacked", "tuning"),
+    "engine": ("stacked", "tuning", "lore"),
     "bundle": ("answer", "onnx", "certificate", "serve"),
     "federation": ("kits", "flower", "coordinator", "site"),
     "coke": ("blend",),

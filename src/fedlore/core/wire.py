@@ -18,12 +18,14 @@ KINDS = {
     "evaluate": "nothing; the scores are plain numbers in metrics",
     "moments": "row count, sums and squares of the features, for a common scaling",
     "gram": "sums of products of centred rows, for the model of one round",
-    # secure aggregation: then train, moments and gram hold words under masks in place of the above
+    "vote": "the summed loss of a trial on rows it was not trained on, and their number",
+    "settle": "nothing: what a site chooses from the finished trainings stays at home",
+    # secure aggregation: then what is summed holds words under masks in place of the above
     "keys": "public keys of this round",
     "shares": "shares of this round's secrets, sealed for the other sites",
     "boxes": "nothing: what the others sealed could be opened",
     "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
-    # encryption: then train, moments and gram hold ciphertexts in place of the above
+    # encryption: then what is summed holds ciphertexts in place of the above
     "decrypt": "the sum of this round's ciphertexts, under a little noise",
 }
 
@@ -38,6 +40,7 @@ class Task:
     seed: int = 0
     rate: float = 1.0  # the schedule's factor on the plan's learning rate this round
     accepted: Mapping[str, int] = field(default_factory=dict)  # client -> last round merged
+    trial: str = ""  # which candidate and fold is trained; "" where nothing is being chosen
     sums: bool = False  # the server needs no single upload: a reply may stand for many clients
 
     def told_to(self, client: str) -> "Task":

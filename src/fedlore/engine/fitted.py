@@ -1,7 +1,7 @@
 """What a training leaves behind: a personal model for every client, and what happened."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic
 
@@ -11,6 +11,8 @@ from ..core.history import Row
 from ..core.tree import Payload
 from ..errors import FedloreError, unknown
 from ..knowledge.schema import Schema
+from ..personal.beside import Beside, NumberBeside
+from ..personal.brought import Brought
 from ..personal.client import Known, P
 from ..personal.tasks import TaskKind
 from .loop import Recipe, Run, own_params, recall
@@ -26,6 +28,8 @@ class Fitted(Generic[P]):
     knowledge: Mapping[str, Known]  # by client; one that says nothing where it stayed outside
     memories: dict[str, Payload]
     privacy: tuple[str, ...] = ()  # what was spent and lost, in words
+    besides: Mapping[str, Beside | NumberBeside] = field(default_factory=dict)  # by client
+    tables: Mapping[str, Brought] = field(default_factory=dict)  # what it brought, by client
 
     @property
     def history(self) -> list[Row]:
@@ -44,7 +48,14 @@ class Fitted(Generic[P]):
             self.knowledge[client],
             scaler=self.recipe.scaler,
             weights=own_params(algorithm, sent, memory),
+            beside=self.besides.get(client),
         )
+
+    def brought(self, client: str) -> Brought:
+        """What taking part brought this client, on its own rows; recipe = lore finds it out."""
+        if client not in self.tables:
+            raise FedloreError(unknown("client with a table", client, self.tables))
+        return self.tables[client]
 
     def predict(self, client: str, x: Tensor) -> Tensor:
         """This client's class or number for each row in raw units, (n,)."""

@@ -130,11 +130,13 @@ def federate(
     sample: float = 1.0,
     evaluate: int = 0,
     start: Run | None = None,
+    trial: str = "",
     on_round: Callable[[Run], None] | None = None,
 ) -> Run:
     """Train for `rounds` rounds over any transport, with a share `sample` of clients in each.
 
-    With `evaluate` = e the clients score the model after every e-th round and the last.
+    With `evaluate` = e the clients score the model after every e-th round and the last. `trial`
+    names what is trained where there are several trainings.
     """
     names = sorted(transport.clients())
     cohort_size = _cohort_size(sample, len(names), rounds)
@@ -157,6 +159,7 @@ def federate(
             recipe.seed,
             plan.rate(round, rounds),
             run.accepted,
+            trial,
             sums=getattr(transport, "sums", False) and not recipe.aggregate.needs_individuals,
         )
         replies = _ordered(transport.exchange(task, cohort))
@@ -172,16 +175,21 @@ def federate(
             done = _ordered(transport.exchange(finish, names))
             run.accepted.update({name: rounds + 1 for reply in done for name in reply.names})
         if evaluate and (round % evaluate == 0 or round == rounds):
-            run.rows.extend(scores(transport, recipe, run))
+            run.rows.extend(scores(transport, recipe, run, trial=trial))
         if on_round is not None:
             on_round(run)
     return run
 
 
-def scores(transport: Transport, recipe: Recipe, run: Run) -> list[Row]:
+def scores(transport: Transport, recipe: Recipe, run: Run, *, trial: str = "") -> list[Row]:
     """One row of scores per client, each on its own test rows with its own model."""
     task = Task(
-        "evaluate", run.round, recipe.algorithm.send(run.state), recipe.seed, accepted=run.accepted
+        "evaluate",
+        run.round,
+        recipe.algorithm.send(run.state),
+        recipe.seed,
+        accepted=run.accepted,
+        trial=trial,
     )
     replies = _ordered(transport.exchange(task, sorted(transport.clients())))
     return [{"round": run.round, "client": r.client, **r.metrics} for r in replies if r.metrics]

@@ -15,7 +15,7 @@ from .combine import AllOf, AnyOf, Average, Empty, FirstOf
 from .content import FILE, Files, Where, files_at, toml_in
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
-from .schema import Feature, Schema
+from .schema import Feature, Schema, in_order
 from .sources.kind import Setting
 from .sources.opening import check_source, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack, plain, source_of
@@ -70,6 +70,7 @@ class Document:
     features: tuple[Feature, ...]
     classes: tuple[str, ...]
     label: str = "label"
+    ordered: bool | None = None  # whether the classes rise; None: read off their names
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
     trust: float = 0.0
     rely: float | None = None
@@ -83,7 +84,8 @@ class Document:
 
     @property
     def schema(self) -> Schema:
-        return Schema(self.features, self.classes, self.label)
+        ordered = in_order(self.classes) if self.ordered is None else self.ordered
+        return Schema(self.features, self.classes, self.label, ordered)
 
 
 def read_document(where: Where) -> Document:
@@ -178,6 +180,8 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         "floor": knowledge.floor or None,
         "label": schema.label,
         "classes": list(schema.classes),
+        # where the names say the same it need not be said, so that older files stay as they are
+        "ordered": None if schema.ordered == in_order(schema.classes) else schema.ordered,
         "features": [feature_values(feature) for feature in schema.features],
         "card": asdict(knowledge.card or Card()),
     }

@@ -1,8 +1,10 @@
 """The names behind the columns: features with units and scope, classes in order."""
 
+import itertools
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -41,13 +43,20 @@ class Feature:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns and classes by name. Classes are in order where the task has one (grades)."""
+    """Columns and classes by name. Classes are in order where the task has one (grades).
+
+    Whether they are `ordered` is something all sites must agree on; where nobody says so, names
+    with one prefix and rising numbers (CSR30, CSR32) are.
+    """
 
     features: tuple[Feature, ...]
     classes: tuple[str, ...]
     label: str = "label"  # the column of a data file that holds the class
+    ordered: bool = field(default=None)  # type: ignore[assignment]  # None: read off the names
 
     def __post_init__(self) -> None:
+        if self.ordered is None:
+            object.__setattr__(self, "ordered", in_order(self.classes))
         for what, names in (("feature", self.names), ("class", self.classes)):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
@@ -104,6 +113,20 @@ class Schema:
                 f"rows must have the {len(self.features)} columns of the schema, "
                 f"got shape {tuple(x.shape)}"
             )
+
+
+def in_order(classes: Sequence[str]) -> bool:
+    """Whether names share a prefix and end in rising numbers.
+
+    >>> in_order(["CSR30", "CSR32", "CSR34"]), in_order(["low", "high"])
+    (True, False)
+    """
+    parts = [re.fullmatch(r"(.*?\D)(\d{1,9})", name) for name in classes]
+    found = [(part[1], int(part[2])) for part in parts if part is not None]
+    if len(found) < max(2, len(classes)):
+        return False
+    rising = all(a < b for (_, a), (_, b) in itertools.pairwise(found))
+    return rising and len({prefix for prefix, _ in found}) == 1
 
 
 def named(names: Sequence[str], classes: Sequence[str]) -> Schema:

@@ -14,12 +14,14 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
+from .beside import Beside
 
 
 class Personal(nn.Module):
     """f^m = (1-λ)·softmax(f masked to the range) + λ·P-KM; forward gives log-probabilities.
 
-    For any finite weights a class outside the range has probability exactly 0.
+    For any finite weights a class outside the range has probability exactly 0. With `beside` it
+    is a mixture of more members, in which λ is the expert's weight there.
     """
 
     def __init__(
@@ -29,8 +31,10 @@ class Personal(nn.Module):
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
+        beside: Beside | None = None,
     ) -> None:
         super().__init__()
+        self.beside = beside
         self.model = server(model if weights is None else copy.deepcopy(model))
         self.knowledge = knowledge or Knowledge()
         self.scaler = scaler
@@ -56,9 +60,28 @@ class Personal(nn.Module):
 
     def log_probs(self, known: Examples) -> Tensor:
         """Log-probabilities of rows whose knowledge has been evaluated already."""
-        return inject(self.logits(known), known.prior, known.allowed, self.knowledge.reliance)
+        return self.mixed(self.logits(known), known)
+
+    def mixed(self, logits: Tensor, known: Examples) -> Tensor:
+        """Log-probabilities (n, k) of the whole mixture, from the network's logits."""
+        if self.beside is None:
+            return inject(logits, known.prior, known.allowed, self.reliance)
+        return self.beside.log_probs(logits, known)
+
+    def learned(self, logits: Tensor, known: Examples) -> Tensor:
+        """What network and members favour inside the range without the expert's part, (n, k)."""
+        if self.beside is None:
+            inside = known.allowed
+            return logits if inside is None else logits.masked_fill(~inside, -torch.inf)
+        return self.beside.learned(logits, known)
+
+    @property
+    def reliance(self) -> float:
+        """λ at prediction: the expert's own weight."""
+        return self.knowledge.reliance if self.beside is None else self.beside.expert
 
     def logits(self, known: Examples) -> Tensor:
+        """What the network alone says, (n, k), before the range."""
         x = known.x if self.scaler is None else self.scaler(known.x)
         return guard(self.model(x, known.prior, known.allowed))
 
@@ -76,4 +99,4 @@ class Personal(nn.Module):
 
     def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
         """The same network seen through other knowledge, without retraining."""
-        return Personal(self.model, knowledge, scaler=self.scaler)
+        return Personal(self.model, knowledge, scaler=self.scaler, beside=self.beside)

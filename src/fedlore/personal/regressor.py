@@ -16,6 +16,7 @@ from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.numbers.told import Told
+from .beside import NumberBeside
 from .classifier import Personal
 from .distribution import Distribution
 
@@ -42,8 +43,10 @@ class PersonalRegressor(nn.Module):
         scaler: Scaler | None = None,
         weights: Params | None = None,
         hears: bool = False,
+        beside: NumberBeside | None = None,
     ) -> None:
         super().__init__()
+        self.beside = beside
         self.bins = bins
         self.hears = hears
         self.knowledge = knowledge or Numbers()
@@ -57,7 +60,7 @@ class PersonalRegressor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, *features) in raw units -> (n,) expected values, in S(x)."""
-        return self.distribution(x).mean()
+        return self.distribution(x).mean() if self.beside is None else self.predict(x)
 
     def annotate(self, x: Tensor) -> Told:
         """The rows with what the expert says about them."""
@@ -67,6 +70,9 @@ class PersonalRegressor(nn.Module):
         """One number for each row, (n,) float64, in S(x)."""
         if decode not in get_args(Decode):
             raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
+
+        if self.beside is not None and decode == "mean":
+            return self._number(self.annotate(x) if isinstance(x, Tensor) else x)
 
         def answer(found: Distribution) -> Tensor:
             if decode == "median":
@@ -79,7 +85,27 @@ class PersonalRegressor(nn.Module):
     def distribution(self, x: Tensor | Told) -> Distribution:
         """The predictive distribution of each row; rows annotated before are taken as they are."""
         told = self.annotate(x) if isinstance(x, Tensor) else x
-        return decoded(self.logits(told), told, self.knowledge.reliance)
+        if self.beside is None:
+            return decoded(self.logits(told), told, self.knowledge.reliance)
+        found = self.beside.probabilities(self._network(told), told)
+        return Distribution.spread(found, told.bins, told.sets)
+
+    @property
+    def reliance(self) -> float:
+        """λ at prediction: the expert's own weight."""
+        return self.knowledge.reliance if self.beside is None else self.beside.expert
+
+    def _network(self, told: Told) -> Tensor:
+        """The network's own number, (n,), in S(x)."""
+        return decoded(self.logits(told), told, 0.0).mean()
+
+    @torch.no_grad()
+    def _number(self, told: Told) -> Tensor:
+        """The number of the mixture, (n,), in S(x)."""
+        assert self.beside is not None
+        starts = range(0, max(len(told), 1), BLOCK)
+        parts = (told[i : i + BLOCK] for i in starts)
+        return torch.cat([self.beside.number(self._network(part), part) for part in parts])
 
     @torch.no_grad()
     def logits(self, told: Told) -> Tensor:
@@ -115,6 +141,7 @@ class PersonalRegressor(nn.Module):
             knowledge,
             scaler=self.personal.scaler,
             hears=self.hears,
+            beside=self.beside,
         )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 from ..core.wire import Reply, Task, Transport
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
-SUMMED = ("train", "moments", "gram")
+SUMMED = ("train", "moments", "gram", "vote")
 
 
 class Half(Protocol):

@@ -28,6 +28,10 @@ def flaw(
     if task.kind == "moments":
         misfit = "sums of features with other names or shapes than asked for"
         return find_flaw(reply.upload, wanted, misfit=misfit)
+    if task.kind != "train":
+        return find_flaw(
+            reply.upload, wanted, misfit="sums of other names or shapes than asked for"
+        )
     if reply.rows < 1:
         return f"a count of {reply.rows} rows"
     return find_flaw(reply.upload, wanted, largest=largest)
@@ -35,7 +39,7 @@ def flaw(
 
 def masked_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int) -> str | None:
     """Why a reply under secure aggregation cannot be used: all that can be seen of a single one."""
-    if task.kind in ("evaluate", "finish"):
+    if task.kind in ("evaluate", "finish", "settle"):
         return flaw(task, reply, algorithm, features=features, largest=math.inf)
     if reply.rows:
         return f"a count of {reply.rows} rows where none may be told"
@@ -56,7 +60,7 @@ def masked_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int
 
 def encrypted_flaw(task: Task, reply: Reply, algorithm: Algorithm, *, features: int) -> str | None:
     """Why an encrypted reply cannot be used; what is inside the server half finds out."""
-    if task.kind in ("evaluate", "finish"):
+    if task.kind in ("evaluate", "finish", "settle"):
         return flaw(task, reply, algorithm, features=features, largest=math.inf)
     if reply.rows:
         return f"a count of {reply.rows} rows where none may be told"

@@ -16,6 +16,7 @@ from ...errors import ConfigError
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.schema import Schema
 from ..answers import Answers
+from ..beside import Beside, NumberBeside
 from ..client import Client, Known, Member, P, Predictor
 
 TaskName = Literal["classification", "regression"]
@@ -56,6 +57,7 @@ class TaskKind(Protocol[P]):
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
+        beside: Beside | NumberBeside | None = None,
     ) -> P:
         """A network seen through one site's knowledge; without any it is the network alone."""
         ...

@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...core.inject import inject
 from ...core.metrics import accuracy, decide, nll, violation
 from ...core.scaler import Scaler
 from ...core.tree import Params
@@ -16,6 +15,7 @@ from ...knowledge import Knowledge
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.schema import Schema
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from ..beside import Beside, NumberBeside
 from ..classifier import Personal
 from ..client import Client, Known, Member, Predictor
 from .base import TaskName, wrong_client
@@ -47,15 +47,18 @@ class Classification:
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
+        beside: Beside | NumberBeside | None = None,
     ) -> Personal:
         if knowledge is not None and not isinstance(knowledge, Knowledge):
             raise KnowledgeError("a network for classes and knowledge about a number do not fit")
-        return Personal(model, knowledge, scaler=scaler, weights=weights)
+        if isinstance(beside, NumberBeside):
+            raise KnowledgeError("a network for classes and members for a number do not fit")
+        return Personal(model, knowledge, scaler=scaler, weights=weights, beside=beside)
 
     def answer(self, personal: Personal, schema: Schema, x: Tensor) -> Answers:
         known = personal.annotate(x)
         n, k = len(x), len(schema.classes)
-        reliance = personal.knowledge.reliance
+        reliance = personal.reliance
         allowed = torch.ones(n, k, dtype=torch.bool) if known.allowed is None else known.allowed
         expert = torch.full((n,), -1, dtype=torch.int64)
         spoken = torch.zeros(n, dtype=torch.bool)
@@ -71,10 +74,9 @@ class Classification:
             rows = slice(start, start + BLOCK)
             part = known[rows]
             logits = personal.logits(part)
-            log_probs = inject(logits, part.prior, part.allowed, reliance)
+            log_probs = personal.mixed(logits, part)
             if weighed:
-                inside = logits.masked_fill(~allowed[rows], -torch.inf)
-                torch.argmax(inside, 1, out=own[rows])
+                torch.argmax(personal.learned(logits, part), 1, out=own[rows])
             predicted[rows] = decide(log_probs, part.prior)
             if probabilities is None:
                 probabilities = log_probs.new_empty(n, k)

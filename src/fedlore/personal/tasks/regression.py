@@ -17,6 +17,7 @@ from ...knowledge.numbers.scores import all_scores
 from ...knowledge.numbers.told import HEARD, Told
 from ...knowledge.schema import Schema
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
+from ..beside import Beside, NumberBeside
 from ..client import Client, Known, Member, NumberClient, Predictor
 from ..distribution import Distribution
 from ..regressor import PersonalRegressor, decoded
@@ -93,18 +94,27 @@ class Regression:
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
+        beside: Beside | NumberBeside | None = None,
     ) -> PersonalRegressor:
         if knowledge is not None and not isinstance(knowledge, Numbers):
             raise KnowledgeError("a network for a number and knowledge about classes do not fit")
+        if isinstance(beside, Beside):
+            raise KnowledgeError("a network for a number and members for classes do not fit")
         return PersonalRegressor(
-            model, self.bins, knowledge, scaler=scaler, weights=weights, hears=self.hears
+            model,
+            self.bins,
+            knowledge,
+            scaler=scaler,
+            weights=weights,
+            hears=self.hears,
+            beside=beside,
         )
 
     def answer(self, personal: PersonalRegressor, schema: Schema, x: Tensor) -> Answers:
         told = personal.annotate(x)
         found = personal.distribution(told)
         n, bins = len(x), personal.bins
-        reliance = personal.knowledge.reliance
+        reliance = personal.reliance
         silent = torch.full((n,), torch.nan, dtype=torch.float64)
         expert = silent if told.said is None else told.said
         trust = torch.where(expert.isnan(), 0.0, reliance)
@@ -117,7 +127,7 @@ class Regression:
         decided[low == high] = RANGE
         every = torch.ones(n, bins.k, dtype=torch.bool)
         return Answers(
-            found.mean(),
+            found.mean() if personal.beside is None else personal.predict(told),
             _by_bin(found, bins),
             every if told.allowed is None else told.allowed,
             expert,

@@ -72,6 +72,11 @@ class SiteHalf:
                 "sums of rows are exact and no budget covers them: with differential privacy the "
                 "model of one round cannot be had"
             )
+        if task.kind == "vote":
+            raise FedloreError(
+                "votes on trials are exact and no budget covers them: with differential privacy "
+                "name one candidate in place of trials"
+            )
         if task.kind == "moments":
             raise FedloreError(
                 "sums of features are exact and no budget covers them: with differential privacy "

@@ -1,0 +1,36 @@
+"""The recipe lore over any transport: trials, votes, the main training, and a private mixture."""
+
+from .candidates import NUMBERS, ORDERED, UNORDERED, Candidate, Menu, menu_for
+from .common import Common
+from .inside import Inside, part_of
+from .private import Private
+from .seat import Seat
+from .server import Outcome, Progress, Step, conduct
+from .site import settle, vote
+from .train import train_lore
+from .trial import MAIN, Trial, cost, rungs
+
+__all__ = [
+    "Candidate",
+    "Common",
+    "Inside",
+    "MAIN",
+    "Menu",
+    "NUMBERS",
+    "ORDERED",
+    "Outcome",
+    "Private",
+    "Progress",
+    "Seat",
+    "Step",
+    "Trial",
+    "UNORDERED",
+    "conduct",
+    "cost",
+    "menu_for",
+    "part_of",
+    "rungs",
+    "settle",
+    "train_lore",
+    "vote",
+]

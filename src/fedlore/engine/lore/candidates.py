@@ -1,0 +1,137 @@
+"""What the sites may choose from together: plain values, part of what they agree to."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from ...algorithms import Algorithm, FedPer, Plan
+from ...core.exact import Basis
+from ...core.foresight import Exact
+from ...core.ordinal import Start
+from ...errors import ConfigError
+
+Head = Literal["classes", "ordered"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What all sites would have in common. λ in training is 0: the range alone is in the loss."""
+
+    hears: bool = False  # the network gets the expert's rows as inputs
+    plain: float = 0.0  # α: share of ordinary cross-entropy in the loss; 1 is FL+mask
+    reread: bool = False  # the expert's word through his confusion, a distribution in the range
+    head: Head = "classes"  # k free logits, or a place and a width
+    start: Start = "none"  # of an ordered head: what the network's output is added to
+    linear: bool = True  # and whether it has a linear part beside the hidden layers
+    private: bool = False  # and whether shift and width stay at the sites
+    hidden: tuple[int, ...] | None = None  # None: the federation's
+    soft: float = 0.0  # of a number: σ of the target, in bins
+    lr: float | None = None  # None: the plan's, here and below
+    decay: float | None = None
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.head not in get_args(Head):
+            raise ConfigError(f"head must be classes or ordered, got '{self.head}'")
+        if self.private and self.head != "ordered":
+            raise ConfigError("private shift and width belong to head = ordered")
+
+    def __str__(self) -> str:
+        if self.head == "ordered":
+            parts = ["ordered", f"from {self.start}"]
+            parts += ["linear"] * (self.hidden == ()) + ["private"] * self.private
+            parts += [] if self.decay is None else [f"decay {self.decay:g}"]
+            return ", ".join(parts)
+        hearing = "hearing" if self.hears else "deaf"
+        return f"{hearing}, α = {self.plain:g}{', confusion' if self.reread else ''}"
+
+    def plan(self, plan: Plan) -> Plan:
+        """The federation's plan with what this candidate changes; last steps are private."""
+        own = {n: getattr(self, n) for n in ("lr", "decay", "clip")}
+        said = {name: value for name, value in own.items() if value is not None}
+        return replace(plan, plain=self.plain, finish=0, **said)
+
+    def algorithm(self, usual: Algorithm) -> Algorithm:
+        """The federation's algorithm, or the one that keeps a head's shift and width at home."""
+        return FedPer(private=("own",)) if self.private else usual
+
+
+_ORDERED = Candidate(
+    hears=True, head="ordered", private=True, hidden=(32,), lr=0.01, decay=5e-3, clip=5.0
+)
+
+#: From simple to rich: at a tie the first wins.
+UNORDERED = (
+    *(Candidate(False, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
+    *(Candidate(True, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
+    *(Candidate(True, plain, reread=True) for plain in (0.2, 0.5, 1.0)),
+    Candidate(False, 0.2, reread=True),
+)
+ORDERED = (
+    replace(_ORDERED, hidden=()),
+    _ORDERED,
+    replace(_ORDERED, start="middle"),
+    replace(_ORDERED, start="expert"),
+    replace(_ORDERED, decay=3e-2),
+    replace(_ORDERED, start="middle", decay=3e-2),
+    replace(_ORDERED, private=False),
+    Candidate(True, 0.5),
+)
+#: Of a number: bins in order, started from the expert's number or from nothing, or free bins.
+NUMBERS = (
+    replace(_ORDERED, start="expert", hidden=(64,), decay=1e-3),
+    replace(_ORDERED, start="expert", hidden=(64,), decay=1e-3, lr=0.03),
+    replace(_ORDERED, start="none", hidden=(64,), decay=1e-3),
+    Candidate(True, 0.5, soft=1.0),
+    Candidate(True, 0.0, soft=1.0),
+    Candidate(False, 0.2, soft=1.0),
+)
+
+QUADRATIC = 24  # columns up to which all products are features of the one-round model
+SQUARES = 200  # and up to which squares are
+
+
+@dataclass(frozen=True)
+class Menu:
+    """What a federation may choose from, and how it chooses.
+
+    All candidates are tried on one fold by short trainings, the better ones by longer ones, two
+    at full length, and the winner on every fold: at most four trainings of full length and of all
+    rows, then the main one. `Trial` and `rungs` say how.
+    """
+
+    candidates: tuple[Candidate, ...] = UNORDERED
+    folds: int = 3
+    exact: Exact | None = None  # the model of one round, where classes have an order
+    finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
+    finish_rate: float = 0.1  # their learning rate, as a share of the plan's
+    own: bool = True  # whether sites make models of their own
+
+    def __post_init__(self) -> None:
+        if not self.candidates or not self.finishes:
+            raise ConfigError("candidates and finishes must hold at least one value")
+        if self.folds < 2:
+            raise ConfigError(f"folds must be at least 2, got {self.folds}")
+
+    def only(self, candidate: Candidate) -> "Menu":
+        """One fixed candidate, which needs no votes."""
+        return replace(self, candidates=(candidate,))
+
+    def refuse_dp(self) -> None:
+        """Trials under a privacy budget, which they would spend many times over."""
+        if len(self.candidates) > 1:
+            raise ConfigError(
+                "with differential privacy recipe = lore takes one fixed candidate, since every "
+                f"trial would spend the budget again: got {len(self.candidates)} candidates"
+            )
+
+
+def menu_for(features: int, *, ordered: bool = False, numbers: bool = False) -> Menu:
+    """The usual menu for classes, for ordered classes, and for a number."""
+    if not ordered and not numbers:
+        return Menu()
+    columns = features + 2
+    terms: Literal["linear", "squares", "quadratic"] = "linear"
+    if columns <= SQUARES:
+        terms = "quadratic" if columns <= QUADRATIC else "squares"
+    exact = Exact(Basis(terms), start="expert" if numbers else "none")
+    return Menu(NUMBERS if numbers else ORDERED, exact=exact)

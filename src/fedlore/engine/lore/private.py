@@ -1,0 +1,188 @@
+"""What one site chose for itself, and how it compares voices on rows that they had not seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.tree import Params
+from ...personal.beside import Beside, NumberBeside
+from ...personal.brought import Brought, Line
+from ...personal.client import Known
+from ...personal.own.best import Candidate, Own
+from ...personal.own.weights import SHARED, start_weights
+
+SMALL = 0.01  # a weight below which a member is left out
+WIDE = 1.96  # standard errors of a 95 % interval
+PARTS = 5  # in which the weights are tried on rows they were not learned from
+
+
+@dataclass(frozen=True, eq=False)
+class Private:
+    """What one site chose for itself: it stays there, in its own bundle."""
+
+    beside: Beside | NumberBeside | None
+    knowledge: Known  # what the network is seen through, the expert reread where that was chosen
+    finished: Params | None = None  # the network after last steps at home, where they paid
+    brought: Brought | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Voice:
+    """One member of a mixture, and what it said of rows that it had not seen."""
+
+    name: str
+    held: Tensor  # (n, k) log-probabilities or (n,) numbers
+    shared: bool  # whether all sites made it together
+    member: Any = None  # None: the network, or the expert himself
+
+
+NETWORK, EXPERT, OWN_BEST = "network", "expert", "own best"
+
+Weigh = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, rows (bool) -> weights
+Mixed = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, weights -> what they say together
+Errors = Callable[[Tensor], Tensor]  # what was said -> the loss of each row, (n,)
+
+
+def pruned(voices: Sequence[Voice], weights: Tensor) -> tuple[list[Voice], list[float]]:
+    """The voices that count; the network is always one of them."""
+    kept = [
+        (voice, float(w))
+        for voice, w in zip(voices, weights, strict=True)
+        if w >= SMALL or voice.name == NETWORK
+    ]
+    total = sum(w for _, w in kept)
+    shares = [w / total for _, w in kept]
+    shares[0] += 1.0 - sum(shares)  # to the last bit
+    return [voice for voice, _ in kept], shares
+
+
+def cross_mixed(
+    voices: Sequence[Voice], weigh: Weigh, mixed: Mixed, rows: int, without: str | None = None
+) -> Tensor:
+    """What the mixture says of each row, with weights learned from the other rows."""
+    some = [v for v in voices if v.name != without]
+    part = torch.arange(rows) % PARTS
+    found: Tensor | None = None
+    for place in range(PARTS):
+        out = part == place
+        if not out.any() or out.all():
+            continue
+        said = mixed(some, weigh(some, ~out))
+        found = torch.zeros_like(said) if found is None else found
+        found[out] = said[out]
+    return mixed(some, weigh(some, torch.ones(rows, dtype=torch.bool))) if found is None else found
+
+
+def paid(before: Tensor, after: Tensor) -> bool:
+    """Whether the losses of rows went down by more than the standard error of the difference."""
+    gain = before - after
+    return float(gain.mean()) > float(gain.std(correction=0)) / len(gain) ** 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Members that count, by name their weights, and what they say together of unseen rows."""
+
+    members: tuple[Any, ...]
+    weights: tuple[float, ...]
+    share: dict[str, float]
+    together: Tensor
+    brought: Brought
+
+
+def compose(
+    voices: Sequence[Voice],
+    weigh: Weigh,
+    mixed: Mixed,
+    errors: Errors,
+    *,
+    rows: int,
+    own: Tensor | None,  # what the best own model says
+    measure: str,
+) -> Weighed:
+    """A mixture of voices with weights from rows that none had seen, and the site's table.
+
+    Where no network could be tried on unseen rows it gets what shared members start with.
+    """
+    kept, shares = pruned(voices, weigh(voices, torch.ones(rows, dtype=torch.bool)))
+    together = cross_mixed(kept, weigh, mixed, rows)
+    costs = {}
+    for voice in kept if len(kept) > 1 else []:
+        less = cross_mixed(kept, weigh, mixed, rows, without=voice.name)
+        costs[voice.name] = _gain(errors(less), errors(together), measure).value
+    share = {voice.name: w for voice, w in zip(kept, shares, strict=True)}
+    if NETWORK not in share:
+        share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
+    members = [voice for voice in kept if voice.member is not None]
+    said = {} if own is None else {OWN_BEST: own}
+    said |= {v.name: v.held for v in voices if v.shared or v.name == EXPERT}
+    said["mixture"] = together
+    each = {name: errors(values) for name, values in said.items()}
+    lines = tuple(_line(name, e, measure) for name, e in each.items())
+    against = next((n for n in (OWN_BEST, EXPERT, NETWORK) if n in each), "mixture")
+    gain = _gain(each[against], each["mixture"], measure)
+    sentence = _sentence(gain, against, rows, measure)
+    return Weighed(
+        tuple(voice.member for voice in members),
+        tuple(share[voice.name] for voice in members),
+        share,
+        together,
+        Brought(measure, rows, lines, share, costs, gain, sentence),
+    )
+
+
+def start_of(voices: Sequence[Voice]) -> Tensor:
+    """Where the weights of voices in any order begin, (j,)."""
+    shared = sum(voice.shared for voice in voices)
+    start = start_weights(shared, len(voices) - shared)
+    if not shared or shared == len(voices):
+        return start
+    return torch.stack([start[0] if voice.shared else start[-1] for voice in voices])
+
+
+def few(own: Own) -> list[Candidate]:
+    """Of each kind of learner the best way to use the expert."""
+    best: dict[str, Candidate] = {}
+    for one in sorted(own.candidates, key=lambda c: c.error):
+        best.setdefault(one.member.name.partition(",")[0], one)
+    return list(best.values())
+
+
+def _line(name: str, errors: Tensor, measure: str) -> Line:
+    n, mean = len(errors), float(errors.mean())
+    wide = WIDE * float(errors.std(correction=0)) / n**0.5
+    if measure == "rmse":
+        low, high = max(mean - wide, 0.0), mean + wide
+        return Line(name, mean**0.5, low**0.5, high**0.5)
+    # Wilson 1927: it is right for few rows and for shares near 0 and 1
+    right, z = 1.0 - mean, WIDE**2 / n
+    centre = (right + z / 2) / (1 + z)
+    half = (z * right * (1 - right) + z * z / 4) ** 0.5 / (1 + z)
+    return Line(name, right, max(centre - half, 0.0), min(centre + half, 1.0))
+
+
+def _gain(before: Tensor, after: Tensor, measure: str) -> Line:
+    gain = before - after
+    mean, wide = float(gain.mean()), WIDE * float(gain.std(correction=0)) / len(gain) ** 0.5
+    unit = 1.0
+    if measure == "rmse":  # a - b of roots is (a² - b²) / (a + b)
+        unit = float(before.mean()) ** 0.5 + float(after.mean()) ** 0.5 or 1.0
+    return Line("gain", mean / unit, (mean - wide) / unit, (mean + wide) / unit)
+
+
+def _sentence(gain: Line, against: str, rows: int, measure: str) -> str:
+    scale, unit = (100.0, " points of accuracy") if measure == "accuracy" else (1.0, " of RMSE")
+    digits = ".1f" if measure == "accuracy" else ".3g"
+    said = (
+        f"{scale * gain.value:+{digits}}{unit} over {against} "
+        f"({scale * gain.low:+{digits}} to {scale * gain.high:+{digits}}, {rows} rows)"
+    )
+    if gain.low > 0:
+        return f"Taking part pays for this site: {said}."
+    if gain.high < 0:
+        return f"Taking part does not pay for this site: {said}."
+    lean = "is likely to pay" if gain.value > 0 else "is not likely to pay"
+    return f"Taking part {lean} for this site, but its rows cannot prove it: {said}."

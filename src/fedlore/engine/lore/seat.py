@@ -1,0 +1,121 @@
+"""One site in a federation that chooses its recipe: its rows, folds, and networks at work."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from ...algorithms import Desk, Solo
+from ...core.examples import Examples
+from ...core.inject import guard, inject
+from ...core.rng import stream
+from ...core.tree import Params
+from ...knowledge.numbers.told import Told
+from ...personal.client import Client, NumberClient
+from ...personal.tasks.regression import Regression
+from ..client import ready, scaled
+from ..tuning.recalibrate import recalibrated
+from .candidates import Candidate
+from .common import Common
+
+WORST = -20.0  # log-probability of a label that is called impossible
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """One site in a federation that chooses its recipe."""
+
+    member: Client | NumberClient
+    common: Common
+
+    @property
+    def id(self) -> str:
+        return self.member.id
+
+    def client(self, candidate: Candidate) -> Client:
+        """The site in the loop's terms; λ is 0 until it has chosen."""
+        if isinstance(self.member, Client):
+            found = self.member
+        else:
+            found = self.task(candidate).enter(self.member)
+        return replace(found, knowledge=replace(found.knowledge, trust=0.0, rely=0.0))
+
+    def plain(self) -> Client:
+        """The site as the model of one round reads it: the features alone."""
+        return self.client(Candidate())
+
+    def task(self, candidate: Candidate) -> Regression:
+        """What is learned of a number."""
+        assert self.common.bins is not None
+        widened = candidate.hears and candidate.head == "classes"
+        return Regression(self.common.bins, ordinal=candidate.soft, hears=widened)
+
+    def told(self) -> Told:
+        """Numbers with what the expert says of them; a bare site hears nothing."""
+        member, bins = self.member, self.common.bins
+        assert isinstance(member, NumberClient) and bins is not None
+        found = member.knowledge.examine(member.data, bins)
+        return found if member.injected else replace(found, said=None, sets=None)
+
+    def folds(self) -> Tensor | None:
+        """The fold of each training row, (n,), labels dealt out evenly; None: too few rows."""
+        count = self.common.menu.folds
+        client = self.plain()
+        n, y = len(client.data), client.data.y
+        if n < max(count, 2):
+            return None
+        order = torch.randperm(n, generator=stream(self.common.seed, "fold", self.id))
+        if y is not None:
+            order = order[y[order].argsort(stable=True)]
+        fold = torch.empty(n, dtype=torch.int64)
+        fold[order] = torch.arange(n) % count
+        return fold
+
+    def part(self, candidate: Candidate, fold: int) -> tuple[Client, Examples | None]:
+        """The site less a fold, and the fold; fold -1 holds nothing back."""
+        client = self.client(candidate)
+        places = self.folds() if fold >= 0 else None
+        if places is None:
+            whole = recalibrated(client)[0] if candidate.reread else client
+            return (replace(whole, test=None, measure=None) if fold >= 0 else whole), None
+        away = places == fold
+        rest = replace(client, data=client.data[~away], test=None, measure=None)
+        held = client.data[away]
+        if candidate.reread:
+            rest, (held,) = recalibrated(rest, held)
+        return rest, held
+
+    def logits(self, candidate: Candidate, params: Params, rows: Examples) -> Tensor:
+        """What a network with these weights says of rows in raw units, (n, k)."""
+        model = self.common.model(candidate)
+        model.load_state_dict(params)
+        return said_by(model, self, candidate, rows)
+
+
+@torch.no_grad()
+def said_by(model: nn.Module, seat: Seat, candidate: Candidate, rows: Examples) -> Tensor:
+    """A network's logits on rows in raw units, (n, k), on the processor."""
+    like = next(model.parameters())
+    known = scaled(rows, seat.common.scale(candidate), like)
+    heard = (known.prior, known.allowed) if seat.member.injected else (None, None)
+    return guard(model(known.x, *heard)).cpu()
+
+
+def nll_rows(logits: Tensor, known: Examples) -> Tensor:
+    """-log p of each label behind the range, (n,); one outside counts as very improbable."""
+    assert known.y is not None
+    log_probs = inject(logits.double(), None, known.allowed)
+    return -log_probs.gather(1, known.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
+
+
+def polish(seat: Seat, candidate: Candidate, client: Client, params: Params, steps: int) -> Params:
+    """A network's weights after `steps` more steps on the site's own rows."""
+    common = seat.common
+    model = common.model(candidate)
+    plan = candidate.plan(common.plan)
+    plan = replace(plan, lr=common.menu.finish_rate * plan.lr, schedule="constant")
+    lesson = ready(client, model, common.scale(candidate)).lesson
+    address = common.rounds + 1
+    work = Solo(Desk(model), lesson, plan, client=seat.id, seed=common.seed, round=address)
+    with torch.enable_grad():
+        return work.descend(params, steps=steps)

@@ -1,0 +1,216 @@
+"""The server half of the recipe: which training comes when, over any transport.
+
+It sees differences and sums like any server, and one summed loss for each trial. Everything that
+is done is a step with a name; given the steps that were done before, it goes on after them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from ...core import tree
+from ...core.exact import Posterior
+from ...core.tree import Payload
+from ...core.uploads import find_flaw, wanted_of
+from ...core.wire import Reply, Task, Transport
+from ...errors import FedloreError
+from ..exact import solve_together
+from ..loop import Run, federate
+from .candidates import Candidate
+from .common import Common
+from .trial import MAIN, Trial, rungs
+
+STATE = "state."  # before the names of a state's bundles in a step
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Something that is done, as it can be written down."""
+
+    name: str  # gram, a trial's name, settle
+    payload: Payload = field(default_factory=dict)
+    accepted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> Payload:
+        """The server's state after a training that may still be needed."""
+        found = self.payload.items()
+        return {key.removeprefix(STATE): b for key, b in found if key.startswith(STATE)}
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of a row that was held back."""
+        vote = self.payload["vote"]
+        rows = float(vote["rows"])
+        if not rows > 0:
+            raise FedloreError("no site has rows to hold out: the recipe cannot be chosen")
+        return float(vote["loss"]) / rows
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A federation whose recipe is chosen and trained."""
+
+    candidate: Candidate
+    trial: Trial  # the main training
+    run: Run
+    losses: dict[str, float]  # by trial
+    posterior: Posterior | None
+
+
+@dataclass
+class Progress:
+    """What was done before and what is done now; `running` is a training that was cut short."""
+
+    steps: list[Step] = field(default_factory=list)
+    running: tuple[str, Run] | None = None
+    on_step: Callable[[Step], None] = lambda step: None
+    on_round: Callable[[str, Run], None] = lambda name, run: None
+
+    def find(self, name: str) -> Step | None:
+        return next((step for step in self.steps if step.name == name), None)
+
+    def add(self, step: Step) -> Step:
+        self.steps.append(step)
+        self.on_step(step)
+        return step
+
+
+def conduct(
+    transport: Transport,
+    common: Common,
+    *,
+    progress: Progress | None = None,
+    evaluate: int = 0,
+    private: bool = False,
+) -> Outcome:
+    """Sums, trials, votes, the main training, and the word to settle.
+
+    With `private` a privacy budget is in force: one candidate, no trials, no exact sums.
+    """
+    if private:
+        common.menu.refuse_dp()
+    work = _Work(transport, common, progress or Progress(), evaluate)
+    posterior = None if private else work.gram()
+    chosen, folds = (0, []) if private else work.chosen()
+    main = Trial(chosen, MAIN, common.rounds)
+    run = work.trained(main)
+    work.settled(main, run, folds, posterior)
+    losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
+    return Outcome(common.candidate(main), main, run, losses, posterior)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    transport: Transport
+    common: Common
+    progress: Progress
+    evaluate: int
+
+    def gram(self) -> Posterior | None:
+        """The model of one round, where the menu has one."""
+        exact = self.common.menu.exact
+        if exact is None:
+            return None
+        done = self.progress.find("gram")
+        if done is None:
+            groups = exact.basis.groups(exact.columns(self.common.features))
+            with torch.no_grad():
+                found = solve_together(self.transport, groups)
+            done = self.progress.add(Step("gram", {"exact": found.bundle()}))
+        return Posterior.of(done.payload["exact"])
+
+    def chosen(self) -> tuple[int, list[Step]]:
+        """The candidate that the votes favour, and its trainings on every fold."""
+        menu, rounds = self.common.menu, self.common.rounds
+        left = list(range(len(menu.candidates)))
+        for count, length in rungs(len(left), rounds):
+            steps = {c: self.tried(Trial(c, 0, length)) for c in left[:count]}
+            left = sorted(steps, key=lambda c: steps[c].loss)
+        return left[0], [self.tried(Trial(left[0], fold, rounds)) for fold in range(menu.folds)]
+
+    def tried(self, trial: Trial) -> Step:
+        """A training on the rows outside one fold, and the votes of the rows inside it."""
+        done = self.progress.find(str(trial))
+        if done is not None:
+            return done
+        run = self.federated(trial)
+        task = Task(
+            "vote",
+            trial.rounds,
+            self.common.recipe(self.common.candidate(trial)).algorithm.send(run.state),
+            self.common.seed,
+            accepted=run.accepted,
+            trial=str(trial),
+        )
+        payload: Payload = {"vote": self.summed(task)["vote"]}
+        if trial.rounds == self.common.rounds:  # its networks may be needed to settle
+            payload |= {STATE + key: bundle for key, bundle in run.state.items()}
+        return self.progress.add(Step(str(trial), payload, run.accepted))
+
+    def trained(self, trial: Trial) -> Run:
+        """The main training, on all rows."""
+        done = self.progress.find(str(trial))
+        if done is not None:
+            return Run(done.state, trial.rounds, dict(done.accepted))
+        run = self.federated(trial)
+        payload = {STATE + key: bundle for key, bundle in run.state.items()}
+        self.progress.add(Step(str(trial), payload, run.accepted))
+        return run
+
+    def federated(self, trial: Trial) -> Run:
+        running = self.progress.running
+        name = str(trial)
+        start = running[1] if running is not None and running[0] == name else None
+        return federate(
+            self.transport,
+            self.common.recipe(self.common.candidate(trial)),
+            trial.rounds,
+            sample=self.common.sample,
+            evaluate=self.evaluate if trial.fold == MAIN else 0,
+            start=start,
+            trial=name,
+            on_round=lambda run: self.progress.on_round(name, run),
+        )
+
+    def settled(
+        self, main: Trial, run: Run, folds: Sequence[Step], posterior: Posterior | None
+    ) -> None:
+        """Tell every site to make its own model of what there is."""
+        if self.progress.find("settle") is not None:
+            return
+        send = self.common.recipe(self.common.candidate(main)).algorithm.send
+        sent = {f"main.{key}": bundle for key, bundle in send(run.state).items()}
+        for place, step in enumerate(folds):
+            sent |= {f"{place}.{key}": bundle for key, bundle in send(step.state).items()}
+        if posterior is not None:
+            sent["exact"] = posterior.bundle()
+        task = Task(
+            "settle",
+            main.rounds + 1,
+            sent,
+            self.common.seed,
+            accepted=run.accepted,
+            trial=str(main),
+        )
+        for _ in self.transport.exchange(task, sorted(self.transport.clients())):
+            pass
+        self.progress.add(Step("settle"))
+
+    def summed(self, task: Task) -> Payload:
+        """The sum over the sites of what they answer."""
+        wanted = wanted_of(task, (), 0)
+        replies = sorted(
+            self.transport.exchange(task, sorted(self.transport.clients())), key=_by_name
+        )
+        good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
+        if not good:
+            raise FedloreError(f"trial {task.trial}: no votes came back")
+        counted = [(r.upload, float(len(r.names))) for r in good]
+        sites = sum(count for _, count in counted)
+        return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}
+
+
+def _by_name(reply: Reply) -> str:
+    return reply.client

@@ -1,0 +1,158 @@
+"""A site makes its own model of classes: a mixture of all that it has, weighed on its own rows."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...core.exact import Posterior
+from ...core.examples import Examples
+from ...core.foresight import Foresight
+from ...core.inject import inject
+from ...core.metrics import decide
+from ...core.tree import Params
+from ...personal.beside import Beside
+from ...personal.client import Client
+from ...personal.foreseen import Foreseen
+from ...personal.own.best import Own, own_classes, own_order
+from ...personal.own.crossfit import FOLDS
+from ...personal.own.members import masked
+from ...personal.own.mixture import mix
+from ...personal.own.weights import class_weights
+from ..exact import rows_of
+from .candidates import Candidate
+from .private import EXPERT, NETWORK, Private, Voice, compose, few, paid, start_of
+from .seat import Seat, nll_rows, polish
+from .trial import MAIN, Trial
+
+SHARPNESS = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of a network's logits
+
+
+def settle_classes(
+    seat: Seat,
+    trial: Trial,
+    main: Params,
+    folds: Sequence[Params],
+    posterior: Posterior | None,
+) -> Private:
+    """What a site of classes chooses, or what it had where it has too few rows to choose by."""
+    candidate = seat.common.candidate(trial)
+    client, _ = seat.part(candidate, MAIN)
+    data = client.data if client.injected else Examples(client.data.x, client.data.y)
+    y, places = data.y, seat.folds()
+    if y is None or places is None:
+        return Private(None, seat.member.knowledge)
+    own = own_models(seat, data)
+    voices, sharpness, finished = [], 1.0, None
+    heard = data
+    if folds:
+        logits, heard, steps = out_of_fold(seat, candidate, folds, places)
+        sharpness = sharpest(logits, heard)
+        said = inject(sharpness * logits.double(), None, heard.allowed)
+        voices.append(Voice(NETWORK, said, shared=True))
+        if steps:
+            finished = polish(seat, candidate, client, main, steps)
+    foreseen = foreseen_classes(seat, client, posterior)
+    if foreseen is not None:
+        voices.append(foreseen)
+    if own is not None:
+        voices += [Voice(c.member.name, c.held, shared=False, member=c.member) for c in few(own)]
+    if not voices:  # nothing is known of any row that was not learned from
+        return Private(None, client.knowledge, finished)
+    expert = expert_voice(heard, voices[0].held)
+    if expert is not None:
+        voices.append(expert)
+
+    def weigh(some: Sequence[Voice], rows: Tensor) -> Tensor:
+        return class_weights([voice.held[rows] for voice in some], y[rows], start_of(some))
+
+    def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
+        return mix(torch.stack([v.held.double().exp() for v in some]), weights.tolist()).log()
+
+    def errors(said: Tensor) -> Tensor:
+        return (decide(said, heard.prior) != y).double()
+
+    best = None if own is None else own.best.held
+    found = compose(voices, weigh, mixed, errors, rows=len(y), own=best, measure="accuracy")
+    share = found.share
+    beside = Beside(found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), sharpness)
+    return Private(beside, client.knowledge, finished, found.brought)
+
+
+def own_models(seat: Seat, data: Examples) -> Own | None:
+    """The site's own learners; none for images and for a handful of rows."""
+    if not seat.common.menu.own or data.x.ndim != 2 or len(data) < FOLDS:
+        return None
+    make = own_order if seat.common.ordered else own_classes
+    return make(data, seat.common.classes, seed=seat.common.seed, site=seat.id)
+
+
+def out_of_fold(
+    seat: Seat, candidate: Candidate, folds: Sequence[Params], places: Tensor
+) -> tuple[Tensor, Examples, int]:
+    """Logits of every row by the network that had not seen it, the rows, and last steps that pay.
+
+    The rows are those of the folds: a reread expert was reread without them.
+    """
+    found: dict[int, Tensor] = {}
+    priors: Tensor | None = None
+    whole, _ = seat.part(candidate, MAIN)
+    for steps in sorted(set(seat.common.menu.finishes) | {0}):
+        for fold, params in enumerate(folds):
+            rest, held = seat.part(candidate, fold)
+            assert held is not None
+            last = polish(seat, candidate, rest, params, steps) if steps else params
+            logits = seat.logits(candidate, last, held).double()
+            at = found.setdefault(steps, logits.new_empty(len(places), logits.shape[1]))
+            at[places == fold] = logits
+            if held.prior is not None:
+                priors = (
+                    held.prior.new_empty(len(places), logits.shape[1]) if priors is None else priors
+                )
+                priors[places == fold] = held.prior
+    data = whole.data
+    rows = (
+        Examples(data.x, data.y, priors, data.allowed)
+        if whole.injected
+        else Examples(data.x, data.y)
+    )
+    best = 0
+    for steps in sorted(found):
+        if steps and paid(_losses(seat, found[best], rows), _losses(seat, found[steps], rows)):
+            best = steps
+    return found[best], rows, best
+
+
+def _losses(seat: Seat, logits: Tensor, rows: Examples) -> Tensor:
+    """What last steps must lower: the likelihood where classes have an order, else the errors."""
+    if seat.common.ordered:
+        return nll_rows(logits, rows)
+    return (inject(logits, None, rows.allowed).argmax(1) != rows.y).double()
+
+
+def sharpest(logits: Tensor, rows: Examples) -> float:
+    """The factor on a network's logits under which rows that it had not seen are likeliest."""
+    costs = [float(nll_rows(s * logits, rows).mean()) for s in SHARPNESS]
+    return SHARPNESS[min(range(len(costs)), key=costs.__getitem__)]
+
+
+def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) -> Voice | None:
+    """The model of one round with the site's own level, each row left out in closed form."""
+    exact, common = seat.common.menu.exact, seat.common
+    if posterior is None or exact is None:
+        return None
+    rows = rows_of(client, exact, common.scaler, classes=common.classes)
+    foresight = Foresight(exact, posterior, rows.home, common.classes)
+    allowed = client.data.allowed if client.injected else None
+    held = masked(foresight.held_out(rows), allowed)
+    return Voice("exact", held, True, Foreseen(foresight, common.scaler))
+
+
+def expert_voice(rows: Examples, silent: Tensor) -> Voice | None:
+    """The expert as a member; where he is silent he says what `silent` says, (n, k)."""
+    if rows.prior is None:
+        return None
+    said = rows.prior.double()
+    total = said.sum(1, keepdim=True)
+    spoken = torch.where(total > 0, said / torch.where(total > 0, total, 1.0), silent.exp())
+    return Voice(EXPERT, spoken.log(), shared=False)

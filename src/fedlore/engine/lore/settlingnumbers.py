@@ -1,0 +1,110 @@
+"""A site makes its own model of a number: a mixture of all that it has, weighed on its own rows."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...core.exact import Posterior, leave_out
+from ...core.foresight import Foresight
+from ...core.tree import Params
+from ...knowledge.numbers.told import Told
+from ...personal.beside import NumberBeside
+from ...personal.client import Client
+from ...personal.foreseen import ForeseenNumber, number_at
+from ...personal.own.best import own_numbers
+from ...personal.own.crossfit import FOLDS
+from ...personal.own.members import within
+from ...personal.own.weights import number_weights
+from ...personal.regressor import decoded
+from ..exact import rows_of
+from .candidates import Candidate
+from .private import EXPERT, NETWORK, Private, Voice, compose, few, paid, start_of
+from .seat import Seat, polish
+from .trial import MAIN, Trial
+
+
+def settle_number(
+    seat: Seat,
+    trial: Trial,
+    main: Params,
+    folds: Sequence[Params],
+    posterior: Posterior | None,
+) -> Private:
+    """What a site with a number chooses, or what it had where it has too few rows to choose by."""
+    candidate, knowledge = seat.common.candidate(trial), seat.member.knowledge
+    client, told, places = seat.part(candidate, MAIN)[0], seat.told(), seat.folds()
+    y = told.y
+    if y is None or places is None:
+        return Private(None, knowledge)
+    own = None
+    if seat.common.menu.own and told.x.ndim == 2 and len(told) >= FOLDS:
+        own = own_numbers(told, seed=seat.common.seed, site=seat.id)
+    voices, finished = [], None
+    if folds:
+        said, steps = out_of_fold(seat, candidate, folds, places, told)
+        voices.append(Voice(NETWORK, said, shared=True))
+        if steps:
+            finished = polish(seat, candidate, client, main, steps)
+    foreseen = foreseen_number(seat, posterior, told)
+    if foreseen is not None:
+        voices.append(foreseen)
+    if own is not None:
+        voices += [Voice(c.member.name, c.held, shared=False, member=c.member) for c in few(own)]
+    if not voices:
+        return Private(None, knowledge, finished)
+    if told.said is not None:
+        spoken = torch.where(told.said.isnan(), voices[0].held, told.said)
+        voices.append(Voice(EXPERT, spoken, shared=False))
+
+    def weigh(some: Sequence[Voice], rows: Tensor) -> Tensor:
+        return number_weights([voice.held[rows] for voice in some], y[rows], start_of(some))
+
+    def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
+        return within(weights @ torch.stack([voice.held for voice in some]), told)
+
+    def errors(said: Tensor) -> Tensor:
+        return (said - y).square()
+
+    best = None if own is None else own.best.held
+    found = compose(voices, weigh, mixed, errors, rows=len(y), own=best, measure="rmse")
+    width = max(float(errors(found.together).mean()) ** 0.5, 1e-12)
+    share = found.share
+    beside = NumberBeside(
+        found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), width
+    )
+    return Private(beside, knowledge, finished, found.brought)
+
+
+def out_of_fold(
+    seat: Seat, candidate: Candidate, folds: Sequence[Params], places: Tensor, told: Told
+) -> tuple[Tensor, int]:
+    """A number for every row by the network that had not seen it, and last steps that pay."""
+    assert told.y is not None
+    found: dict[int, Tensor] = {}
+    for steps in sorted(set(seat.common.menu.finishes) | {0}):
+        at = found.setdefault(steps, torch.empty(len(places), dtype=torch.float64))
+        for fold, params in enumerate(folds):
+            rest, held = seat.part(candidate, fold)
+            assert held is not None
+            last = polish(seat, candidate, rest, params, steps) if steps else params
+            away = places == fold
+            at[away] = decoded(seat.logits(candidate, last, held), told[away], 0.0).mean()
+    best = 0
+    for steps, said in sorted(found.items()):
+        if steps and paid((found[best] - told.y).square(), (said - told.y).square()):
+            best = steps
+    return found[best], best
+
+
+def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voice | None:
+    """The model of one round on the scale of the bins, each row left out in closed form."""
+    exact, common = seat.common.menu.exact, seat.common
+    if posterior is None or exact is None:
+        return None
+    client: Client = seat.plain()
+    rows = rows_of(client, exact, common.scaler, classes=common.classes)
+    foresight = Foresight(exact, posterior, rows.home, common.classes)
+    mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
+    held = within(number_at(rows.start + mean, told.bins), told)
+    return Voice("exact", held, True, ForeseenNumber(foresight, common.scaler))

@@ -1,0 +1,217 @@
+"""One call in this process: sites take their seats, the server conducts, each site has its model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...core.aggregate import aggregate_of
+from ...core.examples import Examples
+from ...core.history import Row
+from ...core.metrics import accuracy, decide, nll, violation
+from ...core.scaler import Scaler
+from ...errors import ConfigError, FedloreError
+from ...knowledge.numbers.bins import Bins
+from ...knowledge.numbers.scores import all_scores
+from ...personal.client import Client, Member, NumberClient
+from ...personal.tasks import Classification
+from ...privacy.ckks.cipher import new_key
+from ...privacy.filters import guarded
+from ..choice import brought_home, scaler_of
+from ..defences import books_for, filters_for, privacy_lines, records_of
+from ..fitted import Fitted
+from ..training import Training
+from .candidates import Menu, menu_for
+from .common import Common, ModelMaker
+from .inside import Inside
+from .seat import Seat
+from .server import Progress, conduct
+
+
+def train_lore(
+    members: Sequence[Member[Any]],
+    training: Training,
+    *,
+    model: nn.Module | ModelMaker | None = None,
+    menu: Menu | None = None,
+    bins: Bins | None = None,
+    ordered: bool | None = None,
+    hidden: tuple[int, ...] = (64, 64),
+    progress: Progress | None = None,
+) -> Fitted[Any]:
+    """Choose the recipe by trials on training rows, train it, and let every site settle."""
+    sites = [_site(member) for member in members]
+    if not sites:
+        raise ConfigError("a federation needs at least one client, got none")
+    common = _common(sites, training, model, menu, bins, ordered, hidden)
+    privacy, rounds, sample = training.privacy, training.rounds, training.sample
+    dp = privacy is not None and privacy.dp is not None
+    if dp:
+        common.menu.refuse_dp()
+    seats = [Seat(site, common) for site in sites]
+    plain = [seat.plain() for seat in seats]
+    first = common.recipe(common.menu.candidates[0])
+    books = books_for(privacy, [site.id for site in sites], training.ledgers)
+    filters = filters_for(
+        privacy,
+        first,
+        sites=len(sites),
+        rounds=rounds,
+        sample=sample,
+        ledger=books.__getitem__,
+        run=f"seed {training.seed}",
+        key=new_key() if privacy is not None and privacy.encryption else None,
+    )
+    if isinstance(training.scale, Scaler):
+        common = common.scaled(training.scale)
+    elif training.scale:
+        common = common.scaled(scaler_of(plain, filters))
+    seats = [Seat(site, common) for site in sites]
+    progress = progress or Progress()
+    if training.on_round is not None:
+        heard = training.on_round
+        progress.on_round = lambda name, run: heard(run) if "/main/" in name else None
+    with Inside(seats, common, engine=training.engine, workers=training.workers) as inside:
+        found = conduct(
+            guarded(inside, filters) if filters else inside,
+            common,
+            progress=progress,
+            evaluate=training.evaluate,
+            private=dp,
+        )
+        memories, private = inside.finished(found.trial), inside.private
+    recipe = common.recipe(found.candidate)
+    like = replace(common, device=None).model(found.candidate)
+    run, at_home = brought_home(found.run, dict(memories), like)
+    recipe = replace(recipe, model=like)
+    spent = privacy_lines(privacy, filters, list(books.values()), rounds=rounds, sample=sample)
+    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
+    told += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
+    told.append({"round": run.round, "recipe": str(found.candidate)})
+    task = seats[0].task(found.candidate) if bins is not None else Classification()
+    fitted: Fitted[Any] = Fitted(
+        task,
+        recipe,
+        replace(run, rows=[*run.rows, *told]),
+        {s.id: private[s.id].knowledge if s.injected else type(s.knowledge)() for s in sites},
+        at_home,
+        tuple(spent),
+        {name: one.beside for name, one in private.items() if one.beside is not None},
+        {name: one.brought for name, one in private.items() if one.brought is not None},
+    )
+    return _scored(fitted, sites) if training.evaluate else fitted
+
+
+def _site(member: Member[Any]) -> Client | NumberClient:
+    if not isinstance(member, Client | NumberClient):
+        raise ConfigError(
+            f"recipe = lore needs clients of type Client or NumberClient: '{member.id}' is a "
+            f"{type(member).__name__}"
+        )
+    return member
+
+
+def _common(
+    sites: Sequence[Client | NumberClient],
+    training: Training,
+    model: nn.Module | ModelMaker | None,
+    menu: Menu | None,
+    bins: Bins | None,
+    ordered: bool | None,
+    hidden: tuple[int, ...],
+) -> Common:
+    numbers = isinstance(sites[0], NumberClient)
+    if any(isinstance(site, NumberClient) != numbers for site in sites):
+        raise ConfigError("clients must all have classes or all have numbers")
+    if numbers and bins is None:
+        raise ConfigError("regression needs bins, the federation's declared bounds and edges")
+    features = sites[0].data.x.shape[1:].numel()
+    flat = sites[0].data.x.ndim == 2
+    if ordered is None:
+        schemas = {s.knowledge.schema for s in sites if isinstance(s, Client)} - {None}
+        said = {schema.ordered for schema in schemas if schema is not None}
+        if len(said) > 1:
+            raise ConfigError("the sites' schemas differ in whether classes are ordered")
+        ordered = said == {True}
+    if menu is None:
+        menu = menu_for(features, ordered=ordered and flat, numbers=numbers)
+    maker: ModelMaker | None = None
+    if isinstance(model, nn.Module):
+        given = model
+        hears = bool(getattr(given, "hears", False))
+        usable = [c for c in menu.candidates if c.head == "ordered" or c.hears == hears]
+        if not usable:
+            raise ConfigError(
+                f"no candidate of the menu suits a network that {'hears' if hears else 'is deaf'}"
+            )
+        menu = replace(menu, candidates=tuple(usable))
+        maker = lambda hears: given  # noqa: E731
+    elif model is not None:
+        maker = model
+    if records_of(training.privacy, training.rounds) is not None:
+        raise ConfigError("recipe = lore and record level differential privacy do not go together")
+    return Common(
+        features,
+        bins.k if bins is not None else classes_of([s for s in sites if isinstance(s, Client)]),
+        menu,
+        training.plan,
+        training.rounds,
+        training.seed,
+        training.sample,
+        training.algorithm,
+        training.weights,
+        aggregate_of(training.aggregate),
+        hidden=hidden,
+        bins=bins,
+        ordered=ordered,
+        make_model=maker,
+        device=training.device,
+    )
+
+
+def classes_of(clients: Sequence[Client]) -> int:
+    """How many classes there are: as the schemas say, else the knowledge, else the labels."""
+    for client in clients:
+        if client.knowledge.schema is not None:
+            return len(client.knowledge.schema.classes)
+    for client in clients:
+        for rows in (client.data.prior, client.data.allowed):
+            if rows is not None:
+                return rows.shape[1]
+    tops = [int(c.data.y.max()) + 1 for c in clients if c.data.y is not None]
+    if not tops:
+        raise FedloreError("no client has labels to learn from")
+    return max(2, *tops)
+
+
+@torch.no_grad()
+def _scored(fitted: Fitted[Any], sites: Sequence[Client | NumberClient]) -> Fitted[Any]:
+    """The same with the scores of the sites' mixtures, where they have test rows."""
+    rows: list[Row] = []
+    for site in sites:
+        scores = mixture_scores(fitted.model(site.id), site)
+        if scores:
+            rows.append({"round": fitted.run.round, "client": site.id, **scores})
+    return replace(fitted, run=replace(fitted.run, rows=[*fitted.run.rows, *rows]))
+
+
+def mixture_scores(model: Any, site: Client | NumberClient) -> dict[str, float]:
+    """TA, POV and negative log-likelihood, or the scores of a number, on a site's test rows."""
+    if isinstance(site, NumberClient):
+        if site.test is None or site.test.y is None:
+            return {}
+        bins = model.bins
+        shown = site.knowledge.examine(site.test, bins, training=False)
+        return all_scores(model.predict(site.test.x), site.test.y, shown.sets)
+    test = site.test
+    if test is None or test.y is None:
+        return {}
+    known = test if site.injected else Examples(test.x, test.y)
+    log_probs = model.log_probs(known)
+    predicted = decide(log_probs, known.prior)
+    scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
+    if test.allowed is not None:
+        scores["pov"] = violation(predicted, test.allowed)
+    return scores

@@ -1,0 +1,97 @@
+"""What stands beside the shared network in a site's own model: further members and weights.
+
+f^m = w_net·g_net + Σ_j w_j g_j + w_expert·g_p, each g_j inside the range. The weights are private
+like the expert's word; λ of the paper is w_expert where there is nobody else.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.examples import Examples
+from ..core.inject import inject
+from ..errors import FedloreError
+from ..knowledge.numbers.told import Told
+from .own.members import ClassVoice, NumberVoice
+from .own.mixture import Mixture, NumberMixture
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Members over classes beside the network; weights of all sum to 1."""
+
+    members: tuple[ClassVoice, ...]
+    weights: tuple[float, ...]  # one for each member
+    network: float  # w of the shared network
+    expert: float = 0.0  # w of the expert's own class, λ in the paper
+    sharpness: float = 1.0  # what the network's logits are multiplied by
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.sharpness < float("inf"):
+            raise FedloreError(f"sharpness must be positive and finite, got {self.sharpness}")
+        Mixture((_Said(torch.zeros(0, 2)), *self.members), self._all, self.expert)  # checks
+
+    @property
+    def _all(self) -> tuple[float, ...]:
+        return (self.network, *self.weights)
+
+    def log_probs(self, logits: Tensor, known: Examples) -> Tensor:
+        """The mixture (n, k), from the network's logits."""
+        mixture = Mixture((self._network(logits, known), *self.members), self._all, self.expert)
+        return mixture.log_probs(known).to(logits.dtype)
+
+    def learned(self, logits: Tensor, known: Examples) -> Tensor:
+        """The same without the expert's own part, (n, k)."""
+        network, rest = self._network(logits, known), 1.0 - self.expert
+        if rest <= 0.0:
+            return network.said
+        weights = tuple(w / rest for w in self._all)
+        return Mixture((network, *self.members), weights).log_probs(known).to(logits.dtype)
+
+    def _network(self, logits: Tensor, known: Examples) -> "_Said":
+        return _Said(inject(self.sharpness * logits, None, known.allowed))
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBeside:
+    """Members that name a number beside the network; weights of all sum to 1."""
+
+    members: tuple[NumberVoice, ...]
+    weights: tuple[float, ...]
+    network: float
+    expert: float = 0.0
+    width: float = 1.0  # σ of what the mixture misses on rows it has not seen
+
+    def __post_init__(self) -> None:
+        self._mixture(torch.zeros(0))  # checks
+
+    def _mixture(self, network: Tensor) -> NumberMixture:
+        members = (_Named(network), *self.members)
+        return NumberMixture(members, (self.network, *self.weights), self.expert, self.width)
+
+    def number(self, network: Tensor, known: Told) -> Tensor:
+        """The mixture's number inside S(x), (n,), from the network's."""
+        return self._mixture(network).number(known)
+
+    def probabilities(self, network: Tensor, known: Told) -> Tensor:
+        """The mass of each bin's part of S(x) around that number, (n, k)."""
+        return self._mixture(network).probabilities(known)
+
+
+@dataclass(frozen=True, eq=False)
+class _Said:
+    """What the network said, as a member."""
+
+    said: Tensor
+
+    def log_probs(self, known: Examples) -> Tensor:
+        return self.said
+
+
+@dataclass(frozen=True, eq=False)
+class _Named:
+    said: Tensor
+
+    def number(self, known: Told) -> Tensor:
+        return self.said

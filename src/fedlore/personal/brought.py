@@ -1,0 +1,43 @@
+"""What taking part brought one site, on rows of its own that no member had seen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way to predict, and how it did: accuracy, or RMSE, with a 95 % interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Brought:
+    """The private table of a site. Nothing of it is ever sent."""
+
+    measure: str  # "accuracy" or "rmse"
+    rows: int
+    lines: tuple[Line, ...]
+    weights: dict[str, float]  # of the mixture, by member
+    costs: dict[str, float]  # what removing a member would cost; above 0 it is missed
+    gain: Line  # the mixture over own best, paired; above 0 it is better
+    sentence: str
+
+    def value(self, name: str) -> float:
+        """One line by name."""
+        return next(line.value for line in self.lines if line.name == name)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON would have it."""
+        return {
+            "measure": self.measure,
+            "rows": self.rows,
+            "lines": [vars(line) for line in self.lines],
+            "weights": self.weights,
+            "costs": self.costs,
+            "gain": vars(self.gain),
+            "sentence": self.sentence,
+        }
