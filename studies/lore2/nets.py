@@ -29,6 +29,7 @@ class Net:
     ensemble: int = 1
     alone: bool = False
     seed: int = 0
+    shape: str = "normal"  # or logistic
 
 
 class Bins(torch.autograd.Function):
@@ -64,8 +65,19 @@ class Bins(torch.autograd.Function):
         return gm, gs, None
 
 
-def classes(m: Tensor, s: Tensor, k: int = 20) -> Tensor:
-    return Bins.apply(m, s.expand_as(m), k)
+def classes(m: Tensor, s: Tensor, k: int = 20, shape: str = "normal") -> Tensor:
+    if shape == "normal":
+        return Bins.apply(m, s.expand_as(m), k)
+    rate = math.pi / math.sqrt(3) / s[..., None]
+    z = (torch.arange(k - 1, dtype=m.dtype) + 0.5 - m[..., None]) * rate
+    soft = torch.nn.functional.softplus(z)
+    none = torch.zeros_like(soft[..., :1])
+    inner = torch.log(-torch.expm1(-rate)).expand(*z.shape[:-1], k - 2)
+    return (
+        torch.cat([z - soft, none], -1)
+        - torch.cat([none, soft], -1)
+        + torch.cat([none, inner, none], -1)
+    )
 
 
 def inputs(p, net: Net) -> tuple[Tensor, Tensor, Tensor]:
@@ -153,7 +165,7 @@ def train(plants, net: Net, *, trace=None):
                         return t.gather(1, ix)
 
                     m, s = place_of(q, pick(x), pick(start), pick(half), pick(middle), net)
-                    f = classes(m, s)
+                    f = classes(m, s, shape=net.shape)
                     yy, al = pick(y)[..., None], pick(allowed)
                     loss = 0.0
                     if net.plain > 0:
@@ -177,7 +189,7 @@ def train(plants, net: Net, *, trace=None):
     with torch.no_grad():
         for i, (_, t) in enumerate(plants):
             x, start, half, middle = (q.repeat_interleave(E, 0) for q in inputs(t, net))
-            f = classes(*place_of(shared | own[i], x, start, half, middle, net))
+            f = classes(*place_of(shared | own[i], x, start, half, middle, net), shape=net.shape)
             f = f.masked_fill(~t.allowed.repeat_interleave(E, 0), -torch.inf).log_softmax(-1)
             out.append(f.view(S, E, *f.shape[1:]))
     return out
@@ -199,14 +211,17 @@ if __name__ == "__main__":
     from coke import Part
 
     torch.set_num_threads(1)
-    plants = [[Part(**q) for q in p] for p in torch.load("/tmp/coke100.pt")]
-    for text in sys.argv[1:]:
+    plants = [[Part(**q) for q in p] for p in torch.load(sys.argv[1])]
+    for text in sys.argv[2:]:
         t = time.time()
         net = eval(f"Net({text})")
         out = train(plants, net)
         a, e = accuracy(single(out), plants), accuracy(mixed(out), plants)
+        loss = torch.stack([
+            -f.gather(-1, t.y[..., None]).mean() for f, (_, t) in zip(mixed(out), plants, strict=True)
+        ]).mean()  # fmt: skip
         print(
-            f"{text:90s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}  mixed {e.mean():.2f}  "
+            f"{text:90s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}  mixed {e.mean():.2f} nll {loss:.4f}  "
             f"{time.time() - t:.0f} s",
             flush=True,
         )

@@ -194,9 +194,9 @@ def _square(upper: Tensor, size: int) -> Tensor:
     values, vectors = torch.linalg.eigh(whole)
     if float(values[0]) >= -1e-9 * float(values[-1].abs()):
         return whole
-    return (vectors * values.clamp(min=0.0)) @ vectors.T
+    mended: Tensor = (vectors * values.clamp(min=0.0)) @ vectors.T
+    return mended
 
 
 def _by_group(values: Tensor, groups: Tensor, like: Tensor) -> Tensor:
-    found: Tensor = torch.zeros_like(like).index_add_(0, groups, values)
-    return found
+    return torch.zeros_like(like).index_add_(0, groups, values)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
+from .cells import log_cells
 from .exact import Basis, Home, Posterior, foresee, leave_out, settle
-from .gauss import log_cells
 from .ordinal import Start, heard_numbers, places
 from .tree import Params
 
@@ -82,9 +82,9 @@ class Foresight:
     ) -> Tensor:
         """Log-probabilities before the range is applied, (n, k)."""
         mean, variance = self.normal(x, prior, allowed)
-        return log_cells(mean, variance.sqrt(), self.classes)
+        return log_cells(mean, variance.sqrt(), self.classes, "normal")
 
     def held_out(self, rows: Rows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         mean, variance = leave_out(self.found, self.home, rows.features, rows.target)
-        return log_cells(rows.start + mean, variance.sqrt(), self.classes)
+        return log_cells(rows.start + mean, variance.sqrt(), self.classes, "normal")

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError
-from .gauss import log_cells
+from .cells import Bell, log_cells
 from .nets import initialised
 
 Start = Literal["none", "middle", "expert"]
 
 HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
-BROADEST = 6.0  # |log| of the factor by which training may change a width
 
 
 @dataclass(frozen=True)
@@ -24,14 +23,17 @@ class Ordinal:
 
     start: Start = "none"  # what the network's output is added to
     linear: bool = True  # a linear part beside the hidden layers
-    width: float = 0.7  # sd of the normal before training, in classes
+    width: float = 0.7  # sd of the bell before training, in classes
     hears: bool = True  # whether the network gets the expert's three numbers as inputs
+    bell: Bell = "logistic"  # as accurate as the normal, and cheap
 
     def __post_init__(self) -> None:
         if self.start not in get_args(Start):
             raise ConfigError(
                 f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
             )
+        if self.bell not in get_args(Bell):
+            raise ConfigError(f"bell must be one of {', '.join(get_args(Bell))}, got '{self.bell}'")
         if not 0.0 < self.width < math.inf:
             raise ConfigError(f"width must be positive and finite, got {self.width}")
 
@@ -50,7 +52,7 @@ class Own(nn.Module):
 
 
 class Ordered(nn.Module):
-    """A server model for ordered classes: logits are log[Φ((e_{c+1}-m)/s) - Φ((e_c-m)/s)].
+    """A server model for ordered classes: logits are log[F((e_{c+1}-m)/s) - F((e_c-m)/s)].
 
     m = start + unit·(shift + head(seen, heard) + line(seen, heard)). FedPer(private=("own",))
     keeps shift and width at home.
@@ -83,7 +85,7 @@ class Ordered(nn.Module):
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
     ) -> Tensor:
         place, width = self.normal(x, prior, allowed)
-        return log_cells(place, width, self.classes)
+        return log_cells(place, width, self.classes, self.options.bell)
 
     def normal(
         self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
@@ -92,34 +94,41 @@ class Ordered(nn.Module):
         seen = self.trunk(x)  # (n, h)
         start = seen.new_full((len(seen),), (self.classes - 1) / 2)
         if self.hears:
-            middle, told = places(prior, allowed, like=start, classes=self.classes)
-            start = {"none": start, "middle": middle, "expert": told}[self.options.start]
+            heard = self.listen(prior, allowed, start)
+            if self.options.start != "none":
+                column = 0 if self.options.start == "middle" else 1
+                start = start + self.classes / 4 * heard[:, column]
             if self.options.hears:
-                seen = torch.cat([seen, heard_numbers(middle, told, self.classes)], 1)
+                seen = torch.cat([seen, heard], 1)
         moved = self.head(seen)[:, 0] + self.own.shift
         if self.line is not None:
             moved = moved + self.line(seen)[:, 0]
-        width = self.options.width * self.own.width.clamp(-BROADEST, BROADEST).exp()
+        width = self.options.width * self.own.width.exp()
         return start + self.options.unit(self.classes) * moved, width.expand_as(start)
+
+    def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
+        """All that the model uses of what the expert says, (..., k) -> (..., HEARD)."""
+        middle, told = places(prior, allowed, like=like, classes=self.classes)
+        return heard_numbers(middle, told, self.classes)
 
 
 def places(
     prior: Tensor | None, allowed: Tensor | None, *, like: Tensor, classes: int
 ) -> tuple[Tensor, Tensor]:
-    """The middle of the range and the expert's place in each row, (n,) each, like `like`.
+    """The middle of the range and the expert's place, (..., k) -> (...) each, like `like` (...).
 
     Without a range the middle is that of all classes; where the expert is silent he stands in
     the middle of the range.
     """
     at = torch.arange(classes, dtype=like.dtype, device=like.device)
-    middle = like.new_full((len(like),), (classes - 1) / 2)
+    middle = torch.full_like(like, (classes - 1) / 2)
     if allowed is not None:
         inside = allowed.to(like.dtype)
-        middle = (inside @ at) / inside.sum(1)
+        middle = (inside @ at) / inside.sum(-1)
     if prior is None:
         return middle, middle
     said = prior.to(like.dtype)
-    total = said.sum(1)
+    total = said.sum(-1)
     spoken = total > 0
     return middle, torch.where(spoken, (said @ at) / torch.where(spoken, total, 1.0), middle)
 

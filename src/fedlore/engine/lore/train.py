@@ -1,4 +1,4 @@
-"""One call in this process: sites take their seats, the server conducts, each site has its model."""
+"""One call in this process: sites take seats, the server conducts, each site has its model."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,22 +1,107 @@
-"""The discretised normal of many clients at once, forward and backward without a graph.
+"""The bell over ordered classes of many clients at once, forward and backward without a graph.
 
-The letters and the formulas are those of `gauss`; here the classes lie along the second axis,
+The letters and the formulas are those of `core.cells`; here the classes lie along the second axis,
 (a, k, b), and every pass writes into memory that is there already.
 """
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from ...core.gauss import BEND, CURVE, HALF_LOG_TAU, log_ratio
+from ...core.cells import BEND, CURVE, HALF_LOG_TAU, STEEP, Bell, log_ratio
 from .layers import Scratch
 
+_log_sigmoid = torch.ops.aten.log_sigmoid.out
 FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow
 
 
-class Cells:
-    """Logits of k ordered classes for b rows of each of a clients."""
+class Cells(Protocol):
+    """Logits of k ordered classes for b rows of each of a clients.
 
-    def __init__(self, scratch: Scratch, name: str, a: int, k: int, b: int) -> None:
+    Places come in units from the centre of all classes: place = centre + unit·m.
+    """
+
+    def forward(self, m: Tensor, log: Tensor) -> Tensor:
+        """Places (a, 1, b) and the logs of the factors on the width (a, 1, 1) -> (a, k, b)."""
+        ...
+
+    def backward(self, delta: Tensor) -> tuple[Tensor, Tensor]:
+        """Slopes in the logits (a, k, b) -> slopes in m and against the logs, (a, 1, b) each."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What turns a unit into classes, and one over the width before training."""
+
+    classes: int  # k
+    unit: float
+    rate: float
+
+    @property
+    def centre(self) -> float:
+        return (self.classes - 1) / 2
+
+
+def cells_for(bell: Bell, scale: Scale, scratch: Scratch, name: str, a: int, b: int) -> Cells:
+    return (_Logistic if bell == "logistic" else _Normal)(scale, scratch, name, a, b)
+
+
+class _Logistic:
+    """A sum of two log-sigmoids in every class.
+
+    A step of few clients is bound by the number of passes, so there are as few as can be: all
+    edges are in units, and views are made once.
+    """
+
+    def __init__(self, scale: Scale, scratch: Scratch, name: str, a: int, b: int) -> None:
+        k = scale.classes
+        self._z, self._push, self._share = (
+            scratch.take(f"{name} {part}", a, k - 1, b) for part in ("z", "push", "share")
+        )
+        # below an edge, above an edge; beside the open ends there is a 0 that stays
+        self._below, self._above = self._z.new_zeros(2, a, k, b)
+        self._lower, self._upper = self._below[:, :-1], self._above[:, 1:]
+        self._inner = self._below[:, 1:-1]
+        self._out = scratch.take(f"{name} out", a, k, b)
+        at = (self._z.new_tensor(range(k - 1)) + 0.5 - scale.centre) / scale.unit
+        self._at = torch.stack([-torch.ones_like(at), at])  # (2, k-1)
+        self._edges = self._z.new_empty(a, 2, k - 1)
+        self._column = self._edges[:, 1].unsqueeze(2)
+        self._start, self._unit = math.log(scale.rate * STEEP * scale.unit), scale.unit
+
+    def forward(self, m: Tensor, log: Tensor) -> Tensor:
+        rate = torch.rsub(log, self._start).exp_()  # of one unit
+        torch.mul(self._at, rate, out=self._edges)
+        z = torch.sub(self._column, m * rate, out=self._z)
+        torch.sub(_log_sigmoid(z, out=self._lower), z, out=self._upper)
+        self._step = rate.div_(self._unit)  # of one class
+        self._inner.add_(torch.expm1(-rate).neg_().log_())
+        self._m = m
+        return torch.add(self._below, self._above, out=self._out)
+
+    def backward(self, delta: Tensor) -> tuple[Tensor, Tensor]:
+        first = delta[:, :-1]
+        share = torch.sigmoid(self._z, out=self._share)
+        both = torch.add(first, delta[:, 1:], out=self._z)
+        push = torch.addcmul(first, share, both, value=-1.0, out=self._push)
+        found = torch.bmm(self._edges, push)  # (a, 2, b)
+        slope, spread = found[:, :1], found[:, 1:]
+        spread.addcmul_(slope, self._m)
+        inner = delta[:, 1:-1].sum(1, keepdim=True)
+        spread.addcmul_(inner, self._step / torch.expm1(self._step))
+        return slope, spread
+
+
+class _Normal:
+    """By the ratio R at both edges of every class; about eighty passes."""
+
+    def __init__(self, scale: Scale, scratch: Scratch, name: str, a: int, b: int) -> None:
+        k = scale.classes
+
         def take(part: str, rows: int) -> Tensor:
             return scratch.take(f"{name} {part}", a, rows, b)
 
@@ -27,11 +112,12 @@ class Cells:
         self._push, self._other = take("push", k - 1), take("other", k - 1)
         self._at = self._z.new_tensor(range(k))[:, None]  # (k, 1)
         self._sums = self._z.new_empty(a, 2, k - 1)
-        self._k = k
+        self._k, self._scale = k, scale
 
-    def forward(self, place: Tensor, rate: Tensor) -> Tensor:
-        """Places (a, 1, b) and one over the widths (a, 1, 1) -> (a, k, b)."""
-        place.clamp_(-FARTHEST, FARTHEST)
+    def forward(self, m: Tensor, log: Tensor) -> Tensor:
+        scale = self._scale
+        place = (m * scale.unit).add_(scale.centre).clamp_(-FARTHEST, FARTHEST)
+        rate = (-log).exp_().mul_(scale.rate)
         scaled, at = place * rate, self._at
         z, ratio, tail = self._z, self._ratio, self._tail
         torch.sub((at[:-1] + 0.5) * rate, scaled, out=z)
@@ -57,7 +143,6 @@ class Cells:
         return out
 
     def backward(self, delta: Tensor) -> tuple[Tensor, Tensor]:
-        """Slopes in the logits (a, k, b) -> slopes in place and log width, (a, 1, b) each."""
         base, apart = self._near.add_(HALF_LOG_TAU).neg_(), self._apart
         upper = torch.clamp(apart, min=0.0, out=self._gap)
         lower = apart.sub_(upper)  # the part below 0, which is taken away from the other edge
@@ -72,7 +157,8 @@ class Cells:
         self._sums[:, 1] *= self._at[:-1, 0] + 0.5
         found = torch.bmm(self._sums, push)  # (a, 2, b)
         slope = found[:, :1]
-        return slope, torch.addcmul(found[:, 1:], slope, self._place, value=-1.0)
+        spread = torch.addcmul(-found[:, 1:], slope, self._place)
+        return slope.mul_(self._scale.unit), spread
 
     def _log_ratio(self, z: Tensor, out: Tensor) -> None:
         if z.dtype == torch.float64:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from ...core.ordinal import Ordinal
+from ...core.ordinal import HEARD, Ordinal
 from .layers import Dense, Place
 from .ordinalsteps import Shape, Start, steps_for
 
@@ -25,9 +26,13 @@ class OrdinalHead:
 
 
 class _OrdinalHead:
-    told: Tensor | None = None  # (a, b, 2k), set before each forward where it hears
+    told: Tensor | None = None  # (a, b, HEARD), set before each forward where it hears
 
     def __init__(self, layer: OrdinalHead, place: Place, number: int) -> None:
+        self._options, self._unit = (
+            layer.options,
+            layer.classes / 4 / layer.options.unit(layer.classes),
+        )
         self._hears = layer.options.hears or layer.options.start != "none"
         self._shape = Shape(place, number, layer.options, layer.classes, layer.shift, layer.width)
         self._steps = steps_for(self._shape)
@@ -37,11 +42,17 @@ class _OrdinalHead:
             self._line, self._line_grad = place.params[layer.line], place.grads[layer.line]
 
     def forward(self, h: Tensor) -> Tensor:
-        start: Start = self._shape.centre
+        start: Start = None
         self._wide, self._trunk = h, h.shape[2]
         if self._hears:
             assert self.told is not None
-            self._wide, start = self._steps.hear(h, self.told)
+            if self._options.start != "none":
+                column = self.told[:, :, 0 if self._options.start == "middle" else 1]
+                start = (column * self._unit).unsqueeze(1)
+            if self._options.hears:
+                a, b, trunk = h.shape
+                wide = self._shape.take("wide", a, b, trunk + HEARD)
+                self._wide = torch.cat([h, self.told], 2, out=wide)
         moved = self._wide
         for layer in self._dense:
             moved = layer.forward(moved)  # at last (a, 1, b)

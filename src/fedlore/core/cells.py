@@ -1,16 +1,21 @@
-"""The discretised normal: log-probabilities of ordered classes from a place and a width.
+"""Log-probabilities of ordered classes from a place and a width: a bell cut at the class borders.
 
-Class c of k covers [c - 1/2, c + 1/2], the first and the last are open. Everything is worked out
-from R(z) = log(Q(|z|) e^{z²/2}), Q the upper tail of the normal: R is tame wherever z is, so that
-neither the values nor their slopes overflow, underflow or cancel, however far out the place lies
-and however narrow the normal is.
+Class c of k covers [c - 1/2, c + 1/2], the first and the last are open. The bell is logistic,
+where all is a sum of log-sigmoids, or normal. The normal is worked out from R(z) = log(Q(|z|)
+e^{z²/2}), Q its upper tail: R is tame wherever z is, so that neither the values nor their slopes
+overflow, underflow or cancel, however far out the place lies and however narrow the bell is.
 """
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+Bell = Literal["logistic", "normal"]
+
+STEEP = math.pi / math.sqrt(3.0)  # scales of a logistic in one standard deviation
 
 FARTHEST = 1e15  # widths: beyond it z² would leave float32
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
@@ -35,15 +40,33 @@ def log_ratio(z: Tensor) -> Tensor:
     return total + t.log()
 
 
-def log_cells(place: Tensor, width: Tensor, classes: int) -> Tensor:
-    """log[Φ((c + 1/2 - m)/s) - Φ((c - 1/2 - m)/s)] of every class, (...) -> (..., k).
+def log_cells(place: Tensor, width: Tensor, classes: int, bell: Bell = "logistic") -> Tensor:
+    """log[F((c + 1/2 - m)/s) - F((c - 1/2 - m)/s)] of every class, (...) -> (..., k).
 
-    >>> log_cells(torch.tensor([1.0]), torch.tensor([0.5]), 3).exp()
+    The width s is the standard deviation of either bell.
+
+    >>> log_cells(torch.tensor([1.0]), torch.tensor([0.5]), 3, "normal").exp()
     tensor([[0.1587, 0.6827, 0.1587]])
+    >>> log_cells(torch.tensor([1.0]), torch.tensor([0.5]), 3).exp()
+    tensor([[0.1402, 0.7196, 0.1402]])
     """
+    if bell == "logistic":
+        return _logistic(place.unsqueeze(-1), STEEP / width.unsqueeze(-1), classes)
     shape = (place + width).shape
     found: Tensor = _Cells.apply(place.expand(shape), width.expand(shape), classes)  # type: ignore[no-untyped-call]
     return found
+
+
+def _logistic(m: Tensor, rate: Tensor, classes: int) -> Tensor:
+    """σ(b) - σ(a) = σ(b)·σ(-a)·(1 - e^{a-b}), and nothing cancels in the product."""
+    at = torch.arange(classes - 1, dtype=m.dtype, device=m.device)
+    z = (at + 0.5 - m) * rate
+    below = logsigmoid(z)  # log of the share below each inner edge
+    above = below - z
+    open_ = torch.zeros_like(z[..., :1])
+    between = (-torch.expm1(-rate)).log().expand(*z.shape[:-1], classes - 2)
+    between = torch.cat([open_, between, open_], -1)
+    return torch.cat([below, open_], -1) + torch.cat([open_, above], -1) + between
 
 
 class _Cells(torch.autograd.Function):
