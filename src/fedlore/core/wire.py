@@ -11,19 +11,13 @@ from ..errors import FedloreError
 from .plain import layout_of, to_bytes
 from .tree import Payload
 
-#: What a server may ask of a client, and what the client's upload then holds.
+#: What a server may ask of a client, and what the client's upload then holds. A filter may put
+#: something else in its place, and adds tasks of its own (`privacy.catalog.ADDED`).
 KINDS = {
     "train": "differences with the model's names and shapes",
     "finish": "nothing: the last local steps stay at home",
     "evaluate": "nothing; the scores are plain numbers in metrics",
     "moments": "row count, sums and squares of the features, for a common scaling",
-    # secure aggregation: then train and moments hold words under masks in place of the above
-    "keys": "public keys of this round",
-    "shares": "shares of this round's secrets, sealed for the other sites",
-    "boxes": "nothing: what the others sealed could be opened",
-    "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
-    # encryption: then train and moments hold ciphertexts in place of the above
-    "decrypt": "the sum of this round's ciphertexts, under a little noise",
 }
 
 

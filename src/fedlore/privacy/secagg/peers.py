@@ -9,10 +9,11 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from ...core.store import write_private, write_whole
 from ...errors import FedloreError
-from .certificates import pair_of, write_private
 
 KEY, PUBLIC, FOLDER = "identity.key", "identity.pub", "peers"
 
@@ -47,12 +48,25 @@ def known(folder: Path) -> list[Path]:
     return sorted((folder / FOLDER).glob("*.pub"))
 
 
+def openssh_pair(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[bytes, bytes]:
+    """A key as (private, public) in OpenSSH's format."""
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return private, public + b"\n"
+
+
 def _own(folder: Path) -> Ed25519PrivateKey:
     path = folder / KEY
     if not path.exists():
-        private, public = pair_of(Ed25519PrivateKey.generate())
+        private, public = openssh_pair(Ed25519PrivateKey.generate())
         write_private(path, private)
-        (folder / PUBLIC).write_bytes(public)
+        write_whole(folder / PUBLIC, public)
     try:
         found = serialization.load_ssh_private_key(path.read_bytes(), None)
     except (OSError, ValueError) as error:
