@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ...core.store import write_private
 from ...errors import FedloreError
-from ...privacy.secagg.peers import openssh_pair
+from ...privacy.keys import openssh_pair
 
 SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ...core.store import write_private, write_whole
 from ...errors import FedloreError
+from ..keys import openssh_pair
 
 KEY, PUBLIC, FOLDER = "identity.key", "identity.pub", "peers"
 
@@ -46,19 +46,6 @@ class Peers:
 def known(folder: Path) -> list[Path]:
     """The identities of other sites in a site's folder."""
     return sorted((folder / FOLDER).glob("*.pub"))
-
-
-def openssh_pair(key: EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[bytes, bytes]:
-    """A key as (private, public) in OpenSSH's format."""
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
-    return private, public + b"\n"
 
 
 def _own(folder: Path) -> Ed25519PrivateKey:
