@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
+from fedlore.errors import ConfigError
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.site.doctor import examine
@@ -118,9 +119,13 @@ def test_doctor_tells_what_a_filter_says_of_the_folder(folder):
 
 def test_the_file_of_a_secret_can_be_named_in_either_way(folder):
     home = homes(folder)[0]
+    allow(home)
     text = (home / "site.toml").read_text()
     (home / "site.toml").write_text('ckks_key = "a.key"\n' + text + '[secrets]\nveil = "b.key"\n')
     place = read_kit(home).place()
     assert place.path("ckks", "ckks.key") == home / "a.key"
     assert place.path("veil", "veil.key") == home / "b.key"
     assert place.path("more", "more.key") == home / "more.key"
+    edited(home / "site.toml", ("veil = ", "vail = "))
+    with pytest.raises(ConfigError, match="secrets: unknown filter 'vail'; did you mean 'veil'"):
+        read_kit(home)

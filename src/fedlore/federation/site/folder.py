@@ -11,9 +11,10 @@ from ...core.models import MODELS
 from ...core.wire import Task
 from ...data.rows import FileForm, read_table
 from ...engine import Client
-from ...errors import ConfigError, FedloreError
+from ...errors import ConfigError, FedloreError, unknown
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
+from ...privacy.catalog import FILTERS
 from ...privacy.defence import Place
 from ..remote import Refusal
 from ..terms import (
@@ -113,6 +114,12 @@ class SiteFile:
     rows: FileForm = field(default_factory=FileForm)  # how its tables are written
     policy: Policy = field(default_factory=Policy)
 
+    def __post_init__(self) -> None:
+        known = [*FILTERS, *self.policy.filters]
+        for name in self.secrets:
+            if name not in known:
+                raise ConfigError(f"secrets: {unknown('filter', name, known)}")
+
 
 @dataclass(frozen=True)
 class Kit:
@@ -175,10 +182,9 @@ def read_kit(folder: Path) -> Kit:
     try:
         values = read_toml(path)
         # a filter's secret may also be named as NAME_key = "file", as in kits of 0.1.0
-        named = {key.removesuffix("_key"): key for key in values if key.endswith("_key")}
-        files = {name: values.pop(key) for name, key in named.items()}
+        files = {name: values.pop(f"{name}_key") for name in FILTERS if f"{name}_key" in values}
         if files:
-            values["secrets"] = files | values.get("secrets", {})
+            values["secrets"] = files | dict(values.get("secrets", {}))
         return Kit(folder, build(SiteFile, values))
     except FedloreError as error:
         raise ConfigError(f"site.toml: {error}") from None
