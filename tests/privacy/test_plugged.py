@@ -25,6 +25,7 @@ def veil(tmp_path, monkeypatch):
         veil="veiled:Veil",
         broken="veiled:nothing",
         other="veiled:Server",
+        faceless="fedlore.algorithms:FedAvg",
     )
 
 
@@ -45,7 +46,7 @@ def test_nothing_is_loaded_before_a_filter_is_made(veil):
     asked = build(Privacy, {"filters": {"veil": {"size": "wrong"}}})
     assert asked.plugged == ("veil",) and asked.epsilon is None and asked.moments and asked.scores
     assert "veiled" not in sys.modules
-    with pytest.raises(ConfigError, match="privacy.filters.veil.size must be float, got 'wrong'"):
+    with pytest.raises(ConfigError, match="veil.size must be float, got 'wrong'"):
         filters_of(asked, Around(4))
     assert "veiled" in sys.modules
 
@@ -56,6 +57,7 @@ def test_nothing_is_loaded_before_a_filter_is_made(veil):
         ("vail", "unknown filter 'vail'; did you mean 'veil'"),
         ("broken", "'broken'.* cannot be loaded"),
         ("other", "filter 'other' must be a dataclass"),
+        ("faceless", "filter 'faceless' lacks .*hides, kinds, make"),
     ],
 )
 def test_what_is_no_filter_is_named(veil, name, says):
