@@ -58,6 +58,7 @@ UP = {
     ("personal", "__init__"): "hands out the public names",
     ("privacy", "__init__"): "hands out the public names",
     ("bundle", "__init__"): "hands out the public names",
+    ("privacy", "catalog"): "names the filters",
     ("privacy", "settings"): "puts the filters together",
     ("engine", "choice"): "chooses the engine",
     ("engine", "__init__"): "hands out the public names",

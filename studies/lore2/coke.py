@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedlore.workbench.demo import Demo, plants_of
 from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
+from fedlore.workbench.demo import Demo, plants_of
 
 SEEDS = range(100, 120)  # development only
 

@@ -3,9 +3,9 @@
 import sys
 
 import torch
-from coke import Part, accuracy, load
+from coke import Part, accuracy
 from nets import Net, mixed, single, train
-from oneround import classes, clamped, evidence, features
+from oneround import clamped, classes, evidence, features
 
 
 def heard_columns(p: Part, number: bool) -> torch.Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from fedlore.algorithms import FedPer, Plan
-from fedlore.core.examples import Examples
 from fedlore.core.exact import Basis
+from fedlore.core.examples import Examples
 from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.ordinal import Ordinal, between, ordered_mlp
 from fedlore.core.scaler import Scaler

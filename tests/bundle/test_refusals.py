@@ -243,18 +243,18 @@ def test_what_is_no_bundle_is_refused(tmp_path):
 def test_a_failed_write_leaves_the_old_one(tmp_path, monkeypatch, place):
     path = tmp_path / place
     write_bundle(MADE, path)
-    before = read_bundle(path).fingerprint
+    before, other = read_bundle(path).fingerprint, bundle(seed=5)
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FedloreError, match="No space left on device; what was there before"):
-        write_bundle(bundle(seed=5), path)
+        write_bundle(other, path)
     monkeypatch.undo()
     assert read_bundle(path).fingerprint == before
     assert os.listdir(tmp_path) == [place]
-    write_bundle(bundle(seed=5), path)
+    write_bundle(other, path)
     assert read_bundle(path).fingerprint != before
     assert os.listdir(tmp_path) == [place]
 

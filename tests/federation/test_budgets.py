@@ -88,6 +88,14 @@ def test_the_same_task_gets_the_same_noise_also_after_a_restart(tmp_path):
     assert replies[0].rows == 1
 
 
+@pytest.mark.parametrize("kind", ["train", "evaluate", "finish"])
+def test_row_counts_stay_at_home_whatever_is_asked(tmp_path, kind):
+    folder = noisy(tmp_path / "fed")
+    text, task = asked(folder, kind)
+    reply = Worker(read_kit(homes(folder)[0]))(task, text)
+    assert reply.rows == (1 if kind == "train" else 0)  # every site counts as one
+
+
 def asked(folder, kind="train"):
     federation = read_deployed(folder)
     terms = terms_of(federation, run="x", participants=3)

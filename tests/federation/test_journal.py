@@ -1,6 +1,8 @@
 """A journal gives back what was written, or says that it cannot."""
 
 import errno
+import hashlib
+import json
 import os
 
 import pytest
@@ -109,4 +111,31 @@ def test_a_full_disk_leaves_the_round_before(tmp_path, monkeypatch):
         journal.save(run(2), {})
     monkeypatch.undo()
     assert journal.last()[0].run.round == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["round-000001.journal"]
+
+
+def old_bytes(header, payload):
+    """A file as 0.1.0 wrote it."""
+    layouts = {key: layout_of(bundle) for key, bundle in payload.items()}
+    head = json.dumps({"layouts": layouts, "header": header}).encode()
+    data = b"fedlore 1\n" + len(head).to_bytes(8, "big") + head
+    data += b"".join(to_bytes(bundle) for bundle in payload.values())
+    return data + hashlib.sha256(data).digest()
+
+
+def test_files_of_the_first_version_are_read(tmp_path):
+    path = tmp_path / "round-000007.journal"
+    path.write_bytes(old_bytes({"round": 3, "why": "π"}, STATE))
+    header, payload = read_state(path)
+    assert header == {"round": 3, "why": "π"}
+    assert_close(payload, STATE)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(Damaged, match="checksum does not fit"):
+        read_state(path)
+
+
+def test_what_a_killed_save_left_goes_with_the_next(tmp_path):
+    journal = Journal(tmp_path)
+    (tmp_path / ".round-000001.journal.12ab.part").write_bytes(b"half")
+    journal.save(run(1), {})
     assert [path.name for path in tmp_path.iterdir()] == ["round-000001.journal"]

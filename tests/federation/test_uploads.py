@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore import FedAvg
+from fedlore import FedAvg, Scaffold
 from fedlore.core.scaler import moments
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.uploads import flaw
@@ -41,6 +41,15 @@ def test_exactly_the_finite_and_small_uploads_pass(value):
 )
 def test_other_tensors_than_the_models_are_rejected(upload, reason):
     assert reason in judged(upload)
+
+
+@pytest.mark.parametrize("huge", ["model", "control"])
+def test_a_huge_bundle_is_not_hidden_by_a_small_one(huge):
+    sent = {key: SENT["model"] for key in ("model", "control")}
+    upload = {key: filled(5.0 if key == huge else 0.1)["model"] for key in sent}
+    reply = Reply("a", 1, upload, 5)
+    found = flaw(Task("train", 1, sent), reply, Scaffold(), features=4, largest=10.0)
+    assert found == "norm 15 is above 10"
 
 
 def test_rows_and_metrics_must_make_sense():

@@ -167,3 +167,38 @@ def test_single_row_counts_do_not_reach_the_loop(filter):
     federate(tap, replace(recipe, plan=replace(recipe.plan, finish=1)), 2, evaluate=1)
     seen = {r.rows for r in tap.kept.values() if not r.members}
     assert seen <= {0, 1} and torch.tensor([r.rows for r in tap.kept.values()]).max() <= 3
+
+
+@each_weight
+@pytest.mark.parametrize("kind", ["train", "moments"])
+@each_filter
+def test_a_filter_finds_no_flaw_in_what_its_own_half_sends(filter, kind, weights):
+    """And what hides finds one in an upload that does not, in rows, and in another model's."""
+    one = FILTERS[filter][0](weights)
+    if kind == "moments" and isinstance(one, Noising):
+        pytest.skip("no budget covers sums of features")
+    recipe = recipe_for(ALGORITHMS[0])
+    inside = Tap(Local(federation(), recipe))
+    sent = {"model": {name: p.detach() for name, p in recipe.model.named_parameters()}}
+    wire = Tap(Filtered(inside, {n: [one.site(n)] for n in inside.clients()}, hides=one.hides))
+    asked = []
+
+    class Judge:
+        def clients(self):
+            return wire.clients()
+
+        def exchange(self, task, to):
+            for reply in wire.exchange(task, to):
+                plain = inside.kept[reply.client] if task.kind == kind else reply
+                like = plain.upload if task.kind == kind else {}
+                asked.append(task.kind)
+                assert one.flaw(task, reply, like) is None
+                if one.hides:
+                    assert one.flaw(task, replace(reply, rows=5), like) is not None
+                if one.hides and task.kind == kind:
+                    assert one.flaw(task, plain, like) is not None
+                    assert one.flaw(task, replace(reply, upload={}), like) is not None
+                yield reply
+
+    assert list(one.over(Judge()).exchange(Task(kind, 1, sent), inside.clients()))
+    assert kind in asked and (set(asked) == {kind}) == (not one.hides)

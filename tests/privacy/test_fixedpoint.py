@@ -12,9 +12,9 @@ from fedlore.core.rng import stream
 from fedlore.privacy.secagg.fixedpoint import (
     BOUND,
     FixedPoint,
-    layout_of,
-    read_layout,
-    size_of,
+    read_summands,
+    summands,
+    words_of,
 )
 
 
@@ -26,7 +26,7 @@ def upload(*path, size=50, scale=1.0, dtype=torch.float32):
 
 def summed(numbers, uploads, weights):
     total = sum(numbers.encode(u, w)[1] for u, w in zip(uploads, weights, strict=True))
-    return numbers.decode(total, layout_of(uploads[0]))
+    return numbers.decode(total, summands(uploads[0])[0])
 
 
 def distance(a, b):
@@ -103,23 +103,27 @@ def test_a_weight_must_be_positive_and_fit(weight):
 
 
 def test_layouts_travel_and_are_checked():
-    layout = layout_of(upload(1) | {"control": {"c": torch.zeros(0, 3).double()}})
-    assert read_layout([[k, n, kind, list(s)] for k, n, kind, s in layout]) == layout
-    assert [entry[0] for entry in layout] == ["control", "model", "model"]
-    assert size_of(layout) == 1 + 0 + 1 + 100
-    for bad in ([1], ["a", "b", "int64", []], ["a", "b", "float32", [-1]], ["a", "b", "float32"]):
+    layout = summands(upload(1) | {"control": {"c": torch.zeros(0, 3).double()}})[0]
+    assert read_summands([[n, kind, list(s)] for n, kind, s in layout]) == layout
+    assert [entry[0].split("/")[0] for entry in layout] == ["control", "model", "model"]
+    assert words_of(layout) == 1 + 0 + 1 + 100
+    for bad in ([1], ["b", "object", []], ["b", "float32", [-1]], ["b", "float32"], 5):
         with pytest.raises(FedloreError, match="no such entry"):
-            read_layout([bad])
-    with pytest.raises(FedloreError, match="only real numbers"):
-        layout_of({"m": {"i": torch.zeros(2).long()}})
+            read_summands([bad])
+    with pytest.raises(FedloreError, match="no such entry"):
+        read_summands({"b": "float32"})
+    with pytest.raises(FedloreError, match="'b' holds int64: only real numbers"):
+        read_summands([["b", "int64", []]])
+    with pytest.raises(FedloreError, match="'m/i' holds int64: only real numbers"):
+        summands({"m": {"i": torch.zeros(2).long()}})
 
 
 def test_words_of_another_length_are_refused():
-    layout = layout_of(upload(1))
+    layout, _ = summands(upload(1))
     with pytest.raises(FedloreError, match="do not fit"):
         FixedPoint(3).decode(np.zeros(5, np.uint64), layout)
     with pytest.raises(FedloreError, match="weights add up to 0"):
-        FixedPoint(3).decode(np.zeros(size_of(layout), np.uint64), layout)
+        FixedPoint(3).decode(np.zeros(words_of(layout), np.uint64), layout)
 
 
 def test_nothing_to_upload_is_a_weight_alone():

@@ -358,12 +358,59 @@ def test_a_key_file_is_private_and_checked(tmp_path):
 
 def test_a_report_says_what_was_lost():
     filter = ckks()
-    assert filter.line().endswith("relative error not measured")
+
+    def line():
+        (found,) = filter.lines(rounds=1, sample=1.0, bare=False)
+        return found
+
+    assert line().endswith("relative error not measured")
     ask(filter)
-    assert filter.line().startswith(
+    assert line().startswith(
         "CKKS: degree 8192, moduli of 60+60+60 bits, scale 2^96, 2 ciphertexts a site, relative "
     )
-    assert float(filter.line().split()[-2]) < 1e-6
+    assert float(line().split()[-2]) < 1e-6
+
+
+CIPHER = {"cipher": torch.uint8, "lengths": torch.int64, "about": torch.uint8}
+SUM = {"weights": torch.float64, "values": torch.float64}
+
+
+def judged(kind, bundle, tensors, *, like=True, **about):
+    upload = {bundle: {n: torch.zeros(2, dtype=k) for n, k in tensors.items()}} if bundle else {}
+    shaped = {"model": {"w": torch.zeros(3)}} if like else {}
+    return Ckks(3).flaw(Task(kind, 1), Reply("a", 1, upload, **about), shaped)
+
+
+def test_a_reply_holds_exactly_the_tensors_of_its_kind():
+    assert judged("train", "ckks", CIPHER) is None
+    assert judged("moments", "ckks", CIPHER) is None
+    assert judged("decrypt", "sum", SUM) is None
+    assert judged("train", "", {}, like=False) is None  # an algorithm that uploads nothing
+
+
+@pytest.mark.parametrize(
+    ("kind", "bundle", "tensors"),
+    [
+        ("train", "", {}),
+        ("train", "model", {"w": torch.float32}),
+        ("train", "sum", SUM),
+        ("train", "ckks", {}),
+        ("train", "ckks", CIPHER | {"more": torch.uint8}),
+        ("train", "ckks", CIPHER | {"cipher": torch.float32}),
+        ("train", "ckks", CIPHER | {"lengths": torch.int32}),
+        ("moments", "ckks", CIPHER | {"about": torch.float64}),
+        ("decrypt", "ckks", CIPHER),
+        ("decrypt", "sum", {"values": torch.float64}),
+        ("decrypt", "sum", SUM | {"weights": torch.float32}),
+    ],
+)
+def test_other_tensors_are_flawed(kind, bundle, tensors):
+    assert "something else than" in judged(kind, bundle, tensors)
+
+
+def test_what_is_said_beside_a_ciphertext_must_make_sense():
+    assert "none may be told" in judged("train", "ckks", CIPHER, rows=3)
+    assert "not finite" in judged("decrypt", "sum", SUM, metrics={"loss": float("nan")})
 
 
 def test_bad_settings_are_refused():

@@ -3,10 +3,13 @@
 import json
 import math
 import os
+import threading
+from contextlib import suppress
 
 import pytest
 
 from fedlore.errors import ConfigError, FedloreError
+from fedlore.privacy.dp import ledger as books
 from fedlore.privacy.dp.accounting import Release, epsilon_of, noise_for
 from fedlore.privacy.dp.ledger import BudgetSpent, Entry, Ledger, LedgerDamaged
 
@@ -101,6 +104,38 @@ def test_what_cannot_be_written_down_is_not_spent(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert len(ledger.entries()) == 1
     assert not list(tmp_path.glob(".*.part"))
+
+
+def test_two_who_spend_at_once_do_not_overspend(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.json"
+    for round in (1, 2, 3):
+        spend(Ledger(path), round=round)
+    ledgers = [Ledger(path), Ledger(path)]  # as two processes have: locks belong to open files
+    both, real = threading.Barrier(2), books._read
+
+    def slowly(path):
+        found = real(path)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # were there no lock, both would have read before either writes
+        return found
+
+    monkeypatch.setattr(books, "_read", slowly)
+    ends = []
+
+    def last(ledger):
+        try:
+            ledger.spend(entry(round=4), epsilon=3.0, delta=1e-5)
+            ends.append("spent")
+        except BudgetSpent:
+            ends.append("refused")
+
+    threads = [threading.Thread(target=last, args=[ledger]) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.undo()
+    assert sorted(ends) == ["refused", "spent"] and len(Ledger(path).entries()) == 4
 
 
 def test_bad_budgets_are_refused():

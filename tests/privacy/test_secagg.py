@@ -1,5 +1,6 @@
 """The server learns the sum and nothing else, whoever drops out; what does not fit is refused."""
 
+import hashlib
 import json
 import logging
 from dataclasses import replace
@@ -460,6 +461,54 @@ def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
     assert len(signing(lambda task, reply: reply)) == 1
     with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
         signing(swap)
+
+
+class Hashed:
+    """Identities for tests: a signature is a hash of the name and of every byte of the message."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def sign(self, message):
+        return hashlib.sha256(self.name.encode() + message).digest()
+
+    def check(self, site, message, signature):
+        if signature != hashlib.sha256(site.encode() + message).digest():
+            raise FedloreError(f"the keys of '{site}' are not signed by it")
+
+
+def test_signed_keys_of_another_round_are_refused():
+    """A server that has learned a site's old mask key passes on the keys that belong to it."""
+    kept = {}
+
+    def replay(task, reply):
+        if task.kind != "keys" or reply.client != "site-01":
+            return reply
+        return replace(reply, upload=kept.setdefault("keys", reply.upload))
+
+    one = cohort(4, change=replay)
+    one.halves = {n: SecureAggregation(identity=Hashed(n)).site(n) for n in called(4)}
+    one.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    assert len(one.round(1)) == 1
+    with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
+        one.round(2)
+
+
+def test_keys_of_one_site_are_not_those_of_two():
+    """Whoever holds the keys of two sites could open what is sealed for both."""
+    seen = {}
+
+    def twice(task, reply):
+        if task.kind == "keys":
+            seen[reply.client] = reply.upload
+            if reply.client == "site-02":
+                return replace(reply, upload=seen["site-01"])
+        return reply
+
+    one = cohort(4, change=twice)
+    with pytest.raises(FedloreError, match="malformed, or two are the same"):
+        one.round()
+    assert not one.seen("train")
 
 
 def test_boxes_open_with_their_key_and_their_words_only():

@@ -8,7 +8,8 @@ from fedlore.core.aggregate import Median, Trimmed
 from fedlore.core.nets import mlp
 from fedlore.engine import fit
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.settings import Around, filters_of
+from fedlore.privacy.defence import Around
+from fedlore.privacy.settings import filters_of
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

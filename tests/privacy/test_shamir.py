@@ -66,6 +66,17 @@ def test_a_flipped_bit_gives_another_secret(secret, bit):
     assert wrong({1: number.to_bytes(SHARE), 2: shares[2]}, secret)
 
 
+def test_coefficients_are_drawn_from_the_whole_field():
+    """By a line's share at 1: its slope is uniform below 2^256, so below 2^224 once in 2^32."""
+    secret = bytes(SECRET)
+    slopes = [
+        int.from_bytes(split(secret, [1, 2], threshold=2, entropy=os.urandom)[1]) for _ in range(20)
+    ]
+    assert min(slopes) > 2**224 and len(set(slopes)) == 20
+    low = [slope % 2**32 for slope in slopes]
+    assert len(set(low)) == 20
+
+
 def test_shares_are_drawn_anew():
     one, two = (split(bytes(32), [1, 2], threshold=2, entropy=os.urandom) for _ in range(2))
     assert one != two

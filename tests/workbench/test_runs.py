@@ -5,12 +5,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
 from fedlore.engine.tuning import Candidate, Trials
 from fedlore.workbench import runs
+from fedlore.workbench.bundles import find_bundle
 from fedlore.workbench.federations import gather, read_federation
 from fedlore.workbench.recipe import lore_rows
 from fedlore.workbench.runs import read_weights, run_federation, weights_path
@@ -199,6 +202,29 @@ def test_weights_hold_no_pickle(folder, tmp_path):
     weights, scaler = read_weights(path)  # refuses pickles
     assert all(isinstance(t, torch.Tensor) for t in weights.values())
     assert scaler.shift.shape == (17,)
+    assert safetensors.torch.load(path.read_bytes())["weights/body.1.0.weight"].shape == (4, 17)
+
+
+def test_weights_of_the_first_version_are_read_and_finish_a_cell(folder, tmp_path):
+    found, out = gather(config(folder, "FL")), tmp_path / "o"
+    run_federation(found, out)
+    paths = [weights_path(out, "FL", client.id) for client in found.clients]
+    now = read_weights(paths[0])
+    for path in paths:
+        weights, scaler = read_weights(path)
+        arrays = {f"weights.{n}": t.numpy() for n, t in weights.items()}
+        arrays |= {f"scaler.{n}": t.numpy() for n, t in vars(scaler).items()}
+        np.savez(path.with_suffix(".npz"), **arrays)
+        path.unlink()
+    old = read_weights(paths[0].with_suffix(".npz"))
+    assert all(torch.equal(old[0][n], t) for n, t in now[0].items())
+    assert torch.equal(old[1].spread, now[1].spread)
+    told = []
+    run_federation(found, out, on_approach=lambda name, fresh: told.append((name, fresh)))
+    assert told == [("FL", False)] and find_bundle(out, "plant-1").client == "plant-1"
+    np.savez(paths[0].with_suffix(".npz"), pickled=np.array([{}], dtype=object))
+    with pytest.raises(FedloreError, match="holds no weights"):
+        read_weights(paths[0].with_suffix(".npz"))
 
 
 HIDDEN = "[privacy]\nsecure_aggregation = true\n"

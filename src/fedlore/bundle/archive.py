@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
+from ..core.store import sync_folder, write_whole
 from ..errors import FedloreError
 
 MANIFEST = "manifest.sha256"
@@ -81,7 +82,7 @@ def write_members(members: Members, path: str | Path) -> None:
         if path.suffix == ".lore":
             if path.is_dir():
                 raise FedloreError(f"'{path}' is a folder: choose another name for the file")
-            _replace_file(path, _zipped(whole))
+            write_whole(path, _zipped(whole))
         else:
             _replace_folder(path, whole)
     except OSError as error:
@@ -205,19 +206,6 @@ def _zipped(members: Members) -> bytes:
     return body + _comment_of(body)
 
 
-def _replace_file(path: Path, data: bytes) -> None:
-    part = _beside(path)
-    try:
-        with open(part, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
 def _replace_folder(path: Path, members: Members) -> None:
     """A new folder takes the old one's name; only a bundle or nothing is ever replaced."""
     if path.exists() and not (path.is_dir() and _only_a_bundle(path)):
@@ -231,6 +219,7 @@ def _replace_folder(path: Path, members: Members) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+        sync_folder(part)
         if path.exists():
             os.rename(path, old)  # a folder in use cannot be replaced in one step
         try:
@@ -239,6 +228,7 @@ def _replace_folder(path: Path, members: Members) -> None:
             if old.exists():
                 os.rename(old, path)
             raise
+        sync_folder(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

@@ -1,6 +1,5 @@
 """A personal model to the members of a bundle and back, each value checked on the way in."""
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
@@ -145,7 +145,7 @@ def bundled(
     members = {
         **knowledge_members(files),
         "bundle.json": _json(header),
-        "weights.safetensors": _safetensors().save(weights),
+        "weights.safetensors": pack_tensors(weights),
     }
     members["card.md"] = card_of(header, held, members).encode()
     return opened(members, held)
@@ -189,18 +189,10 @@ def opened(members: Members, held: Held | None = None) -> Bundle:
 
 
 def _weights(data: bytes) -> Params:
-    package = _safetensors()
     try:
-        return dict(package.load(data))
-    except Exception as error:  # the package has one class of its own for every fault
+        return unpack_tensors(data)[0]
+    except Unreadable as error:
         raise Refused(f"weights.safetensors cannot be read: {error}") from None
-
-
-def _safetensors() -> Any:
-    try:
-        return importlib.import_module("safetensors.torch")
-    except ImportError:
-        raise FedloreError("safetensors is missing: pip install 'fedlore[bundle]'") from None
 
 
 def with_policies(bundle: Bundle, policies: Policies) -> Bundle:

@@ -89,16 +89,17 @@ def renew_(
 
 
 @app.command("key")
-def key_(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
+def key_(
+    kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")],
+    filter: Annotated[str, typer.Option(help="The filter whose key it is.")] = "ckks",
+) -> None:
     """Make the key that all sites share under encryption = "ckks", at one of them."""
     _needed()
     from ..federation.kits.making import unpack
     from ..federation.site.folder import read_kit
-    from ..privacy.ckks.cipher import write_key
+    from ..privacy.settings import share_secret
 
-    found = read_kit(unpack(kit))
-    path = found.path(found.file.ckks_key)
-    name = write_key(path)
+    path, name = share_secret(filter, read_kit(unpack(kit)).place())
     _say(f"Wrote {path}, key {name}.")
     _say("Hand it to the other sites by a safe way, into their kits, and never to the coordinator.")
 

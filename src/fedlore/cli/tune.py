@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..config import build
+from ..core.store import write_whole
 from ..engine import Client, Fitted, fit
 from ..engine.tuning import Trust, Tuning, tune
 from ..errors import FedloreError
@@ -74,9 +75,7 @@ def put(path: Path, chosen: Trust) -> None:
     """Both λ in a knowledge.toml, everything else as it stands."""
     try:
         text = with_trust(path.read_text(encoding="utf-8"), chosen)
-        part = path.with_name(f".{path.name}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
 

@@ -1,12 +1,12 @@
 """What happened, as flat rows of plain values."""
 
 import json
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import FedloreError
+from .store import write_whole
 
 Row = Mapping[str, str | int | float | bool | None]
 
@@ -14,31 +14,27 @@ Row = Mapping[str, str | int | float | bool | None]
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:
     """Write rows as jsonl, all or nothing."""
     path = Path(path)
-    temporary = _beside(path)
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(dict(row), allow_nan=False) + "\n")
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    text = "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in rows)
+    with _writing(path):
+        write_whole(path, text)
 
 
 def check_writable(path: str | Path) -> None:
     """Refuse an output file before the work that fills it, not after."""
-    os.unlink(_beside(Path(path)))
+    trial = Path(path).with_name(f".{Path(path).name}.trial")
+    with _writing(trial):
+        write_whole(trial, "", sync=False)
+        trial.unlink()
 
 
-def _beside(path: Path) -> str:
-    """A temporary file in the same folder, so that moving it into place is one step."""
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A folder to write in, and a sentence where that cannot be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        yield
     except OSError as error:
         raise FedloreError(f"cannot write to '{path.parent}': {error.strerror}") from None
-    os.close(handle)
-    return temporary
 
 
 def read_rows(path: str | Path) -> list[Row]:

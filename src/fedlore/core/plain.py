@@ -24,6 +24,12 @@ def layout_of(bundle: Params) -> Layout:
     return [(n, str(t.dtype).removeprefix("torch."), tuple(t.shape)) for n, t in bundle.items()]
 
 
+def read_layout(found: Any) -> Layout:
+    """A layout as it arrives from elsewhere; what is none is refused."""
+    entries = map(_entry, found if isinstance(found, list) else [found])
+    return [(name, str(kind).removeprefix("torch."), shape) for name, kind, shape in entries]
+
+
 def to_bytes(bundle: Params) -> bytes:
     return b"".join(_bytes(t) for t in bundle.values())
 

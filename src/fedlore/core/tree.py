@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from ..errors import FedloreError
+
 Params = dict[str, Tensor]  # one named bundle: a model's parameters, or differences of them
 Payload = dict[str, Params]  # several bundles: what is sent, remembered and returned
 
@@ -68,3 +70,21 @@ def _spread(by: float | Tensor, t: Tensor) -> float | Tensor:
     if isinstance(by, Tensor):
         return by.reshape(by.shape + (1,) * (t.ndim - by.ndim))
     return by
+
+
+def flatten(payload: Payload) -> Params:
+    """All tensors of a payload in one bundle, under names like `model/0.weight`."""
+    found = {f"{key}/{name}": t for key, bundle in payload.items() for name, t in bundle.items()}
+    for key in payload:
+        if "/" in key:  # or two payloads could look the same
+            raise FedloreError(f"the name of a bundle must be without '/', got '{key}'")
+    return found
+
+
+def nest(bundle: Params) -> Payload:
+    """The payload that `flatten` made one bundle of."""
+    found: Payload = {}
+    for name, t in bundle.items():
+        key, _, rest = name.partition("/")
+        found.setdefault(key, {})[rest] = t
+    return found

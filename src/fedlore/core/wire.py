@@ -11,7 +11,8 @@ from ..errors import FedloreError
 from .plain import layout_of, to_bytes
 from .tree import Payload
 
-#: What a server may ask of a client, and what the client's upload then holds.
+#: What a server may ask of a client, and what the client's upload then holds. A filter may put
+#: something else in its place, and adds tasks of its own (`privacy.catalog.ADDED`).
 KINDS = {
     "train": "differences with the model's names and shapes",
     "finish": "nothing: the last local steps stay at home",
@@ -20,13 +21,6 @@ KINDS = {
     "gram": "sums of products of centred rows, for the model of one round",
     "vote": "the summed loss of a trial on rows it was not trained on, and their number",
     "settle": "nothing: what a site chooses from the finished trainings stays at home",
-    # secure aggregation: then what is summed holds words under masks in place of the above
-    "keys": "public keys of this round",
-    "shares": "shares of this round's secrets, sealed for the other sites",
-    "boxes": "nothing: what the others sealed could be opened",
-    "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
-    # encryption: then what is summed holds ciphertexts in place of the above
-    "decrypt": "the sum of this round's ciphertexts, under a little noise",
 }
 
 

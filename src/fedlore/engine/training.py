@@ -13,11 +13,10 @@ from ..core.nets import server
 from ..core.scaler import Scaler
 from ..personal.client import Member, P
 from ..personal.tasks import TaskKind, task_for
-from ..privacy.ckks.cipher import new_key
+from ..privacy.defence import Place, around_of
 from ..privacy.filters import guarded
-from ..privacy.settings import Privacy
+from ..privacy.settings import Privacy, filters_of, privacy_lines
 from .choice import brought_home, engine_for, scaler_of
-from .defences import books_for, filters_for, privacy_lines, records_of
 from .fitted import Fitted
 from .loop import Recipe, Run, Weights, federate
 
@@ -67,19 +66,18 @@ def train(
         training.seed,
         weights=training.weights,
         aggregate=aggregate_of(training.aggregate),
-        records=records_of(privacy, rounds),
+        records=None if privacy is None else privacy.records(rounds),
     )
-    books = books_for(privacy, [c.id for c in clients], training.ledgers)
-    filters = filters_for(
-        privacy,
-        recipe,
+    around = around_of(
+        recipe.algorithm,
         sites=len(clients),
         rounds=rounds,
+        weights=recipe.weights,
+        aggregate=recipe.aggregate,
         sample=sample,
-        ledger=books.__getitem__,
-        run=f"seed {training.seed}",
-        key=new_key() if privacy is not None and privacy.encryption else None,
     )
+    folder = None if training.ledgers is None else Path(training.ledgers)
+    filters = filters_of(privacy, around, Place(folder=folder, run=f"seed {training.seed}"))
     if isinstance(training.scale, Scaler):
         recipe = replace(recipe, scaler=training.scale)
     elif training.scale and clients:
@@ -103,7 +101,7 @@ def train(
         kept = transport.memories.items()
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
     run, memories = brought_home(run, memories, recipe.model)
-    spent = privacy_lines(privacy, filters, list(books.values()), rounds=rounds, sample=sample)
+    spent = privacy_lines(filters, rounds=rounds, sample=sample)
     told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     run = replace(run, rows=[*run.rows, *told])
     known = {m.id: m.knowledge if m.injected else type(m.knowledge)() for m in members}

@@ -1,23 +1,19 @@
-"""What must survive a crash, on disk: all or nothing, with a checksum, without pickle.
-
-A file is a line of magic, the length of a JSON header, the header, the tensors' bytes in the order
-of the header's layouts, and the SHA-256 of everything before it.
-"""
+"""What must survive a crash, on disk: all or nothing, with a checksum, without pickle."""
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.plain import from_bytes, layout_of, size_of, to_bytes
+from ..core.plain import from_bytes, size_of
+from ..core.store import Unreadable, clear_parts, pack_payload, unpack_payload, write_whole
 from ..core.tree import Payload
 from ..engine.loop import Run
 from ..errors import FedloreError
 
-MAGIC = b"fedlore 1\n"
+OLD = b"fedlore 1\n"  # how files of 0.1.0 begin
 
 
 class Damaged(FedloreError):
@@ -26,21 +22,11 @@ class Damaged(FedloreError):
 
 def write_state(path: Path, header: Mapping[str, Any], payload: Payload) -> None:
     """Write tensors and a header so that a crash leaves the old file or the new one."""
-    layouts = {key: layout_of(bundle) for key, bundle in payload.items()}
-    head = json.dumps({"layouts": layouts, "header": dict(header)}, allow_nan=False).encode()
-    body = b"".join(to_bytes(bundle) for bundle in payload.values())
-    data = MAGIC + len(head).to_bytes(8, "big") + head + body
-    part = path.with_name(f".{path.name}.part")
+    data = pack_payload(payload, header)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as file:
-            file.write(data + hashlib.sha256(data).digest())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        sync_folder(path.parent)
+        write_whole(path, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise FedloreError(
             f"cannot write '{path}': {error.strerror}; what was written before is safe"
         ) from None
@@ -52,11 +38,19 @@ def read_state(path: Path) -> tuple[dict[str, Any], Payload]:
         data = path.read_bytes()
     except OSError as error:
         raise Damaged(f"cannot read '{path}': {error.strerror}") from None
+    try:
+        return _read_old(data) if data.startswith(OLD) else unpack_payload(data)
+    except Unreadable as error:
+        raise Damaged(f"'{path}' is damaged: {error}") from None
+
+
+def _read_old(data: bytes) -> tuple[dict[str, Any], Payload]:
+    """A file of 0.1.0: magic, a JSON header with layouts, the tensors' bytes, SHA-256 of it all."""
     body, digest = data[:-32], data[-32:]
-    if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != digest:
-        raise Damaged(f"'{path}' is damaged: its checksum does not fit")
-    start = len(MAGIC) + 8
-    place = start + int.from_bytes(body[len(MAGIC) : start], "big")
+    if hashlib.sha256(body).digest() != digest:
+        raise Unreadable("its checksum does not fit")
+    start = len(OLD) + 8
+    place = start + int.from_bytes(body[len(OLD) : start], "big")
     head = json.loads(body[start:place])
     payload: Payload = {}
     for key, layout in head["layouts"].items():
@@ -64,15 +58,6 @@ def read_state(path: Path) -> tuple[dict[str, Any], Payload]:
         payload[key] = from_bytes(layout, body[place:end])
         place = end
     return head["header"], payload
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last, not only the files."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -100,6 +85,7 @@ class Journal:
         write_state(self.folder / f"round-{run.round:06d}.journal", header, payload)
         for old in self.files()[self.keep :]:
             old.unlink(missing_ok=True)
+        clear_parts(self.folder, "round-*")
 
     def files(self) -> list[Path]:
         """The newest first."""

@@ -126,7 +126,7 @@ class Federation:
             return sites
         asked = math.ceil(self.sample * sites - 1e-9)
         quorum = max(1, math.ceil(self.quorum * asked - 1e-9))
-        return max(quorum, self.privacy.least(asked)) if self.privacy.secure_aggregation else quorum
+        return max(quorum, self.privacy.needs(asked))
 
     def without_deployment(self) -> "Federation":
         """The same in one process: what only a deployed federation needs is left open."""
@@ -156,7 +156,7 @@ def read_deployed(folder: Path) -> Federation:
     found = _built(values, path.name)
     if not found.address:
         raise ConfigError("federation.toml: address must be host:port, got ''")
-    if found.privacy.dp is not None and found.scale and found.schema is not None:
+    if found.scale and not found.privacy.moments and found.schema is not None:
         try:
             scaler_of_scope(found.schema)  # refused now, not when sites have joined
         except ConfigError as error:

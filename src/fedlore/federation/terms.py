@@ -12,7 +12,6 @@ from ..algorithms.catalog import Method
 from ..config import build
 from ..core.scaler import Scaler
 from ..engine import Recipe
-from ..engine.defences import records_of
 from ..engine.loop import Weights
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
@@ -94,7 +93,7 @@ class Terms:
             self.seed,
             scaler,
             self.weights,
-            records=records_of(self.privacy, self.rounds),
+            records=self.privacy.records(self.rounds),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..config import build
+from ..core.store import write_whole
 from ..errors import KnowledgeError
 from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
@@ -152,9 +153,7 @@ def write(knowledge: Stated, path: str | Path) -> None:
     text = members.pop(FILE)
     for name, data in members.items():
         (path.parent / name).write_bytes(data)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(text)
-    part.replace(path)
+    write_whole(path, text)
 
 
 def packed(values: Mapping[str, Any], *, check: bool = False) -> dict[str, bytes]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
-from ..core.wire import Reply, Task, Transport
+from ..core.tree import Payload
+from ..core.wire import KINDS, Reply, Task, Transport
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
 SUMMED = ("train", "moments", "gram", "vote")
@@ -29,6 +30,10 @@ class Half(Protocol):
         """What leaves the site in place of the client's own reply to one of `SUMMED`."""
         ...
 
+    def summed(self, task: Task) -> Sequence[str] | None:
+        """Whose sum the server reads with the answer to this task, None where it reads none."""
+        ...
+
 
 class Filter(Protocol):
     """One defence: made once for a federation, with a half for every site."""
@@ -42,6 +47,18 @@ class Filter(Protocol):
 
     def over(self, transport: Transport) -> Transport:
         """The server half, around the transport that reaches the sites."""
+        ...
+
+    def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
+        """Why what one site sent cannot be used, as far as that can be seen of a single reply.
+
+        Asked of what hides, for the tasks in `SUMMED` and its own; `like` is an upload as it was
+        before the filter: its names, shapes and kinds.
+        """
+        ...
+
+    def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
+        """What a report says; `bare` where the server sees single uploads."""
         ...
 
 
@@ -64,6 +81,11 @@ class Filtered:
         rest = [name for name, half in own.items() if half is None]
         for reply in self._transport.exchange(task, rest) if rest else ():
             yield through(self._halves[reply.client], task, reply, hides=self._hides)
+
+
+def is_hidden(task: Task) -> bool:
+    """Whether a filter that hides has changed the replies to this task, or they are all its own."""
+    return task.kind in SUMMED or task.kind not in KINDS
 
 
 def half_for(halves: Sequence[Half], task: Task) -> Half | None:

@@ -1,21 +1,23 @@
 """[privacy] of a federation: what is asked for, what it excludes, and the filters that do it."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from ..core.aggregate import Aggregate, Mean, refuse_individuals
-from ..errors import ConfigError
-from .ckks.filter import Ckks
-from .dp.filter import Noising
-from .dp.ledger import Ledger
-from .dp.settings import Dp, check_dp
+from ..core.aggregate import refuse_individuals
+from ..errors import ConfigError, FedloreError
+from .catalog import FILTERS, defence_of
+from .ckks.filter import Encryption
+from .defence import Around, Defence, Lasting, Place, Remarking, Sharing
+from .dp.filter import Noise
+from .dp.records import Records
+from .dp.settings import Dp
 from .filters import Filter
-from .secagg.filter import Identity, SecureAggregation
-from .secagg.pact import LEAST, least
+from .secagg.filter import THRESHOLD, Masks
 
-THRESHOLD = 2 / 3  # see pact.least
+#: Filters that have words of their own in [privacy], on which policies rely.
+SPELLED = {"dp": "dp = {...}", "secagg": "secure_aggregation", "ckks": 'encryption = "ckks"'}
 
 
 @dataclass(frozen=True)
@@ -26,102 +28,132 @@ class Privacy:
     threshold: float | None = None  # more than this share of a cohort must last; None: two thirds
     dp: Dp | None = None  # noise within a budget
     encryption: Literal["ckks"] | None = None  # the coordinator adds numbers that it cannot read
+    filters: dict[str, dict[str, Any]] = field(default_factory=dict)  # tables of others, by name
 
     def __post_init__(self) -> None:
-        if self.threshold is not None:
-            if not self.secure_aggregation:
-                raise ConfigError("threshold belongs to secure_aggregation = true")
-            SecureAggregation(threshold=self.threshold)
+        if self.threshold is not None and not self.secure_aggregation:
+            raise ConfigError("threshold belongs to secure_aggregation = true")
         if self.encryption is not None and self.encryption != "ckks":
             raise ConfigError(f"encryption must be ckks, got '{self.encryption}'")
-        if self.encryption is not None and self.secure_aggregation:
-            raise ConfigError(
-                "encryption = 'ckks' and secure_aggregation both hide single uploads, and masked "
-                "words cannot be encrypted as numbers: choose one"
-            )
-        if self.hides and self.dp is not None and self.dp.where == "central":
-            raise ConfigError(
-                f"dp with where = 'central' lets the coordinator check single uploads, which "
-                f"{self.hidden_by} hides: use where = 'distributed'"
-            )
+        for name in self.filters:
+            if name in SPELLED:
+                raise ConfigError(f"[filters.{name}] is asked for by {SPELLED[name]} in [privacy]")
+        check_together(self._spelled())
+
+    def defences(self) -> list[Defence]:
+        """All that is asked for, in the order of a site. Packages named in `filters` are loaded.
+
+        Noise comes after what others change and before what hides single uploads: a sum cannot be
+        clipped.
+        """
+        others = [defence_of(name, table) for name, table in self.filters.items()]
+        found = [*(one for one in others if not one.hides), *self._spelled()]
+        found += [one for one in others if one.hides]
+        check_together(found)
+        return found
+
+    def _spelled(self) -> list[Defence]:
+        found: list[Defence] = [] if self.dp is None else [Noise(self.dp)]
+        if self.secure_aggregation:
+            found.append(Masks(THRESHOLD if self.threshold is None else self.threshold))
+        if self.encryption is not None:
+            found.append(Encryption())
+        return found
+
+    @property
+    def plugged(self) -> tuple[str, ...]:
+        """Filters of other packages; a site loads those alone that its policy names."""
+        return tuple(name for name in self.filters if name not in FILTERS)
 
     @property
     def hides(self) -> bool:
         """Whether the coordinator sees no single upload."""
-        return self.secure_aggregation or self.encryption is not None
-
-    @property
-    def hidden_by(self) -> str:
-        return "secure aggregation" if self.secure_aggregation else "encryption"
+        return any(one.hides for one in self.defences())
 
     @property
     def epsilon(self) -> float | None:
         """The budget, where there is one."""
         return None if self.dp is None else self.dp.epsilon
 
-    def least(self, cohort: int) -> int:
-        """How many sites of a cohort must last until the end; without masks nobody drops out."""
-        if not self.secure_aggregation:
-            return cohort
-        return least(cohort, THRESHOLD if self.threshold is None else self.threshold)
-
-
-@dataclass(frozen=True)
-class Around:
-    """The federation that privacy is wanted in, as far as it matters."""
-
-    sites: int
-    rounds: int = 1
-    sample: float = 1.0  # share of the sites asked in each round
-    weights: str = "equal"
-    aggregate: Aggregate = field(default_factory=Mean)
-    algorithm: str = "FedAvg"
-    exact: bool = False  # the algorithm lives on exact means of uploads
-    least: int | None = None  # a round with fewer answers is void anyway
+    @property
+    def moments(self) -> bool:
+        """Whether exact sums of features may be asked for: no budget covers them."""
+        return self.dp is None
 
     @property
-    def cohort(self) -> int:
-        return math.ceil(self.sample * self.sites - 1e-9)
+    def scores(self) -> bool:
+        """Whether sites report scores on their test rows, which no budget covers."""
+        return self.dp is None or self.dp.scores
+
+    def records(self, rounds: int) -> Records | None:
+        """What is asked of the local training, None where that is as usual."""
+        if self.dp is None or self.dp.level != "record":
+            return None
+        return Records(self.dp, rounds)
+
+    def needs(self, cohort: int) -> int:
+        """How many of a cohort the filters need until the end; 0 where they do not mind."""
+        lasting = [one for one in self.defences() if isinstance(one, Lasting)]
+        return max((one.least(cohort) for one in lasting), default=0)
 
 
-def filters_of(
-    privacy: Privacy,
-    around: Around,
-    *,
-    ledger: Callable[[str], Ledger] = lambda site: Ledger(),
-    run: str = "",
-    identity: Identity | None = None,
-    key: bytes | None = None,
-) -> list[Filter]:
-    """The filters in the order in which a site applies them; impossible pairs are refused.
-
-    Noise comes before what hides single uploads: a sum cannot be clipped. Of encryption only the
-    sites have the `key`.
-    """
-    found: list[Filter] = []
-    if privacy.hides:
-        refuse_individuals(around.aggregate, hidden_by=privacy.hidden_by)
-    if privacy.dp is not None:
-        dp = privacy.dp
-        check_dp(
-            dp,
-            algorithm=around.algorithm,
-            exact=around.exact,
-            weights=around.weights,
-            aggregate=around.aggregate,
+def check_together(defences: Sequence[Defence]) -> None:
+    """Refuse what cannot be asked for at once."""
+    hiding = [one.name for one in defences if one.hides]
+    if len(hiding) > 1:
+        raise ConfigError(
+            f"{' and '.join(hiding)} both hide single uploads, and what one has hidden the other "
+            "cannot add up: choose one"
         )
-        # who is asked follows from the run's public seed, so sampling does not make it cheaper
-        noise = dp.multiplier(around.rounds) if dp.level == "site" else 0.0
-        smallest = around.least or privacy.least(around.cohort)
-        found.append(Noising(dp, noise, smallest, ledger, run))
-    if privacy.secure_aggregation:
-        if around.cohort < LEAST:
-            raise ConfigError(
-                f"secure_aggregation needs at least {LEAST} sites in a round, got {around.cohort} "
-                f"of {around.sites}: the sum of fewer tells what each one sent"
-            )
-        share = THRESHOLD if privacy.threshold is None else privacy.threshold
-        found.append(SecureAggregation(share, around.weights, identity))
-    if privacy.encryption is not None:
-        found.append(Ckks(around.cohort, around.weights, key))
-    return found
+    central = any(isinstance(one, Noise) and one.dp.where == "central" for one in defences)
+    if hiding and central:
+        raise ConfigError(
+            f"dp with where = 'central' lets the coordinator check single uploads, which "
+            f"{hiding[0]} hides: use where = 'distributed'"
+        )
+
+
+def filters_of(privacy: Privacy | None, around: Around, place: Place | None = None) -> list[Filter]:
+    """The filters in the order in which a site applies them, or why there cannot be any."""
+    if privacy is None:
+        return []
+    defences = privacy.defences()
+    for one in defences:
+        if one.hides:
+            refuse_individuals(around.aggregate, hidden_by=one.name)
+    least = around.least or privacy.needs(around.cohort) or around.cohort
+    around = replace(around, least=least)
+    return [one.make(around, place or Place()) for one in defences]
+
+
+def privacy_lines(filters: Sequence[Filter], *, rounds: int, sample: float = 1.0) -> list[str]:
+    """What a report says about privacy."""
+    bare = not any(one.hides for one in filters)
+    return [x for f in filters for x in f.lines(rounds=rounds, sample=sample, bare=bare)]
+
+
+def remarks_on(privacy: Privacy, place: Place) -> list[str]:
+    """What the filters say of a site's folder before it joins."""
+    found = [one.remark(place) for one in privacy.defences() if isinstance(one, Remarking)]
+    return [line for line in found if line]
+
+
+def share_secret(name: str, place: Place) -> tuple[Path, str]:
+    """Make what all sites share under a filter, at one of them: its file and its fingerprint."""
+    found = defence_of(name, {})
+    if not isinstance(found, Sharing):
+        raise FedloreError(f"filter '{name}' has no secret that sites share")
+    return found.share(place)
+
+
+def privacy_table(secure: bool) -> str:
+    """The table of a new federation.toml."""
+    asked = str(secure).lower()
+    return f"""\
+[privacy]
+secure_aggregation = {asked}  # true: the coordinator sees sums alone; needs 3 sites or more
+# threshold = 0.67           # more than this share of the asked sites must last through a round
+# dp = {{epsilon = 4, delta = 1e-5, level = "site"}}  # noise; scales by the schema's low and high
+# encryption = "ckks"        # in place of secure_aggregation; sites: fedlore federation key
+# filters.NAME = {{}}          # a filter of an installed package, with its settings
+"""

@@ -11,6 +11,8 @@ from ..errors import FedloreError, unknown
 from ..personal.classifier import Personal
 from .approaches import Approach
 
+KEPT = (".safetensors", ".npz")  # how weights are named, now and by 0.1.0
+
 
 def keep_bundle(
     weights: Path,
@@ -58,7 +60,7 @@ def find_bundle(out: Path, client: str, approach: str | None = None) -> Bundle:
     chosen = wanted.replace("+", "-")
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))
-    sites = sorted(p.stem for p in (home / chosen).glob("*.npz"))
+    sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix in KEPT})
     if client not in sites:
         raise FedloreError(unknown("client", client, sites))
     path = home / chosen / f"{client}.lore"

@@ -1,7 +1,6 @@
 """A federation of a user's own files in one process: approaches, scores, weights, resumed."""
 
 import math
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +12,15 @@ import torch
 from ..algorithms import FedAvg
 from ..core.history import Row, read_rows
 from ..core.scaler import Scaler
-from ..core.tree import Params
+from ..core.store import pack_payload, unpack_payload, write_whole
+from ..core.tree import Params, Payload
 from ..engine import Client, Fitted
 from ..errors import FedloreError
 from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
 from ..personal.classifier import Personal
 from .approaches import Approach, predict, score, train, training
-from .bundles import keep_bundle
+from .bundles import KEPT, keep_bundle
 from .cells import Cell, Ledger, replace_rows
 from .confusion import confusion
 from .federations import Gathering
@@ -196,39 +196,50 @@ def _config(gathering: Gathering, approach: Approach) -> str:
 def weights_path(out: Path, approach: str, client: str) -> Path:
     """Where the personal weights of a site under an approach are kept."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", approach)
-    return out / "weights" / safe / f"{client}.npz"
+    return out / "weights" / safe / f"{client}{KEPT[0]}"
 
 
 def write_weights(fitted: Fitted[Personal], client: str, path: Path) -> None:
-    """A site's own weights and the common scaler as plain arrays."""
+    """A site's own weights and the common scaler as a file of tensors."""
     personal = fitted.model(client)
-    arrays = {f"weights.{n}": t.numpy() for n, t in personal.model.state_dict().items()}
+    payload = {"weights": dict(personal.model.state_dict())}
     if personal.scaler is not None:
-        arrays |= {f"scaler.{n}": t.numpy() for n, t in vars(personal.scaler).items()}
+        payload["scaler"] = dict(vars(personal.scaler))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}")
-        with open(part, "wb") as file:
-            np.savez(file, **arrays)
-        os.replace(part, path)
+        write_whole(path, pack_payload(payload, {"client": client}))
+        path.with_suffix(KEPT[1]).unlink(missing_ok=True)
     except OSError as error:
         raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
 
 
 def read_weights(path: str | Path) -> tuple[Params, Scaler | None]:
-    """The weights and the scaler that `write_weights` wrote."""
+    """The weights and the scaler that `write_weights` wrote, also in the `.npz` of 0.1.0."""
+    try:
+        if Path(path).suffix == KEPT[1]:
+            payload = _read_old(Path(path))
+        else:
+            payload = unpack_payload(Path(path).read_bytes())[1]
+    except (OSError, ValueError, FedloreError) as error:
+        raise FedloreError(f"'{path}' holds no weights: {error}") from None
+    scaler = payload.get("scaler")
+    return payload.get("weights", {}), None if scaler is None else Scaler(**scaler)
+
+
+def _read_old(path: Path) -> Payload:
     with np.load(path, allow_pickle=False) as file:
-        arrays = {name: torch.from_numpy(file[name]) for name in file.files}
-    weights = {n.removeprefix("weights."): t for n, t in arrays.items() if n.startswith("weights.")}
-    if "scaler.shift" not in arrays:
-        return weights, None
-    return weights, Scaler(arrays["scaler.shift"], arrays["scaler.spread"])
+        found: Payload = {}
+        for name in file.files:
+            key, _, rest = name.partition(".")
+            found.setdefault(key, {})[rest] = torch.from_numpy(file[name])
+    return found
 
 
 def _weights_there(out: Path, approach: Approach, clients: Sequence[Client]) -> bool:
     if approach.algorithm is None:
         return True
-    return all(weights_path(out, approach.name, c.id).exists() for c in clients)
+    paths = [weights_path(out, approach.name, c.id) for c in clients]
+    return all(any(path.with_suffix(end).exists() for end in KEPT) for path in paths)
 
 
 def _save(out: Path, cell: Cell, approach: Approach, made: _Made) -> None:

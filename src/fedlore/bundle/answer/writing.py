@@ -3,8 +3,6 @@
 import csv
 import importlib
 import io
-import os
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.store import replacing
 from ...errors import FedloreError
 from ..contents import Bundle
 from .answering import DECIDED, Answers
@@ -151,21 +150,14 @@ def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
         out.close()
         sys.stdout.buffer.flush()
         return
-    part = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        with open(part, "xb") as stream:
+        with replacing(path) as stream:
             out = Sink(stream, path.suffix == ".parquet", fast)
             yield out
             out.close()
-        os.replace(part, path)
-        part = None
     except OSError as error:
         raise FedloreError(f"cannot write '{path}': {error.strerror or error}") from None
-    finally:
-        if part is not None:
-            part.unlink(missing_ok=True)
 
 
 def _array(pa: Any, column: Column) -> Any:

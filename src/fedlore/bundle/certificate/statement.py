@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge
 from ...knowledge.combine import AnyOf, Average, FirstOf
@@ -99,12 +100,9 @@ def certify(bundle: Bundle) -> dict[str, Any]:
 def write_certificate(values: Mapping[str, Any], path: str | Path) -> None:
     """Write a certificate, whole or not at all."""
     path = Path(path)
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(values, indent=1) + "\n")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, packed
@@ -71,12 +72,9 @@ def write_onnx(
 def save(model: Any, path: str | Path) -> None:
     """Write a model; a crash leaves what was there before."""
     path = Path(path)
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_bytes(model.SerializeToString())
-        part.replace(path)
+        write_whole(path, model.SerializeToString())
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 

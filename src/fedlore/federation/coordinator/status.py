@@ -1,12 +1,13 @@
 """Where a training stands, in one small file that can be read at any time."""
 
 import json
-import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...core.store import write_whole
 from ...errors import FedloreError
 from ..remote import Notice
 
@@ -36,12 +37,10 @@ class Status:
 
     def write(self, **facts: Any) -> None:
         self._facts |= facts | {"time": time.time()}
-        part = self._path.with_name(f".{self._path.name}.part")
-        try:
-            part.write_text(json.dumps(self._facts | {"sites": self._sites}, indent=1))
-            os.replace(part, self._path)
-        except OSError:
-            part.unlink(missing_ok=True)  # a full disk is the journal's to report
+        text = json.dumps(self._facts | {"sites": self._sites}, indent=1)
+        with suppress(OSError):  # a full disk is the journal's to report
+            # without sync: written at every answer, and the journal is what must last
+            write_whole(self._path, text, sync=False)
 
 
 def read_status(folder: Path) -> Mapping[str, Any]:

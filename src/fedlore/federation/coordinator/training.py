@@ -12,13 +12,15 @@ import torch
 
 from ...core.history import Row, write_rows
 from ...core.scaler import Scaler
+from ...core.uploads import wanted_of
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
-from ...engine.defences import filters_for, privacy_lines
 from ...engine.loop import scale_together
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.filters import Filter, guarded
+from ...privacy.defence import Place, around_of
+from ...privacy.filters import Filter, guarded, is_hidden
+from ...privacy.settings import filters_of, privacy_lines
 from ..flower.transport import Link, Mail
 from ..journal import Entry, Journal, write_state
 from ..kits.certificates import raw
@@ -29,7 +31,7 @@ from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
 from .server import healthy, link_of
 from .status import Status
-from .uploads import Judged, encrypted_flaw, flaw, masked_flaw
+from .uploads import Judged, flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
 GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
@@ -153,8 +155,8 @@ class Session:
             common = {}
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
-                bounds = self.federation.privacy.dp is not None
-                scaler = scaler_of_scope(terms.schema) if bounds else scale_together(remote)
+                exact = self.federation.privacy.moments
+                scaler = scale_together(remote) if exact else scaler_of_scope(terms.schema)
                 common = {"scaler": {"shift": scaler.shift, "spread": scaler.spread}}
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
@@ -191,11 +193,12 @@ class Session:
         def check(task: Task, reply: Reply) -> str | None:
             return flaw(task, reply, algorithm, features=features, largest=a.largest)
 
-        def check_masked(task: Task, reply: Reply) -> str | None:
-            return masked_flaw(task, reply, algorithm, features=features)
+        hiding = next((one for one in self.filters if one.hides), None)
 
-        def check_encrypted(task: Task, reply: Reply) -> str | None:
-            return encrypted_flaw(task, reply, algorithm, features=features)
+        def first(task: Task, reply: Reply) -> str | None:
+            if hiding is None or not is_hidden(task):
+                return check(task, reply)
+            return hiding.flaw(task, reply, wanted_of(task, algorithm.uploads, features))
 
         def watch(notice: Notice) -> None:
             notice = replace(notice, detail=name_both_versions(notice.detail))
@@ -204,8 +207,6 @@ class Session:
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
-        hidden = check_masked if a.privacy.secure_aggregation else check_encrypted
-        first = hidden if a.privacy.hides else check
         remote = Remote(mail, sites, least, a.deadline, GRACE, first, watch)
         transport = guarded(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
@@ -225,7 +226,7 @@ class Session:
     def _told(self, rounds: int) -> list[str]:
         """What privacy cost so far, as far as a coordinator can know."""
         a = self.federation
-        return privacy_lines(a.privacy, self.filters, rounds=rounds, sample=a.sample)
+        return privacy_lines(self.filters, rounds=rounds, sample=a.sample)
 
     def finish(self, run: Run) -> None:
         """The shared weights and the scores, where the coordinator finds them."""
@@ -245,10 +246,16 @@ class Session:
 def _filters(federation: Federation, sites: int) -> list[Filter]:
     a = federation
     recipe = terms_of(a, run="", participants=sites).recipe()
-    least = a.least(sites)
-    return filters_for(
-        a.privacy, recipe, sites=sites, rounds=a.rounds, sample=a.sample, least=least
+    around = around_of(
+        recipe.algorithm,
+        sites=sites,
+        rounds=a.rounds,
+        weights=recipe.weights,
+        aggregate=recipe.aggregate,
+        sample=a.sample,
+        least=a.least(sites),
     )
+    return filters_of(a.privacy, around, Place("coordinator"))
 
 
 def last_scores(rows: list[Row]) -> list[Row]:

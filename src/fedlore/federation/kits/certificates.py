@@ -2,27 +2,19 @@
 
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ...core.store import write_private
 from ...errors import FedloreError
+from ...privacy.keys import openssh_pair
 
 SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file that nobody but its owner may read, from its first byte on."""
-    path.unlink(missing_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
 
 
 def new_authority(folder: Path, name: str, *, days: int) -> None:
@@ -60,20 +52,7 @@ def new_server(folder: Path, hosts: Sequence[str], *, days: int) -> None:
 
 def new_site_key() -> tuple[bytes, bytes]:
     """A site's key pair, (private, public) in OpenSSH's format."""
-    return pair_of(ec.generate_private_key(ec.SECP384R1()))
-
-
-def pair_of(key: ec.EllipticCurvePrivateKey | Ed25519PrivateKey) -> tuple[bytes, bytes]:
-    """A key as (private, public) in OpenSSH's format."""
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
-    return private, public + b"\n"
+    return openssh_pair(ec.generate_private_key(ec.SECP384R1()))
 
 
 def read_site_key(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -1,6 +1,5 @@
 """The coordinator's folder and the kits it hands out."""
 
-import os
 import re
 import secrets
 import zipfile
@@ -11,12 +10,14 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ...core.store import write_private, write_whole
 from ...errors import FedloreError, unknown
 from ...knowledge.schema import Feature, Schema
 from ...knowledge.toml import dump
+from ...privacy.settings import privacy_table
 from ..settings import ROUNDS, read_deployed
 from ..terms import terms_of
-from .certificates import new_authority, new_server, new_site_key, read_public_key, write_private
+from .certificates import new_authority, new_server, new_site_key, read_public_key
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MEMBERS = ("site.toml", "site.key", "site.pub", "ca.crt", "terms.json")
@@ -49,12 +50,7 @@ batch = 32
 lr = 0.05
 schedule = "cosine"
 {loss}
-[privacy]
-secure_aggregation = {secure}  # true: the coordinator sees sums alone; needs 3 sites or more
-# threshold = 0.67           # more than this share of the asked sites must last through a round
-# dp = {{epsilon = 4, delta = 1e-5, level = "site"}}  # noise; scales by the schema's low and high
-# encryption = "ckks"        # in place of secure_aggregation; sites: fedlore federation key
-
+{privacy}
 """
 SECURE = True  # what init writes for secure_aggregation, where nobody says otherwise
 #: By what the coordinator sees: of sums alone these settings told nothing of a site's knowledge
@@ -90,6 +86,7 @@ secure_aggregation = false     # true: take part only where single uploads are h
 # max_epsilon = 3.0            # take part only with differential privacy within this budget
 models = []                    # kinds of model that are allowed; empty: all of fedlore's own
 algorithms = []                # likewise; those of other packages must be named to be loaded
+filters = []                   # filters of other packages that may be loaded; empty: none
 metrics = ["ta", "nll", "pov"] # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
 """
@@ -111,8 +108,8 @@ def init(
     _check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    hidden = str(secure).lower()
-    text = TOP.format(name=name, address=address, rounds=rounds, secure=hidden, **HABITS[secure])
+    table = privacy_table(secure)
+    text = TOP.format(name=name, address=address, rounds=rounds, privacy=table, **HABITS[secure])
     text += dump({"schema": _schema(schema)})
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     try:
@@ -211,9 +208,7 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
             info = zipfile.ZipInfo(f"{name}/{member}", (2000, 1, 1, 0, 0, 0))
             info.external_attr = (0o600 if member == "site.key" else 0o644) << 16
             archive.writestr(info, data)
-    part = folder / "enrolled" / f".{name}.part"
-    part.write_bytes(public)
-    os.replace(part, _enrolled(folder, name))
+    write_whole(_enrolled(folder, name), public)
     return path
 
 

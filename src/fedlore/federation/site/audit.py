@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core import tree
+from ...core.store import write_whole
 from ...core.tree import Payload
 from ...errors import FedloreError
 
@@ -44,7 +45,7 @@ def check_audit(path: Path) -> str:
             previous = json.loads(line)["previous"]
         except (json.JSONDecodeError, KeyError, TypeError):
             if number == len(lines):  # the crash came in the middle of this line
-                path.write_text("".join(f"{whole}\n" for whole in lines[:-1]), encoding="utf-8")
+                write_whole(path, "".join(f"{whole}\n" for whole in lines[:-1]))
                 break
             raise FedloreError(f"'{path}' line {number} is not an audit line") from None
         if previous != last:

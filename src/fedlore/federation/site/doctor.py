@@ -16,8 +16,8 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
+from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
-from ..kits.peers import known
 from ..terms import describe_difference, fedlore_version
 from .folder import Kit, read_kit
 
@@ -157,9 +157,13 @@ def _policy(kit: Kit) -> str:
             f"differential privacy within ε = {policy.max_epsilon:g} is demanded, the terms in the "
             f"kit have {offered.epsilon}: the site will refuse every task"
         )
-    if offered.secure_aggregation and not known(kit.folder):
-        return (
-            f"at least {policy.min_participants} participants; peers/ is empty, so which keys are "
-            "whose is the coordinator's word"
+    missing = [one for one in offered.plugged if one not in policy.filters]
+    if missing:
+        raise FedloreError(
+            f"the terms in the kit have filter '{missing[0]}' of another package, which the policy "
+            "does not name in filters: the site will refuse every task"
         )
+    remarks = remarks_on(offered, kit.place())
+    if remarks:
+        return "; ".join([f"at least {policy.min_participants} participants", *remarks])
     return f"at least {policy.min_participants} participants, metrics {', '.join(policy.metrics)}"

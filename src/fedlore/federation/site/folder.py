@@ -11,9 +11,11 @@ from ...core.models import MODELS
 from ...core.wire import Task
 from ...data.rows import FileForm, read_table
 from ...engine import Client
-from ...errors import ConfigError, FedloreError
+from ...errors import ConfigError, FedloreError, unknown
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
+from ...privacy.catalog import FILTERS
+from ...privacy.defence import Place
 from ..remote import Refusal
 from ..terms import (
     Terms,
@@ -35,6 +37,7 @@ class Policy:
     models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
     algorithms: tuple[str, ...] = ()  # likewise
     metrics: tuple[str, ...] = ("ta", "nll", "pov")
+    filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
     moments: bool = True  # sums and squares of the features, for the common scaling
 
     def refuse(self, terms: Terms, task: Task) -> None:
@@ -82,6 +85,13 @@ class Policy:
                 f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
             ),
             *self._parts(terms),
+            *(
+                (
+                    one not in self.filters,
+                    f"policy: filter '{one}' of another package is not allowed",
+                )
+                for one in terms.privacy.plugged
+            ),
             (
                 task.kind == "moments" and not self.moments,
                 "policy: sums of features are not given away (scale = false needs none)",
@@ -100,9 +110,15 @@ class SiteFile:
     knowledge: str | None = None  # a knowledge.toml
     trust: float | None = None  # λ in place of the one in knowledge.toml
     insecure: bool = False  # without TLS, on one machine only
-    ckks_key: str = "ckks.key"  # what the sites share where uploads are encrypted
+    secrets: dict[str, str] = field(default_factory=dict)  # files of filters, by filter
     rows: FileForm = field(default_factory=FileForm)  # how its tables are written
     policy: Policy = field(default_factory=Policy)
+
+    def __post_init__(self) -> None:
+        known = [*FILTERS, *self.policy.filters]
+        for name in self.secrets:
+            if name not in known:
+                raise ConfigError(f"secrets: {unknown('filter', name, known)}")
 
 
 @dataclass(frozen=True)
@@ -133,6 +149,10 @@ class Kit:
                 f"federation renew {self.file.name})"
             ) from None
 
+    def place(self, run: str = "") -> Place:
+        """Where the filters of this site keep what is theirs."""
+        return Place("site", self.folder, self.file.name, self.file.secrets, run)
+
     def knowledge(self) -> Knowledge:
         if self.file.knowledge is None:
             return Knowledge()
@@ -160,7 +180,12 @@ def read_kit(folder: Path) -> Kit:
     if not path.exists():
         raise ConfigError(f"'{folder}' is no site's kit: it holds no site.toml")
     try:
-        return Kit(folder, build(SiteFile, read_toml(path)))
+        values = read_toml(path)
+        # a filter's secret may also be named as NAME_key = "file", as in kits of 0.1.0
+        files = {name: values.pop(f"{name}_key") for name in FILTERS if f"{name}_key" in values}
+        if files:
+            values["secrets"] = files | dict(values.get("secrets", {}))
+        return Kit(folder, build(SiteFile, values))
     except FedloreError as error:
         raise ConfigError(f"site.toml: {error}") from None
 

@@ -1,21 +1,16 @@
 """A site's halves of the filters that the terms ask for."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ...core.uploads import longest
-from ...core.wire import Reply, Task
+from ...core.wire import KINDS, Reply, Task
 from ...engine import Recipe
-from ...engine.defences import filters_for
 from ...errors import FedloreError
-from ...privacy.ckks.cipher import read_key
-from ...privacy.ckks.filter import KINDS as DECRYPT
-from ...privacy.ckks.site import members_of
-from ...privacy.dp.ledger import Ledger
+from ...privacy.catalog import ADDED
+from ...privacy.defence import around_of
 from ...privacy.filters import half_for, through
-from ...privacy.secagg.filter import PHASES
-from ...privacy.secagg.pact import survivors_of
-from ..kits.peers import Peers
+from ...privacy.settings import filters_of
 from ..remote import Refusal
 from ..terms import Terms
 from .folder import Kit
@@ -32,18 +27,16 @@ class Guard:
         name = kit.file.name
         self._terms, self._policy = terms, kit.file.policy
         with refusing():
-            filters = filters_for(
-                terms.privacy,
-                recipe,
+            around = around_of(
+                recipe.algorithm,
                 sites=terms.participants,
                 rounds=terms.rounds,
+                weights=recipe.weights,
+                aggregate=recipe.aggregate,
                 sample=terms.sample,
                 least=terms.least or None,
-                ledger=lambda site: Ledger(kit.folder / "ledger.json"),
-                run=terms.run,
-                identity=Peers(kit.folder, name) if terms.privacy.secure_aggregation else None,
-                key=read_key(kit.path(kit.file.ckks_key)) if terms.privacy.encryption else None,
             )
+            filters = filters_of(terms.privacy, around, kit.place(terms.run))
             self._noising = [f.site(name) for f in filters if not f.hides]
             self._hiding = [f.site(name) for f in filters if f.hides]
 
@@ -51,12 +44,15 @@ class Guard:
         """The answer to a task of a filter's own, None for those of the client."""
         half = half_for([*self._noising, *self._hiding], task)
         if half is None:
-            if task.kind in PHASES | DECRYPT:
+            if task.kind in ADDED:
                 raise Refusal(f"'{task.kind}' belongs to a defence that these terms do not have")
+            if task.kind not in KINDS:
+                raise Refusal(f"unknown task '{task.kind}'")
             return None
         with refusing():
-            if task.kind in ("unmask", "decrypt"):
-                left, own = len(set(summed(task))), self._policy.min_participants
+            read = half.summed(task)
+            if read is not None:
+                left, own = len(set(read)), self._policy.min_participants
                 if left < own:
                     raise Refusal(f"policy: at least {own} participants, {left} are left")
                 if left < self._terms.least:  # this site's share of the noise counts on so many
@@ -64,6 +60,16 @@ class Guard:
                         f"the terms need {self._terms.least} answers in a round, {left} are left"
                     )
             return half.answer(task)
+
+    def summed(self, task: Task) -> Sequence[str] | None:
+        """Whose sum the coordinator reads with the answer to this task, None where it reads none.
+
+        A task that does not say it is refused when it is answered.
+        """
+        half = half_for([*self._noising, *self._hiding], task)
+        with suppress(FedloreError):
+            return None if half is None else half.summed(task)
+        return None
 
     def kept(self, task: Task, reply: Reply) -> Reply:
         """The answer as it is written down: with its noise, within the agreed bound."""
@@ -81,11 +87,6 @@ class Guard:
         with refusing():
             filtered = bool(self._noising or self._hiding)
             return through(self._hiding, task, reply, hides=filtered)
-
-
-def summed(task: Task) -> Sequence[str]:
-    """Whose sum the coordinator reads with the answer to this task."""
-    return survivors_of(task) if task.kind == "unmask" else members_of(task)[1]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+from ...core.store import clear_parts
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, digest
 from ..journal import Damaged, read_state, write_state
@@ -40,6 +41,7 @@ class Store:
         about = {"key": digest(task), "round": reply.round, "rows": reply.rows}
         about["metrics"] = {k: float(v) for k, v in reply.metrics.items()}
         write_state(self._folder / f"reply-{self._run}", about, reply.upload)
+        clear_parts(self._folder, "*-*")
         settled = [p for p in self._versions() if _round(p) <= accepted]
         for path in settled[:-KEEP]:
             path.unlink(missing_ok=True)

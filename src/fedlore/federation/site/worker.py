@@ -8,7 +8,7 @@ from typing import Any
 from ...algorithms import Desk
 from ...core.tree import Payload
 from ...core.uploads import find_flaw, wanted_of
-from ...core.wire import KINDS, Reply, Task, digest
+from ...core.wire import Reply, Task, digest
 from ...engine import Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
@@ -23,7 +23,7 @@ from ..terms import (
 )
 from .audit import AuditLog, described
 from .folder import Kit
-from .guard import Guard, summed
+from .guard import Guard
 from .store import Store
 
 log = logging.getLogger("fedlore.site")
@@ -48,9 +48,7 @@ class Worker:
         try:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
-            if task.kind in ("unmask", "decrypt"):  # whose sum the coordinator then reads
-                where["survivors"] = sorted(summed(task))
-            reply = self._answer(task, terms, text)
+            reply = self._answer(task, terms, text, where)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError) else repr(error)
             self._audit.write(event="refused", reason=reason, **where)
@@ -71,12 +69,13 @@ class Worker:
                 raise Refusal(describe_difference(site=own, coordinator=theirs)) from None
             raise Refusal(f"the terms do not fit fedlore {own} at this site: {error}") from None
 
-    def _answer(self, task: Task, terms: Terms, text: str) -> Reply:
+    def _answer(self, task: Task, terms: Terms, text: str, where: dict[str, Any]) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
         policy.refuse(terms, task)  # first: another version may have other tasks
-        if task.kind not in KINDS:
-            raise Refusal(f"unknown task '{task.kind}'")
         site, recipe, desk, guard = self._prepared(terms, text)
+        read = guard.summed(task)
+        if read is not None:
+            where["survivors"] = sorted(read)  # the audit log tells whose sum was read
         own = guard.answer(task)
         if own is not None:
             return own
@@ -103,8 +102,7 @@ class Worker:
 
     def _scores(self, terms: Terms) -> Sequence[str]:
         """What may be reported of test rows, which no privacy budget covers."""
-        dp = terms.privacy.dp
-        return self._kit.file.policy.metrics if dp is None or dp.scores else ()
+        return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
     def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk, Guard]:
         """Rows, knowledge and model made ready once for the same terms."""

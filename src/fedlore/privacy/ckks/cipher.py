@@ -17,8 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.store import write_private
 from ...core.tree import Params
 from ...errors import ConfigError, FedloreError
+from ..dp.noise import Entropy
 
 Vector = NDArray[np.float64]
 
@@ -37,6 +39,9 @@ HEAD = {
 }  # bits of the largest |weight × value| of one site
 FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
 KEY_FILE = 2**20  # bytes at most
+
+#: The task that is added, and what the reply holds.
+ASKED = {"decrypt": "the sum of this round's ciphertexts, under a little noise"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,23 @@ class Parameters:
     def bits(self) -> int:
         """log2 of the scale: all the room that the largest sum leaves."""
         return ROOM - HEAD[self.kind] - math.ceil(math.log2(self.sites))
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What both halves know of a federation."""
+
+    sites: int  # how many may be in a round: the scale leaves room for their sum
+    weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
+    entropy: Entropy = os.urandom  # anything else is for tests
+
+    def __post_init__(self) -> None:
+        Parameters(self.sites)
+        if self.weights not in ("equal", "size"):
+            raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
+
+    def parameters(self, kind: str) -> Parameters:
+        return Parameters(self.sites, kind)
 
 
 def pieces(values: int) -> int:
@@ -104,17 +126,13 @@ def fingerprint(key: bytes) -> str:
 
 def write_key(path: Path) -> str:
     """Make a key file that only its owner may read; its fingerprint."""
+    if path.exists():
+        raise FedloreError(f"'{path}' exists already: a new key would shut the others out")
     key = new_key()
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise FedloreError(
-            f"'{path}' exists already: a new key would shut the others out"
-        ) from None
+        write_private(path, key)
     except OSError as error:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
-    with open(handle, "wb") as file:
-        file.write(key)
     return fingerprint(key)
 
 

@@ -11,16 +11,55 @@ that gives it the key gives it every upload.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
-from ...core.wire import Transport
-from ...errors import ConfigError, FedloreError
+from ...core.tree import Payload
+from ...core.wire import Reply, Task, Transport
+from ...errors import FedloreError
+from ..defence import Around, Place
 from ..dp.noise import Entropy
-from ..filters import Half
-from .cipher import DEGREE, MODULI, Parameters, pieces, tenseal
+from ..filters import Filter, Half
+from .cipher import (
+    ASKED,
+    DEGREE,
+    MODULI,
+    Parameters,
+    Scheme,
+    new_key,
+    pieces,
+    read_key,
+    tenseal,
+    write_key,
+)
+from .server import Adding, encrypted_flaw
+from .site import Encrypting
 
-KINDS = frozenset({"decrypt"})
+FILE = "ckks.key"  # where a site keeps the key, unless its owner names another file
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """What is asked for: the coordinator adds numbers that it cannot read."""
+
+    name: ClassVar[str] = "encryption"
+    hides: ClassVar[bool] = True
+    kinds: ClassVar[Mapping[str, str]] = ASKED
+
+    def make(self, around: Around, place: Place) -> Filter:
+        Parameters(around.cohort)  # its checks, before a key is made
+        key = None  # the coordinator has none
+        if place.role == "process":
+            key = new_key()
+        elif place.role == "site":
+            key = read_key(place.path("ckks", FILE))
+        return Ckks(around.cohort, around.weights, key)
+
+    def share(self, place: Place) -> tuple[Path, str]:
+        path = place.path("ckks", FILE)
+        return path, write_key(path)
 
 
 @dataclass(frozen=True)
@@ -38,9 +77,11 @@ class Ckks:
     hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        Parameters(self.sites)
-        if self.weights not in ("equal", "size"):
-            raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
+        self.scheme  # noqa: B018  # its checks
+
+    @property
+    def scheme(self) -> Scheme:
+        return Scheme(self.sites, self.weights, self.entropy)
 
     def site(self, name: str) -> Half:
         tenseal()
@@ -49,25 +90,24 @@ class Ckks:
                 f"site '{name}' has no CKKS key: one site makes it (fedlore federation key) and "
                 "hands it to the others, never to the coordinator"
             )
-        from .site import Encrypting
-
-        return Encrypting(name, self, self.key)
+        return Encrypting(name, self.scheme, self.key)
 
     def over(self, transport: Transport) -> Transport:
         tenseal()
-        from .server import Adding
+        return Adding(transport, self.scheme, losses=self.losses, values=self.values)
 
-        return Adding(transport, self)
+    def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
+        return encrypted_flaw(task, reply, like)
 
     def parameters(self, kind: str) -> Parameters:
-        return Parameters(self.sites, kind)
+        return self.scheme.parameters(kind)
 
-    def line(self) -> str:
+    def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
         """What the run's report says of precision."""
         loss = f"{max(self.losses.values()):.1e}" if self.losses else "not"
         count = pieces(self.values[-1]) if self.values else 0
         size = f", {count} ciphertext{'s' * (count > 1)} a site" if count else ""
-        return (
+        return [
             f"CKKS: degree {DEGREE}, moduli of {'+'.join(map(str, MODULI))} bits, scale "
             f"2^{self.parameters('train').bits}{size}, relative error {loss} measured"
-        )
+        ]

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.tree import Payload
+from ...core.plain import Layout
+from ...core.tree import Params, Payload, nest
+from ...core.uploads import find_bad_metric
 from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
 from ..filters import SUMMED
-from ..secagg.fixedpoint import KINDS, Layout, read_layout
+from ..secagg.fixedpoint import KINDS, read_summands
 from ..secagg.pact import packed, raw
-from .cipher import FLOOD, Vector, added, context, framed, parsed, pieces
-from .filter import Ckks
+from .cipher import FLOOD, Scheme, Vector, added, context, framed, parsed, pieces
 
 AGREE = 64 * FLOOD  # how far apart two sites' answers about the same sum may be
 
@@ -31,8 +32,16 @@ class Void(FedloreError):
 class Adding:
     """A transport whose replies to tasks of `SUMMED` are one mean over all who answered."""
 
-    def __init__(self, transport: Transport, settings: Ckks) -> None:
-        self._transport, self._settings = transport, settings
+    def __init__(
+        self,
+        transport: Transport,
+        scheme: Scheme,
+        *,
+        losses: dict[str, float],  # filled with what the sites measured
+        values: list[int],  # filled with how many numbers were summed
+    ) -> None:
+        self._transport, self._scheme = transport, scheme
+        self._losses, self._values = losses, values
         self._context = context()
 
     def clients(self) -> Sequence[str]:
@@ -56,7 +65,7 @@ class Adding:
 
     def _summed(self, task: Task, replies: Mapping[str, Reply]) -> Reply:
         layout, ours = self._usual(task, replies)
-        values = size_of(layout)
+        values = numbers_of(layout)
         total: list[Any] | None = None
         members = []
         for site in sorted(ours):
@@ -65,7 +74,7 @@ class Adding:
                     self._context,
                     replies[site].upload["ckks"],
                     values,
-                    self._settings.parameters(task.kind),
+                    self._scheme.parameters(task.kind),
                 )
             except FedloreError as error:
                 _log.warning("round %s: '%s' sent %s", task.round, site, error)
@@ -74,9 +83,9 @@ class Adding:
             members.append(site)
         if total is None or len(members) < 2:
             raise Void(f"{len(members)} ciphertexts that can be used, 2 are needed")
-        if len(members) > self._settings.sites:
-            raise Void(f"{len(members)} sites, the scale leaves room for {self._settings.sites}")
-        self._settings.values.append(values)
+        if len(members) > self._scheme.sites:
+            raise Void(f"{len(members)} sites, the scale leaves room for {self._scheme.sites}")
+        self._values.append(values)
         weight, flat = self._decrypted(task, total, members, values)
         name = f"the sum of {len(members)} sites"
         steps = _lockstep([replies[site] for site in members])
@@ -116,7 +125,7 @@ class Adding:
                 continue
             answers.append(answer)
             if "loss" in reply.metrics:
-                self._settings.losses[reply.client] = float(reply.metrics["loss"])
+                self._losses[reply.client] = float(reply.metrics["loss"])
         if len(answers) < 2:
             raise Void(f"{len(answers)} sites decrypted the sum, 2 are needed")
         first = answers[0]
@@ -140,21 +149,37 @@ def _answer(reply: Reply, values: int) -> Vector | None:
     return both if bool(np.isfinite(both).all()) else None
 
 
-def size_of(layout: Layout) -> int:
+def encrypted_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
+    """Why an encrypted reply cannot be used; what is inside the server half finds out."""
+    if reply.rows:
+        return f"a count of {reply.rows} rows where none may be told"
+    wrong = find_bad_metric(reply.metrics)
+    if wrong is not None:
+        return wrong
+    wanted = {"ckks": {"cipher": torch.uint8, "lengths": torch.int64, "about": torch.uint8}}
+    if task.kind not in SUMMED:
+        wanted = {"sum": {"weights": torch.float64, "values": torch.float64}}
+    elif not reply.upload and not like:
+        return None
+    found = {k: {n: t.dtype for n, t in b.items()} for k, b in reply.upload.items()}
+    return None if found == wanted else f"something else than {' '.join(wanted)} was asked for"
+
+
+def numbers_of(layout: Layout) -> int:
     """How many numbers a layout holds."""
-    return sum(math.prod(shape) for _, _, _, shape in layout)
+    return sum(math.prod(shape) for _, _, shape in layout)
 
 
 def cut(flat: Vector, layout: Layout) -> Payload:
     """Numbers as the tensors that they were."""
-    found: Payload = {}
+    found: Params = {}
     place = 0
-    for key, name, kind, shape in layout:
+    for name, kind, shape in layout:
         end = place + math.prod(shape)
         part = torch.from_numpy(flat[place:end].copy()).to(KINDS[kind])
-        found.setdefault(key, {})[name] = part.reshape(shape)
+        found[name] = part.reshape(shape)
         place = end
-    return found
+    return nest(found)
 
 
 def _layout(about: bytes) -> Layout:
@@ -162,7 +187,7 @@ def _layout(about: bytes) -> Layout:
         found = json.loads(about)["layout"]
     except (ValueError, KeyError, TypeError):
         raise FedloreError("a layout that cannot be read") from None
-    return read_layout(found if isinstance(found, list) else [found])
+    return read_summands(found)
 
 
 def _lockstep(replies: Sequence[Reply]) -> dict[str, float]:

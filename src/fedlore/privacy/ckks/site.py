@@ -2,20 +2,24 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
+from ...core.tree import Params
 from ...core.wire import Reply, Task, digest
 from ...errors import FedloreError
 from ..dp.noise import gaussian
-from ..secagg.fixedpoint import Layout, layout_of
+from ..secagg.fixedpoint import summands
 from ..secagg.pact import packed, raw
 from .cipher import (
+    ASKED,
     FLOOD,
     Parameters,
+    Scheme,
     Vector,
     decrypt,
     encrypt,
@@ -24,7 +28,6 @@ from .cipher import (
     parsed,
     shares,
 )
-from .filter import KINDS, Ckks
 
 
 @dataclass
@@ -46,20 +49,20 @@ class _Upload:
 class Encrypting:
     """The site's half. A sum is decrypted once for each upload, and only if it looks like a sum."""
 
-    kinds: ClassVar[frozenset[str]] = KINDS
+    kinds: ClassVar[frozenset[str]] = frozenset(ASKED)
 
-    def __init__(self, name: str, settings: Ckks, key: bytes) -> None:
-        self.name, self._settings = name, settings
+    def __init__(self, name: str, scheme: Scheme, key: bytes) -> None:
+        self.name, self._scheme = name, scheme
         self._key, self._named = key_context(key), fingerprint(key)
         self._last: _Upload | None = None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
         if not reply.upload:
             return replace(reply, rows=0)
-        layout = layout_of(reply.upload)
+        layout, flat = summands(reply.upload)
         told = json.dumps(layout).encode()
-        values = _flat(reply, layout)
-        by_size = self._settings.weights == "size" and task.kind == "train"
+        values = _joined(flat)
+        by_size = self._scheme.weights == "size" and task.kind == "train"
         weight = float(reply.rows) if by_size else 1.0
         found = hashlib.sha256(told + values.tobytes() + str(weight).encode()).digest()
         last = self._last
@@ -69,13 +72,16 @@ class Encrypting:
             found,
         ):
             return last.reply  # the same ciphertext, so that the sum is the same one too
-        parameters = self._settings.parameters(task.kind)
+        parameters = self._scheme.parameters(task.kind)
         bundle = encrypt(self._key, values, weight, parameters)
         about = json.dumps({"layout": layout, "key": self._named}).encode()
         hidden = replace(reply, upload={"ckks": {**bundle, "about": packed(about)}}, rows=0)
         loss = self._loss(values, weight, parameters)
         self._last = _Upload(task.kind, task.round, told, values.size, weight, found, hidden, loss)
         return hidden
+
+    def summed(self, task: Task) -> Sequence[str] | None:
+        return members_of(task)[1] if task.kind in ASKED else None
 
     def answer(self, task: Task) -> Reply:
         kind, members = members_of(task)
@@ -94,13 +100,13 @@ class Encrypting:
             if mine.asked != asked:
                 raise FedloreError(f"round {task.round}: another sum was decrypted already")
             return mine.answer
-        parameters = self._settings.parameters(kind)
+        parameters = self._scheme.parameters(kind)
         weights, total = decrypt(parsed(self._key, task.sent["ckks"], mine.values, parameters))
         self._check(weights, total, members, mine, parameters)
         upload = {
             "sum": {
-                "weights": torch.from_numpy(flooded(weights, self._settings)),
-                "values": torch.from_numpy(flooded(total, self._settings)),
+                "weights": torch.from_numpy(flooded(weights, self._scheme)),
+                "values": torch.from_numpy(flooded(total, self._scheme)),
             }
         }
         mine.asked = asked
@@ -118,7 +124,7 @@ class Encrypting:
         """Refuse what is no sum of so many uploads: a wrong key, a changed or single ciphertext."""
         count = len(set(members))
         alike = np.abs(weights - weights[0]).max() < 1e-3
-        if self._settings.weights == "size" and mine.kind == "train":
+        if self._scheme.weights == "size" and mine.kind == "train":
             plausible = weights[0] > mine.weight + 0.5
         else:
             plausible = abs(weights[0] - count) < 1e-3
@@ -137,25 +143,23 @@ class Encrypting:
             return 0.0
         bundle = encrypt(self._key, piece, weight, parameters)
         _, back = decrypt(parsed(self._key, bundle, piece.size, parameters))
-        wrong = flooded(back, self._settings) - weight * piece
+        wrong = flooded(back, self._scheme) - weight * piece
         return float(np.linalg.norm(wrong)) / size
 
 
-def flooded(values: Vector, settings: Ckks) -> Vector:
+def flooded(values: Vector, scheme: Scheme) -> Vector:
     """What was decrypted, under noise that is far above that of the ciphertext.
 
     Li and Micciancio (2021), On the Security of Homomorphic Encryption on Approximate Numbers: the
     exact result of a decryption holds the ciphertext's noise, from which whoever has the ciphertext
     works out the secret key. Under 2^45 times as much noise it holds none of it.
     """
-    noise: Vector = gaussian(values.size, settings.entropy).numpy()
+    noise: Vector = gaussian(values.size, scheme.entropy).numpy()
     return values + FLOOD * noise
 
 
-def _flat(reply: Reply, layout: Layout) -> Vector:
-    parts = [
-        reply.upload[key][name].detach().cpu().double().reshape(-1) for key, name, _, _ in layout
-    ]
+def _joined(flat: Params) -> Vector:
+    parts = [t.detach().cpu().double().reshape(-1) for t in flat.values()]
     found: Vector = torch.cat(parts).numpy()
     return found
 

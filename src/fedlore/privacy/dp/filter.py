@@ -2,20 +2,57 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
+from urllib.parse import quote
 
 from ...core import tree
+from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport, digest
 from ...errors import ConfigError, FedloreError
-from ..filters import Half
+from ..defence import Around, Place
+from ..filters import Filter, Half
 from .ledger import Entry, Ledger
 from .noise import Entropy, with_noise
-from .settings import ROUNDING, Dp, clipped
+from .settings import ROUNDING, Dp, bare_line, check_dp, clipped, planned_line, spent_line
 
 #: How the work of DP-SGD tells the site's own half what it did; none of it leaves the site.
 DONE = ("dp_noise", "dp_steps", "dp_sample")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is asked for: noise within a budget."""
+
+    dp: Dp
+
+    name: ClassVar[str] = "differential privacy"
+    hides: ClassVar[bool] = False
+    kinds: ClassVar[Mapping[str, str]] = {}
+
+    def make(self, around: Around, place: Place) -> Filter:
+        dp = self.dp
+        check_dp(
+            dp,
+            algorithm=around.algorithm,
+            exact=around.exact,
+            weights=around.weights,
+            aggregate=around.aggregate,
+        )
+        # who is asked follows from the run's public seed, so sampling does not make it cheaper
+        noise = dp.multiplier(around.rounds) if dp.level == "site" else 0.0
+        least = around.cohort if around.least is None else around.least
+        return Noising(dp, noise, least, partial(_book, place), place.run)
+
+
+def _book(place: Place, site: str) -> Ledger:
+    """A site's ledger, which outlives the run where there is a folder for it."""
+    if place.folder is None:
+        return Ledger()
+    own = place.role == "site"
+    return Ledger(place.folder / ("ledger.json" if own else f"{quote(site, safe='')}.json"))
 
 
 @dataclass(frozen=True)
@@ -32,6 +69,7 @@ class Noising:
     ledger: Callable[[str], Ledger]  # of a site
     run: str = ""
     entropy: Entropy = os.urandom
+    books: dict[str, Ledger] = field(default_factory=dict, compare=False)  # of sites seen here
 
     name: ClassVar[str] = "dp"
     hides: ClassVar[bool] = False
@@ -41,10 +79,25 @@ class Noising:
             raise ConfigError(f"the smallest cohort must be at least 1, got {self.least}")
 
     def site(self, name: str) -> Half:
-        return SiteHalf(self, self.ledger(name))
+        if name not in self.books:
+            self.books[name] = self.ledger(name)
+        return SiteHalf(self, self.books[name])
 
     def over(self, transport: Transport) -> Transport:
         return _Server(transport, self)
+
+    def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
+        return None  # a noised upload looks like any other
+
+    def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
+        """What was spent; where the sites' ledgers cannot be seen, what was planned."""
+        if self.books:
+            found = [spent_line(self.dp, list(self.books.values()), sample=sample)]
+        else:
+            found = [planned_line(self.dp, self.noise, rounds, sample=sample)]
+        if bare:
+            found.append(bare_line(self.dp, self.noise, self.least, rounds))
+        return [line for line in found if line]
 
     @property
     def share(self) -> float:
@@ -65,6 +118,9 @@ class SiteHalf:
 
     def answer(self, task: Task) -> Reply:
         raise FedloreError(f"unknown task '{task.kind}'")
+
+    def summed(self, task: Task) -> Sequence[str] | None:
+        return None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
         if task.kind == "gram":

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ...core.store import write_whole
 from ...errors import ConfigError, FedloreError
 from .accounting import Release, affordable, check_delta, check_epsilon, epsilon_of
 
@@ -120,20 +121,9 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
         last = _link(last, asdict(entry))
         lines.append(asdict(entry) | {"hash": last})
     text = json.dumps({"entries": lines, "last": last, "count": len(lines)}, indent=0)
-    part = path.with_name(f".{path.name}.part")
     try:
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the name must last too
-        finally:
-            os.close(folder)
+        write_whole(path, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise LedgerDamaged(
             f"cannot write '{path}': {error.strerror}; nothing may leave that is not written down"
         ) from None

@@ -19,33 +19,67 @@ The model is a server that is curious and follows the protocol, and up to t-1 si
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-from ...core.wire import Task, Transport
+from ...core.tree import Payload
+from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
-from ..filters import Half
-from .pact import Pact, made
+from ..defence import Around, Place
+from ..filters import Filter, Half
+from .pact import LEAST, PHASES, Identity, Pact, least, made, masked_flaw
 
-PHASES = frozenset({"keys", "shares", "boxes", "unmask"})
+THRESHOLD = 2 / 3  # see pact.least
 
 
-class Identity(Protocol):
-    """A site's lasting key, and the keys of the others that it knows from elsewhere."""
+@dataclass(frozen=True)
+class Masks:
+    """What is asked for: the coordinator sees sums alone."""
 
-    def sign(self, message: bytes) -> bytes: ...
+    threshold: float = THRESHOLD  # more than this share of a cohort must last until the end
 
-    def check(self, site: str, message: bytes, signature: bytes) -> None:
-        """Raise where this is not that site's signature."""
-        ...
+    name: ClassVar[str] = "secure aggregation"
+    hides: ClassVar[bool] = True
+    kinds: ClassVar[Mapping[str, str]] = PHASES
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.threshold <= 1.0:
+            raise ConfigError(
+                f"threshold must lie in [0.5, 1], got {self.threshold}: below one half a server "
+                "that lies about who dropped out could see single uploads"
+            )
+
+    def make(self, around: Around, place: Place) -> Filter:
+        if around.cohort < LEAST:
+            raise ConfigError(
+                f"secure_aggregation needs at least {LEAST} sites in a round, got {around.cohort} "
+                f"of {around.sites}: the sum of fewer tells what each one sent"
+            )
+        identity = None
+        if place.role == "site" and place.folder is not None:
+            _need_cryptography()
+            from .peers import Peers
+
+            identity = Peers(place.folder, place.site)
+        return SecureAggregation(self.threshold, around.weights, identity)
+
+    def least(self, cohort: int) -> int:
+        return least(cohort, self.threshold)
+
+    def remark(self, place: Place) -> str:
+        from .peers import known
+
+        if place.folder is None or known(place.folder):
+            return ""
+        return "peers/ is empty, so which keys are whose is the coordinator's word"
 
 
 @dataclass(frozen=True)
 class SecureAggregation:
     """The filter: masks at the sites, one sum at the server."""
 
-    threshold: float = 2 / 3  # more than this share of a cohort must last until the end
+    threshold: float = THRESHOLD  # more than this share of a cohort must last until the end
     weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
     identity: Identity | None = None  # signs this site's keys, where sites know each other
     entropy: Callable[[int], bytes] = os.urandom  # anything else is for tests
@@ -54,11 +88,7 @@ class SecureAggregation:
     hides: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.threshold <= 1.0:
-            raise ConfigError(
-                f"threshold must lie in [0.5, 1], got {self.threshold}: below one half a server "
-                "that lies about who dropped out could see single uploads"
-            )
+        Masks(self.threshold)  # its checks
         if self.weights not in ("equal", "size"):
             raise ConfigError(f"weights must be equal or size, got '{self.weights}'")
 
@@ -66,13 +96,19 @@ class SecureAggregation:
         _need_cryptography()
         from .site import Masking
 
-        return Masking(name, self)
+        return Masking(name, self.pact, identity=self.identity, entropy=self.entropy)
 
     def over(self, transport: Transport) -> Transport:
         _need_cryptography()
         from .server import Summing
 
-        return Summing(transport, self)
+        return Summing(transport, self.pact)
+
+    def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
+        return masked_flaw(task, reply, like)
+
+    def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
+        return ()
 
     def pact(self, task: Task, cohort: tuple[str, ...], *, session: str) -> Pact:
         """What a round with this cohort is held under."""

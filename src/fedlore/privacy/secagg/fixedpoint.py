@@ -6,7 +6,6 @@ word. What does not fit is an error and is never clipped.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.tree import Payload
+from ...core.plain import Layout, layout_of, read_layout
+from ...core.tree import Params, Payload, flatten, nest
 from ...errors import FedloreError
 
 Words = NDArray[np.uint64]  # (1 + words,): the weight first
-Layout = list[tuple[str, str, str, tuple[int, ...]]]  # bundle, name, kind and shape, in order
 
 BOUND = 2.0**20  # of |weight × value| in a float32; float64 bears far more
 NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -55,12 +54,12 @@ class FixedPoint:
         """An upload, times the weight, as words; the weight comes first."""
         if not 1 <= weight < 2**self.head:
             raise FedloreError(f"a weight must lie in [1, 2^{self.head}), got {weight}")
-        layout = layout_of(upload)
-        words = np.empty(size_of(layout), np.int64)
+        layout, flat = summands(upload)
+        words = np.empty(words_of(layout), np.int64)
         words[0] = weight
         place = 1
-        for key, name, kind, _ in layout:
-            wide = upload[key][name].detach().cpu().double().reshape(-1) * weight
+        for name, kind, _ in layout:
+            wide = flat[name].detach().cpu().double().reshape(-1) * weight
             if kind == "float64":
                 whole = wide.round()
                 parts = [whole, ((wide - whole) * 2.0**self.rest).round()]
@@ -75,15 +74,15 @@ class FixedPoint:
 
     def decode(self, words: Words, layout: Layout) -> tuple[Payload, int]:
         """The mean from the sum of words, and the weight of all."""
-        if words.shape != (size_of(layout),):
-            raise FedloreError(f"{words.size} words do not fit a layout of {size_of(layout)}")
+        if words.shape != (words_of(layout),):
+            raise FedloreError(f"{words.size} words do not fit a layout of {words_of(layout)}")
         signed = torch.from_numpy(words.view(np.int64))
         weight = int(signed[0])
         if weight < 1:
             raise FedloreError(f"the weights add up to {weight}")
-        mean: Payload = {}
+        mean: Params = {}
         place = 1
-        for key, name, kind, shape in layout:
+        for name, kind, shape in layout:
             size = math.prod(shape)
             flat = signed[place : place + size].double()
             place += size
@@ -93,8 +92,8 @@ class FixedPoint:
                 flat /= weight
             else:
                 flat /= weight * 2.0**self.bits
-            mean.setdefault(key, {})[name] = flat.to(KINDS[kind]).reshape(shape)
-        return mean, weight
+            mean[name] = flat.to(KINDS[kind]).reshape(shape)
+        return nest(mean), weight
 
     def _check(self, part: Tensor, kind: str) -> None:
         """Refuse what would wrap around; the value itself is nobody's business."""
@@ -108,31 +107,24 @@ class FixedPoint:
             )
 
 
-def layout_of(upload: Payload) -> Layout:
-    """What stands where in the words of an upload; every site must find the same."""
-    found = []
-    for key, bundle in sorted(upload.items()):
-        for name, t in sorted(bundle.items()):
-            kind = str(t.dtype).removeprefix("torch.")
-            if kind not in KINDS:
-                raise FedloreError(f"'{key}.{name}' holds {kind}: only real numbers can be summed")
-            found.append((key, name, kind, tuple(t.shape)))
-    return found
+def summands(upload: Payload) -> tuple[Layout, Params]:
+    """The tensors of an upload in the order of their words; every site must find the same."""
+    flat = dict(sorted(flatten(upload).items()))
+    return _real(layout_of(flat)), flat
 
 
-def size_of(layout: Layout) -> int:
+def words_of(layout: Layout) -> int:
     """How many words a layout takes, the weight included."""
-    return 1 + sum(math.prod(s) * (2 if k == "float64" else 1) for _, _, k, s in layout)
+    return 1 + sum(math.prod(s) * (2 if k == "float64" else 1) for _, k, s in layout)
 
 
-def read_layout(found: Sequence[Any]) -> Layout:
-    """A layout as it arrives from a site; what is none is refused."""
-    layout: Layout = []
-    for entry in found:
-        match entry:
-            case [str(key), str(name), str(kind), list(shape)] if kind in KINDS:
-                if all(type(n) is int and n >= 0 for n in shape):
-                    layout.append((key, name, kind, tuple(shape)))
-                    continue
-        raise FedloreError(f"no such entry in a layout: {str(entry)[:80]}")
+def read_summands(found: Any) -> Layout:
+    """A layout as it arrives from a site; what cannot be summed is refused."""
+    return _real(read_layout(found))
+
+
+def _real(layout: Layout) -> Layout:
+    for name, kind, _ in layout:
+        if kind not in KINDS:
+            raise FedloreError(f"'{name}' holds {kind}: only real numbers can be summed")
     return layout

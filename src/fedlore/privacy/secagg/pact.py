@@ -4,16 +4,25 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from ...core.tree import Params, Payload
-from ...core.wire import Task
+from ...core.uploads import MISFIT
+from ...core.wire import Reply, Task
 from ...errors import FedloreError
-from .fixedpoint import FixedPoint
+from ..filters import SUMMED
+from .fixedpoint import FixedPoint, summands, words_of
 
+#: The tasks of the protocol, and what the replies hold.
+PHASES = {
+    "keys": "public keys of this round",
+    "shares": "shares of this round's secrets, sealed for the other sites",
+    "boxes": "nothing: what the others sealed could be opened",
+    "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
+}
 LEAST = 3  # of a sum over two sites each could read off the other's upload
 
 
@@ -43,6 +52,22 @@ class Pact:
     def purpose(self, what: str, one: str, other: str) -> str:
         """Words that bind a key to this round, its use and the two sites."""
         return json.dumps([what, self.session, one, other])
+
+
+class Agree(Protocol):
+    """How a round's pact is worked out, by the server and by each site for itself."""
+
+    def __call__(self, task: Task, cohort: tuple[str, ...], *, session: str) -> Pact: ...
+
+
+class Identity(Protocol):
+    """A site's lasting key, and the keys of the others that it knows from elsewhere."""
+
+    def sign(self, message: bytes) -> bytes: ...
+
+    def check(self, site: str, message: bytes, signature: bytes) -> None:
+        """Raise where this is not that site's signature."""
+        ...
 
 
 def made(
@@ -124,3 +149,22 @@ def survivors_of(task: Task) -> tuple[str, ...]:
     except (KeyError, ValueError):
         pass
     raise FedloreError(f"'{task.kind}' came without a list of survivors")
+
+
+def masked_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
+    """Why a reply of the protocol cannot be used: all that can be seen of a single one."""
+    if reply.rows:
+        return f"a count of {reply.rows} rows where none may be told"
+    if task.kind not in SUMMED:
+        kinds = {t.dtype for bundle in reply.upload.values() for t in bundle.values()}
+        return "tensors where bytes were asked for" if kinds - {torch.uint8} else None
+    layout, _ = summands(like)
+    bundle = reply.upload.get("masked", {})
+    if set(reply.upload) != {"masked"} or set(bundle) != {"words", "layout"}:
+        return "an upload without masks"
+    words, told = bundle["words"], bundle["layout"]
+    if not torch.equal(told, packed(json.dumps(layout).encode())):
+        return MISFIT
+    if words.dtype != torch.int64 or words.shape != (words_of(layout),):
+        return "masked words of another kind or number than asked for"
+    return None

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 import numpy as np
 import torch
 
+from ...core.plain import Layout
 from ...core.tree import Params
 from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
 from ..filters import SUMMED
 from .channels import KEY, KeyPair, add_mask, commitment
-from .filter import SecureAggregation
-from .fixedpoint import Layout, Words, read_layout, size_of
-from .pact import Pact, message, packed, packed_all, raw, raw_all
+from .fixedpoint import Words, read_summands, words_of
+from .pact import Agree, Pact, message, packed, packed_all, raw, raw_all
 from .shamir import join
 from .site import BOX, PUBLIC, mask_key, sign
 
@@ -32,8 +32,8 @@ class Void(FedloreError):
 class Summing:
     """A transport whose replies to tasks of `SUMMED` are one mean over the survivors."""
 
-    def __init__(self, transport: Transport, settings: SecureAggregation) -> None:
-        self._transport, self._settings = transport, settings
+    def __init__(self, transport: Transport, agree: Agree) -> None:
+        self._transport, self._agree = transport, agree
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
@@ -42,7 +42,7 @@ class Summing:
         if task.kind not in SUMMED:
             yield from self._transport.exchange(task, to)
             return
-        pact = self._settings.pact(task, tuple(to), session=secrets.token_hex(16))
+        pact = self._agree(task, tuple(to), session=secrets.token_hex(16))
         try:
             reply = self._summed(task, pact)
         except Void as reason:
@@ -62,7 +62,7 @@ class Summing:
         steps = _lockstep([replies[site] for site in survivors])
         told = {"survivors": {"names": packed(json.dumps(survivors).encode())}}
         shares = self._ask(pact, "unmask", survivors, told)
-        total = np.zeros(size_of(layout), np.uint64)
+        total = np.zeros(words_of(layout), np.uint64)
         for part in words.values():
             np.add(total, part, out=total)
         unmask(total, pact, keys, promises, shares=shares, survivors=survivors)
@@ -128,7 +128,7 @@ def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, W
             bundle = reply.upload["masked"]
             told[site] = raw(bundle["layout"])
             words = bundle["words"]
-            if words.dtype != torch.int64 or words.shape != (size_of(_layout(told[site])),):
+            if words.dtype != torch.int64 or words.shape != (words_of(_layout(told[site])),):
                 raise FedloreError("words that do not fit their layout")
             found[site] = words.numpy().view(np.uint64)
         except (KeyError, FedloreError) as error:
@@ -194,7 +194,7 @@ def _layout(told: bytes) -> Layout:
         found = json.loads(told)
     except ValueError:
         raise FedloreError("a layout that cannot be read") from None
-    return read_layout(found if isinstance(found, list) else [found])
+    return read_summands(found)
 
 
 def _enough(pact: Pact, sites: Sized, what: str) -> None:

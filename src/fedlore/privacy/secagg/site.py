@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -12,10 +12,19 @@ import torch
 from ...core.wire import Reply, Task, digest
 from ...errors import FedloreError
 from .channels import KEY, SEAL, KeyPair, add_mask, commitment, seal, unseal
-from .filter import PHASES, SecureAggregation
 from .fixedpoint import Words
-from .pact import Pact, packed, packed_all, raw_all, read_pact, survivors_of
-from .shamir import SHARE, split
+from .pact import (
+    PHASES,
+    Agree,
+    Identity,
+    Pact,
+    packed,
+    packed_all,
+    raw_all,
+    read_pact,
+    survivors_of,
+)
+from .shamir import SHARE, Entropy, split
 
 PUBLIC = 2 * KEY  # bytes: the key for boxes, then the key for masks
 BOX = 2 * SHARE + SEAL  # bytes: a share of the seed and one of the mask key, sealed
@@ -43,10 +52,13 @@ class Masking:
     same question again gets the same answer, another question in its place gets none.
     """
 
-    kinds: ClassVar[frozenset[str]] = PHASES
+    kinds: ClassVar[frozenset[str]] = frozenset(PHASES)
 
-    def __init__(self, name: str, settings: SecureAggregation) -> None:
-        self.name, self._settings = name, settings
+    def __init__(
+        self, name: str, agree: Agree, *, identity: Identity | None, entropy: Entropy
+    ) -> None:
+        self.name, self._agree = name, agree
+        self._identity, self._entropy = identity, entropy
         self._session: _Session | None = None
         self._over: set[str] = set()  # sessions that were left
 
@@ -70,6 +82,9 @@ class Masking:
         reply = answers[task.kind](session, task)
         session.replies[task.kind] = (asked, reply)
         return reply
+
+    def summed(self, task: Task) -> Sequence[str] | None:
+        return survivors_of(task) if task.kind == "unmask" else None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
         """The upload and its weight under masks; row counts stay at home."""
@@ -106,7 +121,7 @@ class Masking:
         if pact.session in self._over:
             raise FedloreError("these keys belong to a round that is over")
         about = Task(pact.kind, task.round)
-        if pact != self._settings.pact(about, pact.cohort, session=pact.session):
+        if pact != self._agree(about, pact.cohort, session=pact.session):
             raise FedloreError(
                 "the parameters of this round (cohort, threshold, fixed-point bits, weights) are "
                 "not those that this site works out"
@@ -115,7 +130,7 @@ class Masking:
             raise FedloreError("the cohort of this round does not name this site, or one twice")
         if self._session is not None:
             self._over.add(self._session.pact.session)
-        draw = self._settings.entropy
+        draw = self._entropy
         self._session = _Session(pact, KeyPair.fresh(draw), KeyPair.fresh(draw), draw(KEY))
 
     def _current(self, pact: Pact, round: int) -> _Session:
@@ -130,8 +145,8 @@ class Masking:
     def _keys(self, session: _Session, task: Task) -> Reply:
         public = session.boxes.public + session.masks.public
         signature = b""
-        if self._settings.identity is not None:
-            signature = self._settings.identity.sign(_signed(session.pact, self.name, public))
+        if self._identity is not None:
+            signature = self._identity.sign(_signed(session.pact, self.name, public))
         return self._reply(session, {"keys": {"public": public + signature}})
 
     def _shares(self, session: _Session, task: Task) -> Reply:
@@ -147,10 +162,10 @@ class Masking:
         every = [key for value in public.values() for key in (value[:KEY], value[KEY:])]
         if len(set(every)) < len(every) or any(len(key) != KEY for key in every):
             raise FedloreError("keys of this round are malformed, or two are the same")
-        if self._settings.identity is not None:
+        if self._identity is not None:
             for site, value in told.items():
                 proof = _signed(pact, site, public[site])
-                self._settings.identity.check(site, proof, value[PUBLIC:])
+                self._identity.check(site, proof, value[PUBLIC:])
         session.others = public
         points = {site: pact.point(site) for site in public}
         seeds, keys = (
@@ -158,7 +173,7 @@ class Masking:
                 secret,
                 list(points.values()),
                 threshold=pact.threshold,
-                entropy=self._settings.entropy,
+                entropy=self._entropy,
             )
             for secret in (session.seed, session.masks.private)
         )
@@ -168,7 +183,7 @@ class Masking:
         for site in recipients(public, self.name):
             key, about = self._channel(session, self.name, site)
             both = seeds[points[site]] + keys[points[site]]
-            boxes += seal(key, both, about, self._settings.entropy)
+            boxes += seal(key, both, about, self._entropy)
         told = {"boxes": boxes, "commitment": commitment(session.seed)}
         return self._reply(session, {"shares": told})
 

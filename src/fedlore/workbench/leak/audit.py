@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...core.history import Row, check_writable, write_rows
+from ...core.store import replacing
 from ...errors import ConfigError, FedloreError
 from ..federations import gather
 from ..paper.protocol import fingerprint
@@ -166,10 +167,8 @@ def _load(place: Path, config: str) -> Observed | None:
 
 
 def _write(place: Path, arrays: Mapping[str, Any]) -> None:
-    part = place.with_name(f".{place.name}")
-    with open(part, "wb") as file:
+    with replacing(place) as file:
         np.savez_compressed(file, **arrays)
-    part.replace(place)
 
 
 def _read(place: Path) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from ...core.store import write_private, write_whole
 from ...errors import FedloreError
-from .certificates import pair_of, write_private
+from ..keys import openssh_pair
 
 KEY, PUBLIC, FOLDER = "identity.key", "identity.pub", "peers"
 
@@ -50,9 +51,9 @@ def known(folder: Path) -> list[Path]:
 def _own(folder: Path) -> Ed25519PrivateKey:
     path = folder / KEY
     if not path.exists():
-        private, public = pair_of(Ed25519PrivateKey.generate())
+        private, public = openssh_pair(Ed25519PrivateKey.generate())
         write_private(path, private)
-        (folder / PUBLIC).write_bytes(public)
+        write_whole(folder / PUBLIC, public)
     try:
         found = serialization.load_ssh_private_key(path.read_bytes(), None)
     except (OSError, ValueError) as error:
