@@ -12,7 +12,7 @@ from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.foresight import Exact
 from ..core.history import Row
-from ..core.rng import draw
+from ..core.rng import draw_numbers
 from ..core.scaler import Scaler, from_moments
 from ..core.tree import Params, Payload
 from ..core.uploads import find_flaw
@@ -151,7 +151,9 @@ def federate(
             "part before and is missing"
         )
     for round in range(run.round + 1, rounds + 1):
-        cohort = [names[i] for i in draw(cohort_size, len(names), recipe.seed, "cohort", round)]
+        cohort = [
+            names[i] for i in draw_numbers(cohort_size, len(names), recipe.seed, "cohort", round)
+        ]
         task = Task(
             "train",
             round,
@@ -175,13 +177,13 @@ def federate(
             done = _ordered(transport.exchange(finish, names))
             run.accepted.update({name: rounds + 1 for reply in done for name in reply.names})
         if evaluate and (round % evaluate == 0 or round == rounds):
-            run.rows.extend(scores(transport, recipe, run, trial=trial))
+            run.rows.extend(score_round(transport, recipe, run, trial=trial))
         if on_round is not None:
             on_round(run)
     return run
 
 
-def scores(transport: Transport, recipe: Recipe, run: Run, *, trial: str = "") -> list[Row]:
+def score_round(transport: Transport, recipe: Recipe, run: Run, *, trial: str = "") -> list[Row]:
     """One row of scores per client, each on its own test rows with its own model."""
     task = Task(
         "evaluate",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...core.ordinal import HEARD, Ordinal
-from .layers import Dense, Place
+from .layers import Dense, LayerPlace
 from .ordinalsteps import Shape, Start, steps_for
 
 
@@ -21,14 +21,14 @@ class OrdinalHead:
     classes: int
     options: Ordinal
 
-    def bind(self, place: Place, number: int) -> "_OrdinalHead":
+    def bind(self, place: LayerPlace, number: int) -> "_OrdinalHead":
         return _OrdinalHead(self, place, number)
 
 
 class _OrdinalHead:
     told: Tensor | None = None  # (a, b, HEARD), set before each forward where it hears
 
-    def __init__(self, layer: OrdinalHead, place: Place, number: int) -> None:
+    def __init__(self, layer: OrdinalHead, place: LayerPlace, number: int) -> None:
         self._options, self._unit = (
             layer.options,
             layer.classes / 4 / layer.options.unit(layer.classes),

@@ -10,7 +10,7 @@ from ...core.cells import STEEP
 from ...core.ordinal import Ordinal
 from .cells import Scale, cells_for
 from .fused import Plain
-from .layers import Place
+from .layers import LayerPlace
 
 Start = Tensor | None  # (a, 1, b) in units from the centre of all classes; None is there
 
@@ -19,7 +19,7 @@ Start = Tensor | None  # (a, 1, b) in units from the centre of all classes; None
 class Shape:
     """An ordinal head that is bound to its place."""
 
-    place: Place
+    place: LayerPlace
     number: int
     options: Ordinal
     classes: int

@@ -18,7 +18,7 @@ from .folds import Train, held_out
 from .trust import OnTraining, Trust, Tuning
 
 
-def search(
+def search_trust(
     clients: Sequence[Client],
     train: Train,
     tuning: Tuning,

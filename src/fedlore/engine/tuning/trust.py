@@ -17,7 +17,7 @@ from ..fitted import Fitted
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits
 from .folds import Train, check_folds, held_out
 
-Method = Literal["grid", "gradient", "tpe"]
+TuningMethod = Literal["grid", "gradient", "tpe"]
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Tuning:
     times 1 - 1/folds for tpe, and then the final one.
     """
 
-    method: Method = "grid"
+    method: TuningMethod = "grid"
     folds: int = 3
     training: tuple[float, ...] = (0.0, 0.3)  # λ tried in training; () keeps each client's own
     grid: tuple[float, ...] = GRID  # λ tried at prediction
     trials: int = 15  # of tpe
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
+        if self.method not in get_args(TuningMethod):
             raise ConfigError(f"method must be grid, gradient or tpe, got '{self.method}'")
         check_folds(self.folds)
         if self.trials < 1:
@@ -78,9 +78,9 @@ def tune(
     """
     tuning = tuning or Tuning()
     if tuning.method == "tpe":
-        from .tpe import search
+        from .tpe import search_trust
 
-        return search(clients, train, tuning, seed=seed, on_training=on_training)
+        return search_trust(clients, train, tuning, seed=seed, on_training=on_training)
     total = tuning.folds * max(1, len(tuning.training))
     done = 0
 
