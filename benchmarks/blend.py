@@ -21,7 +21,7 @@ from fedlore.coke.blend import Coals, Order, check, order_for, plan
 from fedlore.coke.blend.judge import Goal, Judge
 from fedlore.coke.blend.points import lattice
 from fedlore.coke.coal import BASIC, market
-from fedlore.coke.experts import COKE, Bounds, Expert, Verdict, columns, refit
+from fedlore.coke.experts import COKE, Bounds, Expert, ExpertVerdict, columns, refit
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key
 from fedlore.core.scaler import Scaler
@@ -63,7 +63,7 @@ def model(seed: int, *, ranged: bool) -> Personal:
             values.mul_(2.0)  # opinions strong enough to differ
     seen = columns(refit)
     expert = Expert(refit, 0.0)
-    known = Knowledge(Mask(seen, Verdict(expert)), Mask(seen, Bounds(expert, 6.0)), 0.3)
+    known = Knowledge(Mask(seen, ExpertVerdict(expert)), Mask(seen, Bounds(expert, 6.0)), 0.3)
     return Personal(net, known if ranged else None, scaler=Scaler(middle, width))
 
 

@@ -19,7 +19,7 @@ from fedlore.core.tree import Payload
 from fedlore.engine import Client, Recipe, federate
 from fedlore.engine.stacked import Stacked
 from fedlore.workbench.paper.protocol import Setup, read_protocol
-from fedlore.workbench.paper.tasks import TASKS, experts, know, share_out
+from fedlore.workbench.paper.tasks import PAPER_TASKS, experts, know, share_out
 
 from .curve_figures import draw, table
 
@@ -105,7 +105,7 @@ def traffic(algorithm: Algorithm, state: Payload) -> int:
 
 def drawing(seed: int, kind: str) -> tuple[Setup, list[Client]]:
     """The clients of one seed, each with its share of rows, its expert and its ranges."""
-    task = TASKS["covtype"]
+    task = PAPER_TASKS["covtype"]
     setup = replace(read_protocol("fair").covtype, test_rows=TEST_ROWS)
     sites = share_out(setup, *task.load(), seed=seed)
     known = experts(task, setup, sites, honest=kind != "oracle", seed=seed)
@@ -115,7 +115,7 @@ def drawing(seed: int, kind: str) -> tuple[Setup, list[Client]]:
 
 def curve(entry: Entry, setup: Setup, clients: Sequence[Client], *, seed: int) -> list[Row]:
     """One run: the clients' mean accuracy and the bytes sent so far, every few rounds."""
-    algorithm, model = entry.algorithm(), TASKS["covtype"].server(False, seed)
+    algorithm, model = entry.algorithm(), PAPER_TASKS["covtype"].server(False, seed)
     recipe = Recipe(model, algorithm, replace(setup.plan, **entry.plan), seed)
     with Stacked(clients, recipe) as transport:
         run = federate(transport, recipe, setup.rounds_at(SHARE), evaluate=EVERY)

@@ -20,7 +20,7 @@ from fedlore.bundle.certificate import checker
 from fedlore.cli.app import app
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.site.audit import AuditLog, check_audit
-from fedlore.privacy.dp.ledger import BudgetSpent, Entry, Ledger
+from fedlore.privacy.dp.ledger import BudgetSpent, Ledger, LedgerEntry
 
 OLD = Path(__file__).parent / "files" / "v0_1_0"
 BUNDLES = OLD / "bundles"
@@ -276,7 +276,7 @@ def test_what_was_spent_stays_spent(home):
     ledger = Ledger(home / "sites" / "mine-1" / "ledger.json")
     assert ledger.spent("site", 1e-5) == pytest.approx(told, rel=1e-9)
     last = ledger.entries()[-1]
-    again = Entry("another run", 1, last.level, last.noise, last.steps, last.sample)
+    again = LedgerEntry("another run", 1, last.level, last.noise, last.steps, last.sample)
     with pytest.raises(BudgetSpent, match="ε = 8 of 8 at δ = 1e-05 after 4 answers"):
         ledger.spend(again, epsilon=8.0, delta=1e-5)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from .errors import ConfigError, unknown
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"'{path}' is not valid TOML: {error}") from None
 
 
-def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
+def build(cls: type[_T], values: Mapping[str, Any], where: str = "") -> _T:
     """An instance of a dataclass from a table, nested tables included.
 
     >>> from fedlore import Plan

@@ -19,7 +19,7 @@ from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask, Schema
 from .knowledge.numbers import Bins, Measured, Numbers, Sets
 from .knowledge.numbers.files import read_numbers
-from .knowledge.views import Model
+from .knowledge.views import SeenModel
 from .personal import Client, Member, NumberClient, Regression, TaskKind
 from .personal.client import P
 from .personal.regressor import Decode
@@ -36,13 +36,13 @@ except ModuleNotFoundError as error:
         "scikit-learn is missing: pip install 'fedlore[sklearn]'", name="sklearn"
     ) from None
 
-Array = NDArray[np.generic]
+_Array = NDArray[np.generic]
 Hidden = int | Sequence[int]
 Seed = int | np.random.RandomState | None
 
 M = TypeVar("M", bound=Callable[[Tensor], object] | None)
 
-NAME = "site"  # of the only client
+_NAME = "site"  # of the only client
 
 
 # scikit-learn asks for these base classes; everything of ours below is composed
@@ -93,25 +93,25 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.knowledge_ = known = replace(known, pkm=seen(known.pkm), rkm=seen(known.rkm))
         self.personal_ = _train(
             self,
-            Client(NAME, Examples(_tensor(rows), _places(labels, spoken)), known),
+            Client(_NAME, Examples(_tensor(rows), _places(labels, spoken)), known),
             (rows.shape[1], len(spoken)),
             hears=self.hears and (known.pkm is not None or known.rkm is not None),
         )
         self.trust_ = self.personal_.knowledge.reliance
         return self
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> _Array:
         """The label of each row, (n,); one that the range allows."""
         x = _rows(self, X)
         back = np.argsort(self.order_)  # from the knowledge's order to that of classes_
         return np.asarray(self.classes_[back[self.personal_.predict(x).numpy()]])
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> _Array:
         """Probabilities in the order of classes_, (n, k); exactly 0 outside the range."""
         x = _rows(self, X)
         return np.asarray(self.personal_.predict_proba(x).numpy()[:, self.order_])
 
-    def allowed(self, X: ArrayLike) -> Array:
+    def allowed(self, X: ArrayLike) -> _Array:
         """Which labels the range allows, in the order of classes_, (n, k) bool."""
         x = _rows(self, X)
         allowed = self.personal_.annotate(x).allowed
@@ -178,16 +178,16 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.knowledge_ = known = replace(known, point=seen(known.point), range=seen(known.range))
         hears = self.hears and (known.point is not None or known.range is not None)
         task = Regression(self.bins_, self.ordinal, hears)
-        client = NumberClient(NAME, Measured(_tensor(rows), _tensor(numbers)), known)
+        client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
         self.personal_ = _train(self, client, (rows.shape[1] + task.told, self.bins_.k), task=task)
         return self
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> _Array:
         """One number for each row, (n,), in its set."""
         x = _rows(self, X)
         return np.asarray(self.personal_.predict(x, decode=self.decode).numpy())
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> Array:
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> _Array:
         """The ends of a central interval with that probability, (n, 2), both in the set."""
         x = _rows(self, X)
         return np.asarray(torch.stack(self.personal_.interval(x, level), 1).numpy())
@@ -242,7 +242,7 @@ def _train(
     plan = Plan(epochs=how.epochs, batch=how.batch, lr=how.lr, decay=how.decay, plain=how.plain)
     trust: Literal["own", "auto"] = "auto" if how.trust == "auto" else "own"
     site = partial(fit, algorithm=Alone(), plan=plan, rounds=1, seed=int(seed), engine="local")
-    return site([client], network.double(), task=task, trust=trust).model(NAME)
+    return site([client], network.double(), task=task, trust=trust).model(_NAME)
 
 
 def _rows(estimator: object, X: ArrayLike) -> Tensor:
@@ -264,12 +264,12 @@ def _seen(estimator: object, schema: Schema | None, width: int) -> Callable[[M],
     def seen(model: M) -> M:
         if places is None or model is None:
             return model
-        return cast(M, Mask(places, cast(Model, model)))  # gives what the model gives
+        return cast(M, Mask(places, cast(SeenModel, model)))  # gives what the model gives
 
     return seen
 
 
-def _labels(y: Array, known: Knowledge, classes: ArrayLike | None) -> Array:
+def _labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:
     """The label of each of the knowledge's classes, in its order, (k,)."""
     if classes is not None:
         found = np.asarray(classes)
@@ -293,7 +293,7 @@ def _labels(y: Array, known: Knowledge, classes: ArrayLike | None) -> Array:
     return found
 
 
-def _places(y: Array, spoken: Array) -> Tensor:
+def _places(y: _Array, spoken: _Array) -> Tensor:
     """Labels as positions in the knowledge's order, (n,) int64."""
     own, which = np.unique(y, return_inverse=True)
     place = {label: i for i, label in enumerate(spoken.tolist())}

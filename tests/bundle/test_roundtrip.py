@@ -10,7 +10,7 @@ from torch import nn
 import fedlore
 from fedlore import Client, Examples, Knowledge, Personal
 from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
-from fedlore.bundle.networks import described
+from fedlore.bundle.networks import describe_network
 from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
@@ -145,7 +145,7 @@ def test_a_network_of_unknown_layers_is_refused():
             return x
 
     with pytest.raises(FedloreError, match="class Own"):
-        described(nn.Sequential(Own(), nn.Linear(2, 3)))
+        describe_network(nn.Sequential(Own(), nn.Linear(2, 3)))
 
 
 @pytest.mark.parametrize("hears", [False, True])

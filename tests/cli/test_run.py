@@ -3,7 +3,7 @@
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
-from fedlore.cli.tune import with_trust
+from fedlore.cli.tune import _with_trust
 from fedlore.core.history import read_rows
 from fedlore.engine.tuning import Trust
 from fedlore.knowledge import Knowledge
@@ -59,6 +59,6 @@ def test_a_folder_without_sites_is_named(tmp_path):
 
 def test_only_the_two_lambdas_of_a_file_change():
     text = 'trust = 0.3\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
-    told = with_trust(text, Trust(0.0, 0.25, 0.8, 10))
+    told = _with_trust(text, Trust(0.0, 0.25, 0.8, 10))
     assert told == 'trust = 0.0\nrely = 0.25\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
-    assert with_trust(told, Trust(0.0, 0.25, 0.8, 10)) == told
+    assert _with_trust(told, Trust(0.0, 0.25, 0.8, 10)) == told

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.coke.coal import KINDS, blend, deliveries, market, proportions
+from fedlore.coke.coal import COAL_KINDS, blend_coals, deliveries, market, proportions
 from fedlore.core.rng import stream
 
 COKING = ("JM", "JM24", "FM", "1/3JM")
@@ -33,7 +33,7 @@ def test_every_coal_is_of_its_class(seed: int) -> None:
     names, coals = market(seed)
     assert 30 <= len(names) <= 60
     for i, name in enumerate(names):
-        kind = KINDS[name]
+        kind = COAL_KINDS[name]
         limits = {"volatile": kind.volatile, "caking": kind.caking}
         limits |= {"layer": kind.layer, "dilatation": kind.dilatation}
         for what, (low, high) in limits.items():
@@ -63,35 +63,35 @@ def test_coking_coals_are_like_those_on_the_market() -> None:
 
 
 def test_reflectance_of_a_blend_is_a_mixture() -> None:
-    t = blend(pair(ro=(1.0, 1.4), ro_sd=(0.06, 0.08)), HALVES)
+    t = blend_coals(pair(ro=(1.0, 1.4), ro_sd=(0.06, 0.08)), HALVES)
     assert math.isclose(float(t["ro"]), 1.2)
     assert math.isclose(float(t["ro_sd"]), math.sqrt((0.0036 + 0.0064) / 2 + 0.04))
 
 
 def test_oxides_are_weighed_by_ash() -> None:
-    t = blend(pair(ash=(5.0, 15.0), basic=(8.0, 16.0), volatile=(0.0, 0.0)), HALVES)
+    t = blend_coals(pair(ash=(5.0, 15.0), basic=(8.0, 16.0), volatile=(0.0, 0.0)), HALVES)
     basic = (5 * 8 + 15 * 16) / 20
     assert math.isclose(float(t["mbi"]), 100 * 10 * basic / (95.4 - basic) / 100)
 
 
 def test_volatile_matter_is_additive_on_dry_coal() -> None:
-    t = blend(pair(ash=(6.0, 14.0), volatile=(20.0, 36.0)), HALVES)
+    t = blend_coals(pair(ash=(6.0, 14.0), volatile=(20.0, 36.0)), HALVES)
     assert math.isclose(float(t["volatile"]), (20 * 0.94 + 36 * 0.86) / 2 / 0.9)
 
 
 def test_middle_rank_vitrinite_is_counted() -> None:
-    inside = blend(pair(ro=(1.15, 1.15)), HALVES)
-    half = blend(pair(ro=(0.9, 0.9)), HALVES)
+    inside = blend_coals(pair(ro=(1.15, 1.15)), HALVES)
+    half = blend_coals(pair(ro=(0.9, 0.9)), HALVES)
     assert float(inside["v9_v13"]) > 99.0
     assert math.isclose(float(half["v9_v13"]), 50.0, abs_tol=1e-3)
 
 
 def test_inerts_and_lean_coals_cost_more_than_their_share() -> None:
-    stiff = blend(pair(inerts=(30.0, 50.0)), HALVES)
+    stiff = blend_coals(pair(inerts=(30.0, 50.0)), HALVES)
     assert math.isclose(float(stiff["fluidity"]), 3.0 - 0.03 * 10)
-    lean = blend(pair(caking=(20.0, 90.0)), HALVES)
+    lean = blend_coals(pair(caking=(20.0, 90.0)), HALVES)
     assert math.isclose(float(lean["caking"]), 55.0 - 8.0 * 0.5)
-    assert float(blend(pair(caking=(70.0, 90.0)), HALVES)["caking"]) == 80.0
+    assert float(blend_coals(pair(caking=(70.0, 90.0)), HALVES)["caking"]) == 80.0
 
 
 @given(st.integers(0, 10_000), st.integers(1, 60), st.integers(3, 7))

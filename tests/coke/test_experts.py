@@ -12,7 +12,7 @@ from fedlore.coke.experts import (
     GRADES,
     Bounds,
     Expert,
-    Verdict,
+    ExpertVerdict,
     arch,
     grade,
     kobe,
@@ -52,7 +52,7 @@ def test_range_is_every_grade_touched(csr: float, bound: float) -> None:
     allowed = Bounds(expert, bound)(seen)[0]
     first, last = int(grade(row(csr - bound)[0])), int(grade(row(csr + bound)[0]))
     assert allowed.tolist() == [first <= i <= last for i in range(GRADES)]
-    prior = Verdict(expert)(seen)[0]
+    prior = ExpertVerdict(expert)(seen)[0]
     assert prior.sum() == 1 and allowed[int(prior.argmax())]
 
 
@@ -61,12 +61,14 @@ def test_blur_errs_by_no_more_than_it_says(
     ro: float, fluidity: float, mbi: float, blur: float
 ) -> None:
     seen, expert = row(ro, fluidity, mbi, 30.0, 0.2), Expert(refit, 0.0)
-    told = Verdict(expert, blur)(seen)[0].argmax()
+    told = ExpertVerdict(expert, blur)(seen)[0].argmax()
     assert bool(Bounds(expert, blur)(seen)[0, told])
 
 
 def test_experts_take_no_rows_and_single_precision() -> None:
     expert = Expert(kobe, 1.0)
     empty = torch.zeros(0, 5)
-    assert Verdict(expert, 1.0)(empty).shape == Bounds(expert, 6.0)(empty).shape == (0, GRADES)
+    assert (
+        ExpertVerdict(expert, 1.0)(empty).shape == Bounds(expert, 6.0)(empty).shape == (0, GRADES)
+    )
     assert expert(torch.ones(3, 5)).dtype == torch.float64

@@ -72,7 +72,7 @@ def test_orders_look_uniform():
 
 
 def test_a_cohort_does_not_depend_on_the_order_of_names():
-    assert rng.choose(2, ["a", "b", "c"], 7) == rng.choose(2, ["c", "a", "b"], 7)
+    assert rng.choose_names(2, ["a", "b", "c"], 7) == rng.choose_names(2, ["c", "a", "b"], 7)
 
 
 def test_examples_index_and_split_all_their_parts():

@@ -7,7 +7,7 @@ import torch
 
 from fedlore import FedAvg, FedloreError, Plan, federate
 from fedlore.core.nets import mlp
-from fedlore.core.wire import KINDS, Task, digest
+from fedlore.core.wire import TASK_KINDS, Task, digest
 from fedlore.engine import Local, Recipe
 from fedlore.engine.loop import scale_together
 from fedlore.privacy.filters import Filtered
@@ -25,7 +25,7 @@ def test_nothing_but_model_differences_leaves_a_client():
     federate(spy, recipe, 2, evaluate=1)
     shapes = {name: p.shape for name, p in model.named_parameters()}
     kinds = {task.kind for task, _ in spy.tasks}
-    assert kinds == set(KINDS)
+    assert kinds == set(TASK_KINDS)
     asked = [(task.kind, name) for task, to in spy.tasks for name in to]
     for (kind, _), reply in zip(asked, spy.replies, strict=True):
         uploaded = {k: {n: t.shape for n, t in b.items()} for k, b in reply.upload.items()}
@@ -56,7 +56,7 @@ def test_under_secure_aggregation_only_bytes_and_masked_words_leave_a_client():
     transport = masked.over(spy)
     scale_together(transport)
     federate(transport, recipe, 2, evaluate=1)
-    assert {task.kind for task, _ in spy.tasks} == {*KINDS, *PHASES}
+    assert {task.kind for task, _ in spy.tasks} == {*TASK_KINDS, *PHASES}
     asked = [(task.kind, name) for task, to in spy.tasks for name in to]
     words = {"train": 1 + sum(p.numel() for p in model.parameters()), "moments": 3 + 4 * FEATURES}
     for (kind, _), reply in zip(asked, spy.replies, strict=True):

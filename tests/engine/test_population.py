@@ -6,7 +6,7 @@ import torch
 from fedlore import Client, FedAvg, Knowledge, Plan
 from fedlore.algorithms import Ditto, Scaffold
 from fedlore.core.nets import mlp
-from fedlore.core.rng import draw
+from fedlore.core.rng import draw_numbers
 from fedlore.engine import Local, Population, Recipe, Stacked, federate
 
 from .federation import CLASSES, FEATURES, rows
@@ -56,9 +56,9 @@ def test_only_those_who_are_asked_are_made():
 def test_few_of_many_are_drawn_fairly_and_without_repeats():
     counts = torch.zeros(40)
     for i in range(3000):
-        drawn = draw(4, 40, "fair", i)
+        drawn = draw_numbers(4, 40, "fair", i)
         assert drawn == sorted(set(drawn)) and len(drawn) == 4
         counts[drawn] += 1
     chi2 = ((counts - 300) ** 2 / 300).sum()
     assert chi2 < 72.1  # 99.9 % point with 39 degrees of freedom
-    assert draw(40, 40, "all") == list(range(40))
+    assert draw_numbers(40, 40, "all") == list(range(40))

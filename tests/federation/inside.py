@@ -13,7 +13,7 @@ from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.flower.transport import Link
-from fedlore.federation.kits.certificates import raw
+from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.making import enrolled
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
@@ -59,7 +59,7 @@ class Inside:
 
     def __init__(self, folder: Path, monkeypatch) -> None:
         self.folder = folder
-        self.keys = {name: raw(key) for name, key in enrolled(folder).items()}
+        self.keys = {name: raw_key(key) for name, key in enrolled(folder).items()}
         self.absent: set[str] = set()
         self.wire: list[bytes] = []
         self.wrap = {}  # site -> what to make of its worker
@@ -79,7 +79,9 @@ class Inside:
         yield Loopback(workers, self.wire, absent=self.absent, keys=self.keys)
 
     def train(self, *, resume=False, **reports):
-        return coordinator.train(self.folder, resume=resume, reports=coordinator.Reports(**reports))
+        return coordinator.train_federation(
+            self.folder, resume=resume, reports=coordinator.Reports(**reports)
+        )
 
 
 def reference(folder: Path, lost: str = ""):

@@ -16,7 +16,7 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.ckks.cipher import write_key
 from fedlore.privacy.dp.ledger import Ledger
-from fedlore.privacy.secagg.pact import packed
+from fedlore.privacy.secagg.pact import pack_message
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small
@@ -202,7 +202,9 @@ def test_a_task_of_another_defence_is_refused(tmp_path):
     folder = noisy(tmp_path / "fed")
     text, _ = asked(folder)
     with pytest.raises(Refusal, match="belongs to a defence that these terms do not have"):
-        about = packed(json.dumps({"kind": "train", "members": ["plant-1", "plant-2"]}).encode())
+        about = pack_message(
+            json.dumps({"kind": "train", "members": ["plant-1", "plant-2"]}).encode()
+        )
         Worker(read_kit(homes(folder)[0]))(Task("decrypt", 1, {"ckks": {"about": about}}), text)
 
 

@@ -9,13 +9,13 @@ from fedlore import FedloreError
 from fedlore.cli.app import app
 from fedlore.coke.together import free_port
 from fedlore.coke.trial import make_trial
-from fedlore.federation.coordinator.server import serve
+from fedlore.federation.coordinator.server import serve_federation
 from fedlore.federation.kits.certificates import new_authority
 from fedlore.federation.kits.making import enrolled
 from fedlore.federation.processes import alone
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import examine
-from fedlore.federation.site.joining import join
+from fedlore.federation.site.joining import join_federation
 
 from .inside import edited
 
@@ -79,7 +79,7 @@ def test_keys_and_certificates_are_looked_at(home, tmp_path):
 def test_a_site_with_spoiled_data_does_not_even_join(home):
     edited(home / "train.csv", ("\n", "\nx"))
     with pytest.raises(FedloreError, match="is not a number"):
-        join(home, stop=None, told=print)
+        join_federation(home, stop=None, told=print)
 
 
 def test_two_processes_cannot_share_a_folder(tmp_path):
@@ -95,7 +95,7 @@ def test_without_tls_only_loopback_is_served(made, tmp_path):
     text = (made / "federation.toml").read_text()
     (folder / "federation.toml").write_text(text.replace("127.0.0.1:", "10.1.2.3:", 1))
     with pytest.raises(FedloreError, match="--insecure is for trials on one machine"):
-        serve(folder, insecure=True, stop=None, told=print)
+        serve_federation(folder, insecure=True, stop=None, told=print)
 
 
 def test_the_commands_make_and_revoke_kits(made, tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.core.plain import KINDS, from_bytes, layout_of, to_bytes
+from fedlore.core.plain import DTYPES, from_bytes, layout_of, to_bytes
 from fedlore.engine import Run
 from fedlore.federation.journal import Damaged, Journal, read_state, write_state
 
@@ -36,7 +36,7 @@ def test_state_comes_back_bit_by_bit(tmp_path):
     assert_close(payload, STATE)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+@pytest.mark.parametrize("kind", DTYPES.values(), ids=list(DTYPES))
 def test_every_kind_of_tensor_comes_back(kind):
     bundle = {"t": torch.arange(6).reshape(2, 3).to(kind)}
     found = from_bytes(layout_of(bundle), to_bytes(bundle))

@@ -16,7 +16,7 @@ from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
     check_dates,
     new_server,
-    raw,
+    raw_key,
     read_certificate,
     read_site_key,
 )
@@ -76,7 +76,7 @@ def test_a_kit_holds_a_key_that_fits_the_enrolled_one(folder):
     home = unpack(kit)
     key = read_site_key(home / "site.key")
     assert mode(home / "site.key") == 0o600
-    assert raw(key.public_key()) == raw(enrolled(folder)["plant-1"])
+    assert raw_key(key.public_key()) == raw_key(enrolled(folder)["plant-1"])
     signature = key.sign(b"here", ec.ECDSA(SHA384()))
     enrolled(folder)["plant-1"].verify(signature, b"here", ec.ECDSA(SHA384()))
     assert read_kit(home).file.address == "coke.example:9300"
@@ -92,12 +92,12 @@ def test_a_key_that_others_may_read_is_refused(folder):
 
 def test_a_renewed_kit_keeps_the_sites_own_file(folder):
     home = unpack(add_site(folder, "plant-1"))
-    old = raw(enrolled(folder)["plant-1"])
+    old = raw_key(enrolled(folder)["plant-1"])
     edited(home / "site.toml", ("max_rounds = 1000", "max_rounds = 7"))
     unpack(renew_site(folder, "plant-1"))
     assert read_kit(home).file.policy.max_rounds == 7
-    new = raw(read_site_key(home / "site.key").public_key())
-    assert new == raw(enrolled(folder)["plant-1"]) != old
+    new = raw_key(read_site_key(home / "site.key").public_key())
+    assert new == raw_key(enrolled(folder)["plant-1"]) != old
 
 
 def test_sites_are_added_once_and_removed_by_name(folder):

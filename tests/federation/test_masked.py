@@ -22,8 +22,8 @@ from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.filters import is_hidden
-from fedlore.privacy.secagg.fixedpoint import summands, words_of
-from fedlore.privacy.secagg.pact import masked_flaw, packed
+from fedlore.privacy.secagg.fixedpoint import encode_words, summands
+from fedlore.privacy.secagg.pact import masked_flaw, pack_message
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small
@@ -202,7 +202,10 @@ def cut(reply):
         (lambda r: {"upload": {"model": {"w": torch.zeros(2)}}}, "without masks"),
         (lambda r: {"rows": 12}, "none may be told"),
         (cut, "of another kind or number"),
-        (lambda r: {"upload": {"masked": r.upload["masked"] | {"layout": packed(b"[]")}}}, "names"),
+        (
+            lambda r: {"upload": {"masked": r.upload["masked"] | {"layout": pack_message(b"[]")}}},
+            "names",
+        ),
     ],
     ids=["empty", "plain", "rows", "cut", "layout"],
 )
@@ -264,8 +267,8 @@ def test_messages_of_the_protocol_are_bytes(folder):
     assert "none were asked" in judged("finish", {"model": {"w": torch.zeros(1)}})
     moments = {n: torch.zeros(s).double() for n, s in (("rows", ()), ("sum", 17), ("squares", 17))}
     layout, _ = summands({"moments": moments})
-    words = torch.zeros(words_of(layout), dtype=torch.int64)
-    told = packed(json.dumps(layout).encode())
+    words = torch.zeros(encode_words(layout), dtype=torch.int64)
+    told = pack_message(json.dumps(layout).encode())
     assert judged("moments", {"masked": {"words": words, "layout": told}}) is None
     assert "kind" in judged("moments", {"masked": {"words": words.double(), "layout": told}})
 

@@ -9,7 +9,7 @@ import pytest
 from fedlore.coke.trial import trial_sites
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
-from fedlore.federation.coordinator.training import Reports, train
+from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.journal import Journal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
@@ -60,7 +60,7 @@ def test_four_sites_of_which_one_is_killed_equal_one_process(tmp_path):
     told = []
     with running(folder) as federation:
         thread = threading.Thread(
-            target=train, args=(folder,), kwargs={"reports": Reports(notice=told.append)}
+            target=train_federation, args=(folder,), kwargs={"reports": Reports(notice=told.append)}
         )
         thread.start()
         # it has agreed on masks for round 2 and dies before, or while, its upload is made

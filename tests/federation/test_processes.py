@@ -16,14 +16,14 @@ import httpx
 import pytest
 
 from fedlore.algorithms.catalog import ALGORITHMS
-from fedlore.coke.together import Federation, free_port, start_site, together, wait_for_sites
+from fedlore.coke.together import Household, free_port, start_site, together, wait_for_sites
 from fedlore.coke.trial import make_trial
 from fedlore.core.wire import Task
 from fedlore.federation.coordinator.server import link_of
-from fedlore.federation.coordinator.training import Reports, train
+from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.flower.transport import Link, Mail
 from fedlore.federation.journal import Journal, read_state
-from fedlore.federation.kits.certificates import new_server, raw
+from fedlore.federation.kits.certificates import new_server, raw_key
 from fedlore.federation.kits.making import add_site, enrolled, init, remove_site, unpack
 from fedlore.federation.processes import Child, fedlore_command, script
 from fedlore.federation.remote import LinkLost, Remote
@@ -102,7 +102,7 @@ def test_three_rounds_with_three_sites_take_half_a_minute_at_most(tmp_path):
     folder = trial(tmp_path / "fed")
     with running(folder):
         began = time.monotonic()
-        train(folder)
+        train_federation(folder)
         took = time.monotonic() - began
     print(f"3 sites, 3 rounds: {took:.1f} s")
     assert took <= 30.0
@@ -118,7 +118,7 @@ def test_every_algorithm_equals_one_process(tmp_path):
             if not kind.facts.momentum:
                 text = text.replace("steps = 6", "steps = 6\nmomentum = 0.0")
             (folder / "federation.toml").write_text(text)
-            run, local = train(folder), reference(folder)
+            run, local = train_federation(folder), reference(folder)
             assert_close(run.state, local.state)
             assert run.rows == local.rows, name
 
@@ -132,11 +132,11 @@ def test_without_tls_on_loopback(tmp_path):
         fedlore_command("server", str(folder), "--insecure"), log=folder / "logs" / "server.log"
     )
     sites = {home.name: start_site(home) for home in sorted((folder / "sites").iterdir())}
-    federation = Federation(folder, server, sites)
+    federation = Household(folder, server, sites)
     try:
         wait_for_sites(federation)
         assert link_of(folder).ca is None
-        assert_close(train(folder).state, reference(folder).state)
+        assert_close(train_federation(folder).state, reference(folder).state)
     finally:
         federation.stop()
 
@@ -151,7 +151,7 @@ def test_a_killed_site_is_done_without_and_takes_part_again(tmp_path):
     told = []
     with running(folder) as federation:
         thread = threading.Thread(
-            target=train, args=(folder,), kwargs={"reports": Reports(notice=told.append)}
+            target=train_federation, args=(folder,), kwargs={"reports": Reports(notice=told.append)}
         )
         thread.start()
         wait_until(lambda: rounds_done(folder) >= 2)
@@ -270,7 +270,7 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
     folder, canary = trial(tmp_path / "fed", sites=2), tmp_path / "canary"
     with running(folder):
         link, secret = link_of(folder), (folder / "runner.secret").read_bytes()
-        keys = {name: raw(key) for name, key in enrolled(folder).items()}
+        keys = {name: raw_key(key) for name, key in enrolled(folder).items()}
         terms = terms_of(read_deployed(folder), run="x", participants=2)
         with link.run(secret, app=hostile(canary)) as grid:
             remote = Remote(Mail(grid, keys, terms.text()), sorted(keys), 2)
@@ -286,7 +286,7 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
         command = [script("flower-supernode"), "--superlink", link.address, "--port"]
         command += [str(free_port()), "--root-certificates", str(kit / "ca.crt")]
         command += ["--auth-supernode-private-key", str(kit / "site.key")]
-        theirs = {"theirs": raw(enrolled(folder)["theirs"])}
+        theirs = {"theirs": raw_key(enrolled(folder)["theirs"])}
         wait_until(lambda: theirs["theirs"] in link.online())
         found = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         found["FLWR_HOME"] = str(tmp_path / "home")
@@ -373,6 +373,6 @@ def test_without_a_server_the_training_does_not_hang(tmp_path, monkeypatch):
     folder = trial(tmp_path / "fed", sites=2)
     monkeypatch.setattr("fedlore.federation.coordinator.training.PATIENCE", 2.0)
     with pytest.raises(Exception, match="is fedlore server running"):
-        train(folder)
+        train_federation(folder)
     with pytest.raises((LinkLost, httpx.HTTPError)):
         Link(read_deployed(folder).address, (folder / "ca.crt").read_bytes()).online()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedlore.knowledge.lint.axes import Axis, within
 from fedlore.knowledge.lint.boxes import Box, Boxes, GaveUp, Meter, grown, outside, uncovered
 from fedlore.knowledge.schema import Feature
-from fedlore.knowledge.tables.cells import Cut, Numbers, Span, parse_condition
+from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span, parse_condition
 
 SIZE = (4, 3, 5)
 
@@ -118,7 +118,7 @@ def test_a_number_within_a_span_is_found_where_a_float_fits(one, other):
 )
 def test_counterexamples_are_short_numbers(text, value):
     condition = parse_condition(text, Feature("a"))
-    assert isinstance(condition, Numbers)
+    assert isinstance(condition, NumberSpans)
     assert within(condition.spans[0]) == pytest.approx(value)
 
 

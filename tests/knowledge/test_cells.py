@@ -10,7 +10,7 @@ from fedlore.errors import KnowledgeError
 from fedlore.knowledge.schema import Feature
 from fedlore.knowledge.tables.cells import (
     Levels,
-    Numbers,
+    NumberSpans,
     format_condition,
     format_outcome,
     parse_condition,
@@ -25,7 +25,7 @@ GRADES = ("I", "II", "III", "IV", "V")
 def holds(text, value):
     """Whether a number satisfies a cell."""
     condition = parse_condition(text, ASH)
-    assert isinstance(condition, Numbers)
+    assert isinstance(condition, NumberSpans)
     return any(span.start <= (value, False) < span.stop for span in condition.spans)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grammar import DEEPEST, LARGEST, FormulaError
+from fedlore.knowledge.formulas.grammar import DEEPEST, LARGEST_CONSTANT, FormulaError
 from fedlore.knowledge.schema import Feature, Schema, named
 
 SCHEMA = Schema((Feature("ash"), Feature("vm"), Feature("seam", levels=("A", "B"))), ("no", "yes"))
@@ -150,7 +150,7 @@ def test_deep_nesting_is_refused(text):
 
 @pytest.mark.parametrize("text", ["ash + " * 1_600 + "1", "min(" + "1," * 4_900 + "1)"])
 def test_large_formulas_are_refused(text):
-    with pytest.raises(FormulaError, match=f"{LARGEST} parts"):
+    with pytest.raises(FormulaError, match=f"{LARGEST_CONSTANT} parts"):
         Formula.parse(text, SCHEMA)
 
 

@@ -16,7 +16,7 @@ from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.core.nets import mlp
 from fedlore.knowledge.content import files_at
 from fedlore.knowledge.lint.checkup import check_file
-from fedlore.knowledge.sources.catalog import KINDS
+from fedlore.knowledge.sources.catalog import SOURCE_KINDS
 from fedlore.knowledge.sources.found import plugins_in
 from fedlore.knowledge.sources.kind import Asked
 from fedlore.knowledge.sources.writing import kind_of_model, plugins_of
@@ -59,16 +59,16 @@ def site(tmp_path, monkeypatch):
 X = torch.tensor([[5.0], [9.0], [20.0]])
 
 
-@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize("key", SOURCE_KINDS)
 def test_a_built_in_kind_has_the_key_that_names_it_and_answers_something(key):
-    kind = KINDS[key]
-    assert key in kind.keys and kind.name in KINDS
+    kind = SOURCE_KINDS[key]
+    assert key in kind.keys and kind.name in SOURCE_KINDS
     assert kind.asked and set(kind.asked) <= set(get_args(Asked))
     assert all(kind_of_model(model.__new__(model)) is kind for model in kind.models)
 
 
 def test_no_two_kinds_read_as_one_class():
-    kinds = {id(kind): kind for kind in KINDS.values()}.values()
+    kinds = {id(kind): kind for kind in SOURCE_KINDS.values()}.values()
     models = [model for kind in kinds for model in kind.models]
     assert len(models) == len(set(models))
 
@@ -136,7 +136,7 @@ def test_faults_are_named_as_those_of_built_in_kinds(site, old, new, says):
 def test_a_package_that_fails_is_named(site):
     (site.parent / "packages" / "bandbook.py").write_text("KIND = 3\n")
     with pytest.raises(
-        KnowledgeError, match="'bandbook:KIND' must be a fedlore Kind called 'bands'"
+        KnowledgeError, match="'bandbook:KIND' must be a fedlore SourceKind called 'bands'"
     ):
         Knowledge.read(site)
 
@@ -190,7 +190,7 @@ def test_members_are_never_looked_for_on_disk(site):
 
 
 def test_entries_have_documented_keys():
-    assert {f.name for kind in KINDS.values() for f in fields(kind.entry)} == {
+    assert {f.name for kind in SOURCE_KINDS.values() for f in fields(kind.entry)} == {
         *("table", "sheet", "hit", "outcome", "formula", "edges", "spread", "lower", "upper"),
         *("crossed", "onnx", "soft", "gives", "columns", "pool", "entry", "conformal"),
     }

@@ -13,7 +13,7 @@ from fedlore.errors import KnowledgeError
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import (
     examine_table,
-    read_table,
+    read_rules,
     table_cells,
     table_of,
     write_table,
@@ -41,7 +41,7 @@ def written(tmp_path, rows, name="rules.csv"):
 
 @pytest.mark.parametrize("name", ["rules.csv", "rules.xlsx"])
 def test_a_table_reads_the_same_from_csv_and_xlsx(tmp_path, name):
-    table = read_table(written(tmp_path, [HEADER, *RULES], name), SCHEMA, kind="predict")
+    table = read_rules(written(tmp_path, [HEADER, *RULES], name), SCHEMA, kind="predict")
     rows = [dict(zip(HEADER, row, strict=True)) for row in RULES]
     assert table == table_of(rows, SCHEMA, kind="predict")
     assert [rule.place.row for rule in table.rules] == [2, 3, 4]
@@ -51,9 +51,9 @@ def test_a_table_reads_the_same_from_csv_and_xlsx(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["rules.csv", "rules.xlsx"])
 def test_read_write_read_gives_an_equal_table(tmp_path, name):
-    first = read_table(written(tmp_path, [HEADER, *RULES]), SCHEMA, kind="predict")
+    first = read_rules(written(tmp_path, [HEADER, *RULES]), SCHEMA, kind="predict")
     write_table(first, tmp_path / name)
-    again = read_table(tmp_path / name, SCHEMA, kind="predict")
+    again = read_rules(tmp_path / name, SCHEMA, kind="predict")
     assert again == first
     assert table_cells(again) == table_cells(first)
 
@@ -66,7 +66,7 @@ def test_an_error_in_row_17_column_ash_is_reported_as_such(tmp_path, name, where
     rows = [["coal", "ash", "then"]] + [["A", "> 12", "I"]] * 20
     rows[16] = ["A", "12,5", "I"]
     with pytest.raises(KnowledgeError) as error:
-        read_table(written(tmp_path, rows, name), SCHEMA, kind="predict")
+        read_rules(written(tmp_path, rows, name), SCHEMA, kind="predict")
     assert str(error.value).startswith(f"{where}, column 'ash': cannot tell in '12,5'")
 
 
@@ -95,23 +95,23 @@ def test_all_bad_cells_are_found_at_once(tmp_path):
 def test_a_wrong_header_is_refused(tmp_path, header, message):
     rows = [header, ["> 1"] * len(header)]
     with pytest.raises(KnowledgeError, match=message):
-        read_table(written(tmp_path, rows), SCHEMA, kind="predict", policy="first")
+        read_rules(written(tmp_path, rows), SCHEMA, kind="predict", policy="first")
 
 
 def test_the_outcome_column_may_have_any_name(tmp_path):
     path = written(tmp_path, [["ash", "grade"], ["> 1", "II"]])
-    assert read_table(path, SCHEMA, kind="predict", outcome="grade").rules[0].outcome == (1,)
+    assert read_rules(path, SCHEMA, kind="predict", outcome="grade").rules[0].outcome == (1,)
     with pytest.raises(KnowledgeError, match="unknown column 'grade'"):
-        read_table(path, SCHEMA, kind="predict")
+        read_rules(path, SCHEMA, kind="predict")
 
 
 def test_priorities_must_be_numbers_and_there_when_asked_for(tmp_path):
     rows = [["ash", "then", "priority"], ["> 1", "II", "high"]]
     with pytest.raises(KnowledgeError, match="row 2, column 'priority'"):
-        read_table(written(tmp_path, rows), SCHEMA, kind="predict")
+        read_rules(written(tmp_path, rows), SCHEMA, kind="predict")
     rows = [["ash", "then"], ["> 1", "II"]]
     with pytest.raises(KnowledgeError, match="has no column 'priority'"):
-        read_table(written(tmp_path, rows), SCHEMA, kind="predict", policy="priority")
+        read_rules(written(tmp_path, rows), SCHEMA, kind="predict", policy="priority")
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_priorities_must_be_numbers_and_there_when_asked_for(tmp_path):
 def test_separators_and_byte_order_marks_of_spreadsheets_are_understood(tmp_path, text):
     path = tmp_path / "rules.csv"
     path.write_text(text, encoding="utf-8")
-    assert len(read_table(path, SCHEMA, kind="predict").rules[0].conditions) == 2
+    assert len(read_rules(path, SCHEMA, kind="predict").rules[0].conditions) == 2
 
 
 def test_blank_rows_are_skipped_but_counted(tmp_path):
     path = tmp_path / "rules.csv"
     path.write_text('ash,then,note\n\n,,\n> 1,I,"two\nlines"\n> 2,X,\n', encoding="utf-8")
     with pytest.raises(KnowledgeError, match="rules.csv, row 5, column 'then'"):
-        read_table(path, SCHEMA, kind="predict")
+        read_rules(path, SCHEMA, kind="predict")
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_a_broken_csv_is_refused(tmp_path, content, message):
     path = tmp_path / "rules.csv"
     path.write_bytes(content)
     with pytest.raises(KnowledgeError, match=message):
-        read_table(path, SCHEMA, kind="predict")
+        read_rules(path, SCHEMA, kind="predict")
 
 
 def test_what_is_no_table_file_is_refused(tmp_path):
     for name, message in (("a.ods", "a .csv or .xlsx"), ("none.csv", "cannot be opened")):
         with pytest.raises(KnowledgeError, match=message):
-            read_table(tmp_path / name, SCHEMA, kind="predict")
+            read_rules(tmp_path / name, SCHEMA, kind="predict")
 
 
 def book(tmp_path, change):
@@ -180,7 +180,7 @@ def set_cell(where, value, style=None):
 
 
 def test_numbers_in_a_workbook_are_conditions(tmp_path):
-    table = read_table(book(tmp_path, set_cell("A2", 5.25)), SCHEMA, kind="predict")
+    table = read_rules(book(tmp_path, set_cell("A2", 5.25)), SCHEMA, kind="predict")
     assert table(torch.tensor([[5.25, 0, 0], [5.0, 0, 0]]))[:, 0].tolist() == [1, 0]
 
 
@@ -200,12 +200,12 @@ def test_numbers_in_a_workbook_are_conditions(tmp_path):
 )
 def test_a_workbook_cell_that_may_mislead_is_refused(tmp_path, change, message):
     with pytest.raises(KnowledgeError, match=message):
-        read_table(book(tmp_path, change), SCHEMA, kind="predict")
+        read_rules(book(tmp_path, change), SCHEMA, kind="predict")
 
 
 def test_a_percent_sign_that_is_only_shown_is_fine(tmp_path):
     path = book(tmp_path, set_cell("A2", 12, '0"%"'))
-    assert read_table(path, SCHEMA, kind="predict")(torch.tensor([[12.0, 0, 0]]))[0, 0] == 1
+    assert read_rules(path, SCHEMA, kind="predict")(torch.tensor([[12.0, 0, 0]]))[0, 0] == 1
 
 
 def test_a_formula_counts_by_its_stored_result(tmp_path):
@@ -219,16 +219,16 @@ def test_a_formula_counts_by_its_stored_result(tmp_path):
     with zipfile.ZipFile(path, "w") as packed:
         for name, content in (parts | {sheet: stored}).items():
             packed.writestr(name, content)
-    table = read_table(path, SCHEMA, kind="predict")
+    table = read_rules(path, SCHEMA, kind="predict")
     assert table(torch.tensor([[3.0, 0, 0]]))[0, 0] == 1
 
 
 def test_a_sheet_is_found_by_name(tmp_path):
     path = book(tmp_path, lambda page: page.parent.create_sheet("grades").append(["ash", "then"]))
     with pytest.raises(KnowledgeError, match="sheet 'grades': the table has no rules"):
-        read_table(path, SCHEMA, kind="predict", sheet="grades")
+        read_rules(path, SCHEMA, kind="predict", sheet="grades")
     with pytest.raises(KnowledgeError, match="no sheet 'x'; it has: Sheet, grades"):
-        read_table(path, SCHEMA, kind="predict", sheet="x")
+        read_rules(path, SCHEMA, kind="predict", sheet="x")
 
 
 def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path):
@@ -236,14 +236,14 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("xl/workbook.xml", b" " * (40 * 2**20))
     with pytest.raises(KnowledgeError, match="larger than 32 MiB"):
-        read_table(path, SCHEMA, kind="predict")
+        read_rules(path, SCHEMA, kind="predict")
 
 
 def attempt(path):
     """Read a file; only a KnowledgeError may come out of it."""
     for kind in ("predict", "range"):
         try:
-            read_table(path, SCHEMA, kind=kind)
+            read_rules(path, SCHEMA, kind=kind)
         except KnowledgeError:
             pass
 

@@ -18,10 +18,10 @@ from fedlore.knowledge.numbers.scores import (
     all_scores,
     coverage,
     mae,
+    number_violation,
     r2,
     region_scores,
     rmse,
-    violation,
 )
 from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import HEARD
@@ -71,7 +71,7 @@ def test_fit_gives_every_site_a_regressor_that_stays_in_its_set_and_learns():
         for decode in ("mean", "mode", "median"):
             predicted = regressor.predict(told, decode=decode)
             assert predicted.dtype == torch.float64
-            assert violation(predicted, told.sets) == 0.0
+            assert number_violation(predicted, told.sets) == 0.0
         mean = regressor.predict(client.test.x)
         assert rmse(mean, client.test.y) < rmse(told.said, client.test.y)
         assert torch.equal(mean, fitted.predict(client.id, client.test.x))
@@ -97,7 +97,7 @@ def test_bare_clients_train_and_decode_without_knowledge_but_are_measured_by_it(
     assert max(povs) > 0
     masked = regressor.with_knowledge(KNOWN)
     told = KNOWN.examine(SITES[0].test, CUT, training=False)
-    assert violation(masked.predict(told), told.sets) == 0.0
+    assert number_violation(masked.predict(told), told.sets) == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e30])
@@ -111,12 +111,13 @@ def test_no_weights_can_leave_the_set(scale):
         regressor = PersonalRegressor(model, CUT, numbers)
         told = numbers.examine(SITES[0].test, CUT, training=False)
         for decode in ("mean", "mode", "median"):
-            assert violation(regressor.predict(told, decode=decode), told.sets) == 0.0
+            assert number_violation(regressor.predict(told, decode=decode), told.sets) == 0.0
         quantiles = regressor.quantiles(told, (0.0, 0.1, 0.9, 1.0))
-        assert all(violation(q, told.sets) == 0.0 for q in quantiles.T)
+        assert all(number_violation(q, told.sets) == 0.0 for q in quantiles.T)
         low, high = regressor.interval(told, 0.8)
         assert (
-            violation(low, told.sets) == violation(high, told.sets) == 0.0 and (low <= high).all()
+            number_violation(low, told.sets) == number_violation(high, told.sets) == 0.0
+            and (low <= high).all()
         )
 
 
@@ -237,9 +238,9 @@ def test_no_rows_and_many_rows_are_decoded_alike(monkeypatch):
     regressor = trained().model("site-0")
     told = KNOWN.examine(SITES[0].test, CUT, training=False)
     whole = regressor.predict(told)
-    monkeypatch.setattr("fedlore.personal.regressor.BLOCK", 7)
+    monkeypatch.setattr("fedlore.personal.regressor.NUMBER_BLOCK", 7)
     torch.testing.assert_close(regressor.predict(told), whole, rtol=1e-6, atol=1e-6)
-    assert violation(regressor.predict(told), told.sets) == 0.0
+    assert number_violation(regressor.predict(told), told.sets) == 0.0
     none = SITES[0].test.x[:0]
     assert regressor.predict(none).shape == (0,)
     assert regressor.quantiles(none, (0.1, 0.9)).shape == (0, 2)
@@ -252,8 +253,8 @@ def test_scores_one_can_redo_by_hand():
     assert mae(predicted, y) == pytest.approx(2 / 3)
     assert r2(predicted, y) == pytest.approx(1 - 4 / 2)
     assert r2(predicted, torch.ones(3)) == 0.0
-    assert violation(predicted, sets) == pytest.approx(1 / 3)
-    assert violation(torch.tensor([math.nan, 1.0]), Sets.whole(2, 0.0, 3.0)) == 0.0
+    assert number_violation(predicted, sets) == pytest.approx(1 / 3)
+    assert number_violation(torch.tensor([math.nan, 1.0]), Sets.whole(2, 0.0, 3.0)) == 0.0
     assert set(all_scores(predicted, y, sets)) == {"rmse", "mae", "r2", "pov"}
     assert coverage(Sets.whole(3, 0.0, 2.0), y) == pytest.approx(2 / 3)
     assert region_scores(Sets.whole(3, 0.0, 2.0), y)["width"] == 2.0

@@ -10,11 +10,11 @@ from fedlore import FedloreError
 from fedlore.core import tree
 from fedlore.core.rng import stream
 from fedlore.privacy.secagg.fixedpoint import (
-    BOUND,
+    LARGEST_WORD,
     FixedPoint,
+    encode_words,
     read_summands,
     summands,
-    words_of,
 )
 
 
@@ -53,7 +53,7 @@ def test_the_mean_is_the_plain_one(sites, dtype, scale, weights):
 def test_the_stated_error_at_the_stated_bound(sites):
     """Half a unit per site: 2^-(bits + 1) in the mean, at values up to the bound."""
     numbers = FixedPoint(sites)
-    largest = float(torch.tensor(BOUND).nextafter(torch.tensor(0.0)))
+    largest = float(torch.tensor(LARGEST_WORD).nextafter(torch.tensor(0.0)))
     uploads = [{"m": {"w": torch.tensor([largest, -largest, 0.1 / (i + 1)])}} for i in range(sites)]
     found, _ = summed(numbers, uploads, [1] * sites)
     exact = torch.stack([u["m"]["w"].double() for u in uploads]).mean(0)
@@ -83,8 +83,8 @@ def test_what_is_not_finite_is_refused(bad, dtype):
 @pytest.mark.parametrize(
     ("value", "weight", "dtype"),
     [
-        (BOUND, 1, torch.float32),
-        (-BOUND, 1, torch.float32),
+        (LARGEST_WORD, 1, torch.float32),
+        (-LARGEST_WORD, 1, torch.float32),
         (11.0, 100_000, torch.float32),
         (2.0**60, 1, torch.float64),
         (1e300, 1, torch.float64),
@@ -106,7 +106,7 @@ def test_layouts_travel_and_are_checked():
     layout = summands(upload(1) | {"control": {"c": torch.zeros(0, 3).double()}})[0]
     assert read_summands([[n, kind, list(s)] for n, kind, s in layout]) == layout
     assert [entry[0].split("/")[0] for entry in layout] == ["control", "model", "model"]
-    assert words_of(layout) == 1 + 0 + 1 + 100
+    assert encode_words(layout) == 1 + 0 + 1 + 100
     for bad in ([1], ["b", "object", []], ["b", "float32", [-1]], ["b", "float32"], 5):
         with pytest.raises(FedloreError, match="no such entry"):
             read_summands([bad])
@@ -123,7 +123,7 @@ def test_words_of_another_length_are_refused():
     with pytest.raises(FedloreError, match="do not fit"):
         FixedPoint(3).decode(np.zeros(5, np.uint64), layout)
     with pytest.raises(FedloreError, match="weights add up to 0"):
-        FixedPoint(3).decode(np.zeros(words_of(layout), np.uint64), layout)
+        FixedPoint(3).decode(np.zeros(encode_words(layout), np.uint64), layout)
 
 
 def test_nothing_to_upload_is_a_weight_alone():

@@ -18,7 +18,7 @@ from fedlore.errors import ConfigError, FedloreError
 from fedlore.privacy.ckks import cipher as he
 from fedlore.privacy.ckks.filter import Ckks
 from fedlore.privacy.filters import guarded
-from fedlore.privacy.secagg.pact import packed
+from fedlore.privacy.secagg.pact import pack_message
 
 from ..engine.federation import federation
 from ..laws.lists import recipe_for
@@ -168,7 +168,7 @@ def half_and_sum(members=("s0", "s1"), count=2, round=1, key=None):
     if count == 2:
         total = he.added(total, he.parsed(context, two, 4207, p))
     about = json.dumps({"kind": "train", "members": list(members)}).encode()
-    bundle = he.framed(v.serialize() for v in total) | {"about": packed(about)}
+    bundle = he.framed(v.serialize() for v in total) | {"about": pack_message(about)}
     return half, Task("decrypt", round, {"ckks": bundle})
 
 
@@ -236,9 +236,11 @@ def tampered(how, victim="s1"):
             other = he.encrypt(he.key_context(KEY), np.zeros(4207), 1.0, he.Parameters(50))
             return replace(reply, upload={"ckks": bundle | other})
         elif how == "about":
-            bundle["about"] = packed(b"[")
+            bundle["about"] = pack_message(b"[")
         elif how == "layout":
-            bundle["about"] = packed(json.dumps({"layout": [["m", "w", "int8", [3]]]}).encode())
+            bundle["about"] = pack_message(
+                json.dumps({"layout": [["m", "w", "int8", [3]]]}).encode()
+            )
         elif how == "plain":
             return replace(reply, upload=upload(1))
         return replace(reply, upload={"ckks": bundle | {"cipher": data}})
@@ -340,7 +342,7 @@ def test_a_key_file_is_private_and_checked(tmp_path):
     path = tmp_path / "ckks.key"
     name = he.write_key(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert he.fingerprint(he.read_key(path)) == name != he.fingerprint(KEY)
+    assert he.key_fingerprint(he.read_key(path)) == name != he.key_fingerprint(KEY)
     with pytest.raises(FedloreError, match="exists already: a new key would shut the others out"):
         he.write_key(path)
     spoiled = path.read_bytes()[:-3]

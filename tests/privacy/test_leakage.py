@@ -15,14 +15,14 @@ from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine.choice import scaler_of
 from fedlore.privacy.leak.attacks import STILL, Anatomy, Seen, one_row, stray, untouched
-from fedlore.privacy.leak.score import auc, leak, shadow_guess, shadow_mean
+from fedlore.privacy.leak.score import auc, score_leak, shadow_guess, shadow_mean
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.workbench.approaches import FL_MASK, FLWKM, LORE
-from fedlore.workbench.leak.settings import Setting
+from fedlore.workbench.leak.settings import LeakSetting
 from fedlore.workbench.leak.watch import anatomy, as_trained, watch
 
 PLAN = Plan(epochs=2, batch=16, lr=0.05)  # momentum and weight decay as in the paper
-PLAIN = Setting("plain", "")
+PLAIN = LeakSetting("plain", "")
 HYBRID = replace(FLWKM, plain=0.5)
 
 
@@ -84,14 +84,14 @@ def test_plain_flwkm_tells_the_union_of_ranges_exactly():
 
 def test_the_input_columns_of_a_hearing_network_tell_it_whatever_the_loss():
     clients = plants()
-    looks, at = seen_of(clients, Setting("lore", "", LORE))
+    looks, at = seen_of(clients, LeakSetting("lore", "", LORE))
     for client in clients:
         assert torch.equal(untouched(looks[client.id], at), ~client.data.allowed.any(0))
 
 
 @pytest.mark.parametrize(
     "setting",
-    [Setting("", "", HYBRID), Setting("", "", floor=0.1), Setting("", "", FL_MASK)],
+    [LeakSetting("", "", HYBRID), LeakSetting("", "", floor=0.1), LeakSetting("", "", FL_MASK)],
     ids=["hybrid", "floor", "mask"],
 )
 def test_other_losses_leave_no_row_untouched(setting):
@@ -100,7 +100,7 @@ def test_other_losses_leave_no_row_untouched(setting):
 
 
 def test_a_head_that_stays_at_home_cannot_be_read_so():
-    looks, at = seen_of(plants(), Setting("", "", replace(FLWKM, algorithm=FedPer())))
+    looks, at = seen_of(plants(), LeakSetting("", "", replace(FLWKM, algorithm=FedPer())))
     assert at.head not in looks["plant-1"].moved
     assert not untouched(looks["plant-1"], at).any()
 
@@ -108,7 +108,7 @@ def test_a_head_that_stays_at_home_cannot_be_read_so():
 def test_a_sum_tells_only_what_no_site_allows():
     clients = plants()
     anyone = torch.stack([c.data.allowed.any(0) for c in clients]).any(0)
-    looks, at = seen_of(clients, Setting("", "", view="sum"))
+    looks, at = seen_of(clients, LeakSetting("", "", view="sum"))
     assert torch.equal(untouched(looks["plant-1"], at), ~anyone)
     first = looks["plant-1"].moved
     assert all(torch.equal(first[n], looks["plant-4"].moved[n]) for n in first)
@@ -116,7 +116,7 @@ def test_a_sum_tells_only_what_no_site_allows():
 
 def test_a_site_that_tells_its_upload_takes_itself_out_of_the_sum():
     clients = plants()[2:]
-    looks, at = seen_of(clients, Setting("", "", view="collusion"))
+    looks, at = seen_of(clients, LeakSetting("", "", view="collusion"))
     for client in clients:  # of two sites nothing is left but the other one
         assert torch.equal(untouched(looks[client.id], at), ~client.data.allowed.any(0))
 
@@ -135,10 +135,10 @@ def lone(right: bool, trust: float, draw: torch.Generator, k: int = 6) -> Client
     "setting",
     [
         PLAIN,
-        Setting("", "", HYBRID),
-        Setting("", "", floor=0.1),
-        Setting("", "", replace(FLWKM, algorithm=FedPer())),
-        Setting("", "", replace(FLWKM, hears=True)),
+        LeakSetting("", "", HYBRID),
+        LeakSetting("", "", floor=0.1),
+        LeakSetting("", "", replace(FLWKM, algorithm=FedPer())),
+        LeakSetting("", "", replace(FLWKM, hears=True)),
     ],
     ids=["plain", "hybrid", "floor", "private head", "hears"],
 )
@@ -158,7 +158,7 @@ def test_one_step_on_one_row_tells_everything_in_every_setting_that_shows_upload
 def test_one_step_without_knowledge_tells_no_range():
     plan = Plan(steps=1, batch=1, lr=0.1)
     client = lone(True, 0.3, stream("bare"))
-    looks, at = seen_of([client], Setting("", "", FL_MASK), plan=plan, one_by_one=True)
+    looks, at = seen_of([client], LeakSetting("", "", FL_MASK), plan=plan, one_by_one=True)
     assert one_row(looks["one"], at, lr=plan.lr, decay=plan.decay).allowed.all()
 
 
@@ -168,15 +168,15 @@ def test_models_without_linear_layers_are_refused():
 
 
 def test_a_score_is_the_share_of_the_error_that_an_attack_takes_away():
-    found = leak([0.1, 0.3], [0.5, 0.3])  # 1 - 0.4 / 0.8
+    found = score_leak([0.1, 0.3], [0.5, 0.3])  # 1 - 0.4 / 0.8
     assert found.score == pytest.approx(0.5)
     assert found.low == pytest.approx(0.0) and found.high == pytest.approx(0.8)
     assert found.at_chance
-    assert leak([0.5] * 9, [0.5] * 9).at_chance
-    assert not leak([0.1] * 9, [0.5] * 9).at_chance
-    assert leak([0.0], [0.0]).score == 0.0  # nothing could be gained
+    assert score_leak([0.5] * 9, [0.5] * 9).at_chance
+    assert not score_leak([0.1] * 9, [0.5] * 9).at_chance
+    assert score_leak([0.0], [0.0]).score == 0.0  # nothing could be gained
     with pytest.raises(FedloreError, match="as many errors as chances"):
-        leak([], [])
+        score_leak([], [])
 
 
 @given(st.integers(1, 20), st.integers(1, 20))
@@ -221,7 +221,7 @@ def test_an_upload_of_zeros_says_nothing_and_breaks_nothing():
 @pytest.mark.parametrize("hidden_by", ["secagg", "ckks"])
 def test_behind_the_real_filters_the_coordinator_holds_the_sum_that_the_audit_attacks(hidden_by):
     clients = plants()
-    by_sum = Setting("", "", view="sum")
+    by_sum = LeakSetting("", "", view="sum")
     if hidden_by == "secagg":
         pytest.importorskip("cryptography")
         filters = [SecureAggregation()]
@@ -235,7 +235,7 @@ def test_behind_the_real_filters_the_coordinator_holds_the_sum_that_the_audit_at
     behind, _ = seen_of(clients, by_sum, filters=filters)
     for name, moved in plain["plant-1"].moved.items():
         torch.testing.assert_close(behind["plant-1"].moved[name], moved, atol=1e-6, rtol=1e-4)
-    single = Setting("", "")  # asking for a single upload gets the same sum
+    single = LeakSetting("", "")  # asking for a single upload gets the same sum
     asked, _ = seen_of(clients, single, filters=filters)
     for name, moved in behind["plant-1"].moved.items():
         torch.testing.assert_close(asked["plant-3"].moved[name], moved, atol=1e-6, rtol=1e-4)

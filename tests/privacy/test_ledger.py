@@ -11,13 +11,13 @@ import pytest
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.privacy.dp import ledger as books
 from fedlore.privacy.dp.accounting import Release, epsilon_of, noise_for
-from fedlore.privacy.dp.ledger import BudgetSpent, Entry, Ledger, LedgerDamaged
+from fedlore.privacy.dp.ledger import BudgetSpent, Ledger, LedgerDamaged, LedgerEntry
 
 NOISE = noise_for(3.0, 1e-5, 4)  # four rounds and not one more
 
 
 def entry(round=1, run="a", noise=NOISE):
-    return Entry(run, round, "site", noise, 1, 1.0)
+    return LedgerEntry(run, round, "site", noise, 1, 1.0)
 
 
 def spend(ledger, **kwargs):

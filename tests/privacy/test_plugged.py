@@ -10,7 +10,7 @@ from fedlore.core.nets import mlp
 from fedlore.engine import fit
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.catalog import ADDED, FILTERS
-from fedlore.privacy.defence import Around, Place
+from fedlore.privacy.defence import Around, Standing
 from fedlore.privacy.settings import filters_of, privacy_lines, share_secret
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -91,7 +91,7 @@ def test_each_filter_of_fedlores_own_tells_the_tasks_it_adds():
 
 
 def test_a_secret_that_sites_share_is_made_where_there_is_one(veil, tmp_path):
-    place = Place("site", tmp_path, "a", {"veil": "other.key"})
+    place = Standing("site", tmp_path, "a", {"veil": "other.key"})
     path, name = share_secret("veil", place)
     assert path == tmp_path / "other.key" and path.exists() and name == "a seed"
     with pytest.raises(FedloreError, match="filter 'secagg' has no secret that sites share"):

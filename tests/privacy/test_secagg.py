@@ -16,7 +16,7 @@ from fedlore.privacy.filters import Filtered
 from fedlore.privacy.secagg import server as secagg_server
 from fedlore.privacy.secagg.channels import KEY, KeyPair, add_mask, seal, unseal
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.privacy.secagg.pact import least, packed, raw, survivors_of
+from fedlore.privacy.secagg.pact import least, pack_message, raw_bytes, survivors_of
 
 from .masked import Cohort, Given, cohort, counted, upload
 from .masked import names as called
@@ -191,7 +191,7 @@ def lying(survivors):
     def ask(task):
         if task.kind != "unmask":
             return task
-        named = {"names": packed(json.dumps(survivors).encode())}
+        named = {"names": pack_message(json.dumps(survivors).encode())}
         return replace(task, sent=task.sent | {"survivors": named})
 
     return ask
@@ -289,8 +289,8 @@ def test_other_parameters_than_agreed_are_refused(change):
     def ask(task):
         if task.kind != "keys":
             return task
-        pact = json.loads(raw(task.sent["about"]["pact"])) | change
-        return replace(task, sent={"about": {"pact": packed(json.dumps(pact).encode())}})
+        pact = json.loads(raw_bytes(task.sent["about"]["pact"])) | change
+        return replace(task, sent={"about": {"pact": pack_message(json.dumps(pact).encode())}})
 
     wanted = "parameters|at least 3|readable|holds no keys|does not name|own"
     with pytest.raises(FedloreError, match=wanted):
@@ -355,7 +355,12 @@ def no_bytes(bundle, name):
         ("shares", None, lambda u: {}, "gave no shares"),
         ("shares", None, lambda u: no_bytes("shares", "boxes"), "gave no shares"),
         ("train", None, lambda u: {}, "sent no masked upload"),
-        ("train", None, lambda u: {"masked": u["masked"] | {"layout": packed(b"x")}}, "layout"),
+        (
+            "train",
+            None,
+            lambda u: {"masked": u["masked"] | {"layout": pack_message(b"x")}},
+            "layout",
+        ),
         (
             "train",
             None,
@@ -447,8 +452,8 @@ def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
         if task.kind != "keys" or reply.client != "site-01":
             return reply
         own = KeyPair.fresh(counted(1)).public + KeyPair.fresh(counted(2)).public
-        signature = raw(reply.upload["keys"]["public"])[2 * KEY :]
-        return replace(reply, upload={"keys": {"public": packed(own + signature)}})
+        signature = raw_bytes(reply.upload["keys"]["public"])[2 * KEY :]
+        return replace(reply, upload={"keys": {"public": pack_message(own + signature)}})
 
     def signing(change):
         one = cohort(4, change=change)
@@ -542,4 +547,4 @@ def test_masks_cancel_at_any_length(size):
 def test_lists_are_read_with_care():
     for bad in (b"[1]", b"{}", b"x"):
         with pytest.raises(FedloreError, match="without a list"):
-            survivors_of(Task("unmask", 1, {"survivors": {"names": packed(bad)}}))
+            survivors_of(Task("unmask", 1, {"survivors": {"names": pack_message(bad)}}))

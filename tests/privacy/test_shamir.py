@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.privacy.secagg.shamir import PRIME, SECRET, SHARE, join, split
+from fedlore.privacy.secagg.shamir import PRIME, SECRET, SHARE, join_shares, split
 
 secrets = st.binary(min_size=SECRET, max_size=SECRET)
 
@@ -29,21 +29,21 @@ def test_any_threshold_of_shares_gives_the_secret(secret, data):
     t = data.draw(st.integers(1, n))
     shares = split(secret, range(1, n + 1), threshold=t, entropy=os.urandom)
     chosen = data.draw(st.permutations(range(1, n + 1)))[: data.draw(st.integers(t, n))]
-    assert join({x: shares[x] for x in chosen}) == secret
+    assert join_shares({x: shares[x] for x in chosen}) == secret
 
 
 def test_every_subset_by_hand():
     secret = bytes(range(32))
     shares = split(secret, [1, 2, 3, 4, 5], threshold=3, entropy=os.urandom)
     for chosen in combinations(shares, 3):
-        assert join({x: shares[x] for x in chosen}) == secret
+        assert join_shares({x: shares[x] for x in chosen}) == secret
     for chosen in combinations(shares, 2):
         assert wrong({x: shares[x] for x in chosen}, secret)
 
 
 def wrong(shares, secret) -> bool:
     try:
-        return join(shares) != secret
+        return join_shares(shares) != secret
     except FedloreError:  # the chance of a number between 2^256 and the prime is nil
         return True
 
@@ -55,7 +55,7 @@ def test_below_the_threshold_every_secret_is_as_likely():
     for wanted in (0, 1, 2**256 - 1):
         # f(0) = 3f(1) - 3f(2) + f(3) for a polynomial of degree 2
         third = (wanted - 3 * known[1] + 3 * known[2]) % PRIME
-        found = join({1: shares[1], 2: shares[2], 3: third.to_bytes(SHARE)})
+        found = join_shares({1: shares[1], 2: shares[2], 3: third.to_bytes(SHARE)})
         assert int.from_bytes(found) == wanted
 
 
@@ -90,8 +90,8 @@ def test_shares_are_drawn_anew():
         (lambda: split(bytes(32), [1, 2], threshold=0, entropy=os.urandom), "lie in 1..2"),
         (lambda: split(bytes(32), [0, 1], threshold=1, entropy=os.urandom), "points above 0"),
         (lambda: split(bytes(32), [1, 1], threshold=1, entropy=os.urandom), "different points"),
-        (lambda: join({1: bytes(32)}), "33 bytes"),
-        (lambda: join({1: b"\xff" * 33}), "no number below the prime"),
+        (lambda: join_shares({1: bytes(32)}), "33 bytes"),
+        (lambda: join_shares({1: b"\xff" * 33}), "no number below the prime"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, says):

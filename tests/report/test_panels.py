@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedlore.report.panels import cases, label, margins
+from fedlore.report.panels import cases, label, panel_margins
 from fedlore.report.scores import read_scores
 
 from .rows import row, table
@@ -33,7 +33,7 @@ def test_differences_are_paired_by_the_seeds_that_both_have():
     ours = [row("lore", seed=s, ta=t) for s, t in ((0, 0.5), (1, 0.7), (2, 0.9))]
     theirs = [row("FL", seed=s, ta=t) for s, t in ((1, 0.6), (2, 0.7))]
     (panel,) = case_of(ours + theirs).panels()
-    ((line, their, gap),) = margins(panel)
+    ((line, their, gap),) = panel_margins(panel)
     assert line.approach == "FL" and their.mean == pytest.approx(0.65)
     assert gap.mean == pytest.approx(0.15)  # (0.1 + 0.2) / 2
 
@@ -76,4 +76,4 @@ def test_the_reference_is_lore_then_the_papers_method_then_nobody():
     (panel,) = case_of([r for r in table() if r["approach"] != "lore"]).panels()
     assert panel.reference.approach == "FLwKM"
     (panel,) = case_of([row("ML"), row("FL")]).panels()
-    assert panel.reference is None and margins(panel) == []
+    assert panel.reference is None and panel_margins(panel) == []

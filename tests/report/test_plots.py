@@ -7,7 +7,7 @@ import pytest
 
 from fedlore import FedloreError
 from fedlore.look.palette import COLOURS, colour, shades
-from fedlore.look.plots import draw, figure, inline, short
+from fedlore.look.plots import draw, figure, inline, short_text
 from fedlore.report.panels import cases
 from fedlore.report.scores import read_scores
 from fedlore.report.write import plots
@@ -133,7 +133,7 @@ def test_names_that_matplotlib_would_hide_or_compute_are_shown():
     )
     svg = draw(plots(case)[1]).svg
     assert "_hidden" in svg and "$\\frac$" in svg and "焦" in svg
-    assert short("x" * 40) == "x" * 23 + "…"
+    assert short_text("x" * 40) == "x" * 23 + "…"
 
 
 def test_colours_differ_and_stay():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.report.scores import by_convention, plain, read_scores
+from fedlore.report.scores import by_convention, plain_text, read_scores
 
 from .rows import row
 
@@ -55,11 +55,11 @@ def test_approaches_keep_their_order_and_strangers_come_last():
 
 @given(st.text(st.characters(codec=None)))
 def test_any_text_can_be_written(text):
-    shown = plain(text)
+    shown = plain_text(text)
     shown.encode("utf-8")
     assert len(shown.splitlines()) <= 1
 
 
 def test_plain_text_stays_what_it_is():
-    assert plain("焦化厂 λ=0.3 & co") == "焦化厂 λ=0.3 & co"
-    assert plain("a\x00b\ud800\u2028c\u202ed") == "a b? c d"
+    assert plain_text("焦化厂 λ=0.3 & co") == "焦化厂 λ=0.3 & co"
+    assert plain_text("a\x00b\ud800\u2028c\u202ed") == "a b? c d"

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from fedlore import FedloreError, Knowledge
-from fedlore.knowledge import Feature, Schema, Table, read_table
+from fedlore.knowledge import Feature, Schema, Table, read_rules
 from fedlore.sklearn import KnowledgeClassifier
 
 from .rows import GRADES, SCHEMA, above, knowledge, rows
@@ -127,7 +127,7 @@ def test_a_clone_is_unfitted_and_keeps_the_knowledge():
 def test_an_estimator_with_a_table_survives_pickle(tmp_path):
     sheet = tmp_path / "range.csv"
     sheet.write_text("ash,then\n> 0.5,poor..fair\n< -0.5,fair..good\n")
-    table = read_table(sheet, SCHEMA, kind="range")
+    table = read_rules(sheet, SCHEMA, kind="range")
     assert isinstance(table, Table)
     x, y = rows()
     model = quick(Knowledge(rkm=table, schema=SCHEMA)).fit(x, y)

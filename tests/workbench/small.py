@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from fedlore.algorithms import Plan
-from fedlore.coke.measured import Cokes, Measured
+from fedlore.coke.measured import Cokes, MeasuredCokes
 from fedlore.data import covtype
 from fedlore.data import public as sources
 from fedlore.workbench.demo import Demo
@@ -37,8 +37,8 @@ def some_rows():
     return covtype(Path(sources.__file__).parent / "files")[11340:15120]
 
 
-def small_task() -> tasks.Task:
-    return replace(tasks.TASKS["covtype"], load=lambda: (some_rows(), None))
+def small_task() -> tasks.PaperTask:
+    return replace(tasks.PAPER_TASKS["covtype"], load=lambda: (some_rows(), None))
 
 
 def protocol(folder: Path, **changes: str) -> str:
@@ -55,14 +55,14 @@ QUICK = Demo(rounds=1, hidden=(4,), test_rows=30, plan=Plan(epochs=1))
 FEW = RealCase(rounds=1, folds=3, hidden=(4,), plan=Plan(epochs=1))
 
 
-def coals(n: int, seed: int, *, reflectance: bool = True) -> Measured:
+def coals(n: int, seed: int, *, reflectance: bool = True) -> MeasuredCokes:
     draw = torch.Generator().manual_seed(seed)
     x = torch.rand(n, 16, generator=draw)
     x[:, VOLATILE] = 20 + 10 * x[:, VOLATILE]
     x[:, RO] = 0.8 + x[:, RO]
     x[:, RO_MEASURED] = float(reflectance)
     noise = torch.randn(n, generator=draw, dtype=torch.float64)
-    return Measured(x, 95 - 1.7 * x[:, VOLATILE].double() + 4 * noise)
+    return MeasuredCokes(x, 95 - 1.7 * x[:, VOLATILE].double() + 4 * noise)
 
 
 def some_cokes() -> Cokes:

@@ -5,10 +5,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.coke.measured import Measured
+from fedlore.coke.measured import MeasuredCokes
 from fedlore.workbench.paper import case, realcoke
 from fedlore.workbench.paper.case import run_measured, run_simulated
-from fedlore.workbench.paper.realcoke import VOLATILE, Band, Rank, over_rows, refit, site
+from fedlore.workbench.paper.realcoke import (
+    VOLATILE,
+    CsrBand,
+    Rank,
+    over_rows,
+    refit_equation,
+    site,
+)
 
 from .small import FEW, QUICK, coals, some_cokes
 
@@ -16,18 +23,18 @@ from .small import FEW, QUICK, coals, some_cokes
 @given(st.integers(0, 10_000), st.booleans())
 def test_leave_one_out_residuals_are_those_of_fits_without_the_row(seed, reflectance):
     rows = coals(9, seed, reflectance=reflectance)
-    rank, apart = refit(rows.x, rows.csr)
+    rank, apart = refit_equation(rows.x, rows.csr)
     assert len(rank.numbers) == (3 if reflectance else 2)
     for i in (0, 8):
         others = torch.arange(9) != i
-        without, _ = refit(rows.x[others], rows.csr[others])
+        without, _ = refit_equation(rows.x[others], rows.csr[others])
         error = float(rows.csr[i] - without(rows.x[i : i + 1])[0])
         assert float(apart[i]) == pytest.approx(error, rel=1e-5, abs=1e-5)
 
 
 def test_a_line_is_found_again():
     x = coals(20, 0, reflectance=False).x
-    rank, apart = refit(x, 94.9 - 1.72 * x[:, VOLATILE].double())
+    rank, apart = refit_equation(x, 94.9 - 1.72 * x[:, VOLATILE].double())
     assert rank.numbers == pytest.approx((94.9, -1.72)) and apart.abs().max() < 1e-6
 
 
@@ -36,15 +43,15 @@ def test_a_band_allows_the_grades_it_touches():
     x[0, VOLATILE] = 25.0
     rank = Rank(VOLATILE, (94.9, -1.72))  # 51.9
     edges = (30.0, 40.0, 50.0, 60.0)
-    assert Band(rank, 1.0, edges)(x).tolist() == [[False, False, False, True, False]]
-    assert Band(rank, 2.0, edges)(x).tolist() == [[False, False, True, True, False]]
-    assert Band(rank, float("inf"), edges)(x).all()
+    assert CsrBand(rank, 1.0, edges)(x).tolist() == [[False, False, False, True, False]]
+    assert CsrBand(rank, 2.0, edges)(x).tolist() == [[False, False, True, True, False]]
+    assert CsrBand(rank, float("inf"), edges)(x).all()
 
 
 def test_a_site_does_not_see_what_it_is_tested_on():
     rows = coals(30, 1)
     out = torch.tensor([0, 1, 2])
-    changed = Measured(rows.x, rows.csr.index_fill(0, out, 99.0))
+    changed = MeasuredCokes(rows.x, rows.csr.index_fill(0, out, 99.0))
     one, other = (site("a", r, out, FEW) for r in (rows, changed))
     assert torch.equal(one.test.prior, other.test.prior)
     assert torch.equal(one.test.allowed, other.test.allowed)

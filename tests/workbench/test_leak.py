@@ -10,8 +10,8 @@ from fedlore import FedloreError, Plan
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 from fedlore.core.rng import stream
-from fedlore.privacy.leak.score import leak
-from fedlore.report.leaks import leak_plots, leak_tables, verdict, write_leaks
+from fedlore.privacy.leak.score import score_leak
+from fedlore.report.leaks import leak_plots, leak_tables, leak_verdict, write_leaks
 from fedlore.workbench.leak import audit as leak_module
 from fedlore.workbench.leak import observe as leak_observe
 from fedlore.workbench.leak.attacks import ATTACKS, attack
@@ -130,8 +130,8 @@ def test_only_quiet_settings_that_cost_little_are_recommended():
 
     found = lines([row("plain", 0.8, 0.0), row("sum", 0.795, 0.5), row("mask, sum", 0.7, 0.5)])
     assert [line.setting.name for line in recommended(found)] == ["sum"]
-    assert "under: sum (79.5 %)" in verdict(found)
-    assert "No setting" in verdict(found[:1])
+    assert "under: sum (79.5 %)" in leak_verdict(found)
+    assert "No setting" in leak_verdict(found[:1])
 
 
 def test_the_page_has_tables_and_a_plot_for_every_site(rows, tmp_path):
@@ -207,5 +207,5 @@ def test_attacks_on_noise_are_at_chance():
     usual = {"union": 5 / 7 * even, "frequency": 2.5 / 7 * even, "labels": even / 7}
     found = attack(seen, [[i] * 5 for i in range(30)], usual)
     for name in ("union", "own union", "frequency", "labels", "right"):
-        score = leak(*found[name])
+        score = score_leak(*found[name])
         assert score.at_chance and abs(score.score) < 0.1, name

@@ -6,17 +6,17 @@ import pytest
 
 from fedlore.core.history import read_rows
 from fedlore.errors import ConfigError
-from fedlore.workbench.cells import Cell, Ledger
+from fedlore.workbench.cells import ResultCell, ResultLedger
 from fedlore.workbench.paper import study as paper
 from fedlore.workbench.paper.study import Study, run_study
-from fedlore.workbench.paper.tasks import TASKS
+from fedlore.workbench.paper.tasks import PAPER_TASKS
 
 from .small import protocol, small_task
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setitem(TASKS, "covtype", small_task())
+    monkeypatch.setitem(PAPER_TASKS, "covtype", small_task())
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def finished(tmp_path_factory):
     """One finished table of approaches: its folder and its rows."""
     out = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(TASKS, "covtype", small_task())
+        patch.setitem(PAPER_TASKS, "covtype", small_task())
         rows = run_study(Study("approaches", "covtype", protocol(out), seeds=1), out)
     return out, rows
 
@@ -175,12 +175,12 @@ def test_a_wrong_study_is_refused(settings, message):
 def test_a_ledger_refuses_a_file_that_is_none(tmp_path):
     (tmp_path / "x.jsonl").write_text("{half a row")
     with pytest.raises(ValueError, match="x.jsonl' is not a file of rows"):
-        Ledger(tmp_path / "x.jsonl")
+        ResultLedger(tmp_path / "x.jsonl")
 
 
 def test_a_ledger_replaces_rows_of_other_settings(tmp_path):
-    cell = Cell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
-    ledger = Ledger(tmp_path / "x.jsonl")
+    cell = ResultCell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
+    ledger = ResultLedger(tmp_path / "x.jsonl")
     ledger.add(cell, [{**cell.tags, "config": "old", "ta": 0.5}])
     assert ledger.find(cell, "new") == []
     ledger.add(cell, [{**cell.tags, "config": "new", "ta": 0.6}])
@@ -188,10 +188,10 @@ def test_a_ledger_replaces_rows_of_other_settings(tmp_path):
 
 
 def test_a_cell_that_two_tables_hold_is_borrowed_once(tmp_path):
-    cell = Cell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
+    cell = ResultCell("covtype", "fair", "oracle", "FL", 0, 0.01, None)
     others = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for path in others:
-        Ledger(path).add(cell, [{**cell.tags, "config": "same", "client": "client-1"}])
-    ledger = Ledger(tmp_path / "c.jsonl", borrow=others)
+        ResultLedger(path).add(cell, [{**cell.tags, "config": "same", "client": "client-1"}])
+    ledger = ResultLedger(tmp_path / "c.jsonl", borrow=others)
     assert len(ledger.find(cell, "same")) == 1
     assert len(read_rows(tmp_path / "c.jsonl")) == 1

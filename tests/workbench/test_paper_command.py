@@ -8,15 +8,17 @@ from fedlore.errors import FedloreError
 from fedlore.report.paper import distinct
 from fedlore.workbench.paper import realcoke
 from fedlore.workbench.paper.case import run_measured, run_simulated
-from fedlore.workbench.paper.tasks import TASKS
+from fedlore.workbench.paper.tasks import PAPER_TASKS
 
 from .small import FEW, QUICK, protocol, small_task, some_cokes
 
 
 def test_approaches_are_written_as_rows_and_a_table(tmp_path, monkeypatch):
-    monkeypatch.setitem(TASKS, "covtype", small_task())
+    monkeypatch.setitem(PAPER_TASKS, "covtype", small_task())
     arguments = ["approaches", "--protocol", protocol(tmp_path), "--out", str(tmp_path)]
-    result = CliRunner().invoke(command.app, [*arguments, "--seeds", "1", "--range", "oracle"])
+    result = CliRunner().invoke(
+        command.paper_app, [*arguments, "--seeds", "1", "--range", "oracle"]
+    )
     assert result.exit_code == 0, result.output
     text = (tmp_path / "approaches-covtype-small.md").read_text()
     assert "FLwKM" in text and "label inside" in text and "100.00" in text
@@ -37,7 +39,7 @@ def test_the_case_goes_on_without_the_real_cokes(tmp_path, monkeypatch):
 
     monkeypatch.setattr(command, "run_simulated", lambda n, o, **k: run_simulated(n, o, demo=QUICK))
     monkeypatch.setattr(command, "run_measured", absent)
-    result = CliRunner().invoke(command.app, ["case", "--seeds", "1", "--out", str(tmp_path)])
+    result = CliRunner().invoke(command.paper_app, ["case", "--seeds", "1", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "The real cokes are left out: no such file" in result.output
     text = (tmp_path / "case-coke.md").read_text()
@@ -48,6 +50,6 @@ def test_real_cokes_are_told_with_the_uncertainty_of_few_rows(tmp_path, monkeypa
     monkeypatch.setattr(realcoke, "real_cokes", lambda folder: some_cokes())
     monkeypatch.setattr(command, "run_simulated", lambda n, o, **k: run_simulated(n, o, demo=QUICK))
     monkeypatch.setattr(command, "run_measured", lambda n, o, **k: run_measured(n, o, case=FEW))
-    result = CliRunner().invoke(command.app, ["case", "--seeds", "1", "--out", str(tmp_path)])
+    result = CliRunner().invoke(command.paper_app, ["case", "--seeds", "1", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "seeds do not narrow it" in (tmp_path / "case-coke-real.md").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedlore.errors import ConfigError
-from fedlore.workbench.paper.protocol import SHIPPED, fingerprint, level, read_protocol
+from fedlore.workbench.paper.protocol import SHIPPED, level, protocol_fingerprint, read_protocol
 
 from .small import protocol
 
@@ -72,5 +72,7 @@ def test_levels_of_ranges():
 def test_fingerprints_follow_every_setting(tmp_path):
     one = read_protocol(protocol(tmp_path)).covtype
     other = read_protocol(protocol(tmp_path, **{"sees = 16": "sees = 15"})).covtype
-    assert fingerprint(one) == fingerprint(read_protocol(protocol(tmp_path)).covtype)
-    assert fingerprint(one) != fingerprint(other)
+    assert protocol_fingerprint(one) == protocol_fingerprint(
+        read_protocol(protocol(tmp_path)).covtype
+    )
+    assert protocol_fingerprint(one) != protocol_fingerprint(other)

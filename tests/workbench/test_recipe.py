@@ -7,8 +7,8 @@ from fedlore.core.history import read_rows
 from fedlore.core.nets import mlp
 from fedlore.engine.tuning import Candidate, Trials, Tuning
 from fedlore.workbench.paper import recipe_study
-from fedlore.workbench.paper.recipe_study import Drawing, drawing, main, measure
-from fedlore.workbench.paper.recipe_summary import means, summary
+from fedlore.workbench.paper.recipe_study import StudyDrawing, drawing, measure, run_recipe_study
+from fedlore.workbench.paper.recipe_summary import recipe_means, recipe_summary_text
 from fedlore.workbench.recipe import auto_rows, lore_rows
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -40,7 +40,7 @@ def test_private_trust_has_a_row_per_client_with_both_lambdas():
 def test_a_study_measures_every_part_on_the_same_clients(monkeypatch):
     short = {"trials": FEW}
     monkeypatch.setattr(recipe_study, "lore_rows", lambda *a, **k: lore_rows(*a, **k, **short))
-    it = Drawing(with_models(), make_model, SETTINGS["plan"], 1, 0, True)
+    it = StudyDrawing(with_models(), make_model, SETTINGS["plan"], 1, 0, True)
     rows = measure(it, parts=["paper", "fixed", "auto", "lore"])
     names = list(dict.fromkeys(r["approach"] for r in rows))
     assert names == [
@@ -57,15 +57,17 @@ def test_the_command_skips_finished_seeds_and_sums_up(tmp_path, monkeypatch, cap
 
     def small(dataset, share, kind, seed, protocol):
         drawn.append(seed)
-        return Drawing(with_models(), make_model, SETTINGS["plan"], 1, seed, True)
+        return StudyDrawing(with_models(), make_model, SETTINGS["plan"], 1, seed, True)
 
     monkeypatch.setattr(recipe_study, "drawing", small)
     out = tmp_path / "rows.jsonl"
     for seeds in ("0-0", "0-1"):
-        main(["--dataset", "coke", "--seeds", seeds, "--parts", "paper", "--out", str(out)])
+        run_recipe_study(
+            ["--dataset", "coke", "--seeds", seeds, "--parts", "paper", "--out", str(out)]
+        )
     assert drawn == [0, 1]
     assert len(read_rows(out)) == 2 * 7 * 3
-    main(["--summary", str(out)])
+    run_recipe_study(["--summary", str(out)])
     said = capsys.readouterr().out
     assert "coke, share 1.0, expert ranges, 2 seeds" in said
     assert "violations with knowledge: none" in said
@@ -85,5 +87,5 @@ def test_means_count_clients_equally_and_differences_are_paired():
         for s, shift in ((0, 0.0), (1, 0.1))
         for c, ta in (("x", base + shift), ("y", base + shift + 0.2))
     ]
-    assert means(rows)["lore"][0] == pytest.approx(70)
-    assert "lore - FLwKM: +10.00 (+10.00 to +10.00)" in summary(rows)
+    assert recipe_means(rows)["lore"][0] == pytest.approx(70)
+    assert "lore - FLwKM: +10.00 (+10.00 to +10.00)" in recipe_summary_text(rows)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fedlore import ConfigError, FedloreError, Plan
 from fedlore.cli import regression as command
 from fedlore.core.rng import stream
-from fedlore.data.locate import first, places
+from fedlore.data.locate import first_found, places
 from fedlore.engine import NumberClient
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
@@ -20,9 +20,9 @@ from fedlore.workbench.paper.numbers import sets as regression_data
 from fedlore.workbench.paper.numbers import study as regression
 from fedlore.workbench.paper.numbers import tables as regression_tables
 from fedlore.workbench.paper.numbers.direct import train_direct
-from fedlore.workbench.paper.numbers.lore import Setting, candidates, choose
-from fedlore.workbench.paper.numbers.sets import SOURCES, Rows, load, oracle_sets, sites
-from fedlore.workbench.paper.numbers.study import Study, run_regression
+from fedlore.workbench.paper.numbers.lore import NumberSetting, candidates, choose_number_candidate
+from fedlore.workbench.paper.numbers.sets import SOURCES, Rows, load_numbers, oracle_sets, sites
+from fedlore.workbench.paper.numbers.study import NumberStudy, run_regression
 
 TINY = {"rounds": 2, "hidden": (8,), "plan": Plan(steps=4, batch=16, lr=0.1)}
 
@@ -70,11 +70,11 @@ def test_the_same_seed_deals_the_same_rows_and_another_one_others():
 
 
 def test_every_approach_that_carries_the_range_stays_in_it(stand_in):
-    rows = run_regression(Study("concrete", bins=(5,), parts=(5,), seeds=1, **TINY))
+    rows = run_regression(NumberStudy("concrete", bins=(5,), parts=(5,), seeds=1, **TINY))
     names = [r["approach"] for r in rows if r["range"] == "honest" and r["client"] == "site-1"]
-    assert set(regression_tables.SEVEN) | set(regression_tables.DIRECT) < set(names)
+    assert set(regression_tables.SEVEN) | set(regression_tables.WITHOUT_BINS) < set(names)
     assert "FLwKM, soft prior" in names and "FL+mask, hearing, ordinal narrow" in names
-    assert regression_tables.violations(rows) == 0.0
+    assert regression_tables.worst_violation(rows) == 0.0
     free = [r["pov"] for r in rows if r["approach"] in ("ML", "FL") and r["range"] == "oracle"]
     assert max(free) > 0
     keys = {"dataset", "range", "k", "approach", "client", "seed", "rmse", "mae", "r2", "pov"}
@@ -83,7 +83,7 @@ def test_every_approach_that_carries_the_range_stays_in_it(stand_in):
 
 
 def test_what_is_there_is_not_run_again(stand_in, monkeypatch):
-    study = Study("concrete", bins=(5,), parts=(), seeds=1, **TINY)
+    study = NumberStudy("concrete", bins=(5,), parts=(), seeds=1, **TINY)
     before: list = []
     rows = run_regression(study, on_rows=lambda found, part: before.append(part))
     assert before == ["concrete, seed 0, no bins", "concrete, seed 0, 5 bins"]
@@ -94,18 +94,18 @@ def test_what_is_there_is_not_run_again(stand_in, monkeypatch):
 def test_the_sites_validation_rows_decide_and_test_rows_do_not(monkeypatch):
     own = sites(made(), seed=0)
     clients = [NumberClient(s.id, s.train, s.knowledge["honest"], s.test) for s in own]
-    setting = Setting(Bins(0.0, 85.0, 5), TINY["plan"], 2, (8,), 0)
+    setting = NumberSetting(Bins(0.0, 85.0, 5), TINY["plan"], 2, (8,), 0)
     options = candidates(5)[:3]
-    chosen = choose(clients, setting, options, {})
+    chosen = choose_number_candidate(clients, setting, options, {})
     assert chosen.candidate.name == min(chosen.trials, key=chosen.trials.get)
     spoiled = [
         replace(c, test=Measured(c.test.x, torch.full_like(c.test.y, 80.0))) for c in clients
     ]
-    assert choose(spoiled, setting, options, {}) == chosen
+    assert choose_number_candidate(spoiled, setting, options, {}) == chosen
     scores = {"own, narrow": 1.0, "shared": 0.5, "own, wide": 2.0}
     order = iter([scores[o.name] for o in options for _ in clients])
     monkeypatch.setattr(regression_lore, "best_reliance", lambda *_: (0.4, next(order)))
-    picked = choose(clients, setting, options, {})
+    picked = choose_number_candidate(clients, setting, options, {})
     assert picked.candidate.name == "shared" and picked.reliance["site-3"] == 0.4
 
 
@@ -143,27 +143,27 @@ def test_tables_one_can_redo_by_hand():
     assert table[0] == ["approach", "k = 10"]
     assert ["direct FL", "**0.500 ± 0.000**"] in table and table[1][0] == "P-KM"
     assert regression_tables.beats(rows, k=10, kind="honest")
-    gap = regression_tables.margins(rows, k=10, kind="honest")["direct FL"]
+    gap = regression_tables.number_margins(rows, k=10, kind="honest")["direct FL"]
     assert gap.mean == 1.0
     page = regression_tables.report(rows, unit="MPa")
     assert "| lore | 1.500 | 1.500 | 0.500 | 0 | 90.0 | 3.000 |" in page
-    assert regression_tables.violations([row("lore", 10, 0, 1.0, pov=0.1)]) == 0.1
+    assert regression_tables.worst_violation([row("lore", 10, 0, 1.0, pov=0.1)]) == 0.1
 
 
 def test_bad_settings_are_refused():
     with pytest.raises(ConfigError, match="unknown data set 'concret'; did you mean 'concrete'"):
-        Study("concret")
+        NumberStudy("concret")
     with pytest.raises(FedloreError, match="at least 2 bins, got 1"):
-        Study("coal", bins=(1,))
+        NumberStudy("coal", bins=(1,))
     with pytest.raises(ConfigError, match="seeds must be at least 1, got 0"):
-        Study("coal", seeds=0)
+        NumberStudy("coal", seeds=0)
 
 
 def test_the_command_writes_rows_and_tables(stand_in, monkeypatch, tmp_path):
     import typer
 
     def small(dataset, bins, seeds):
-        return Study(dataset, bins=bins, seeds=seeds, parts=(), **TINY)
+        return NumberStudy(dataset, bins=bins, seeds=seeds, parts=(), **TINY)
 
     monkeypatch.setattr(command, "Study", small)
     app = typer.Typer()
@@ -183,9 +183,9 @@ def test_the_command_writes_rows_and_tables(stand_in, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_real_files(name):
-    if first(SOURCES[name].file, places()) is None:
+    if first_found(SOURCES[name].file, places()) is None:
         pytest.skip(f"{SOURCES[name].file.name} is not in FEDLORE_DATA")
-    rows, source = load(name), SOURCES[name]
+    rows, source = load_numbers(name), SOURCES[name]
     assert ((rows.y >= source.lower) & (rows.y <= source.upper)).all()
     together = torch.cat([rows.x.double(), rows.y.unsqueeze(1)], 1)
     assert len(together) > 1000 and rows.x.isfinite().all()
@@ -204,4 +204,4 @@ def _told(site, cut):
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FedloreError, match="concrete was not found .* concrete.npz .sha256"):
-        regression_data.load("concrete", tmp_path)
+        regression_data.load_numbers("concrete", tmp_path)

@@ -3,7 +3,7 @@
 from .alone import Alone
 from .apfl import Apfl
 from .base import Algorithm, Gradient, Slopes, Work
-from .catalog import ALGORITHMS, Setting, installed_algorithms, make, settings_of
+from .catalog import ALGORITHMS, AlgorithmSetting, installed_algorithms, make, settings_of
 from .ditto import Ditto
 from .facts import Facts, check_fit, check_settings, choice, facts_of, setting
 from .fedavg import FedAvg
@@ -29,7 +29,7 @@ __all__ = [
     "Plan",
     "Scaffnew",
     "Scaffold",
-    "Setting",
+    "AlgorithmSetting",
     "Slopes",
     "Solo",
     "Work",

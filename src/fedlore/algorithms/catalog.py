@@ -14,7 +14,7 @@ from .fedper import FedPer
 from .scaffnew import Scaffnew
 from .scaffold import Scaffold
 
-GROUP = "fedlore.algorithms"  # where other packages offer theirs
+_GROUP = "fedlore.algorithms"  # where other packages offer theirs
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedavg": FedAvg,
@@ -29,7 +29,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class AlgorithmSetting:
     """One setting of an algorithm, for people."""
 
     name: str
@@ -38,10 +38,12 @@ class Setting:
     meaning: str
 
 
-def settings_of(kind: type[Algorithm]) -> list[Setting]:
+def settings_of(kind: type[Algorithm]) -> list[AlgorithmSetting]:
     """The settings of an algorithm with the paper's symbols and our defaults."""
     return [
-        Setting(f.name, f.metadata.get("symbol", ""), f.default, f.metadata.get("meaning", ""))
+        AlgorithmSetting(
+            f.name, f.metadata.get("symbol", ""), f.default, f.metadata.get("meaning", "")
+        )
         for f in fields(kind)  # type: ignore[arg-type]  # every algorithm is a dataclass
     ]
 
@@ -55,12 +57,12 @@ def make(name: str, **settings: Any) -> Algorithm:
     Traceback (most recent call last):
     fedlore.errors.ConfigError: unknown algorithm 'scafold'; did you mean 'scaffold'?
     """
-    return make_named("algorithm", name.lower(), settings, ALGORITHMS, GROUP)
+    return make_named("algorithm", name.lower(), settings, ALGORITHMS, _GROUP)
 
 
 def installed_algorithms() -> dict[str, type[Algorithm]]:
     """Fedlore's algorithms and those of other packages, which are loaded for it."""
-    return load_all("algorithm", ALGORITHMS, GROUP)
+    return load_all("algorithm", ALGORITHMS, _GROUP)
 
 
 @dataclass(frozen=True)

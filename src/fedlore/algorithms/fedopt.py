@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from .base import Work
 from .facts import Facts, check_settings, choice, setting
 
-Kind = Literal["momentum", "adagrad", "adam", "yogi"]
+_Kind = Literal["momentum", "adagrad", "adam", "yogi"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class FedOpt:
     that as in torch's Adam, which `adam` equals; the paper starts them at τ² instead.
     """
 
-    kind: Kind = choice("adam", ", ".join(get_args(Kind)))
+    kind: _Kind = choice("adam", ", ".join(get_args(_Kind)))
     lr: float = setting(0.03, "η", "step size of the server; with momentum 1 is usual")
     beta1: float = setting(0.9, "β1", "memory of the first moment (not adagrad)", "[0, 1)")
     beta2: float = setting(0.99, "β2", "memory of the second moment (adam, yogi)", "[0, 1)")
@@ -36,9 +36,9 @@ class FedOpt:
     uploads: ClassVar[tuple[str, ...]] = ("model",)
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
+        if self.kind not in get_args(_Kind):
             raise ConfigError(
-                f"FedOpt: kind must be {', '.join(get_args(Kind))}, got '{self.kind}'"
+                f"FedOpt: kind must be {', '.join(get_args(_Kind))}, got '{self.kind}'"
             )
         check_settings(self)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..core import tree
 from ..core.lesson import Lesson
-from ..core.rng import bits, join, key, orders, stream
+from ..core.rng import bits, join_keys, key, orders, stream
 from ..core.tree import Params, Payload
 from .base import Slopes
 from .plan import Plan, reach
@@ -66,7 +66,7 @@ class Solo:
         self._desk = desk
         self._lesson = lesson
         self._address = (seed, round)
-        self._key = join(key(seed, round), torch.tensor([key(client)]))  # (1,)
+        self._key = join_keys(key(seed, round), torch.tensor([key(client)]))  # (1,)
         self.lr = plan.lr * rate
         self._steps = plan.local_steps(len(lesson))
         self.taken = 0  # steps of the last descent

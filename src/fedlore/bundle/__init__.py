@@ -2,7 +2,7 @@
 
 from .answer.answers import DECIDED, Answers, answer_rows, read_rows_checked, reasons
 from .contents import Bundle, Policies
-from .storing import bundle_of, load, read_bundle, save, write_bundle
+from .storing import bundle_of, load, read_bundle, save_bundle, write_bundle
 
 __all__ = [
     "DECIDED",
@@ -15,6 +15,6 @@ __all__ = [
     "read_bundle",
     "read_rows_checked",
     "reasons",
-    "save",
+    "save_bundle",
     "write_bundle",
 ]

@@ -21,7 +21,7 @@ from ..core.store import sync_folder, write_whole
 from ..errors import FedloreError
 
 MANIFEST = "manifest.sha256"
-LARGEST = 1 << 30  # bytes of all members together
+_LARGEST = 1 << 30  # bytes of all members together
 MOST = 1_000  # members
 CATALOGUE = 1 << 20  # bytes of a zip's own list of members
 
@@ -75,8 +75,8 @@ def write_members(members: Members, path: str | Path) -> None:
     whole = {**members, MANIFEST: manifest_of(members)}
     for name in whole:
         _check_name(name, path)
-    if sum(map(len, whole.values())) > LARGEST:
-        raise FedloreError(f"a bundle may hold {LARGEST >> 20} MiB, this one would hold more")
+    if sum(map(len, whole.values())) > _LARGEST:
+        raise FedloreError(f"a bundle may hold {_LARGEST >> 20} MiB, this one would hold more")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".lore":
@@ -110,8 +110,8 @@ def _read_zip(path: Path) -> dict[str, bytes]:
         size = os.fstat(file.fileno()).st_size
         if size < _END.size + _COMMENT:
             raise Refused(f"'{path}' is no bundle: it has {size} bytes")
-        if size > LARGEST + CATALOGUE:
-            raise Refused(f"'{path}' is too large for a bundle: {size} bytes, {LARGEST} at most")
+        if size > _LARGEST + CATALOGUE:
+            raise Refused(f"'{path}' is too large for a bundle: {size} bytes, {_LARGEST} at most")
         data = file.read()
     body, comment = data[:-_COMMENT], data[-_COMMENT:]
     if not data.startswith(b"PK") or not comment.startswith(_MARK):
@@ -165,10 +165,10 @@ def _check_name(name: str, path: Path) -> None:
 
 
 def _check_size(path: Path, size: int, members: int) -> None:
-    if size > LARGEST:
+    if size > _LARGEST:
         raise Refused(
             f"'{path}' is too large for a bundle: its members declare {size} bytes, "
-            f"{LARGEST} at most"
+            f"{_LARGEST} at most"
         )
     if members > MOST:
         raise Refused(f"'{path}' is no bundle: it has more than {MOST} members")

@@ -117,7 +117,7 @@ def scaling_values(scaler: Scaler | None) -> dict[str, object] | None:
     return {"shift": scaler.shift.double().tolist(), "spread": scaler.spread.double().tolist()}
 
 
-def scaler_of(header: Header, told: int) -> Scaler | None:
+def header_scaler(header: Header, told: int) -> Scaler | None:
     """The scaler of a header, checked; `told` inputs stand behind the features."""
     said = header.scaling
     if said is None:

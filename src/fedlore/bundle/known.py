@@ -11,7 +11,7 @@ from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.content import FILE, Where, files_at, toml_in
-from ..knowledge.files import describe, packed
+from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.files import describe_numbers, read_numbers
 from ..knowledge.numbers.numbers import Numbers
@@ -43,7 +43,7 @@ def store(
     _refuse_code(knowledge)
     try:
         said = _describe(knowledge, schema, bins)
-        files = packed(said)
+        files = pack_knowledge(said)
         held = restore(files)
         equal = plain(_describe(held.knowledge, held.schema, held.bins)) == plain(said)
     except KnowledgeError as error:

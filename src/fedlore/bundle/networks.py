@@ -12,12 +12,12 @@ from ..core.tree import Params
 from ..errors import FedloreError, unknown
 
 MOST_LAYERS = 1_000
-DEEPEST = 20
+_DEEPEST = 20
 WIDEST = 1 << 26  # numbers that one layer may give for one row
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerValues:
     """A kind of layer and the attributes that, given back to its class, make it again."""
 
     kind: type[nn.Module]
@@ -26,35 +26,35 @@ class Layer:
 
 
 #: All that a bundle may hold, beside `sequential`, `deaf` and `hearing`.
-LAYERS: dict[str, Layer] = {
-    "linear": Layer(nn.Linear, ("in_features", "out_features"), bias=True),
-    "conv2d": Layer(
+LAYERS: dict[str, LayerValues] = {
+    "linear": LayerValues(nn.Linear, ("in_features", "out_features"), bias=True),
+    "conv2d": LayerValues(
         nn.Conv2d,
         ("in_channels", "out_channels", "kernel_size")
         + ("stride", "padding", "dilation", "groups", "padding_mode"),
         bias=True,
     ),
-    "max_pool2d": Layer(nn.MaxPool2d, ("kernel_size", "stride", "padding")),
-    "avg_pool2d": Layer(
+    "max_pool2d": LayerValues(nn.MaxPool2d, ("kernel_size", "stride", "padding")),
+    "avg_pool2d": LayerValues(
         nn.AvgPool2d,
         ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
     ),
-    "flatten": Layer(nn.Flatten, ("start_dim", "end_dim")),
-    "as_image": Layer(_AsImage),
-    "relu": Layer(nn.ReLU),
-    "leaky_relu": Layer(nn.LeakyReLU, ("negative_slope",)),
-    "tanh": Layer(nn.Tanh),
-    "sigmoid": Layer(nn.Sigmoid),
-    "gelu": Layer(nn.GELU, ("approximate",)),
-    "silu": Layer(nn.SiLU),
-    "identity": Layer(nn.Identity),
-    "dropout": Layer(nn.Dropout, ("p",)),
-    "layer_norm": Layer(nn.LayerNorm, ("normalized_shape", "eps")),
-    "group_norm": Layer(nn.GroupNorm, ("num_groups", "num_channels", "eps")),
+    "flatten": LayerValues(nn.Flatten, ("start_dim", "end_dim")),
+    "as_image": LayerValues(_AsImage),
+    "relu": LayerValues(nn.ReLU),
+    "leaky_relu": LayerValues(nn.LeakyReLU, ("negative_slope",)),
+    "tanh": LayerValues(nn.Tanh),
+    "sigmoid": LayerValues(nn.Sigmoid),
+    "gelu": LayerValues(nn.GELU, ("approximate",)),
+    "silu": LayerValues(nn.SiLU),
+    "identity": LayerValues(nn.Identity),
+    "dropout": LayerValues(nn.Dropout, ("p",)),
+    "layer_norm": LayerValues(nn.LayerNorm, ("normalized_shape", "eps")),
+    "group_norm": LayerValues(nn.GroupNorm, ("num_groups", "num_channels", "eps")),
 }
 
 
-def described(module: nn.Module) -> dict[str, object]:
+def describe_network(module: nn.Module) -> dict[str, object]:
     """A network as values for JSON; one that could not be made again from them is refused."""
     said = _described(server(module))
     again = _built(said)
@@ -139,7 +139,7 @@ def _built(said: Mapping[str, object]) -> nn.Module:
     budget = [MOST_LAYERS]
     try:
         with torch.device("meta"):
-            return server(_make(said, DEEPEST, budget))
+            return server(_make(said, _DEEPEST, budget))
     except FedloreError:
         raise
     except (TypeError, ValueError, KeyError, RuntimeError, AttributeError) as error:
@@ -150,7 +150,7 @@ def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
     budget[0] -= 1
     if depth < 0 or budget[0] < 0:
         raise FedloreError(
-            f"a bundle's network may have {MOST_LAYERS} layers, {DEEPEST} inside each other"
+            f"a bundle's network may have {MOST_LAYERS} layers, {_DEEPEST} inside each other"
         )
     values = dict(said)
     name = values.pop("layer")

@@ -23,17 +23,17 @@ from .header import (
     FORMAT,
     check_agreement,
     finite_scores,
+    header_scaler,
     heard_through,
     read_header,
     row_shape,
-    scaler_of,
     scaling_values,
     task_about,
     try_row,
     versions,
 )
 from .known import Held, knowledge_members, restore, schema_values, store, unwrapped
-from .networks import built, described
+from .networks import built, describe_network
 
 OWN = ("bundle.json", "weights.safetensors", "card.md")
 
@@ -91,7 +91,7 @@ class Trained(Protocol):
         ...
 
 
-def save(
+def save_bundle(
     trained: Trained,
     client: str,
     path: str | Path,
@@ -118,7 +118,7 @@ def bundled(
     task, inner, known = task_of(personal), personal.inner, held.knowledge
     if not isinstance(known, task.known):
         raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
-    network = described(inner.model)
+    network = describe_network(inner.model)
     header = {
         "format": FORMAT,
         "client": client,
@@ -170,7 +170,7 @@ def opened(members: Members, held: Held | None = None) -> Bundle:
     if task.listens(model) != header.hears:
         raise Refused("bundle.json and its network differ in whether it hears the expert")
     known = heard_through(held.knowledge, header)
-    personal = task.build(model, known, scaler=scaler_of(header, task.told))
+    personal = task.build(model, known, scaler=header_scaler(header, task.told))
     try_row(personal, header, task.told)
     return Bundle(
         personal.eval(),

@@ -46,13 +46,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Train simulated clients with every engine and show how long one step of one client takes.",
     ),
     "leak": (
-        "leak:leak",
+        "leak:leak_command",
         "Attack what the coordinator sees of a training run, setting by setting.",
     ),
-    "server": ("federation:server", "Run the coordinator's server until Ctrl-C."),
-    "join": ("federation:join", "Take part as a site until Ctrl-C."),
+    "server": ("federation:server_command", "Run the coordinator's server until Ctrl-C."),
+    "join": ("federation:join_command", "Take part as a site until Ctrl-C."),
     "train": (
-        "federation:train",
+        "federation:train_command",
         "Train, with a line per round and for every site in trouble.",
     ),
     "status": ("federation:status", "Where a training stands, and which sites are here."),
@@ -69,28 +69,28 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Write one site's model with its knowledge, schema and scaling to one file.",
     ),
     "predict": (
-        "predict:predict",
+        "predict:predict_command",
         "Grade, probabilities, allowed classes, the expert's word and who decided, for each row.",
     ),
     "certify": (
-        "certify:certify",
+        "certify:certify_command",
         "Write a range certificate for a bundle whose knowledge is tables and formulas.",
     ),
     "reknow": (
-        "reknow:reknow",
+        "reknow:reknow_command",
         "Swap the rules or λ of a bundle, after an audit, with scores before and after.",
     ),
     "serve": (
-        "serve:serve",
+        "serve:serve_command",
         "Answer predictions over HTTP, and show a page where a person can type or paste a row.",
     ),
     "blend": (
-        "blend:blend",
+        "blend:blend_command",
         "Find the cheapest blend whose predicted grade reaches a target.",
     ),
-    "paper": ("paper:app", "Run the paper's experiments again."),
+    "paper": ("paper:paper_app", "Run the paper's experiments again."),
     "federation": (
-        "federation:app",
+        "federation:federation_app",
         "Set up a federation of sites and hand out their kits.",
     ),
 }

@@ -10,16 +10,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 
 from ..bundle import Bundle, read_bundle
-from ..coke.blend import Order, Plan, order_for, plan, read_coals, read_mixing
-from ..coke.blend.telling import summary
+from ..coke.blend import BlendPlan, Order, order_for, plan, read_coals, read_mixing
+from ..coke.blend.telling import plan_summary
 from ..core.history import check_writable
 from ..errors import FedloreError
-from ..look.tables import Table
-from ..report.blend import tables, write_plan
+from ..look.tables import TextTable
+from ..report.blend import blend_tables, write_plan
 from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 
 
-def blend(
+def blend_command(
     coals: Annotated[
         Path, typer.Argument(help="CSV or XLSX: coal, price, stock, min, max, properties.")
     ],
@@ -36,7 +36,7 @@ def blend(
         list[str] | None, typer.Option(help="NAME=VALUE of what no coal brings; repeatable.")
     ] = None,
     mixing: Annotated[
-        Path | None, typer.Option(help="TOML with tables rules.NAME and fixed.")
+        Path | None, typer.Option(help="TOML with blend_tables rules.NAME and fixed.")
     ] = None,
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
@@ -80,7 +80,7 @@ def blend(
     raise typer.Exit(0 if found.blend is not None else 1)
 
 
-def _watched(order: Order, seed: int, console: Console) -> Plan:
+def _watched(order: Order, seed: int, console: Console) -> BlendPlan:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
         TextColumn("{task.description:32}"), *columns, console=console, transient=True
@@ -103,7 +103,7 @@ def _given(pairs: list[str]) -> dict[str, float | str]:
     return fixed
 
 
-def _facts(found: Plan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str]:
+def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str]:
     order = found.order
     stock = order.coals.stock is not None and order.tonnes is None
     limits = [
@@ -121,18 +121,18 @@ def _facts(found: Plan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str
     }
 
 
-def _show(found: Plan, console: Console) -> None:
+def _show(found: BlendPlan, console: Console) -> None:
     wide = {"Blended features", "Predicted distribution"}  # in the files
-    for table in tables(found):
+    for table in blend_tables(found):
         if table.title not in wide and not table.title.startswith("What"):
             console.print(_grid(table))
-    for line in summary(found):
+    for line in plan_summary(found):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     if found.order.coals.stock is not None and found.order.tonnes is None:
         console.print("Stock was not counted: --tonnes says how much is wanted", highlight=False)
 
 
-def _grid(table: Table) -> Grid:
+def _grid(table: TextTable) -> Grid:
     grid = Grid(title=table.title, title_justify="left")
     for i, name in enumerate(table.head):
         grid.add_column(name, justify="left" if i in table.words else "right")

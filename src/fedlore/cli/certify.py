@@ -11,7 +11,7 @@ from ..bundle.certificate import certify as issue
 from ..bundle.certificate import write_certificate
 
 
-def certify(
+def certify_command(
     bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a .lore file.")],
     out: Annotated[
         Path | None, typer.Option(help="Where to write it; BUNDLE.certificate.json by default.")

@@ -17,9 +17,9 @@ from ..errors import FedloreError
 if TYPE_CHECKING:
     from ..federation.coordinator.training import Reports
 
-app = typer.Typer(help="Set up a federation of sites and hand out their kits.")
+federation_app = typer.Typer(help="Set up a federation of sites and hand out their kits.")
 
-Folder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
+_Folder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
 Dir = Annotated[Path, typer.Option("--dir", help="The coordinator's folder.")]
 
 
@@ -35,9 +35,9 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-@app.command("init")
+@federation_app.command("init")
 def init_(
-    folder: Folder,
+    folder: _Folder,
     address: Annotated[str, typer.Option(help="host:port where sites reach it.")],
     schema: Annotated[Path, typer.Option(help="A knowledge.toml with features and classes.")],
     name: Annotated[str, typer.Option(help="The federation's name.")] = "federation",
@@ -52,7 +52,7 @@ def init_(
     _say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
 
 
-@app.command("add-site")
+@federation_app.command("add-site")
 def add_site_(name: str, folder: Dir = Path(".")) -> None:
     """Enrol a site and make its kit."""
     _needed()
@@ -61,7 +61,7 @@ def add_site_(name: str, folder: Dir = Path(".")) -> None:
     _kit_made(name, add_site(folder, name))
 
 
-@app.command("remove-site")
+@federation_app.command("remove-site")
 def remove_site_(name: str, folder: Dir = Path(".")) -> None:
     """Shut a site out; a running server notices within seconds."""
     _needed()
@@ -71,11 +71,11 @@ def remove_site_(name: str, folder: Dir = Path(".")) -> None:
     _say(f"Site {name} is shut out.")
 
 
-@app.command("renew")
+@federation_app.command("renew")
 def renew_(
     name: Annotated[str | None, typer.Argument(help="A site; none: the server.")] = None,
     folder: Dir = Path("."),
-    days: Annotated[int, typer.Option(help="How long the server certificate holds.")] = 365,
+    days: Annotated[int, typer.Option(help="How long the server_command certificate holds.")] = 365,
 ) -> None:
     """A new key for a site, or a new certificate for the server."""
     _needed()
@@ -88,7 +88,7 @@ def renew_(
         _kit_made(name, renew_site(folder, name))
 
 
-@app.command("key")
+@federation_app.command("key")
 def key_(
     kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")],
     filter: Annotated[str, typer.Option(help="The filter whose key it is.")] = "ckks",
@@ -109,39 +109,39 @@ def _kit_made(name: str, kit: Path) -> None:
     _say("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
 
 
-def server(
-    folder: Folder,
+def server_command(
+    folder: _Folder,
     insecure: Annotated[bool, typer.Option(help="No TLS; loopback addresses only.")] = False,
 ) -> None:
     """Run the coordinator's server until Ctrl-C."""
     _needed()
-    from ..federation.coordinator.server import serve
+    from ..federation.coordinator.server import serve_federation
     from ..federation.processes import stopping
 
     with stopping() as stop:
-        serve(folder, insecure=insecure, stop=stop, told=_say)
+        serve_federation(folder, insecure=insecure, stop=stop, told=_say)
     _say("server stopped")
 
 
-def join(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
+def join_command(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
     """Take part as a site until Ctrl-C."""
     _needed()
     from ..federation.kits.making import unpack
     from ..federation.processes import stopping
-    from ..federation.site.joining import join as take_part
+    from ..federation.site.joining import join_federation as take_part
 
     with stopping() as stop:
         take_part(unpack(kit), stop=stop, told=_say)
     _say("left")
 
 
-def train(
-    folder: Folder,
+def train_command(
+    folder: _Folder,
     resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
 ) -> None:
     """Train, with a line per round and for every site in trouble."""
     _needed()
-    from ..federation.coordinator.training import train as run_all
+    from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
     run = run_all(folder, resume=resume, reports=_reports(folder))
@@ -205,21 +205,21 @@ def _cell(value: object) -> str:
 
 
 def status(
-    folder: Folder,
+    folder: _Folder,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Where a training stands, and which sites are here."""
     _needed()
     from ..federation.coordinator.server import link_of
     from ..federation.coordinator.status import read_status
-    from ..federation.kits.certificates import raw
+    from ..federation.kits.certificates import raw_key
     from ..federation.kits.making import enrolled
     from ..federation.remote import LinkLost
 
     found = dict(read_status(folder))
     try:
         here = link_of(folder).online()
-        online = {name: here.get(raw(key), False) for name, key in enrolled(folder).items()}
+        online = {name: here.get(raw_key(key), False) for name, key in enrolled(folder).items()}
     except LinkLost:
         online = {}
     found |= {"server": bool(online), "online": sorted(n for n, is_in in online.items() if is_in)}
@@ -265,7 +265,7 @@ def doctor(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder
 
 
 def up(
-    folder: Folder,
+    folder: _Folder,
     sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
     rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
     resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
@@ -273,7 +273,7 @@ def up(
     """A whole federation on this machine: server, sites and one training."""
     _needed()
     from ..coke.together import together
-    from ..federation.coordinator.training import train as run_all
+    from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
     with together(folder, sites=sites, rounds=rounds, told=_say):

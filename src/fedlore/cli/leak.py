@@ -13,12 +13,12 @@ from rich.table import Table
 
 from ..core.history import Row
 from ..errors import ConfigError
-from ..report.leaks import verdict, write_leaks
+from ..report.leaks import leak_verdict, write_leaks
 from ..workbench.leak.attacks import ATTACKS
 from ..workbench.leak.audit import CASES, audit, drawn, of_sites
-from ..workbench.leak.settings import SETTINGS, Setting, settings_named
-from ..workbench.leak.summary import Line, lines
-from ..workbench.paper.study import versions
+from ..workbench.leak.settings import SETTINGS, LeakSetting, settings_named
+from ..workbench.leak.summary import LeakLine, lines
+from ..workbench.paper.study import package_versions
 
 SHORT = {
     "union": "union",
@@ -34,7 +34,7 @@ SHORT = {
 }
 
 
-def leak(
+def leak_command(
     case: Annotated[str, typer.Option(help=f"{' or '.join(CASES)}.")] = "coke",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; 3 or more to learn from.")] = 5,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
@@ -81,7 +81,7 @@ def leak(
         highlight=False,
         markup=False,
     )
-    console.print(verdict(found), highlight=False, soft_wrap=True)
+    console.print(leak_verdict(found), highlight=False, soft_wrap=True)
     console.print(f"Rows: {out / f'leak-{name}.jsonl'}", highlight=False, soft_wrap=True)
     if find_spec("matplotlib") is None:
         console.print("For a page with plots: pip install 'fedlore[plot]'", markup=False)
@@ -91,7 +91,7 @@ def leak(
     console.print(f"Page: {page}", highlight=False, soft_wrap=True)
 
 
-def _table(found: Sequence[Line], name: str, seeds: int) -> Table:
+def _table(found: Sequence[LeakLine], name: str, seeds: int) -> Table:
     table = Table(title=f"{name}: leaks and accuracy, {seeds} seeds", title_justify="left")
     table.add_column("setting", no_wrap=True)
     for head in ("TA %", *(SHORT[a] for a in ATTACKS)):
@@ -106,13 +106,15 @@ def _table(found: Sequence[Line], name: str, seeds: int) -> Table:
     return table
 
 
-def _facts(rows: Sequence[Row], found: Sequence[Line], chosen: Sequence[Setting]) -> dict[str, str]:
+def _facts(
+    rows: Sequence[Row], found: Sequence[LeakLine], chosen: Sequence[LeakSetting]
+) -> dict[str, str]:
     seeds = list(dict.fromkeys(str(row["seed"]) for row in rows))
     sites = list(dict.fromkeys(str(row["site"]) for row in rows))
     return {
-        "in short": verdict(found),
+        "in short": leak_verdict(found),
         "sites": ", ".join(sites),
         "seeds": ", ".join(seeds),
         "settings": str(len(chosen)),
-        "versions": versions(),
+        "versions": package_versions(),
     }

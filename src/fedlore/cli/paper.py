@@ -15,35 +15,35 @@ from ..errors import FedloreError
 from ..look.markdown import markdown
 from ..report.paper import case_page, study_page
 from ..report.papertables import paper_tables
-from ..workbench.cells import Cell
+from ..workbench.cells import ResultCell
 from ..workbench.paper.case import run_measured, run_simulated
 from ..workbench.paper.study import Study, run_study
 from .regression import regression
 from .screen import grid_of
 
-app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
+paper_app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 
 Dataset = Annotated[str, typer.Option(help="covtype or fmnist.")]
-Protocol = Annotated[str, typer.Option(help="paper, fair, or the path of a TOML.")]
-Range = Annotated[
+_Protocol = Annotated[str, typer.Option(help="paper, fair, or the path of a TOML.")]
+_Range = Annotated[
     str, typer.Option(help="oracle, conformal95, conformal99, several by comma, all.")
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; each draws clients anew.")]
-Recipe = Annotated[str, typer.Option(help="lore as one fixed combination, or chosen by trials.")]
+_Recipe = Annotated[str, typer.Option(help="lore as one fixed combination, or chosen by trials.")]
 Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
 Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
 OUT = Path("results")
 
-app.command()(regression)
+paper_app.command()(regression)
 
 
-@app.command()
+@paper_app.command()
 def approaches(
     dataset: Dataset = "covtype",
-    protocol: Protocol = "fair",
-    range: Range = "all",
+    protocol: _Protocol = "fair",
+    range: _Range = "all",
     seeds: Seeds = 5,
-    recipe: Recipe = "fixed",
+    recipe: _Recipe = "fixed",
     out: Out = OUT,
     threads: Threads = 1,
 ) -> None:
@@ -51,11 +51,11 @@ def approaches(
     _run(Study("approaches", dataset, protocol, _kinds(range), seeds, recipe), out, threads)
 
 
-@app.command()
+@paper_app.command()
 def data(
     dataset: Dataset = "covtype",
-    protocol: Protocol = "fair",
-    range: Range = "oracle",
+    protocol: _Protocol = "fair",
+    range: _Range = "oracle",
     seeds: Seeds = 5,
     out: Out = OUT,
     threads: Threads = 1,
@@ -64,11 +64,11 @@ def data(
     _run(Study("data", dataset, protocol, _kinds(range), seeds), out, threads)
 
 
-@app.command("lambda")
+@paper_app.command("lambda")
 def trust(
     dataset: Dataset = "covtype",
-    protocol: Protocol = "fair",
-    range: Range = "all",
+    protocol: _Protocol = "fair",
+    range: _Range = "all",
     seeds: Seeds = 5,
     out: Out = OUT,
     threads: Threads = 1,
@@ -77,7 +77,7 @@ def trust(
     _run(Study("lambda", dataset, protocol, _kinds(range), seeds), out, threads)
 
 
-@app.command()
+@paper_app.command()
 def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     """The coking case: simulated plants, and real cokes where their file is at hand."""
     torch.set_num_threads(threads)
@@ -102,7 +102,7 @@ def _run(study: Study, out: Path, threads: int) -> None:
     with _progress(console) as progress:
         bar = progress.add_task("loading", total=None)
 
-        def on_cell(cell: Cell, done: int, total: int) -> None:
+        def on_cell(cell: ResultCell, done: int, total: int) -> None:
             at = f"seed {cell.seed}, {cell.range}, {cell.approach}"
             progress.update(bar, completed=done, total=total, description=f"{at:36}")
 

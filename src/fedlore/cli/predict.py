@@ -14,7 +14,7 @@ from ..config import build
 from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 
 
-def predict(
+def predict_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
     file: Annotated[Path, typer.Argument(help="Rows: CSV (also .gz), XLSX, Parquet or JSON.")],
     out: Annotated[

@@ -13,9 +13,9 @@ from ..core.history import Row, check_writable, read_rows, write_rows
 from ..errors import ConfigError
 from ..look.page import Section, page
 from ..look.tables import Cell
-from ..look.tables import Table as Written
+from ..look.tables import TextTable as Written
 from ..workbench.paper.numbers.sets import SOURCES
-from ..workbench.paper.numbers.study import RANGES, Study, run_regression
+from ..workbench.paper.numbers.study import RANGES, NumberStudy, run_regression
 from ..workbench.paper.numbers.tables import (
     beats,
     bins_of,
@@ -23,7 +23,7 @@ from ..workbench.paper.numbers.tables import (
     report,
     rmse_table,
     shown_bins,
-    violations,
+    worst_violation,
 )
 
 TERMS = {
@@ -55,7 +55,7 @@ def regression(
 ) -> None:
     """Seven approaches and a network without bins on a number: the paper's appendix C."""
     torch.set_num_threads(threads)
-    study = Study(dataset, bins=_numbers(bins), seeds=seeds)
+    study = NumberStudy(dataset, bins=_numbers(bins), seeds=seeds)
     path = out / f"regression-{dataset}.jsonl"
     check_writable(path)
     done = read_rows(path) if path.exists() else []
@@ -80,7 +80,7 @@ def regression(
         won = [str(k) for k in bins_of(rows) if beats(rows, k=k, kind=kind)]
         at = f"for k = {', '.join(won)}" if won else "nowhere"
         console.print(f"{kind} ranges: lore is below P-KM, ML, MLwKM and FL {at}.")
-    worst = violations(rows)
+    worst = worst_violation(rows)
     kept = "no prediction left its set" if worst == 0 else f"up to {worst:.2%} LEFT their set"
     console.print(f"Of all approaches that carry the range {kept}.")
     tables = path.with_suffix(".md")
@@ -91,7 +91,7 @@ def regression(
     console.print(written, highlight=False, soft_wrap=True)
 
 
-def _page(rows: list[Row], study: Study, unit: str) -> str:
+def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
     """The same as one HTML page that needs nothing else."""
     k = shown_bins(rows)
     sections = [

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from ..bundle import read_bundle, write_bundle
-from ..bundle.answer.scoring import scores
+from ..bundle.answer.scoring import score_bundle
 from ..bundle.reknowing import reknow as renew
 from ..data import read_table
 from ..errors import ConfigError, KnowledgeError
@@ -17,7 +17,7 @@ from ..knowledge.findings import errors
 from ..knowledge.lint.checkup import check_data, check_file
 
 
-def reknow(
+def reknow_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
     knowledge: Annotated[Path | None, typer.Argument(help="The new knowledge.toml.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the new bundle.")] = None,
@@ -36,7 +36,7 @@ def reknow(
         _audit(knowledge, data, console)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
-        before, after = (scores(one, data) for one in (old, new))
+        before, after = (score_bundle(one, data) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
         _compare(before, after, console)
     write_bundle(new, out)

@@ -3,10 +3,10 @@
 from rich.table import Table as Grid
 from rich.text import Text
 
-from ..look.tables import Table
+from ..look.tables import TextTable
 
 
-def grid_of(table: Table) -> Grid:
+def grid_of(table: TextTable) -> Grid:
     """A table as a terminal shows it: words to the left, numbers to the right."""
     grid = Grid(title=Text(table.title), title_justify="left")
     for i, head in enumerate(table.head):

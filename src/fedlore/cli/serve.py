@@ -10,7 +10,7 @@ from rich.console import Console
 from ..errors import FedloreError
 
 
-def serve(
+def serve_command(
     bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a .lore file.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
@@ -25,14 +25,14 @@ def serve(
 ) -> None:
     """Answer predictions over HTTP, and show a page where a person can type or paste a row."""
     try:
-        from ..bundle.serve import Limits
-        from ..bundle.serve import serve as run
+        from ..bundle.serve import ServeLimits
+        from ..bundle.serve import serve_bundle as run
         from ..bundle.serve.limits import bytes_of, read_token
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None
     from ..bundle import read_bundle
 
-    limits = Limits(body=bytes_of(max_body), rows=max_rows)
+    limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle)
     console = Console(highlight=False, soft_wrap=True)

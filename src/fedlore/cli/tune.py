@@ -74,13 +74,13 @@ def tune_sites(
 def put(path: Path, chosen: Trust) -> None:
     """Both λ in a knowledge.toml, everything else as it stands."""
     try:
-        text = with_trust(path.read_text(encoding="utf-8"), chosen)
+        text = _with_trust(path.read_text(encoding="utf-8"), chosen)
         write_whole(path, text)
     except OSError as error:
         raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
 
 
-def with_trust(text: str, chosen: Trust) -> str:
+def _with_trust(text: str, chosen: Trust) -> str:
     """A document with other values of trust and rely at its top.
 
     >>> print(with_trust('trust = 0.3 # old\\nlabel = "y"\\n', Trust(0.0, 0.15, 0.9, 40)), end="")

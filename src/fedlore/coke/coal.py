@@ -16,35 +16,35 @@ from torch import Tensor
 
 from ..core.rng import stream
 
-Table = dict[str, Tensor]  # property -> (c,) for coals, (n, c) for lots, (n,) for blends
-Limits = tuple[float, float]
+CoalTable = dict[str, Tensor]  # property -> (c,) for coals, (n, c) for lots, (n,) for blends
+_Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Kind:
+class CoalKind:
     """A class of coal: what it is like on average, and the limits that define it."""
 
     name: str
     ro: float  # mean reflectance, %
     fluidity: float  # mean log10 of maximum fluidity
     sulphur: float  # mean, % dry
-    volatile: Limits  # Vdaf, %
-    caking: Limits  # G
-    layer: Limits  # Y, mm
-    dilatation: Limits  # b, %
+    volatile: _Limits  # Vdaf, %
+    caking: _Limits  # G
+    layer: _Limits  # Y, mm
+    dilatation: _Limits  # b, %
     count: int  # how many such coals the market offers
 
 
-KINDS = {
+COAL_KINDS = {
     kind.name: kind
     for kind in (
-        Kind("SM", 1.55, 0.9, 0.9, (10, 20), (20, 65), (4, 14), (-20, 10), 5),
-        Kind("JM", 1.24, 2.6, 0.9, (17, 28), (65, 100), (10, 25), (-20, 150), 18),
-        Kind("JM24", 1.15, 1.4, 0.9, (20, 28), (50, 65), (8, 16), (-20, 30), 6),
-        Kind("FM", 1.02, 4.0, 1.6, (24, 37), (85, 103), (25, 35), (150, 380), 8),
-        Kind("1/3JM", 0.93, 3.4, 1.1, (28, 37), (65, 100), (10, 25), (-10, 220), 12),
-        Kind("QF", 0.82, 4.2, 1.8, (37, 43), (85, 103), (25, 35), (220, 380), 4),
-        Kind("QM", 0.76, 2.3, 0.9, (34, 43), (35, 65), (6, 16), (-20, 40), 7),
+        CoalKind("SM", 1.55, 0.9, 0.9, (10, 20), (20, 65), (4, 14), (-20, 10), 5),
+        CoalKind("JM", 1.24, 2.6, 0.9, (17, 28), (65, 100), (10, 25), (-20, 150), 18),
+        CoalKind("JM24", 1.15, 1.4, 0.9, (20, 28), (50, 65), (8, 16), (-20, 30), 6),
+        CoalKind("FM", 1.02, 4.0, 1.6, (24, 37), (85, 103), (25, 35), (150, 380), 8),
+        CoalKind("1/3JM", 0.93, 3.4, 1.1, (28, 37), (65, 100), (10, 25), (-10, 220), 12),
+        CoalKind("QF", 0.82, 4.2, 1.8, (37, 43), (85, 103), (25, 35), (220, 380), 4),
+        CoalKind("QM", 0.76, 2.3, 0.9, (34, 43), (35, 65), (6, 16), (-20, 40), 7),
     )
 }
 
@@ -92,11 +92,11 @@ SOUND = {
 }
 
 
-def market(seed: int) -> tuple[tuple[str, ...], Table]:
+def market(seed: int) -> tuple[tuple[str, ...], CoalTable]:
     """The single coals on offer, class by class: their class names and their properties."""
     draw = stream(seed, "coal", "market")
-    names = tuple(kind.name for kind in KINDS.values() for _ in range(kind.count))
-    kinds = [KINDS[name] for name in names]
+    names = tuple(kind.name for kind in COAL_KINDS.values() for _ in range(kind.count))
+    kinds = [COAL_KINDS[name] for name in names]
 
     def normal() -> Tensor:
         return torch.randn(len(names), generator=draw, dtype=torch.float64)
@@ -104,11 +104,11 @@ def market(seed: int) -> tuple[tuple[str, ...], Table]:
     def mean(values: Sequence[float]) -> Tensor:
         return torch.tensor(values, dtype=torch.float64)
 
-    def within(values: Tensor, limits: Sequence[Limits]) -> Tensor:
+    def within(values: Tensor, limits: Sequence[_Limits]) -> Tensor:
         low, high = zip(*limits, strict=True)
         return values.clamp(mean(low), mean(high))
 
-    t: Table = {}
+    t: CoalTable = {}
     t["ro"] = mean([k.ro for k in kinds]) + 0.06 * normal()
     # Between the lines of the sources: Ro 0.98 with Vdaf 29, 1.11 with 23, 1.20 with 27.
     t["volatile"] = 26.0 - 34.0 * (t["ro"] - 1.10) + 3.0 * normal()
@@ -130,7 +130,7 @@ def market(seed: int) -> tuple[tuple[str, ...], Table]:
     return names, _sound(t)
 
 
-def deliveries(coals: Table, rows: int, draw: torch.Generator) -> Table:
+def deliveries(coals: CoalTable, rows: int, draw: torch.Generator) -> CoalTable:
     """The same coals as they arrive on each of `rows` days, (c,) -> (rows, c)."""
     lots = {}
     for name, values in coals.items():
@@ -164,13 +164,13 @@ def proportions(
     return share / share.sum(1, keepdim=True)
 
 
-def blend(lots: Table, share: Tensor) -> Table:
+def blend_coals(lots: CoalTable, share: Tensor) -> CoalTable:
     """The properties of blends: lots (n, c) in shares (n, c) -> (n,) each."""
 
     def mix(values: Tensor) -> Tensor:
         return (share * values).sum(1)
 
-    t: Table = {name: mix(values) for name, values in lots.items()}
+    t: CoalTable = {name: mix(values) for name, values in lots.items()}
     dry = mix(lots["volatile"] * (1.0 - lots["ash"] / 100.0))  # VM is additive on the dry coal
     t["volatile"] = dry / (1.0 - t["ash"] / 100.0)
     apart = lots["ro_sd"].square() + (lots["ro"] - t["ro"][:, None]).square()
@@ -196,7 +196,7 @@ def _skew(mean: float, z: Tensor, sd: float) -> Tensor:
     return mean * (z - sd * sd / 2.0).exp()
 
 
-def _sound(table: Mapping[str, Tensor]) -> Table:
+def _sound(table: Mapping[str, Tensor]) -> CoalTable:
     return {
         name: values.clamp(*SOUND[name]) if name in SOUND else values
         for name, values in table.items()

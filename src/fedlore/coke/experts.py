@@ -116,7 +116,7 @@ class Expert:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExpertVerdict:
     """P-KM: the grade of the CSR the expert works out, one-hot; `blur` makes it a worse one."""
 
     expert: Expert

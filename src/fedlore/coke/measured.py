@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..data.locate import DataFile, content, first, missing, places
+from ..data.locate import DataFile, content, first_found, missing, places
 from ..errors import FedloreError
 
 COKES = DataFile(
@@ -29,7 +29,7 @@ FEWEST = 12  # rows that a site must have
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredCokes:
     """The rows of one site: (n, 9) properties, (n, 7) whether they were measured; and CSR."""
 
     x: Tensor  # (n, 16) float32
@@ -40,14 +40,14 @@ class Measured:
 class Cokes:
     """The sites, and how many rows were left out for which reason."""
 
-    sites: dict[str, Measured]
+    sites: dict[str, MeasuredCokes]
     left_out: dict[str, int]
 
 
 def real_cokes(folder: str | Path | None = None) -> Cokes:
     """The sites with enough rows, each row once, blanks filled and marked."""
     folders = places(folder)
-    path = first(COKES, folders)
+    path = first_found(COKES, folders)
     if path is None:
         get = "It states no licence, so it does not ship: name its folder in FEDLORE_DATA"
         raise FedloreError(missing("The file of real cokes", [COKES], folders, get))
@@ -70,11 +70,11 @@ def real_cokes(folder: str | Path | None = None) -> Cokes:
     return Cokes({name: _measured(own) for name, own in sorted(sites.items())}, dict(gone))
 
 
-def _measured(rows: list[dict[str, str]]) -> Measured:
+def _measured(rows: list[dict[str, str]]) -> MeasuredCokes:
     made = []
     for row in rows:
         values = [float(row[name]) for name in ALWAYS]
         values += [float(row[name] or typical) for name, typical in SOMETIMES.items()]
         made.append(values + [float(bool(row[name])) for name in SOMETIMES])
     csr = torch.tensor([float(row["CSR"]) for row in rows], dtype=torch.float64)
-    return Measured(torch.tensor(made, dtype=torch.float32), csr)
+    return MeasuredCokes(torch.tensor(made, dtype=torch.float32), csr)

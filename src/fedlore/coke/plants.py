@@ -24,8 +24,8 @@ from ..core.examples import Examples
 from ..core.rng import stream
 from ..errors import FedloreError
 from ..knowledge import Knowledge, Mask
-from .coal import Table, blend, deliveries, market, proportions
-from .experts import COKE, Bounds, Equation, Expert, Verdict, arch, grade, kobe, refit
+from .coal import CoalTable, blend_coals, deliveries, market, proportions
+from .experts import COKE, Bounds, Equation, Expert, ExpertVerdict, arch, grade, kobe, refit
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,9 @@ def coking_plants(
             parts.append((Examples(x, grade(coke.csr)), coke))
         (train, train_coke), (test, test_coke) = parts
         knowledge = Knowledge(
-            Mask(seen, Verdict(expert, blur)), Mask(seen, Bounds(expert, slack * bound)), trust
+            Mask(seen, ExpertVerdict(expert, blur)),
+            Mask(seen, Bounds(expert, slack * bound)),
+            trust,
         )
         made.append(Plant(profile.id, train, test, knowledge, train_coke, test_coke))
     return tuple(made)
@@ -200,7 +202,7 @@ def strength(x: Tensor) -> Tensor:
     return csr + 0.03 * (t["inerts"] - 30.0) * (t["G"] - 80.0)
 
 
-def _buy(profile: Profile, names: Sequence[str], coals: Table, seed: int) -> Table:
+def _buy(profile: Profile, names: Sequence[str], coals: CoalTable, seed: int) -> CoalTable:
     """The coals of one plant: of each class those nearest to its ash, with some luck."""
     luck = torch.rand(len(names), generator=stream(seed, "buy", profile.id), dtype=torch.float64)
     distance = (coals["ash"] - profile.ash).abs() + luck
@@ -214,7 +216,7 @@ def _buy(profile: Profile, names: Sequence[str], coals: Table, seed: int) -> Tab
     return owned
 
 
-def _settle(profile: Profile, owned: Table, seed: int) -> tuple[float, Expert]:
+def _settle(profile: Profile, owned: CoalTable, seed: int) -> tuple[float, Expert]:
     """What ovens and practice add to CSR, and the expert who knows last year's averages."""
     past = _charge(profile, owned, 365, seed, "past").double()
     natural = float(strength(past).mean())
@@ -224,7 +226,7 @@ def _settle(profile: Profile, owned: Table, seed: int) -> tuple[float, Expert]:
     return practice, Expert(profile.equation, round(constant, 1))
 
 
-def _charge(profile: Profile, owned: Table, rows: int, seed: int, part: str) -> Tensor:
+def _charge(profile: Profile, owned: CoalTable, rows: int, seed: int, part: str) -> Tensor:
     """The features of `rows` blends on days of one year, (rows, 17) float32."""
     draw = stream(seed, "charge", profile.id, part)
     habit = stream(seed, "habit", profile.id)
@@ -233,7 +235,7 @@ def _charge(profile: Profile, owned: Table, rows: int, seed: int, part: str) -> 
     share = proportions(
         day, cycles, draw, steady=profile.steady, swing=profile.swing, fewest=profile.fewest
     )
-    t = blend(deliveries(owned, rows, draw), share)
+    t = blend_coals(deliveries(owned, rows, draw), share)
     weather, pace = torch.randn(2, rows, generator=draw, dtype=torch.float64)
     season = torch.sin(2.0 * math.pi * day / 365.0)
     t["moisture"] = (profile.moisture + 0.5 * season + 0.8 * weather).clamp(4.0, 16.0)

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from ..errors import FedloreError
 from ..federation.coordinator.server import healthy, link_of
-from ..federation.kits.certificates import raw
+from ..federation.kits.certificates import raw_key
 from ..federation.kits.making import enrolled
 from ..federation.processes import Child, fedlore_command
 from .trial import make_trial, trial_sites
 
-START = 120.0  # seconds until all must be there
+_START = 120.0  # seconds until all must be there
 
 
 @dataclass
-class Federation:
+class Household:
     """The processes of a federation on one machine."""
 
     folder: Path
@@ -39,7 +39,7 @@ class Federation:
 @contextmanager
 def together(
     folder: Path, *, sites: int, rounds: int, told: Callable[[str], None]
-) -> Iterator[Federation]:
+) -> Iterator[Household]:
     """Make the folder where there is none, start everything, and stop it all at the end."""
     if not (folder / "federation.toml").exists():
         make_trial(folder, sites=sites, address=f"127.0.0.1:{free_port()}", rounds=rounds)
@@ -47,7 +47,7 @@ def together(
     began = time.monotonic()
     homes = trial_sites(folder)
     (folder / "logs").mkdir(exist_ok=True)
-    federation = Federation(folder, start_server(folder), {})
+    federation = Household(folder, start_server(folder), {})
     try:
         for home in homes:
             federation.sites[home.name] = start_site(home)
@@ -68,10 +68,10 @@ def start_site(home: Path) -> Child:
     return Child(command, log=home / "join.log", env={"OMP_NUM_THREADS": "1"})
 
 
-def wait_for_sites(federation: Federation) -> None:
+def wait_for_sites(federation: Household) -> None:
     """Until the server answers and every site is in."""
     began = time.monotonic()
-    wanted = {raw(enrolled(federation.folder)[name]) for name in federation.sites}
+    wanted = {raw_key(enrolled(federation.folder)[name]) for name in federation.sites}
     while True:
         children = {"server": federation.server, **federation.sites}
         for name, child in children.items():
@@ -82,8 +82,8 @@ def wait_for_sites(federation: Federation) -> None:
             here = {key for key, is_in in link.online().items() if is_in}
             if wanted <= here:
                 return
-        if time.monotonic() - began > START:
-            raise FedloreError(f"not all sites were in after {START:.0f} s: see their join.log")
+        if time.monotonic() - began > _START:
+            raise FedloreError(f"not all sites were in after {_START:.0f} s: see their join.log")
         time.sleep(0.5)
 
 

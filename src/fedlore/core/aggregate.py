@@ -15,7 +15,7 @@ from ..errors import ConfigError, unknown
 from . import tree
 from .tree import Payload
 
-Weighted = Sequence[tuple[Payload, float]]  # uploads with their weights
+_Weighted = Sequence[tuple[Payload, float]]  # uploads with their weights
 
 
 class Aggregate(Protocol):
@@ -24,7 +24,7 @@ class Aggregate(Protocol):
     name: ClassVar[str]
     needs_individuals: ClassVar[bool]  # looks at single uploads, not only at their sum
 
-    def __call__(self, uploads: Weighted, /) -> Payload: ...
+    def __call__(self, uploads: _Weighted, /) -> Payload: ...
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Mean:
     name: ClassVar[str] = "mean"
     needs_individuals: ClassVar[bool] = False
 
-    def __call__(self, uploads: Weighted, /) -> Payload:
+    def __call__(self, uploads: _Weighted, /) -> Payload:
         return tree.mean(uploads)
 
 
@@ -45,7 +45,7 @@ class Median:
     name: ClassVar[str] = "median"
     needs_individuals: ClassVar[bool] = True
 
-    def __call__(self, uploads: Weighted, /) -> Payload:
+    def __call__(self, uploads: _Weighted, /) -> Payload:
         return _each(uploads, _middle)
 
 
@@ -62,7 +62,7 @@ class Trimmed:
         if not 0.0 <= self.share < 0.5:
             raise ConfigError(f"share must lie in [0, 0.5), got {self.share}")
 
-    def __call__(self, uploads: Weighted, /) -> Payload:
+    def __call__(self, uploads: _Weighted, /) -> Payload:
         return _each(uploads, self._kept)
 
     def _kept(self, stack: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ def _middle(stack: Tensor) -> Tensor:
     return (ranked[(m - 1) // 2] + ranked[m // 2]) / 2
 
 
-def _each(uploads: Weighted, centre: Callable[[Tensor], Tensor]) -> Payload:
+def _each(uploads: _Weighted, centre: Callable[[Tensor], Tensor]) -> Payload:
     payloads = [payload for payload, _ in uploads]
     return {
         key: {n: centre(torch.stack([p[key][n] for p in payloads])) for n in bundle}

@@ -16,7 +16,7 @@ from .nets import mlp, server
 from .plugins import make_named
 from .rng import key
 
-GROUP = "fedlore.models"
+_GROUP = "fedlore.models"
 
 
 class ModelKind(Protocol):
@@ -62,7 +62,7 @@ def make_kind(name: str, settings: Mapping[str, Any]) -> ModelKind:
     Traceback (most recent call last):
     fedlore.errors.ConfigError: unknown model kind 'mpl'; did you mean 'mlp'?
     """
-    found = make_named("model kind", name, settings, MODELS, GROUP)
+    found = make_named("model kind", name, settings, MODELS, _GROUP)
     if not callable(getattr(found, "make", None)):
         raise ConfigError(f"model kind '{name}' has no make(features, classes, *, hears, seed)")
     return found

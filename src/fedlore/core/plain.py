@@ -10,7 +10,7 @@ from torch import Tensor
 from ..errors import FedloreError
 from .tree import Params
 
-KINDS = {
+DTYPES = {
     str(kind).removeprefix("torch."): kind
     for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     + (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
@@ -34,7 +34,7 @@ def to_bytes(bundle: Params) -> bytes:
     return b"".join(_bytes(t) for t in bundle.values())
 
 
-def size_of(layout: Sequence[Any]) -> int:
+def bytes_of_layout(layout: Sequence[Any]) -> int:
     """How many bytes a layout asks for."""
     return sum(math.prod(shape) * kind.itemsize for _, kind, shape in map(_entry, layout))
 
@@ -63,7 +63,7 @@ def _entry(entry: Any) -> tuple[str, torch.dtype, tuple[int, ...]]:
         sizes = tuple(shape)
         legal = isinstance(name, str) and all(type(n) is int and n >= 0 for n in sizes)
         if legal:
-            return name, KINDS[kind], sizes
+            return name, DTYPES[kind], sizes
     except (KeyError, TypeError, ValueError):
         pass
     raise FedloreError(f"no such entry in a layout: {str(entry)[:80]}")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ..config import build
 from ..errors import ConfigError, unknown
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Loader = Callable[[], object]
 
 
@@ -36,10 +36,10 @@ def found(group: str, builtin: Iterable[str] = ()) -> dict[str, Loader]:
 
 
 def make_named(
-    what: str, name: str, settings: Mapping[str, Any], builtin: Mapping[str, type[T]], group: str
-) -> T:
+    what: str, name: str, settings: Mapping[str, Any], builtin: Mapping[str, type[_T]], group: str
+) -> _T:
     """The dataclass of this name, fedlore's own or a package's, built from its settings."""
-    kind: type[T]
+    kind: type[_T]
     if name in builtin:  # fedlore's own win, without a look at what is installed
         kind = builtin[name]
     else:
@@ -50,7 +50,7 @@ def make_named(
     return build(kind, settings, name)
 
 
-def load_all(what: str, builtin: Mapping[str, type[T]], group: str) -> dict[str, type[T]]:
+def load_all(what: str, builtin: Mapping[str, type[_T]], group: str) -> dict[str, type[_T]]:
     """Fedlore's own classes and those of all installed packages, by name."""
     offered = found(group, builtin)
     return {**builtin, **{name: _class(load(), what, name) for name, load in offered.items()}}

@@ -36,7 +36,7 @@ def bits(keys: Tensor, count: int) -> Tensor:
     return _mix(keys[:, None] + counter * _GOLDEN)
 
 
-def join(common: int, own: Tensor) -> Tensor:
+def join_keys(common: int, own: Tensor) -> Tensor:
     """Keys of addresses with a common part and one of their own, (m,) -> (m,), in one call."""
     return _mix(own ^ common)
 
@@ -54,7 +54,7 @@ def orders(keys: Tensor, rows: int, own: Tensor | None = None) -> Tensor:
     return drawn.argsort(dim=1)
 
 
-def draw(count: int, size: int, *path: int | str) -> list[int]:
+def draw_numbers(count: int, size: int, *path: int | str) -> list[int]:
     """`count` of the numbers 0..size-1 without replacement, ascending.
 
     Few of many cost by the few: numbers are drawn and repeats passed over.
@@ -71,10 +71,10 @@ def draw(count: int, size: int, *path: int | str) -> list[int]:
     return sorted(list(picked)[:count])
 
 
-def choose(count: int, among: Sequence[str], *path: int | str) -> list[str]:
+def choose_names(count: int, among: Sequence[str], *path: int | str) -> list[str]:
     """`count` of the names, drawn without replacement, the same for any order of `among`."""
     names = sorted(among)
-    return [names[i] for i in draw(count, len(names), *path)]
+    return [names[i] for i in draw_numbers(count, len(names), *path)]
 
 
 def _mix(z: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from .tree import Payload
 
 #: What a server may ask of a client, and what the client's upload then holds. A filter may put
 #: something else in its place, and adds tasks of its own (`privacy.catalog.ADDED`).
-KINDS = {
+TASK_KINDS = {
     "train": "differences with the model's names and shapes",
     "finish": "nothing: the last local steps stay at home",
     "evaluate": "nothing; the scores are plain numbers in metrics",

@@ -43,7 +43,7 @@ def cache() -> Path:
     return Path(home) / "fedlore"
 
 
-def first(file: DataFile, folders: Iterable[Path]) -> Path | None:
+def first_found(file: DataFile, folders: Iterable[Path]) -> Path | None:
     """The first of the folders' files of that name."""
     return next((f / file.name for f in folders if (f / file.name).is_file()), None)
 

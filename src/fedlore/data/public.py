@@ -15,7 +15,7 @@ import torch
 
 from ..core.examples import Examples
 from ..errors import FedloreError
-from .locate import DataFile, cache, content, download, first, missing, places
+from .locate import DataFile, cache, content, download, first_found, missing, places
 
 COVTYPE = DataFile(
     "covtype.npz", "a165fc21b19400b7bea83631f8808be89ba103d99ccfc76a092feda920bc78e8"
@@ -69,7 +69,7 @@ def covtype(folder: str | Path | None = None) -> Examples:
     """
     shipped = Path(__file__).parent / "files"
     folders = [*places(folder), shipped]
-    path = first(COVTYPE, folders)
+    path = first_found(COVTYPE, folders)
     if path is None:
         again = "It ships with fedlore: install fedlore again"
         raise FedloreError(missing("Covertype", [COVTYPE], folders, again))
@@ -95,14 +95,14 @@ def fashion_mnist(folder: str | Path | None = None, *, fetch: bool = True) -> Sp
     """
     folders = [*places(folder), DEBIAN]
     for place in folders:
-        path = first(FASHION, [place])
+        path = first_found(FASHION, [place])
         if path is not None:
             stored = _arrays(path, FASHION)
             return Split(
                 _images(stored["x_train"], stored["y_train"]),
                 _images(stored["x_test"], stored["y_test"]),
             )
-        if all(first(file, [place]) for file in ORIGINALS):
+        if all(first_found(file, [place]) for file in ORIGINALS):
             return _originals(place)
     try:
         if not fetch:

@@ -5,7 +5,7 @@ from .client import Site, ready, score
 from .fit import fit
 from .fitted import Fitted
 from .local import Local
-from .loop import Recipe, Run, answer, federate, scores
+from .loop import Recipe, Run, answer, federate, score_round
 from .memory import Memory
 from .stacked import Population, Stacked
 from .training import Training, train
@@ -27,6 +27,6 @@ __all__ = [
     "fit",
     "ready",
     "score",
-    "scores",
+    "score_round",
     "train",
 ]

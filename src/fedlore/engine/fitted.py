@@ -69,6 +69,6 @@ class Fitted(Generic[P]):
         Without `schema` it is the one of the client's knowledge; knowledge about a number has
         none. Without `metrics` they are its last scores.
         """
-        from ..bundle import save  # upstairs: training itself needs no archive
+        from ..bundle import save_bundle  # upstairs: training itself needs no archive
 
-        save(self, client, path, schema=schema, metrics=metrics)
+        save_bundle(self, client, path, schema=schema, metrics=metrics)

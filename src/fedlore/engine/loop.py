@@ -11,7 +11,7 @@ from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.history import Row
-from ..core.rng import draw
+from ..core.rng import draw_numbers
 from ..core.scaler import Scaler, from_moments
 from ..core.tree import Params, Payload
 from ..core.uploads import find_flaw
@@ -136,7 +136,9 @@ def federate(
             "part before and is missing"
         )
     for round in range(run.round + 1, rounds + 1):
-        cohort = [names[i] for i in draw(cohort_size, len(names), recipe.seed, "cohort", round)]
+        cohort = [
+            names[i] for i in draw_numbers(cohort_size, len(names), recipe.seed, "cohort", round)
+        ]
         task = Task(
             "train",
             round,
@@ -159,13 +161,13 @@ def federate(
             done = _ordered(transport.exchange(finish, names))
             run.accepted.update({name: rounds + 1 for reply in done for name in reply.names})
         if evaluate and (round % evaluate == 0 or round == rounds):
-            run.rows.extend(scores(transport, recipe, run))
+            run.rows.extend(score_round(transport, recipe, run))
         if on_round is not None:
             on_round(run)
     return run
 
 
-def scores(transport: Transport, recipe: Recipe, run: Run) -> list[Row]:
+def score_round(transport: Transport, recipe: Recipe, run: Run) -> list[Row]:
     """One row of scores per client, each on its own test rows with its own model."""
     task = Task(
         "evaluate", run.round, recipe.algorithm.send(run.state), recipe.seed, accepted=run.accepted

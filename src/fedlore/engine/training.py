@@ -13,7 +13,7 @@ from ..core.nets import server
 from ..core.scaler import Scaler
 from ..personal.client import Member, P
 from ..personal.tasks import TaskKind, task_for
-from ..privacy.defence import Place, around_of
+from ..privacy.defence import Standing, around_of
 from ..privacy.filters import guarded
 from ..privacy.settings import Privacy, filters_of, privacy_lines
 from .choice import brought_home, engine_for, scaler_of
@@ -77,7 +77,7 @@ def train(
         sample=sample,
     )
     folder = None if training.ledgers is None else Path(training.ledgers)
-    filters = filters_of(privacy, around, Place(folder=folder, run=f"seed {training.seed}"))
+    filters = filters_of(privacy, around, Standing(folder=folder, run=f"seed {training.seed}"))
     if isinstance(training.scale, Scaler):
         recipe = replace(recipe, scaler=training.scale)
     elif training.scale and clients:

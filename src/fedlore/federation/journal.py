@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.plain import from_bytes, size_of
+from ..core.plain import bytes_of_layout, from_bytes
 from ..core.store import Unreadable, clear_parts, pack_payload, unpack_payload, write_whole
 from ..core.tree import Payload
 from ..engine.loop import Run
@@ -54,14 +54,14 @@ def _read_old(data: bytes) -> tuple[dict[str, Any], Payload]:
     head = json.loads(body[start:place])
     payload: Payload = {}
     for key, layout in head["layouts"].items():
-        end = place + size_of(layout)
+        end = place + bytes_of_layout(layout)
         payload[key] = from_bytes(layout, body[place:end])
         place = end
     return head["header"], payload
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """Where a run stood after one round."""
 
     run: Run
@@ -91,7 +91,7 @@ class Journal:
         """The newest first."""
         return sorted(self.folder.glob("round-*.journal"), reverse=True)
 
-    def last(self) -> tuple[Entry | None, list[str]]:
+    def last(self) -> tuple[JournalEntry | None, list[str]]:
         """The newest round that can be read, and what was wrong with those after it."""
         wrong = []
         for path in self.files():
@@ -106,7 +106,7 @@ class Journal:
                 {str(k): int(v) for k, v in header["accepted"].items()},
                 list(header["rows"]),
             )
-            return Entry(run, header["about"], _part("common.", payload)), wrong
+            return JournalEntry(run, header["about"], _part("common.", payload)), wrong
         return None, wrong
 
     def clear(self) -> None:

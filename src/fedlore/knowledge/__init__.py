@@ -13,7 +13,7 @@ from .protocols import PredictionModel, RangeModel
 from .schema import Feature, Schema
 from .sources.entry import entry_point
 from .sources.onnx import OnnxModel
-from .tables import Rule, Table, read_table, table_of, write_table
+from .tables import Rule, Table, read_rules, table_of, write_table
 from .views import Mask, MaxPool
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "entry_point",
     "from_sklearn",
     "from_torch",
-    "read_table",
+    "read_rules",
     "table_of",
     "write_table",
 ]

@@ -12,7 +12,7 @@ from .kinds import RangeKind, kind_of
 from .protocols import PredictionModel, RangeModel
 
 Empty = Literal["error", "first", "all"]
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Average:
         return total / torch.where(spoken > 0, spoken, 1.0)
 
 
-def _some(models: Sequence[T], what: str) -> tuple[T, ...]:
+def _some(models: Sequence[_T], what: str) -> tuple[_T, ...]:
     if not models:
         raise KnowledgeError(f"there must be at least one of the {what}")
     return tuple(models)

@@ -28,7 +28,7 @@ from ..errors import KnowledgeError
 from .kinds import RangeKind
 from .protocols import PredictionModel
 
-Score = Literal["lac", "aps"]
+ConformalScore = Literal["lac", "aps"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ConformalRange:
     scorer: PredictionModel  # soft: probabilities of the classes
     thresholds: tuple[float, ...]  # the strangest score that is still allowed, for each class
     alpha: float  # α: how often the set may miss the label
-    score: Score = "lac"
+    score: ConformalScore = "lac"
     rows: int = 0  # how many calibration rows were used
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class ConformalRange:
         *,
         alpha: float = 0.05,
         per_class: bool = False,
-        score: Score = "lac",
+        score: ConformalScore = "lac",
     ) -> "ConformalRange":
         """Measure on labelled rows how strange labels are, for all classes or for each by itself.
 
@@ -98,7 +98,7 @@ class ConformalRange:
         return allowed | ~(probabilities > 0).any(1, keepdim=True)
 
 
-def strangeness(probabilities: Tensor, score: Score = "lac") -> Tensor:
+def strangeness(probabilities: Tensor, score: ConformalScore = "lac") -> Tensor:
     """How little each class was expected, (n, k) -> (n, k), the smaller the likelier.
 
     `lac`: one minus its probability. `aps`: the probability of all classes at least as likely,
@@ -123,5 +123,5 @@ def quantile(scores: Tensor, alpha: float) -> float:
 def _check(alpha: float, score: str) -> None:
     if not 0.0 < alpha < 1.0:
         raise KnowledgeError(f"alpha must lie between 0 and 1, got {alpha:g}")
-    if score not in get_args(Score):
+    if score not in get_args(ConformalScore):
         raise KnowledgeError(f"score must be lac or aps, got '{score}'")

@@ -19,7 +19,7 @@ from .protocols import PredictionModel, RangeModel
 from .schema import Feature, Schema
 from .sources.kind import Setting
 from .sources.opening import check_source, naming, open_source, open_sources
-from .sources.writing import kind_of_model, leaves, pack, plain, source_of
+from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
 from .toml import dump
 
 
@@ -146,7 +146,7 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
 def write(knowledge: Stated, path: str | Path) -> None:
     """Write knowledge.toml with its tables and models beside it; reading gives equal knowledge."""
     path = Path(path)
-    members = packed(describe(knowledge), check=True)
+    members = pack_knowledge(describe(knowledge), check=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = members.pop(FILE)
     for name, data in members.items():
@@ -154,13 +154,13 @@ def write(knowledge: Stated, path: str | Path) -> None:
     write_whole(path, text)
 
 
-def packed(values: Mapping[str, Any], *, check: bool = False) -> dict[str, bytes]:
+def pack_knowledge(values: Mapping[str, Any], *, check: bool = False) -> dict[str, bytes]:
     """Described knowledge as knowledge.toml and the files beside it, by their names.
 
     Without `check` whoever reads it again finds out whether it is still the same.
     """
     files: dict[str, bytes] = {}
-    named = pack(values, files, check=check)
+    named = pack_sources(values, files, check=check)
     return {FILE: dump(named).encode(), **files}
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import KnowledgeError
 
-Model = Callable[[Tensor], Tensor]
+SeenModel = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Mask:
     """The view of an expert who knows only some columns, in the order given."""
 
     columns: tuple[int, ...]  # Ω in the paper
-    model: Model
+    model: SeenModel
 
     def __call__(self, x: Tensor, /) -> Tensor:
         if max(self.columns, default=0) >= x.shape[1] or min(self.columns, default=0) < 0:
@@ -29,7 +29,7 @@ class MaxPool:
     """The view of an expert who sees images in low resolution: the maximum of p×p patches."""
 
     size: int  # p in the paper
-    model: Model
+    model: SeenModel
 
     def __call__(self, x: Tensor, /) -> Tensor:
         height, width = x.shape[-2:]

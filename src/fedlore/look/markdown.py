@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from .tables import Cell, Table
+from .tables import Cell, TextTable
 
 
-def markdown(tables: Iterable[Table]) -> str:
+def markdown(tables: Iterable[TextTable]) -> str:
     """The tables as GitHub-flavoured Markdown, the best in bold.
 
     >>> print(markdown([Table("TA, %", ("approach", "mean"), ((Cell("FL"), Cell("80.1", True)),))]))
@@ -20,7 +20,7 @@ def markdown(tables: Iterable[Table]) -> str:
     return "\n".join(_one(table) for table in tables)
 
 
-def _one(table: Table) -> str:
+def _one(table: TextTable) -> str:
     align = [":---" if i in table.words else "---:" for i in range(len(table.head))]
     lines = [f"### {literal(table.title)}", ""]
     lines.append(f"| {' | '.join(literal(name) for name in table.head)} |")

@@ -6,7 +6,7 @@ from html import escape
 
 from .plots import Drawing, inline
 from .style import CSS
-from .tables import Cell, Table
+from .tables import Cell, TextTable
 
 # nothing may be loaded and nothing may run, whatever the rows contain
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -18,7 +18,7 @@ class Section:
 
     title: str
     warnings: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TextTable, ...] = ()
     plots: tuple[Drawing, ...] = ()
 
 
@@ -74,7 +74,7 @@ def _figure(drawing: Drawing, prefix: str) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: TextTable) -> str:
     head = "".join(
         f'<th scope="col"{_kind(table, i)}>{escape(name)}</th>' for i, name in enumerate(table.head)
     )
@@ -90,7 +90,7 @@ def _table(table: Table) -> str:
     )
 
 
-def _cell(table: Table, column: int, cell: Cell) -> str:
+def _cell(table: TextTable, column: int, cell: Cell) -> str:
     if column == 0:
         return f'<th scope="row" class="word">{escape(cell.text)}</th>'
     if cell.best:
@@ -98,5 +98,5 @@ def _cell(table: Table, column: int, cell: Cell) -> str:
     return f"<td{_kind(table, column)}>{escape(cell.text)}</td>"
 
 
-def _kind(table: Table, column: int) -> str:
+def _kind(table: TextTable, column: int) -> str:
     return ' class="word"' if column in table.words else ""

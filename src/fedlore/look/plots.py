@@ -83,7 +83,7 @@ def figure(plot: Plot) -> "Figure":
         return made
 
 
-def short(name: str) -> str:
+def short_text(name: str) -> str:
     """A name that fits beside a plot; a leading underscore would hide it from a legend."""
     name = name if len(name) <= 24 else f"{name[:23]}…"
     return f"\u200b{name}" if name.startswith("_") else name
@@ -109,7 +109,7 @@ def draw(plot: Plot) -> Drawing:
     return Drawing(plot, svg.getvalue(), png.getvalue())
 
 
-def save(drawing: Drawing, folder: Path) -> None:
+def save_drawing(drawing: Drawing, folder: Path) -> None:
     """Write a drawing as .svg and .png."""
     (folder / f"{drawing.plot.name}.svg").write_text(drawing.svg, encoding="utf-8")
     (folder / f"{drawing.plot.name}.png").write_bytes(drawing.png)

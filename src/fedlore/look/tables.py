@@ -12,7 +12,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of plain text: no markup in it, so any writer can escape it."""
 
     title: str

@@ -21,7 +21,7 @@ from .distribution import Distribution
 
 Decode = Literal["mean", "mode", "median"]
 
-BLOCK = 8192  # rows decoded at a time
+NUMBER_BLOCK = 8192  # rows decoded at a time
 
 
 class PersonalRegressor(nn.Module):
@@ -104,8 +104,8 @@ class PersonalRegressor(nn.Module):
     def _by_block(self, x: Tensor | Told, answer: Callable[[Distribution], Tensor]) -> Tensor:
         """Decode many rows with the memory of a few; S(x) is asked for once."""
         told = self.annotate(x) if isinstance(x, Tensor) else x
-        starts = range(0, max(len(told), 1), BLOCK)
-        return torch.cat([answer(self.distribution(told[i : i + BLOCK])) for i in starts])
+        starts = range(0, max(len(told), 1), NUMBER_BLOCK)
+        return torch.cat([answer(self.distribution(told[i : i + NUMBER_BLOCK])) for i in starts])
 
     def with_knowledge(self, knowledge: Numbers | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""

@@ -10,7 +10,7 @@ from .defence import Defence
 from .dp.filter import Noise
 from .secagg.filter import Masks
 
-GROUP = "fedlore.filters"
+_GROUP = "fedlore.filters"
 FACES = ("name", "hides", "kinds", "make")
 
 #: A new filter of fedlore's own is its file and one line here.
@@ -24,7 +24,7 @@ ADDED: dict[str, str] = {
 
 def defence_of(name: str, table: Mapping[str, Any]) -> Defence:
     """The defence of this name with its settings; a package's own is loaded here and not before."""
-    found: Defence = make_named("filter", name, table, FILTERS, GROUP)
+    found: Defence = make_named("filter", name, table, FILTERS, _GROUP)
     missing = [face for face in FACES if not hasattr(found, face)]
     if missing:
         raise ConfigError(f"filter '{name}' lacks {', '.join(missing)} (see Defence)")

@@ -49,7 +49,7 @@ def around_of(
 
 
 @dataclass(frozen=True)
-class Place:
+class Standing:
     """Where filters are made: in one process for all sites, at one site, or at the coordinator."""
 
     role: Literal["process", "site", "coordinator"] = "process"
@@ -70,7 +70,7 @@ class Defence(Protocol):
     hides: ClassVar[bool]  # the server no longer sees single uploads
     kinds: ClassVar[Mapping[str, str]]  # tasks that it adds, and what the replies to them hold
 
-    def make(self, around: Around, place: Place) -> Filter: ...
+    def make(self, around: Around, place: Standing) -> Filter: ...
 
 
 @runtime_checkable
@@ -86,7 +86,7 @@ class Lasting(Protocol):
 class Sharing(Protocol):
     """A defence whose sites share a secret that the coordinator never has."""
 
-    def share(self, place: Place) -> tuple[Path, str]:
+    def share(self, place: Standing) -> tuple[Path, str]:
         """Make the secret at one site; its file, and a name by which to compare it."""
         ...
 
@@ -95,4 +95,4 @@ class Sharing(Protocol):
 class Remarking(Protocol):
     """A defence that has something to say of a site's folder before the site joins."""
 
-    def remark(self, place: Place) -> str: ...
+    def remark(self, place: Standing) -> str: ...

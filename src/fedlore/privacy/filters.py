@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from ..core.tree import Payload
-from ..core.wire import KINDS, Reply, Task, Transport
+from ..core.wire import TASK_KINDS, Reply, Task, Transport
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
 SUMMED = ("train", "moments")
@@ -85,7 +85,7 @@ class Filtered:
 
 def is_hidden(task: Task) -> bool:
     """Whether a filter that hides has changed the replies to this task, or they are all its own."""
-    return task.kind in SUMMED or task.kind not in KINDS
+    return task.kind in SUMMED or task.kind not in TASK_KINDS
 
 
 def half_for(halves: Sequence[Half], task: Task) -> Half | None:

@@ -9,7 +9,7 @@ from ..core.aggregate import refuse_individuals
 from ..errors import ConfigError, FedloreError
 from .catalog import FILTERS, defence_of
 from .ckks.filter import Encryption
-from .defence import Around, Defence, Lasting, Place, Remarking, Sharing
+from .defence import Around, Defence, Lasting, Remarking, Sharing, Standing
 from .dp.filter import Noise
 from .dp.records import Records
 from .dp.settings import Dp
@@ -113,7 +113,9 @@ def check_together(defences: Sequence[Defence]) -> None:
         )
 
 
-def filters_of(privacy: Privacy | None, around: Around, place: Place | None = None) -> list[Filter]:
+def filters_of(
+    privacy: Privacy | None, around: Around, place: Standing | None = None
+) -> list[Filter]:
     """The filters in the order in which a site applies them, or why there cannot be any."""
     if privacy is None:
         return []
@@ -123,7 +125,7 @@ def filters_of(privacy: Privacy | None, around: Around, place: Place | None = No
             refuse_individuals(around.aggregate, hidden_by=one.name)
     least = around.least or privacy.needs(around.cohort) or around.cohort
     around = replace(around, least=least)
-    return [one.make(around, place or Place()) for one in defences]
+    return [one.make(around, place or Standing()) for one in defences]
 
 
 def privacy_lines(filters: Sequence[Filter], *, rounds: int, sample: float = 1.0) -> list[str]:
@@ -132,13 +134,13 @@ def privacy_lines(filters: Sequence[Filter], *, rounds: int, sample: float = 1.0
     return [x for f in filters for x in f.lines(rounds=rounds, sample=sample, bare=bare)]
 
 
-def remarks_on(privacy: Privacy, place: Place) -> list[str]:
+def remarks_on(privacy: Privacy, place: Standing) -> list[str]:
     """What the filters say of a site's folder before it joins."""
     found = [one.remark(place) for one in privacy.defences() if isinstance(one, Remarking)]
     return [line for line in found if line]
 
 
-def share_secret(name: str, place: Place) -> tuple[Path, str]:
+def share_secret(name: str, place: Standing) -> tuple[Path, str]:
     """Make what all sites share under a filter, at one of them: its file and its fingerprint."""
     found = defence_of(name, {})
     if not isinstance(found, Sharing):

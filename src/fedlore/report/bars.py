@@ -4,9 +4,9 @@ import math
 from typing import TYPE_CHECKING
 
 from ..look.palette import colour, shades
-from ..look.plots import INK, Plot, short
-from ..workbench.intervals import Interval
-from .panels import Metric, Panel, margins
+from ..look.plots import INK, Plot, short_text
+from ..workbench.intervals import MeanInterval
+from .panels import Metric, Panel, panel_margins
 from .tables import meaning, paper_mean
 from .words import percent, spread
 
@@ -86,7 +86,7 @@ def _clients(panel: Panel, metric: Metric, name: str, subtitle: str) -> list[Plo
                 color=colour(line.approach),
                 alpha=alphas[i],
                 error_kw={"ecolor": INK, "elinewidth": 0.8, "capsize": 1.5},
-                label=short(line.label),
+                label=short_text(line.label),
             )
         _rows(axes, list(clients))
         axes.grid(visible=False, axis="y")
@@ -102,7 +102,7 @@ _TITLES = {"ta": "Accuracy at each client", "pov": "Violations at each client"}
 
 
 def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
-    gaps = margins(panel)
+    gaps = panel_margins(panel)
     if not gaps or panel.reference is None:
         return []
     ours = panel.reference.label
@@ -142,12 +142,12 @@ _CLEAR = {True: "interval excludes 0", False: "interval includes 0: may be chanc
 
 def _rows(axes: "Axes", names: list[str]) -> None:
     """Names down the side, the first on top."""
-    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.set_yticks(range(len(names)), [short_text(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 
 
-def _half(value: Interval) -> float | None:
+def _half(value: MeanInterval) -> float | None:
     return None if math.isnan(value.half) else 100 * value.half
 
 

@@ -6,20 +6,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..coke.blend import Blend, Plan, Point, Relaxation
-from ..coke.blend.telling import as_json, between, equal, front, summary
+from ..coke.blend import Blend, BlendPlan, Point, Relaxation
+from ..coke.blend.telling import as_json, between, equal, front, plan_summary
 from ..core.history import write_rows
 from ..errors import FedloreError
 from ..look.markdown import literal, markdown
 from ..look.page import Section, page
-from ..look.plots import INK, Plot, draw, save
-from ..look.tables import Cell, Table
+from ..look.plots import INK, Plot, draw, save_drawing
+from ..look.tables import Cell, TextTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"  # of Okabe and Ito's palette
-READING = (
+_READING = (
     "Prices are those of the list, per tonne as charged. P is the probability that the site's own "
     "model gives to the target; it is as good as the model. The range is what the site's expert "
     "allows: a plan for the worst case holds for everything in it.",
@@ -28,7 +28,7 @@ READING = (
 )
 
 
-def tables(plan: Plan) -> list[Table]:
+def blend_tables(plan: BlendPlan) -> list[TextTable]:
     """Everything that is known of a plan, table by table."""
     order = plan.order
     made = []
@@ -59,7 +59,7 @@ def tables(plan: Plan) -> list[Table]:
     return made
 
 
-def plots(plan: Plan) -> list[Plot]:
+def _plots(plan: BlendPlan) -> list[Plot]:
     """Price against confidence, and price against target."""
     made = []
     if plan.blend is not None and len(plan.confidences) > 1:
@@ -69,25 +69,25 @@ def plots(plan: Plan) -> list[Plot]:
     return made
 
 
-def write_plan(plan: Plan, out: Path, *, facts: Mapping[str, str]) -> Path:
+def write_plan(plan: BlendPlan, out: Path, *, facts: Mapping[str, str]) -> Path:
     """plan.json, plan.md, front.jsonl, plan.html and, with matplotlib, plots/."""
     title = f"Blend for {plan.order.target.text}"
-    drawn = () if find_spec("matplotlib") is None else tuple(draw(plot) for plot in plots(plan))
+    drawn = () if find_spec("matplotlib") is None else tuple(draw(plot) for plot in _plots(plan))
     section = Section(
         "The plan" if plan.blend else "There is no plan",
-        () if plan.blend else tuple(summary(plan)),
-        tuple(tables(plan)),
+        () if plan.blend else tuple(plan_summary(plan)),
+        tuple(blend_tables(plan)),
         drawn,
     )
-    told = {"in short": ". ".join(summary(plan)), **facts} if plan.blend else dict(facts)
-    html = page(title, facts=told, reading=READING, terms={}, sections=[section])
-    text = [f"# {literal(title)}", "", *(f"{literal(s)}  " for s in summary(plan)), ""]
+    told = {"in short": ". ".join(plan_summary(plan)), **facts} if plan.blend else dict(facts)
+    html = page(title, facts=told, reading=_READING, terms={}, sections=[section])
+    text = [f"# {literal(title)}", "", *(f"{literal(s)}  " for s in plan_summary(plan)), ""]
     text += [f"![{literal(d.plot.title)}](plots/{d.plot.name}.png)\n" for d in drawn]
     text.append(markdown(section.tables))
     try:
         (out / "plots").mkdir(parents=True, exist_ok=True)
         for drawing in drawn:
-            save(drawing, out / "plots")
+            save_drawing(drawing, out / "plots")
         document = json.dumps({**as_json(plan), "facts": dict(facts)}, indent=2, allow_nan=False)
         (out / "plan.json").write_text(document + "\n", encoding="utf-8")
         (out / "plan.md").write_text("\n".join(text), encoding="utf-8")
@@ -113,7 +113,7 @@ def _missing(name: str, cost: float | None, best: float) -> list[str]:
     return [name, "no plan", ""] if cost is None else [name, f"{cost:,.2f}", f"{cost - best:+,.2f}"]
 
 
-def _features(plan: Plan, blend: Blend) -> Table:
+def _features(plan: BlendPlan, blend: Blend) -> TextTable:
     rules = plan.order.recipe.table
     units = {f.name: f.unit for f in plan.order.recipe.schema.features}
     body = [(n, f"{v:.4g}", units[n], rules[n]) for n, v in blend.features.items()]
@@ -121,7 +121,7 @@ def _features(plan: Plan, blend: Blend) -> Table:
     return _table("Blended features", head, body, words=(0, 2, 3))
 
 
-def _coals(plan: Plan, blend: Blend, title: str) -> Table:
+def _coals(plan: BlendPlan, blend: Blend, title: str) -> TextTable:
     order, coals = plan.order, plan.order.coals
     low, high = coals.bounds
     body = []
@@ -142,7 +142,7 @@ def _coals(plan: Plan, blend: Blend, title: str) -> Table:
     return _table(title, head, [*body, total])
 
 
-def _forecast(plan: Plan, blend: Blend) -> Table:
+def _forecast(plan: BlendPlan, blend: Blend) -> TextTable:
     """The distribution: whatever has a chance, or lies in the range."""
     told = blend.forecast
     by_class = any(name in told.allowed for name in told.chances)
@@ -159,7 +159,7 @@ def _forecast(plan: Plan, blend: Blend) -> Table:
     return _table("Predicted distribution", head, body, notes=notes)
 
 
-def _points(title: str, points: Sequence[Point]) -> Table:
+def _points(title: str, points: Sequence[Point]) -> TextTable:
     body = [
         (
             point.target,
@@ -173,7 +173,7 @@ def _points(title: str, points: Sequence[Point]) -> Table:
     return _table(title, head, body, words=(0, 3))
 
 
-def _confidence_plot(plan: Plan, best: Blend) -> Plot:
+def _confidence_plot(plan: BlendPlan, best: Blend) -> Plot:
     order, runner_up, floor = plan.order, plan.runner_up, plan.floor
 
     def paint(axes: "Axes") -> None:
@@ -202,7 +202,7 @@ def _confidence_plot(plan: Plan, best: Blend) -> Plot:
     )
 
 
-def _target_plot(plan: Plan) -> Plot:
+def _target_plot(plan: BlendPlan) -> Plot:
     order = plan.order
 
     def paint(axes: "Axes") -> None:
@@ -234,5 +234,5 @@ def _table(
     *,
     notes: tuple[str, ...] = (),
     words: tuple[int, ...] = (0,),
-) -> Table:
-    return Table(title, tuple(head), tuple(tuple(map(Cell, row)) for row in body), notes, words)
+) -> TextTable:
+    return TextTable(title, tuple(head), tuple(tuple(map(Cell, row)) for row in body), notes, words)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from ..core.history import Row
 from ..errors import FedloreError
 from ..look.palette import colour, marker, shades
-from ..look.plots import INK, Plot, short
+from ..look.plots import INK, Plot, short_text
 from ..workbench.intervals import interval
 from .panels import Case, Line, label
-from .scores import Score, by_convention, plain, read_scores
+from .scores import Score, by_convention, plain_text, read_scores
 from .tables import paper_mean
 from .words import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Point = tuple[float, float, float]  # where, mean in percent, half of its interval (or NaN)
+_Point = tuple[float, float, float]  # where, mean in percent, half of its interval (or NaN)
 
 
 def trust_curve(case: Case, name: str) -> list[Plot]:
@@ -101,7 +101,7 @@ def _round(row: Row) -> int:
     return at
 
 
-def _over(line: Line, by_round: Mapping[int, Sequence[Score]]) -> list[Point]:
+def _over(line: Line, by_round: Mapping[int, Sequence[Score]]) -> list[_Point]:
     """One line after each of its rounds."""
     clients = sorted({score.client for score in line.scores})
     made = []
@@ -119,7 +119,7 @@ def belonging(case: Case, rows: Iterable[Row]) -> list[Row]:
     return [
         row
         for row in rows
-        if all(key not in row or plain(row[key]) == getattr(case, key) for key in keys)
+        if all(key not in row or plain_text(row[key]) == getattr(case, key) for key in keys)
     ]
 
 
@@ -134,7 +134,7 @@ def _group(lines: Sequence[Line]) -> str:
     return ", ".join(shared) or lines[0].approach
 
 
-def _points(case: Case, lines: Sequence[Line], of: str) -> list[Point]:
+def _points(case: Case, lines: Sequence[Line], of: str) -> list[_Point]:
     made = []
     for line in lines:
         values = list(line.seeds("ta", case.clients).values())
@@ -143,12 +143,12 @@ def _points(case: Case, lines: Sequence[Line], of: str) -> list[Point]:
     return made
 
 
-def _point(at: float, values: Sequence[float]) -> Point:
+def _point(at: float, values: Sequence[float]) -> _Point:
     found = interval(values)
     return at, 100 * found.mean, 100 * found.half
 
 
-def _curves(axes: "Axes", curves: Sequence[tuple[str, str, Sequence[Point]]]) -> None:
+def _curves(axes: "Axes", curves: Sequence[tuple[str, str, Sequence[_Point]]]) -> None:
     """A line with markers for each (name, approach, points), and a band where it has one."""
     alphas = shades([approach for _, approach, _ in curves])
     for (name, approach, points), alpha in zip(curves, alphas, strict=True):
@@ -163,7 +163,7 @@ def _curves(axes: "Axes", curves: Sequence[tuple[str, str, Sequence[Point]]]) ->
             marker=marker(approach),
             markersize=5,
             markevery=max(1, len(x) // 10),
-            label=short(name),
+            label=short_text(name),
         )
         if not any(math.isnan(h) for h in half):
             low = [m - h for m, h in zip(mean, half, strict=True)]

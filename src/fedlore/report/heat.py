@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from ..core.history import Row
 from ..errors import FedloreError
-from ..look.plots import Plot, short
+from ..look.plots import Plot, short_text
 from .curves import belonging
 from .panels import Case
-from .scores import natural, plain
+from .scores import natural, plain_text
 from .words import seeds_in_words
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ def confusion_matrix(case: Case, rows: Iterable[Row], name: str) -> list[Plot]:
     Where shares or trusts vary, the first of them is shown.
     """
     mine = belonging(case, rows)
-    known = {plain(row.get("approach")) for row in mine}
+    known = {plain_text(row.get("approach")) for row in mine}
     chosen = next((a for a in ("lore", "FLwKM", *sorted(known)) if a in known), None)
     if chosen is None:
         return []
-    mine = [row for row in mine if plain(row.get("approach")) == chosen]
+    mine = [row for row in mine if plain_text(row.get("approach")) == chosen]
     for key in ("share", "trust"):
         first = mine[0].get(key)
         mine = [row for row in mine if row.get(key) == first]
@@ -66,7 +66,10 @@ def confusion_matrix(case: Case, rows: Iterable[Row], name: str) -> list[Plot]:
                          label=f"{100 * share:.0f} % of row")  # fmt: skip
         axes.set_xlim(-0.5, len(guesses) - 0.5)
         axes.set_ylim(len(classes) - 0.5, -0.5)
-        across, down = [short(name) for name in guesses], [short(name) for name in classes]
+        across, down = (
+            [short_text(name) for name in guesses],
+            [short_text(name) for name in classes],
+        )
         axes.set_xticks(range(len(guesses)), across, rotation=90 if _wide(across) else 0)
         axes.set_yticks(range(len(classes)), down)
         axes.tick_params(labelsize=11 if len(classes) <= 12 else 9)
@@ -94,8 +97,8 @@ def _counts(rows: Iterable[Row]) -> Counter[tuple[str, str]]:
             raise FedloreError(f"confusion: count must be a whole number, got {count!r}")
         if row.get("label") is None or row.get("predicted") is None:
             raise FedloreError("confusion: a row needs 'label' and 'predicted'")
-        guess = ABSTAINS if row["predicted"] == -1 else plain(row["predicted"])
-        found[plain(row["label"]), guess] += count
+        guess = ABSTAINS if row["predicted"] == -1 else plain_text(row["predicted"])
+        found[plain_text(row["label"]), guess] += count
     return found
 
 

@@ -9,16 +9,16 @@ from ..core.history import Row
 from ..errors import FedloreError
 from ..look.markdown import markdown
 from ..look.page import Section, page
-from ..look.plots import INK, Drawing, Plot, draw, save
-from ..look.tables import Cell, Table
+from ..look.plots import INK, Drawing, Plot, draw, save_drawing
+from ..look.tables import Cell, TextTable
 from ..workbench.leak.attacks import ATTACKS
-from ..workbench.leak.settings import SETTINGS, Setting
-from ..workbench.leak.summary import KNOWLEDGE, Leak, Line, lines, recommended
+from ..workbench.leak.settings import SETTINGS, LeakSetting
+from ..workbench.leak.summary import KNOWLEDGE, Leak, LeakLine, lines, recommended
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-READING = (
+_READING = (
     "A leak is the share of the error of the best guess without any upload that an attack takes "
     "away: 0 is chance, 1 is exact, below 0 the attack had better looked at nothing. In brackets: "
     "95 % interval, by resampling sites and seeds. A bold leak is at chance: its interval reaches "
@@ -59,8 +59,8 @@ def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[st
     try:
         (out / "plots").mkdir(parents=True, exist_ok=True)
         for drawing in plots:
-            save(drawing, out / "plots")
-        text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(READING) + "\n"
+            save_drawing(drawing, out / "plots")
+        text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(_READING) + "\n"
         (out / f"leak-{case}.md").write_text(text, encoding="utf-8")
         (out / f"leak-{case}.html").write_text(html, encoding="utf-8")
     except OSError as error:
@@ -68,7 +68,7 @@ def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[st
     return out / f"leak-{case}.html"
 
 
-def leak_tables(found: Sequence[Line]) -> list[Table]:
+def leak_tables(found: Sequence[LeakLine]) -> list[TextTable]:
     """Leaks of what the sites know, leaks of their rows, and what can be recommended."""
     rows_of = tuple(name for name in ATTACKS if name not in KNOWLEDGE)
     known = _table("What the sites know: leaks by setting", found, KNOWLEDGE)
@@ -81,7 +81,7 @@ def leak_tables(found: Sequence[Line]) -> list[Table]:
     ]
 
 
-def verdict(found: Sequence[Line]) -> str:
+def leak_verdict(found: Sequence[LeakLine]) -> str:
     """The recommendation in one sentence."""
     fit = recommended(found)
     if not fit:
@@ -93,21 +93,21 @@ def verdict(found: Sequence[Line]) -> str:
     )
 
 
-def _table(title: str, found: Sequence[Line], attacks: Sequence[str]) -> Table:
+def _table(title: str, found: Sequence[LeakLine], attacks: Sequence[str]) -> TextTable:
     head = ("setting", "mean TA, %", "TA minus plain's, points", *attacks)
     body = tuple(
         (Cell(line.setting.name), *_accuracy(line), *_leaks(line, attacks)) for line in found
     )
-    return Table(title, head, body, tuple(f"{name}: {ATTACKS[name]}." for name in attacks))
+    return TextTable(title, head, body, tuple(f"{name}: {ATTACKS[name]}." for name in attacks))
 
 
-def _accuracy(line: Line) -> tuple[Cell, Cell]:
+def _accuracy(line: LeakLine) -> tuple[Cell, Cell]:
     loss = line.loss
     lost = "" if loss is None else f"{-100 * loss.mean + 0.0:+.1f} ± {100 * loss.half:.1f}"
     return Cell(f"{100 * line.ta.mean:.1f}"), Cell(lost.replace(" ± nan", ""))
 
 
-def _leaks(line: Line, attacks: Sequence[str]) -> list[Cell]:
+def _leaks(line: LeakLine, attacks: Sequence[str]) -> list[Cell]:
     cells = []
     for name in attacks:
         one = line.leaks[name]
@@ -187,7 +187,7 @@ def _dot(
     )
 
 
-def _way(setting: Setting) -> str:
+def _way(setting: LeakSetting) -> str:
     """How it trains, whatever the server sees of it."""
     if setting.epsilon is not None:
         return "DP"
@@ -195,17 +195,17 @@ def _way(setting: Setting) -> str:
     return "plain" if setting.pairs else next(same, setting).name
 
 
-def _look(setting: Setting) -> str:
+def _look(setting: LeakSetting) -> str:
     return "two" if setting.pairs else setting.view
 
 
 def _page(
-    title: str, facts: Mapping[str, str], tables: Sequence[Table], plots: Sequence[Drawing]
+    title: str, facts: Mapping[str, str], tables: Sequence[TextTable], plots: Sequence[Drawing]
 ) -> str:
     section = Section("Leaks and accuracy", (), tuple(tables), tuple(plots))
-    return page(title, facts=facts, reading=READING, terms=_terms(tables), sections=[section])
+    return page(title, facts=facts, reading=_READING, terms=_terms(tables), sections=[section])
 
 
-def _terms(tables: Sequence[Table]) -> dict[str, str]:
+def _terms(tables: Sequence[TextTable]) -> dict[str, str]:
     shown = {row[0].text for row in tables[0].body}
     return {s.name: f"{s.about}; {VIEWS[s.view]}" for s in SETTINGS if s.name in shown}

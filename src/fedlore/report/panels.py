@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..workbench.approaches import MLWKM
-from ..workbench.intervals import Interval, interval, paired
-from .scores import Score, by_convention, mean, natural
+from ..workbench.intervals import MeanInterval, interval, paired
+from .scores import Score, by_convention, mean_score, natural
 from .words import dataset_name, percent, range_name
 
 Metric = Literal["ta", "pov"]
@@ -31,14 +31,14 @@ class Line:
             if score.client in clients and value is not None:
                 found.setdefault(score.seed, {})[score.client] = value
         complete = {s: list(v.values()) for s, v in found.items() if len(v) == len(clients)}
-        return {seed: mean(values) for seed, values in sorted(complete.items())}
+        return {seed: mean_score(values) for seed, values in sorted(complete.items())}
 
     def covers(self, score: Score) -> bool:
         """Whether a score, of another round for one, belongs to this line."""
         same = (score.approach, score.model, score.share) == (self.approach, self.model, self.share)
         return same and self.trust in (None, score.trust)
 
-    def interval(self, metric: Metric, clients: Sequence[str]) -> Interval | None:
+    def interval(self, metric: Metric, clients: Sequence[str]) -> MeanInterval | None:
         """The mean over these clients with its 95 % interval over seeds, as fractions."""
         values = list(self.seeds(metric, clients).values())
         return interval(values) if values else None
@@ -191,7 +191,7 @@ def _name(
     return ", ".join([key[0], *varying])
 
 
-def margins(panel: Panel) -> list[tuple[Line, Interval, Interval]]:
+def panel_margins(panel: Panel) -> list[tuple[Line, MeanInterval, MeanInterval]]:
     """TA of the reference minus that of every other line: (line, its TA, difference).
 
     Paired by the seeds that both have.

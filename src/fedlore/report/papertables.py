@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from ..core.history import Row
-from ..look.tables import Cell, Table
+from ..look.tables import Cell, TextTable
 from ..workbench.paper import published
 from ..workbench.paper.realcoke import over_rows
-from .tables import number, tables
+from .tables import percent_text, tables
 
 
-def paper_tables(rows: Sequence[Row], name: str) -> list[Table]:
+def paper_tables(rows: Sequence[Row], name: str) -> list[TextTable]:
     """Every table of `fedlore paper` that these rows have something to say in."""
     made = tables(rows)
     if any(row.get("coverage") is not None for row in rows):
@@ -21,7 +21,7 @@ def paper_tables(rows: Sequence[Row], name: str) -> list[Table]:
     return made
 
 
-def ranges(rows: Sequence[Row]) -> Table:
+def ranges(rows: Sequence[Row]) -> TextTable:
     """How often the ranges held the true label of a test row, and how many classes they left."""
     body = []
     for kind in dict.fromkeys(str(row["range"]) for row in rows):
@@ -33,20 +33,22 @@ def ranges(rows: Sequence[Row]) -> Table:
             body.append(tuple(Cell(text) for text in cells))
     head = ("range", "label inside, %", "least of a client, %", "classes allowed")
     note = "Counted on test rows, over clients and seeds. An oracle range is made from the label."
-    return Table("What the ranges promise and hold", head, tuple(body), (note,))
+    return TextTable("What the ranges promise and hold", head, tuple(body), (note,))
 
 
-def few(rows: Sequence[Row]) -> Table:
+def few(rows: Sequence[Row]) -> TextTable:
     """Mean TA with the uncertainty of so few rows."""
     body = []
     for approach in dict.fromkeys(str(row["approach"]) for row in rows):
         found = over_rows([row for row in rows if row["approach"] == approach])
-        body.append((Cell(approach), Cell(number(found))))
+        body.append((Cell(approach), Cell(percent_text(found))))
     note = "± is half of the 95 % interval that the number of rows allows; seeds do not narrow it."
-    return Table("Real cokes: mean TA over sources, %", ("approach", "TA"), tuple(body), (note,))
+    return TextTable(
+        "Real cokes: mean TA over sources, %", ("approach", "TA"), tuple(body), (note,)
+    )
 
 
-def private_case() -> Table:
+def private_case() -> TextTable:
     """What the paper reports of its own coking case."""
     body = []
     for approach, ta in published.TA["case"].items():
@@ -59,7 +61,7 @@ def private_case() -> Table:
         "experts. It can stand beside the tables above, it cannot be compared with them."
     )
     head = ("approach", *plants, "mean TA", "mean POV")
-    return Table("The paper's own coking case, TA in %", head, tuple(body), (note,))
+    return TextTable("The paper's own coking case, TA in %", head, tuple(body), (note,))
 
 
 def _plain(values: Sequence[float]) -> str:

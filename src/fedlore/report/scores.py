@@ -53,16 +53,16 @@ def _score(row: Row, where: str) -> Score:
     assert ta is not None
     told = row.get("trust")
     return Score(
-        approach=plain(row["approach"]),
-        client=plain(row["client"]),
+        approach=plain_text(row["approach"]),
+        client=plain_text(row["client"]),
         seed=seed,
         ta=ta,
         pov=_fraction(row, "pov", where),
         abstained=_fraction(row, "abstained", where),
-        model=plain(row.get("model")),
-        dataset=plain(row.get("dataset")),
-        protocol=plain(row.get("protocol")),
-        range=plain(row.get("range")),
+        model=plain_text(row.get("model")),
+        dataset=plain_text(row.get("dataset")),
+        protocol=plain_text(row.get("protocol")),
+        range=plain_text(row.get("range")),
         share=_fraction(row, "share", where),
         # a word such as "auto" says that each client chose its own: there is no one λ to plot
         trust=None if isinstance(told, str) else _fraction(row, "trust", where),
@@ -80,7 +80,7 @@ def _fraction(row: Row, name: str, where: str, *, most: float = 1) -> float | No
     return float(value)
 
 
-def plain(value: object) -> str:
+def plain_text(value: object) -> str:
     """A value as text that any file can hold: nothing that breaks or turns round a line."""
     text = "" if value is None else str(value)
     text = text.encode("utf-8", "replace").decode("utf-8")
@@ -106,6 +106,6 @@ def by_convention(names: Iterable[str]) -> list[str]:
     return sorted(seen, key=lambda name: order.index(name) if name in order else len(order))
 
 
-def mean(values: Sequence[float]) -> float:
+def mean_score(values: Sequence[float]) -> float:
     """The plain mean."""
     return math.fsum(values) / len(values)

@@ -5,17 +5,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..core.history import Row
-from ..look.tables import Cell, Table
-from ..workbench.intervals import Interval
+from ..look.tables import Cell, TextTable
+from ..workbench.intervals import MeanInterval
 from ..workbench.paper import published
-from .panels import Case, Line, Metric, Panel, cases, margins
-from .scores import mean, read_scores
+from .panels import Case, Line, Metric, Panel, cases, panel_margins
+from .scores import mean_score, read_scores
 from .words import caveats, percent
 
 PAPER_DATA, PAPER_PROTOCOLS = ("covtype", "fmnist"), ("paper", "fair")
 
 
-def tables(rows: Iterable[Row]) -> list[Table]:
+def tables(rows: Iterable[Row]) -> list[TextTable]:
     """Every table that the rows have something to say in, case after case."""
     found = cases(read_scores(rows))
     made = []
@@ -28,11 +28,11 @@ def tables(rows: Iterable[Row]) -> list[Table]:
     return made
 
 
-def case_tables(case: Case) -> list[Table]:
+def case_tables(case: Case) -> list[TextTable]:
     """The tables of one case: accuracy, violations, differences, the paper's numbers, shares."""
-    made: list[Table] = []
+    made: list[TextTable] = []
     for panel in case.panels():
-        made.append(accuracy(panel))
+        made.append(accuracy_table(panel))
         made += violations(panel)
         made += differences(panel)
     made += printed(case)
@@ -40,7 +40,7 @@ def case_tables(case: Case) -> list[Table]:
     return made
 
 
-def number(value: Interval | None, digits: int = 1) -> str:
+def percent_text(value: MeanInterval | None, digits: int = 1) -> str:
     """A fraction in percent with its interval; an exact zero is written 0.
 
     >>> number(Interval(0.852, 0.004)), number(Interval(0.5, math.nan)), number(None)
@@ -54,12 +54,12 @@ def number(value: Interval | None, digits: int = 1) -> str:
     return text if math.isnan(value.half) else f"{text} ± {100 * value.half:.{digits}f}"
 
 
-def accuracy(panel: Panel) -> Table:
+def accuracy_table(panel: Panel) -> TextTable:
     """TA of every line at every client and on average, the best of each column marked."""
     paper = [paper_mean(panel, line) for line in panel.lines]
     columns = [_scored(panel, "ta", [client]) for client in panel.clients]
     columns.append(_scored(panel, "ta", panel.clients))
-    texts = [[number(value) for value in column] for column in columns]
+    texts = [[percent_text(value) for value in column] for column in columns]
     best = [_best(column) for column in columns]
     body = []
     for i, line in enumerate(panel.lines):
@@ -72,27 +72,27 @@ def accuracy(panel: Panel) -> Table:
     if any(p is not None for p in paper):
         head.append(_papers(panel))
     title = f"Test accuracy (TA), %{_at(panel)}"
-    return Table(title, tuple(head), tuple(body), tuple(_notes(panel)), words=(0, 1))
+    return TextTable(title, tuple(head), tuple(body), tuple(_notes(panel)), words=(0, 1))
 
 
-def violations(panel: Panel) -> list[Table]:
+def violations(panel: Panel) -> list[TextTable]:
     """POV of every line at every client and on average, where there is a range to leave."""
     columns = [_scored(panel, "pov", [client]) for client in panel.clients]
     columns.append(_scored(panel, "pov", panel.clients))
     if all(value is None for column in columns for value in column):
         return []
     body = [
-        tuple([Cell(line.label), *(Cell(number(column[i])) for column in columns)])
+        tuple([Cell(line.label), *(Cell(percent_text(column[i])) for column in columns)])
         for i, line in enumerate(panel.lines)
     ]
     title = f"Predictions outside the range (POV), %{_at(panel)}"
     note = "0 without a decimal means exactly none, at every seed."
-    return [Table(title, ("approach", *panel.clients, "mean"), tuple(body), (note,))]
+    return [TextTable(title, ("approach", *panel.clients, "mean"), tuple(body), (note,))]
 
 
-def differences(panel: Panel) -> list[Table]:
+def differences(panel: Panel) -> list[TextTable]:
     """The reference against every other line, paired by seed."""
-    gaps = margins(panel)
+    gaps = panel_margins(panel)
     if not gaps or panel.reference is None or panel.seeds < 2:
         return []
     name = panel.reference.label
@@ -103,10 +103,10 @@ def differences(panel: Panel) -> list[Table]:
         body.append(tuple(Cell(text) for text in (*cells, meaning(name, gap))))
     head = ("against", "their TA, %", "difference", "95 % interval", "reading")
     title = f"{name} minus the others, points of mean TA{_at(panel)}"
-    return [Table(title, head, tuple(body), ("Paired by seed.",), words=(0, 4))]
+    return [TextTable(title, head, tuple(body), ("Paired by seed.",), words=(0, 4))]
 
 
-def meaning(name: str, gap: Interval) -> str:
+def meaning(name: str, gap: MeanInterval) -> str:
     """A difference in words."""
     if math.isnan(gap.half):
         return "one seed: no interval"
@@ -117,7 +117,7 @@ def meaning(name: str, gap: Interval) -> str:
     return "may be chance"
 
 
-def printed(case: Case) -> list[Table]:
+def printed(case: Case) -> list[TextTable]:
     """The numbers that the paper prints for the same data and ranges, client by client."""
     if not _is_papers(case) or case.range != "oracle":
         return []
@@ -126,9 +126,9 @@ def printed(case: Case) -> list[Table]:
     body = []
     for name, values in columns.items():
         pov = out.get(name)
-        cells = [name, *(f"{v:g}" for v in values), f"{mean(values):.1f}"]
+        cells = [name, *(f"{v:g}" for v in values), f"{mean_score(values):.1f}"]
         known = name not in ("ML", "FL") or pov is not None
-        cells.append(f"{mean(pov):.1f}" if pov else ("0" if known else "–"))
+        cells.append(f"{mean_score(pov):.1f}" if pov else ("0" if known else "–"))
         body.append(tuple(Cell(text) for text in cells))
     head = ("approach", *(f"its client {i + 1}" for i in range(clients)), "mean TA", "mean POV")
     notes = [
@@ -140,10 +140,10 @@ def printed(case: Case) -> list[Table]:
             "The paper prints the FL column again for ML at clients 2 to 5; the TA shown for ML is "
             "from its authors' result file."
         )
-    return [Table("The paper's own numbers, %", head, tuple(body), tuple(notes))]
+    return [TextTable("The paper's own numbers, %", head, tuple(body), tuple(notes))]
 
 
-def by_share(case: Case) -> list[Table]:
+def by_share(case: Case) -> list[TextTable]:
     """TA by share of the training rows, for approaches that were run at several."""
     groups = case.swept("share")
     if not groups:
@@ -154,25 +154,25 @@ def by_share(case: Case) -> list[Table]:
     body = []
     for line, theirs in zip(lines, paper, strict=True):
         cells = [_without_share(line), f"{percent(line.share or 0)} %"]
-        cells += [number(line.interval("ta", [client])) for client in case.clients]
-        cells.append(number(line.interval("ta", case.clients)))
+        cells += [percent_text(line.interval("ta", [client])) for client in case.clients]
+        cells.append(percent_text(line.interval("ta", case.clients)))
         if some:
             cells.append("–" if theirs is None else f"{theirs:.1f}")
         body.append(tuple(Cell(text) for text in cells))
     last = ("mean", _papers(case)) if some else ("mean",)
     head = ("approach", "training rows", *case.clients, *last)
-    return [Table("Test accuracy (TA) by share of the training rows, %", head, tuple(body))]
+    return [TextTable("Test accuracy (TA) by share of the training rows, %", head, tuple(body))]
 
 
 def _without_share(line: Line) -> str:
     return line.approach if line.trust is None else f"{line.approach}, λ = {line.trust:g}"
 
 
-def _scored(panel: Panel, metric: Metric, clients: Sequence[str]) -> list[Interval | None]:
+def _scored(panel: Panel, metric: Metric, clients: Sequence[str]) -> list[MeanInterval | None]:
     return [line.interval(metric, clients) for line in panel.lines]
 
 
-def _best(column: Sequence[Interval | None]) -> set[int]:
+def _best(column: Sequence[MeanInterval | None]) -> set[int]:
     """Where the highest mean stands; values that read the same are marked the same."""
     shown = [None if value is None else round(100 * value.mean, 1) for value in column]
     known = [value for value in shown if value is not None]
@@ -212,8 +212,8 @@ def _notes(panel: Panel) -> list[str]:
     widths = [score.width for score in scores if score.width is not None]
     if covered and widths:
         notes.append(
-            f"The ranges hold the true class of {100 * mean(covered):.1f} % of the test rows and "
-            f"allow {mean(widths):.1f} classes on average."
+            f"The ranges hold the true class of {100 * mean_score(covered):.1f} % of the test rows "
+            f"and allow {mean_score(widths):.1f} classes on average."
         )
     if panel.missing:
         notes.append(

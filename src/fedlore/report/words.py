@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-APPROACHES = {
+MEANINGS = {
     "ML": "each client trains alone, without knowledge",
     "P-KM": "the expert's own answer; nobody learns",
     "MLwKM": "each client trains alone, with its knowledge",
@@ -12,7 +12,7 @@ APPROACHES = {
     "lore": "our own recipe; which one was run is in the settings",
 }
 
-MODELS = {
+WHOSE_WEIGHTS = {
     "own": "weights that a client trained for itself",
     "shared": "the network that all clients trained together, as the last round left it",
     "tuned": "the shared network after one more round of training at the client itself",

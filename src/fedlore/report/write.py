@@ -8,13 +8,13 @@ from ..core.history import Row
 from ..errors import FedloreError
 from ..look.markdown import literal, markdown
 from ..look.page import Section, page
-from ..look.plots import Plot, draw, save
+from ..look.plots import Plot, draw, save_drawing
 from . import words
 from .bars import panel_plots
 from .curves import rounds_curve, share_curve, trust_curve
 from .heat import confusion_matrix
 from .panels import Case, cases
-from .scores import Score, plain, read_scores
+from .scores import Score, plain_text, read_scores
 from .tables import case_tables
 
 
@@ -35,8 +35,10 @@ def write_report(
     scores = read_scores(rows)
     sections = [_section(case, confusion, history) for case in cases(scores)]
     html = page(
-        plain(title),
-        facts={plain(k): plain(v) for k, v in (*facts.items(), *_found(rows, scores).items())},
+        plain_text(title),
+        facts={
+            plain_text(k): plain_text(v) for k, v in (*facts.items(), *_found(rows, scores).items())
+        },
         reading=_reading(scores),
         terms=_terms(scores),
         sections=sections,
@@ -45,8 +47,8 @@ def write_report(
     try:
         (out / "plots").mkdir(parents=True, exist_ok=True)
         for drawing in (drawing for section in sections for drawing in section.plots):
-            save(drawing, out / "plots")
-        (out / "tables.md").write_text(_as_markdown(plain(title), sections), encoding="utf-8")
+            save_drawing(drawing, out / "plots")
+        (out / "tables.md").write_text(_as_markdown(plain_text(title), sections), encoding="utf-8")
         (out / "report.html").write_text(html, encoding="utf-8")
     except OSError as error:
         raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
@@ -91,7 +93,7 @@ def _found(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
     run = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 2
     found = {"seeds": f"{seeds[0]} to {seeds[-1]}" if run else ", ".join(map(str, seeds))}
     for key, name in (("config", "settings (hash)"), ("versions", "versions")):
-        values = list(dict.fromkeys(plain(row[key]) for row in rows if row.get(key)))
+        values = list(dict.fromkeys(plain_text(row[key]) for row in rows if row.get(key)))
         if values:
             more = f" and {len(values) - 6} more" if len(values) > 6 else ""
             found[name] = ", ".join(values[:6]) + more
@@ -107,8 +109,8 @@ def _reading(scores: Sequence[Score]) -> list[str]:
 def _terms(scores: Sequence[Score]) -> dict[str, str]:
     approaches = {score.approach for score in scores}
     models = {score.model for score in scores}
-    found = {name: text for name, text in words.APPROACHES.items() if name in approaches}
-    return found | {f"{n} (model)": text for n, text in words.MODELS.items() if n in models}
+    found = {name: text for name, text in words.MEANINGS.items() if name in approaches}
+    return found | {f"{n} (model)": text for n, text in words.WHOSE_WEIGHTS.items() if n in models}
 
 
 def _slug(text: str) -> str:

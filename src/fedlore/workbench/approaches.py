@@ -60,15 +60,15 @@ CHOSEN = replace(LORE, chosen=True, trust=None)
 
 APPROACHES = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
-BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
+_BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
 
-ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
-Sink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
+_ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+RowSink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
 
 
 def compare(
     clients: Sequence[Client],
-    make_model: ModelMaker,
+    make_model: _ModelMaker,
     *,
     plan: Plan,
     rounds: int,
@@ -76,8 +76,8 @@ def compare(
     scale: bool | Scaler = True,
     approaches: Sequence[Approach] = APPROACHES,
     on_done: Callable[[str], None] | None = None,
-    on_history: Sink | None = None,
-    on_confusion: Sink | None = None,
+    on_history: RowSink | None = None,
+    on_confusion: RowSink | None = None,
 ) -> list[Row]:
     """Train and score approaches on the same clients, start and number of local steps.
 
@@ -93,7 +93,7 @@ def compare(
         if approach.algorithm is not None:
             key = training(approach)
             if key not in trained:
-                trained[key] = train(
+                trained[key] = train_approach(
                     approach,
                     clients,
                     make_model,
@@ -108,9 +108,9 @@ def compare(
                     on_history(_tagged(scored, approach=approach.name, seed=seed))
             fitted = trained[key]
         for client in clients:
-            predicted = predict(approach, fitted, client)
+            predicted = predict_approach(approach, fitted, client)
             where = {"approach": approach.name, "client": client.id, "seed": seed}
-            scores = score(approach, client, predicted)
+            scores = score_approach(approach, client, predicted)
             rows += _tagged([{"model": approach.model, **scores}], **where)
             if on_confusion is not None:
                 on_confusion(_tagged(confusion(predicted, _labels(client)), **where))
@@ -130,10 +130,10 @@ def _tagged(rows: Sequence[Row], **where: Any) -> list[Row]:
     return [{**where, **row} for row in rows]
 
 
-def train(
+def train_approach(
     approach: Approach,
     clients: Sequence[Client],
-    make_model: ModelMaker,
+    make_model: _ModelMaker,
     *,
     plan: Plan,
     rounds: int,
@@ -191,7 +191,9 @@ def _labels(client: Client) -> torch.Tensor:
 
 
 @torch.no_grad()
-def predict(approach: Approach, fitted: Fitted[Personal] | None, client: Client) -> torch.Tensor:
+def predict_approach(
+    approach: Approach, fitted: Fitted[Personal] | None, client: Client
+) -> torch.Tensor:
     """The class of each of the client's test rows, (n,); -1 where an expert alone abstains.
 
     What the knowledge says of these rows was worked out when the client was made.
@@ -209,7 +211,7 @@ def predict(approach: Approach, fitted: Fitted[Personal] | None, client: Client)
         personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
     else:
         known = Examples(known.x)
-    parts = [known[start : start + BATCH] for start in range(0, len(known), BATCH)]
+    parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]
     return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
 
 
@@ -222,7 +224,7 @@ def _expert(client: Client) -> torch.Tensor:
     return test.prior.argmax(1).masked_fill(silent, -1)
 
 
-def score(approach: Approach, client: Client, predicted: torch.Tensor) -> dict[str, float]:
+def score_approach(approach: Approach, client: Client, predicted: torch.Tensor) -> dict[str, float]:
     """TA and POV; of an expert alone a silent row counts as wrong, and their share is shown."""
     scores = {"ta": accuracy(predicted, _labels(client))}
     assert client.test is not None

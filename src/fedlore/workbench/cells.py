@@ -9,7 +9,7 @@ from ..errors import FedloreError
 
 
 @dataclass(frozen=True)
-class Cell:
+class ResultCell:
     """What is computed at once: one approach under one seed, a row for each client."""
 
     dataset: str
@@ -30,7 +30,7 @@ class Cell:
         return all(row.get(name) == value for name, value in vars(self).items())
 
 
-class Ledger:
+class ResultLedger:
     """A jsonl file of finished cells: written whole after each one, so never half a cell.
 
     A row belongs to a finished cell if its settings (`config`) are the ones asked for; rows of
@@ -44,7 +44,7 @@ class Ledger:
         self._rows = _read(path)
         self._others = [_read(other) for other in borrow]
 
-    def find(self, cell: Cell, config: str, *, borrow: bool = True) -> list[Row]:
+    def find(self, cell: ResultCell, config: str, *, borrow: bool = True) -> list[Row]:
         """The rows of a cell, or none if it is not finished."""
         own = _matching(self._rows, cell, config)
         if own or not borrow:
@@ -56,7 +56,7 @@ class Ledger:
                 return borrowed
         return []
 
-    def add(self, cell: Cell, rows: Sequence[Row]) -> None:
+    def add(self, cell: ResultCell, rows: Sequence[Row]) -> None:
         """Write down a finished cell."""
         self._rows = [row for row in self._rows if not cell.belongs(row)] + list(rows)
         write_rows(self._rows, self.path)
@@ -67,7 +67,7 @@ def replace_rows(path: Path, rows: Sequence[Row], outdated: Callable[[Row], bool
     write_rows([row for row in _read(path) if not outdated(row)] + list(rows), path)
 
 
-def _matching(rows: Iterable[Row], cell: Cell, config: str) -> list[Row]:
+def _matching(rows: Iterable[Row], cell: ResultCell, config: str) -> list[Row]:
     return [row for row in rows if row.get("config") == config and cell.belongs(row)]
 
 

@@ -11,8 +11,8 @@ from ..coke.plants import coking_plants
 from ..core.history import Row
 from ..core.nets import mlp
 from ..engine import Client
-from .approaches import APPROACHES, Sink, compare
-from .intervals import Interval, interval, paired
+from .approaches import APPROACHES, RowSink, compare
+from .intervals import MeanInterval, interval, paired
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def run_demo(
     seed: int,
     clients: Sequence[Client] | None = None,
     on_done: Callable[[str], None] | None = None,
-    on_history: Sink | None = None,
-    on_confusion: Sink | None = None,
+    on_history: RowSink | None = None,
+    on_confusion: RowSink | None = None,
 ) -> list[Row]:
     """Compare all approaches, one row per approach and plant: on simulated plants, or on others."""
     name = "coke" if clients is None else "sites"
@@ -87,7 +87,7 @@ def means(rows: Iterable[Row], metric: str) -> dict[str, list[float]]:
     }
 
 
-def margins(rows: Sequence[Row], of: str = "lore") -> dict[str, Interval]:
+def margins(rows: Sequence[Row], of: str = "lore") -> dict[str, MeanInterval]:
     """TA of one approach minus every other's, paired by seed."""
     by_approach = means(rows, "ta")
     ours = by_approach[of]

@@ -13,7 +13,7 @@ _T = (
 
 
 @dataclass(frozen=True)
-class Interval:
+class MeanInterval:
     """A mean over seeds and half the width of its 95 % interval (NaN for a single seed)."""
 
     mean: float
@@ -28,7 +28,7 @@ class Interval:
         return self.mean + self.half
 
 
-def interval(values: Sequence[float]) -> Interval:
+def interval(values: Sequence[float]) -> MeanInterval:
     """The mean of independent values and its 95 % interval by Student's t.
 
     >>> interval([1.0, 2.0, 3.0])
@@ -37,13 +37,13 @@ def interval(values: Sequence[float]) -> Interval:
     n = len(values)
     mean = math.fsum(values) / n
     if n == 1:
-        return Interval(mean, math.nan)
+        return MeanInterval(mean, math.nan)
     variance = math.fsum((v - mean) ** 2 for v in values) / (n - 1)
     # beyond the table: the first term of the expansion around the normal quantile
     t = _T[n - 2] if n - 1 <= len(_T) else 1.95996 + 2.3723 / (n - 1)
-    return Interval(mean, t * math.sqrt(variance / n))
+    return MeanInterval(mean, t * math.sqrt(variance / n))
 
 
-def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> MeanInterval:
     """The mean difference of values that share their seeds, one by one."""
     return interval([a - b for a, b in zip(ours, theirs, strict=True)])

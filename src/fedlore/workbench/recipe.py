@@ -17,7 +17,7 @@ from ..errors import FedloreError
 from ..personal.classifier import Personal
 from ..privacy import Privacy
 
-BATCH = 8192  # test rows at a time
+_BATCH = 8192  # test rows at a time
 
 
 @torch.no_grad()
@@ -27,7 +27,7 @@ def classes_of(fitted: Fitted[Personal], client: Client) -> torch.Tensor:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
     personal = fitted.model(client.id)
     test = client.test
-    parts = [test[start : start + BATCH] for start in range(0, len(test), BATCH)]
+    parts = [test[start : start + _BATCH] for start in range(0, len(test), _BATCH)]
     return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
 
 

@@ -19,13 +19,13 @@ from ..errors import FedloreError
 from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
 from ..personal.classifier import Personal
-from .approaches import Approach, predict, score, train, training
+from .approaches import Approach, predict_approach, score_approach, train_approach, training
 from .bundles import KEPT, keep_bundle
-from .cells import Cell, Ledger, replace_rows
+from .cells import ResultCell, ResultLedger, replace_rows
 from .confusion import confusion
 from .federations import Gathering
-from .paper.protocol import fingerprint
-from .paper.study import trust_of, versions
+from .paper.protocol import protocol_fingerprint
+from .paper.study import package_versions, trust_of
 from .recipe import classes_of, lore_rows
 
 OnApproach = Callable[[str, bool], None]  # its name, and whether it was computed just now
@@ -45,7 +45,7 @@ def run_federation(
     gathering: Gathering, out: Path, *, on_approach: OnApproach | None = None
 ) -> Finished:
     """Compute what is not finished yet; rows, weights and side files go to `out`."""
-    ledger = Ledger(out / "results.jsonl")
+    ledger = ResultLedger(out / "results.jsonl")
     trained: dict[Approach, Fitted[Personal]] = {}
     rows: list[Row] = []
     left_out: dict[str, str] = {}
@@ -61,7 +61,7 @@ def run_federation(
         if fresh:
             made = _compute(gathering, approach, trained)
             _save(out, cell, approach, made)
-            own = {"config": config, "versions": versions()}
+            own = {"config": config, "versions": package_versions()}
             found = [{**cell.tags, **row, **own} for row in made.rows]
             ledger.add(cell, found)
         rows += found
@@ -96,7 +96,7 @@ def _compute(
     if approach.algorithm is not None:
         key = training(approach)
         if key not in trained:
-            trained[key] = train(
+            trained[key] = train_approach(
                 approach,
                 clients,
                 gathering.make_model,
@@ -113,8 +113,8 @@ def _compute(
     rows: list[Row] = []
     mistakes: list[Row] = []
     for client in clients:
-        predicted = predict(approach, fitted, client)
-        found = score(approach, client, predicted)
+        predicted = predict_approach(approach, fitted, client)
+        found = score_approach(approach, client, predicted)
         rows.append({"model": approach.model, "client": client.id, **found, **_spent(fitted)})
         mistakes += _confusion(client, predicted)
     own = approach.guarded == approach.trained  # else these weights are another approach's
@@ -167,13 +167,13 @@ def _adapted(approach: Approach, setting: Federation) -> Approach:
     return replace(approach, hears=approach.hears or setting.model.hears)
 
 
-def _cell(gathering: Gathering, approach: Approach) -> Cell:
+def _cell(gathering: Gathering, approach: Approach) -> ResultCell:
     setting = gathering.setting
     told = {c.knowledge.trust for c in gathering.clients}
     trust = trust_of(approach, told.pop()) if len(told) == 1 else None
     if approach.name == "lore" and setting.run.recipe == "chosen":
         trust = None
-    return Cell(
+    return ResultCell(
         setting.name, "own", _range(gathering.clients), approach.name, setting.seed, 1.0, trust
     )
 
@@ -190,7 +190,7 @@ def _config(gathering: Gathering, approach: Approach) -> str:
     setting = gathering.setting
     run = replace(setting.run, approaches=("ML",), sites="")
     what = replace(setting.without_deployment(), run=run)
-    return fingerprint(what, repr(approach), gathering.digest)
+    return protocol_fingerprint(what, repr(approach), gathering.digest)
 
 
 def weights_path(out: Path, approach: str, client: str) -> Path:
@@ -242,7 +242,7 @@ def _weights_there(out: Path, approach: Approach, clients: Sequence[Client]) -> 
     return all(any(path.with_suffix(end).exists() for end in KEPT) for path in paths)
 
 
-def _save(out: Path, cell: Cell, approach: Approach, made: _Made) -> None:
+def _save(out: Path, cell: ResultCell, approach: Approach, made: _Made) -> None:
     """Everything of one approach but its rows, which come last: they say that it is finished."""
     if made.fitted is not None:
         for client in made.clients:

@@ -139,10 +139,10 @@ def _scoped(x: Tensor) -> Schema:
     return Schema(features, COKE.classes, "grade")
 
 
-Sheet = list[list[str]]
+_Sheet = list[list[str]]
 
 
-def _rules(formula: Formula, schema: Schema, x: Tensor) -> tuple[Sheet, Sheet]:
+def _rules(formula: Formula, schema: Schema, x: Tensor) -> tuple[_Sheet, _Sheet]:
     """The equation read off band by band, as a prediction table and a range table."""
     cuts = {
         name: [round(float(q), 2) for q in torch.quantile(x[:, schema.column(name)], points)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore.bundle import Policies, answer_rows
-from fedlore.bundle.serve import Limits, make_app
+from fedlore.bundle.serve import ServeLimits, make_app
 from fedlore.bundle.serve.together import DIRECT
 
 from .asking import ask, ask_all, predict
@@ -117,14 +117,14 @@ def test_what_is_not_there_is_said_in_one_shape(app):
 
 
 def test_bodies_are_limited_by_their_announced_size():
-    app = make_app(grades(), limits=Limits(body=200))
+    app = make_app(grades(), limits=ServeLimits(body=200))
     answer = ask(app, "POST", "/predict", content=b" " * 201)
     assert answer.status_code == 413
     assert answer.json()["error"] == "a body may have 200 bytes, this one has more"
 
 
 def test_bodies_in_pieces_are_limited_as_they_come():
-    app = make_app(grades(), limits=Limits(body=200))
+    app = make_app(grades(), limits=ServeLimits(body=200))
     sent = 0
 
     async def endless():
@@ -139,7 +139,7 @@ def test_bodies_in_pieces_are_limited_as_they_come():
 
 
 def test_a_body_that_never_ends_is_given_up():
-    app = make_app(grades(), limits=Limits(patience=0.01))
+    app = make_app(grades(), limits=ServeLimits(patience=0.01))
 
     async def slow():
         yield b"{"

@@ -3,7 +3,7 @@
 import pytest
 
 from fedlore import FedloreError
-from fedlore.bundle.serve import Limits
+from fedlore.bundle.serve import ServeLimits
 from fedlore.bundle.serve.limits import bytes_of, check_host, is_loopback, names_of, read_token
 
 from .sites import TOKEN
@@ -19,7 +19,7 @@ def test_sizes_are_read_as_people_write_them():
 @pytest.mark.parametrize("name", ["body", "rows"])
 def test_limits_must_leave_something(name):
     with pytest.raises(FedloreError, match=f"max-{name} must be at least 1, got 0"):
-        Limits(**{name: 0})
+        ServeLimits(**{name: 0})
 
 
 def test_a_file_goes_before_the_environment(tmp_path):

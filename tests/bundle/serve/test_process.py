@@ -10,7 +10,7 @@ import pytest
 
 from fedlore import FedloreError
 from fedlore.bundle import read_bundle, write_bundle
-from fedlore.bundle.serve import serve
+from fedlore.bundle.serve import serve_bundle
 from fedlore.cli import main
 
 from .process import serving
@@ -93,4 +93,4 @@ def test_a_taken_port_is_one_line(path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(FedloreError, match=f"cannot listen on 127.0.0.1:{port}"):
-            serve(read_bundle(path), port=port)
+            serve_bundle(read_bundle(path), port=port)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedlore.coke.blend import Coals, Mix, read_mixing, recipe_for
 from fedlore.coke.blend.mixing import (
     ACID,
-    BASIC,
+    BASICITY,
     Additive,
     AsCharged,
     AshFree,
@@ -24,7 +24,7 @@ from fedlore.coke.blend.mixing import (
 )
 from fedlore.coke.blend.recipe import told
 from fedlore.coke.coal import BASIC as MEAN_OXIDES
-from fedlore.coke.coal import OXIDES, blend, market
+from fedlore.coke.coal import OXIDES, blend_coals, market
 from fedlore.coke.experts import COKE
 from fedlore.coke.plants import ORDER
 from fedlore.errors import FedloreError
@@ -32,7 +32,7 @@ from fedlore.errors import FedloreError
 RANGES = {
     "Mt": (4, 14), "Ad": (5, 16), "Vdaf": (10, 43), "St_d": (0.3, 3), "Ro": (0.65, 1.75),
     "Ro_sd": (0.02, 0.2), "V9_V13": (0, 100), "inerts": (8, 55), "MF": (1, 40000), "G": (20, 103),
-    "Y": (4, 35), "MBI": (0.3, 6), **{oxide: (0.1, 60) for oxide in (*BASIC, *ACID)},
+    "Y": (4, 35), "MBI": (0.3, 6), **{oxide: (0.1, 60) for oxide in (*BASICITY, *ACID)},
 }  # fmt: skip
 RULES = [
     Additive("St_d"), AsCharged("Mt"), Weighted("Fe2O3", "Ad"),
@@ -162,7 +162,7 @@ def test_the_simulated_plants_blend_alike():
     chosen = [i for i in range(60) if 55 <= float(table["caking"][i])][:8]
     part = {name: values[chosen] for name, values in table.items()}
     lots = {name: values.expand(len(shares), -1) for name, values in part.items()}
-    theirs = blend(lots, torch.from_numpy(shares))
+    theirs = blend_coals(lots, torch.from_numpy(shares))
     source = dict(zip(COKE.names, ORDER, strict=True))
     own = {n: part[s].numpy() for n, s in source.items() if s in part}
     basic = part["basic"].numpy()

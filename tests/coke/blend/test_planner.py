@@ -8,8 +8,8 @@ import torch
 
 from fedlore import Knowledge
 from fedlore.coke.blend import check, order_for, plan
-from fedlore.coke.blend.points import fit, lattice, lattice_size
-from fedlore.coke.blend.search import LIGHT, Found, explore, search, sweep
+from fedlore.coke.blend.points import fit_lots, lattice, lattice_size
+from fedlore.coke.blend.search import LIGHT, Found, explore, search_blends, sweep
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.knowledge.numbers.bins import Bins
@@ -249,7 +249,7 @@ def test_any_weights_become_blends_within_the_limits():
     draw = np.random.default_rng(0)
     for lots, most in ((None, None), (5.0, None), (None, 2), (10.0, 2)):
         order = order_for(ladder(), GRADES, coals, "grade>=good", lots=lots, most_coals=most)
-        shares, possible = fit(draw.random((200, 3)), order.limits)
+        shares, possible = fit_lots(draw.random((200, 3)), order.limits)
         assert possible.any()
         assert order.limits.holds(shares[possible]).all()
 
@@ -258,7 +258,10 @@ def test_a_light_search_starts_from_what_it_is_given():
     order = order_for(ladder(), GRADES, offer(2, 6), "grade>=good", confidence=0.5)
     pool = explore(order.judge, order.limits, order.coals.price, seed=0, random=50)
     ask = (order.judge, order.goal, order.limits, order.coals.price, pool)
-    full, light = search(*ask, seed=0), search(*ask, seed=0, effort=LIGHT, extra=np.eye(6))
+    full, light = (
+        search_blends(*ask, seed=0),
+        search_blends(*ask, seed=0, effort=LIGHT, extra=np.eye(6)),
+    )
     costs = [float(found.shares @ order.coals.price) for found in (full, light)]
     assert costs[1] <= 1.01 * costs[0]
 

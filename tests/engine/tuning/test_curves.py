@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 from fedlore import Examples, FedloreError, inject
 from fedlore.core.metrics import nll
 from fedlore.core.rng import stream
-from fedlore.engine.tuning import GRID, Cached, hits, least_loss, loss, most_hits, slope
+from fedlore.engine.tuning import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 
 
 def some(seed: int, n: int = 40, k: int = 4, *, soft: bool = False) -> Cached:
@@ -38,7 +38,7 @@ def test_the_loss_is_that_of_the_transformation(seed, trust, soft):
 @given(st.integers(0, 10_000), st.floats(0.01, 0.9), st.booleans())
 def test_slope_and_curvature_are_those_of_the_loss(seed, trust, soft):
     cached = some(seed, soft=soft)
-    first, second = slope(cached, trust)
+    first, second = trust_slope(cached, trust)
     h = 1e-5
     below, at, above = loss(cached, [trust - h, trust, trust + h])
     assert first == pytest.approx(float(above - below) / (2 * h), rel=1e-3, abs=1e-3)
@@ -55,7 +55,7 @@ def test_at_zero_the_closed_form_is_right_where_autograd_is_not():
     h = 1e-6
     low, high = loss(cached, [0.0, h])
     true = float(high - low) / h
-    assert slope(cached, 0.0)[0] == pytest.approx(true, rel=1e-3)
+    assert trust_slope(cached, 0.0)[0] == pytest.approx(true, rel=1e-3)
     assert abs(float(trust.grad) - true) > 0.01 * abs(true)
 
 
@@ -98,7 +98,7 @@ def test_without_an_expert_lambda_is_nought_and_nothing_changes():
     bare = Cached(cached.logits, Examples(cached.known.x, cached.y))
     assert least_loss(bare) == 0.0
     assert most_hits(bare) == 0.0
-    assert slope(bare, 0.3) == (0.0, 0.0)
+    assert trust_slope(bare, 0.3) == (0.0, 0.0)
 
 
 def test_a_label_that_the_range_excludes_says_nothing_about_lambda():

@@ -14,7 +14,7 @@ from .answering import shaped
 
 
 @torch.no_grad()
-def scores(bundle: Bundle, path: str | Path) -> dict[str, float]:
+def score_bundle(bundle: Bundle, path: str | Path) -> dict[str, float]:
     """Test accuracy, violations and log-loss; of a number its errors and violations."""
     x, y = _READERS[bundle.task](Path(path), bundle.schema)
     personal = bundle.personal

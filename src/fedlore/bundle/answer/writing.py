@@ -21,7 +21,7 @@ from .answering import DECIDED, Answers
 
 
 @dataclass(frozen=True)
-class Words:
+class _Words:
     """A column of words: each row's place in a short list."""
 
     names: Sequence[str | None]
@@ -31,7 +31,7 @@ class Words:
         return [self.names[i] for i in self.place.tolist()]
 
 
-Column = NDArray[Any] | Words | list[str]
+AnswerColumn = NDArray[Any] | _Words | list[str]
 
 
 def answer_columns(
@@ -40,14 +40,14 @@ def answer_columns(
     *,
     why: Sequence[Sequence[str]] | None = None,
     kept: Sequence[tuple[str, Any]] = (),
-) -> dict[str, Column]:
+) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""
-    columns: dict[str, Column] = {name: _kept(cells) for name, cells in kept}
+    columns: dict[str, AnswerColumn] = {name: _kept(cells) for name, cells in kept}
     schema = bundle.schema
     taken = set(columns)
     answer = schema.label if schema.label not in taken else f"predicted_{schema.label}"
-    decided = Words(DECIDED, answers.decided.numpy())
-    rest: dict[str, Column] = {
+    decided = _Words(DECIDED, answers.decided.numpy())
+    rest: dict[str, AnswerColumn] = {
         "decided": decided,
         "trust": answers.trust.numpy(),
         "in_scope": answers.in_scope.numpy(),
@@ -58,20 +58,20 @@ def answer_columns(
         ends = {"low": answers.low.numpy(), "high": answers.high.numpy()}
         number = {answer: answers.predicted.numpy(), **ends, "expert": answers.expert.numpy()}
         return {**columns, **number, **rest}
-    columns[answer] = Words(schema.classes, answers.predicted.numpy())
+    columns[answer] = _Words(schema.classes, answers.predicted.numpy())
     chances = answers.probabilities.numpy().T.copy()  # (k, n), each class in one piece
     columns |= {f"p_{name}": chances[i] for i, name in enumerate(schema.classes)}
     columns["allowed"] = _sets(answers.allowed, schema.classes)
-    columns["expert"] = Words([*schema.classes, None], answers.expert.numpy())  # -1 is the last
+    columns["expert"] = _Words([*schema.classes, None], answers.expert.numpy())  # -1 is the last
     return {**columns, **rest}
 
 
-def _kept(cells: Any) -> Column:
+def _kept(cells: Any) -> AnswerColumn:
     column = np.asarray(cells)
     return column if column.dtype.kind in "fiub" else ["" if c is None else str(c) for c in cells]
 
 
-def _sets(allowed: Tensor, classes: Sequence[str]) -> Words:
+def _sets(allowed: Tensor, classes: Sequence[str]) -> _Words:
     """Each row's set of classes as text, `II|III`; there are few different ones."""
     bits = np.packbits(allowed.numpy(), axis=1)  # (n, bytes)
     if bits.shape[1] <= 2:  # counted, not sorted
@@ -81,11 +81,11 @@ def _sets(allowed: Tensor, classes: Sequence[str]) -> Words:
         found = np.flatnonzero(np.bincount(keys, minlength=1 << 16)).astype(np.uint16)
         lookup = np.zeros(1 << 16, dtype=np.int64)
         lookup[found] = np.arange(len(found))
-        return Words(
+        return _Words(
             [_named(r, classes) for r in found.view(np.uint8).reshape(-1, 2)], lookup[keys]
         )
     rows, place = np.unique(bits, axis=0, return_inverse=True)
-    return Words([_named(row, classes) for row in rows], place.ravel())
+    return _Words([_named(row, classes) for row in rows], place.ravel())
 
 
 def _named(bits: NDArray[np.uint8], classes: Sequence[str]) -> str:
@@ -104,7 +104,7 @@ class Sink:
         self._writer: Any = None
         self._begun = False
 
-    def write(self, columns: dict[str, Column]) -> None:
+    def write(self, columns: dict[str, AnswerColumn]) -> None:
         if self._arrow is None:
             self._plain(columns)
             return
@@ -119,7 +119,7 @@ class Sink:
         if self._writer is not None:
             self._writer.close()
 
-    def _open(self, batch: Any, columns: dict[str, Column]) -> Any:
+    def _open(self, batch: Any, columns: dict[str, AnswerColumn]) -> Any:
         if self._parquet:
             module: Any = importlib.import_module("pyarrow.parquet")
             words = [n for n, c in columns.items() if not isinstance(c, np.ndarray)] + ["trust"]
@@ -131,7 +131,7 @@ class Sink:
         options = module.WriteOptions(include_header=False, quoting_style=style, batch_size=8_192)
         return module.CSVWriter(self._stream, batch.schema, write_options=options)
 
-    def _plain(self, columns: dict[str, Column]) -> None:
+    def _plain(self, columns: dict[str, AnswerColumn]) -> None:
         if not self._begun:
             self._stream.write(_line(columns))
             self._begun = True
@@ -160,16 +160,16 @@ def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
         raise FedloreError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
-def _array(pa: Any, column: Column) -> Any:
-    if isinstance(column, Words):
+def _array(pa: Any, column: AnswerColumn) -> Any:
+    if isinstance(column, _Words):
         names = pa.array(column.names, type=pa.string())
         place = column.place % len(column.names) if None in column.names else column.place
         return names.take(pa.array(place))
     return pa.array(column)
 
 
-def _plain(column: Column) -> list[Any]:
-    if isinstance(column, Words):
+def _plain(column: AnswerColumn) -> list[Any]:
+    if isinstance(column, _Words):
         return column.texts()
     if isinstance(column, list):
         return column
@@ -180,13 +180,13 @@ def _plain(column: Column) -> list[Any]:
     return cells
 
 
-def _harmless(column: Column) -> bool:
+def _harmless(column: AnswerColumn) -> bool:
     """Whether the words need no quotes."""
-    names = column.names if isinstance(column, Words) else ()
+    names = column.names if isinstance(column, _Words) else ()
     return not any(set(name or "") & set('",\r\n') for name in names)
 
 
-def _line(columns: dict[str, Column]) -> bytes:
+def _line(columns: dict[str, AnswerColumn]) -> bytes:
     room = io.StringIO(newline="")
     csv.writer(room, lineterminator="\n").writerow(columns)
     return room.getvalue().encode()

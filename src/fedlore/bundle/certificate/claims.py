@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...knowledge.formulas.search import Status
+from ...knowledge.formulas.search import ProofStatus
 
 Name = Literal[
     "inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"
@@ -15,7 +15,7 @@ class Claim:
     """One statement about every row of the scope: proved, refuted by a row, or unknown."""
 
     claim: Name
-    status: Status
+    status: ProofStatus
     how: str
     example: tuple[float, ...] | None = None  # a whole row, in the order of the schema
     needed: bool = True  # whether the verdict hangs on it
@@ -26,7 +26,7 @@ class Claim:
         return row if self.example is None else row | {"example": list(self.example)}
 
 
-def verdict(claims: list[Claim]) -> Status:
+def claim_verdict(claims: list[Claim]) -> ProofStatus:
     """Proved where every needed claim is; refuted where one is."""
     found = {claim.status for claim in claims if claim.needed}
     return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"

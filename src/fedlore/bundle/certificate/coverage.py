@@ -11,10 +11,10 @@ from ...knowledge.combine import AllOf, AnyOf
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import FormulaRange
 from ...knowledge.formulas.proofs import never_crossed
-from ...knowledge.formulas.search import Status
+from ...knowledge.formulas.search import ProofStatus
 from ...knowledge.lint.boxes import GaveUp, Meter
-from ...knowledge.lint.logic import STEPS
-from ...knowledge.lint.pool import Pool
+from ...knowledge.lint.logic import LINT_STEPS
+from ...knowledge.lint.pool import RulePool
 from ...knowledge.lint.ranges import empty_range
 from ...knowledge.schema import Schema
 from ...knowledge.sources.writing import kind_of_model
@@ -23,7 +23,7 @@ from .claims import Claim
 from .joint import never_apart
 from .single import scope_box, single_table
 
-Found = tuple[Status, str, tuple[float, ...] | None]  # status, how, row
+_Found = tuple[ProofStatus, str, tuple[float, ...] | None]  # status, how, row
 
 
 def never_empty(knowledge: Knowledge, schema: Schema) -> Claim:
@@ -43,13 +43,13 @@ def never_empty(knowledge: Knowledge, schema: Schema) -> Claim:
     return Claim("never-empty", "proved", "; ".join(dict.fromkeys(how for _, how, _ in found)))
 
 
-def _table_alone(model: Table, schema: Schema) -> Found:
+def _table_alone(model: Table, schema: Schema) -> _Found:
     if model.policy == "union":
         return "proved", f"{model.name}: a union of non-empty sets, all where no rule hits", None
     return _tables([model])
 
 
-def _limits_alone(model: FormulaRange, schema: Schema) -> Found:
+def _limits_alone(model: FormulaRange, schema: Schema) -> _Found:
     if model.crossed == "all" or model.lower is None or model.upper is None:
         return "proved", "formulas: one end only, or everything where they cross", None
     found = never_crossed(model, scope_box(schema))
@@ -59,13 +59,13 @@ def _limits_alone(model: FormulaRange, schema: Schema) -> Found:
 
 
 #: What shows of each kind of range that it leaves a class in every row.
-PROOFS: dict[type, Callable[[Any, Schema], Found]] = {
+PROOFS: dict[type, Callable[[Any, Schema], _Found]] = {
     Table: _table_alone,
     FormulaRange: _limits_alone,
 }
 
 
-def _proof(model: Any, place: str) -> Callable[[Any, Schema], Found]:
+def _proof(model: Any, place: str) -> Callable[[Any, Schema], _Found]:
     """The proof of a kind; one that has none, or holds a function, is refused."""
     kind = kind_of_model(model)
     found = PROOFS.get(type(model)) or (None if kind is None else kind.proof)
@@ -77,7 +77,7 @@ def _proof(model: Any, place: str) -> Callable[[Any, Schema], Found]:
     return found
 
 
-def _together(parts: Sequence[Any], schema: Schema) -> Found:
+def _together(parts: Sequence[Any], schema: Schema) -> _Found:
     """Ranges that must not exclude each other."""
     tables = [part for part in parts if isinstance(part, Table)]
     limits = [part for part in parts if isinstance(part, FormulaRange)]
@@ -92,14 +92,14 @@ def _together(parts: Sequence[Any], schema: Schema) -> Found:
     return found.status, how, found.example
 
 
-def _tables(tables: Sequence[Table]) -> Found:
+def _tables(tables: Sequence[Table]) -> _Found:
     known = [table for table in map(single_table, tables) if table is not None]
     names = ", ".join(table.name for table in tables)
     if not known:
         return "proved", f"{names}: no rule can hit", None
     try:
-        pool = Pool.of(known)
-        clash = empty_range(pool, range(len(known)), Meter(STEPS))
+        pool = RulePool.of(known)
+        clash = empty_range(pool, range(len(known)), Meter(LINT_STEPS))
     except GaveUp:
         return "unknown", f"{names}: too many steps to decide which ranges can be empty", None
     if clash is None:
@@ -118,7 +118,7 @@ def _numbers(row: dict[str, float | str], schema: Schema) -> tuple[float, ...]:
     return tuple(values)
 
 
-def _confirmed(found: Found, knowledge: Knowledge) -> Found:
+def _confirmed(found: _Found, knowledge: Knowledge) -> _Found:
     """A counterexample counts only where the range itself refuses that very row."""
     status, how, row = found
     if status != "refuted" or row is None or knowledge.rkm is None:

@@ -14,13 +14,13 @@ from torch import Tensor
 from ...knowledge.formulas.enclosure import enclose
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import FormulaRange, Grading
-from ...knowledge.formulas.search import Verdict, decide
+from ...knowledge.formulas.search import Verdict, decide_claim
 from ...knowledge.schema import Schema
 from ...knowledge.tables.bitwords import spans
 from ...knowledge.tables.table import Table
-from .single import LARGEST, scope_box, single_table
+from .single import LARGEST_SINGLE, scope_box, single_table
 
-BUDGET = 4_000  # parts of the scope
+_BUDGET = 4_000  # parts of the scope
 EACH = 2_000  # boxes of a part
 
 Side = tuple[float, float]
@@ -32,7 +32,7 @@ def never_apart(tables: Sequence[Table], limits: Sequence[FormulaRange], schema:
     waiting = [scope_box(schema)]
     looked = 0
     while waiting:
-        if looked > BUDGET:
+        if looked > _BUDGET:
             return Verdict("unknown", boxes=looked)
         box = waiting.pop()
         allowed, cuts = _classes(known, box, schema)
@@ -138,12 +138,12 @@ def _decide(
             left = left & (grading(high).unsqueeze(1) >= grades)
         return ~left.any(1)
 
-    return decide(holds, broken, box=tuple(box), columns=sorted(columns), budget=budget)
+    return decide_claim(holds, broken, box=tuple(box), columns=sorted(columns), budget=budget)
 
 
 def _after(value: float) -> float:
-    return min(float(np.nextafter(np.float32(value), np.float32(np.inf))), LARGEST)
+    return min(float(np.nextafter(np.float32(value), np.float32(np.inf))), LARGEST_SINGLE)
 
 
 def _before(value: float) -> float:
-    return max(float(np.nextafter(np.float32(value), np.float32(-np.inf))), -LARGEST)
+    return max(float(np.nextafter(np.float32(value), np.float32(-np.inf))), -LARGEST_SINGLE)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...knowledge.schema import Schema
-from ...knowledge.tables.cells import START, STOP, Condition, Cut, Numbers, Span
+from ...knowledge.tables.cells import START, STOP, Condition, Cut, NumberSpans, Span
 from ...knowledge.tables.table import Rule, Table
 
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
 def rounded(value: float) -> float:
@@ -23,7 +23,10 @@ def scope_box(schema: Schema) -> tuple[tuple[float, float], ...]:
     return tuple(
         (0.0, len(feature.levels) - 1.0)
         if feature.levels
-        else (max(rounded(feature.low), -LARGEST), min(rounded(feature.high), LARGEST))
+        else (
+            max(rounded(feature.low), -LARGEST_SINGLE),
+            min(rounded(feature.high), LARGEST_SINGLE),
+        )
         for feature in schema.features
     )
 
@@ -44,11 +47,11 @@ def single_table(table: Table) -> Table | None:
 def _rule(rule: Rule) -> Rule | None:
     conditions: list[tuple[int, Condition]] = []
     for column, condition in rule.conditions:
-        if isinstance(condition, Numbers):
+        if isinstance(condition, NumberSpans):
             spans = _spans(condition.spans)
             if not spans:
                 return None
-            condition = Numbers(spans)
+            condition = NumberSpans(spans)
         conditions.append((column, condition))
     return replace(rule, conditions=tuple(conditions))
 
@@ -71,5 +74,5 @@ def _cut(cut: Cut) -> Cut:
         return cut
     value = rounded(cut.value)
     if math.isinf(value):  # beyond every finite number
-        return Cut(LARGEST, True) if value > 0 else Cut(-LARGEST, False)
+        return Cut(LARGEST_SINGLE, True) if value > 0 else Cut(-LARGEST_SINGLE, False)
     return Cut(value, cut.after)

@@ -30,11 +30,11 @@ from ..known import knowledge_members, unwrapped
 from ..onnx import bundle_to_onnx
 from .checker.graphs import Graph
 from .checker.verdict import FORMAT, VERSION, seal
-from .claims import Claim, Name, verdict
+from .claims import Claim, Name, claim_verdict
 from .coverage import never_empty
 from .single import scope_box
 
-LIMITS = (
+_LIMITS = (
     "It speaks of rows inside the scope, in single precision; a missing value is outside of it.",
     "That the range is right is the expert's word, not a result of this certificate.",
     "Formulas are bounded over real numbers: computed values may differ by rounding. Where two "
@@ -91,8 +91,8 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         "classes": list(bundle.schema.classes),
         "conflict": knowledge.conflict,
         "claims": [claim.as_row() for claim in claims],
-        "verdict": verdict(claims),
-        "limits": list(LIMITS),
+        "verdict": claim_verdict(claims),
+        "limits": list(_LIMITS),
     }
     return values | {"sha256": seal(values)}
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import FedloreError
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
-from .model import save, to_onnx
+from .model import save_graph, to_onnx
 
 
 def bundle_to_onnx(bundle: Bundle) -> Any:
@@ -35,4 +35,4 @@ def bundle_to_onnx(bundle: Bundle) -> Any:
 
 def write_bundle_onnx(bundle: Bundle, path: str | Path) -> None:
     """Write the graph of a bundle, whole or not at all."""
-    save(bundle_to_onnx(bundle), path)
+    save_graph(bundle_to_onnx(bundle), path)

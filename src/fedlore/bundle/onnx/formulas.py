@@ -26,7 +26,7 @@ _COMPARE = {  # when a comparison is true, and when it is false
 }
 
 
-def number(build: Builder, x: str, formula: Any) -> str:
+def number_node(build: Builder, x: str, formula: Any) -> str:
     """A formula's value, (n, 1), NaN where it is undefined."""
     if not isinstance(formula, Formula):
         raise KnowledgeError(
@@ -47,7 +47,7 @@ def number(build: Builder, x: str, formula: Any) -> str:
     first = build.op("Gather", x, build.constant([0], INT64), axis=1)
     # a formula of numbers only still answers for every row
     rows = build.op("Expand", values[-1], build.op("Shape", first))
-    return build.op("Where", finite(build, rows), rows, build.constant(math.nan))
+    return build.op("Where", finite_nodes(build, rows), rows, build.constant(math.nan))
 
 
 def _apply(build: Builder, op: str, args: list[Any]) -> Any:
@@ -90,7 +90,7 @@ def _truth(build: Builder, op: str, args: list[tuple[str, str]]) -> tuple[str, s
 
 
 def _compare(build: Builder, op: str, a: str, b: str) -> tuple[str, str]:
-    known = build.op("And", finite(build, a), finite(build, b))
+    known = build.op("And", finite_nodes(build, a), finite_nodes(build, b))
     found = []
     for kinds in _COMPARE[op]:
         truths = [build.op(kind, a, b) for kind in kinds]
@@ -119,12 +119,12 @@ def _precise(build: Builder, kind: str, *args: str) -> str:
     return build.cast(build.op(kind, *[build.cast(arg, DOUBLE) for arg in args]), SINGLE)
 
 
-def finite(build: Builder, value: str) -> str:
+def finite_nodes(build: Builder, value: str) -> str:
     return build.op("LessOrEqual", build.op("Abs", value), build.constant(_LARGEST))
 
 
 def _guarded(build: Builder, result: str, *args: str) -> str:
     """The result, NaN where an argument is not finite: 1/inf and min would hide it."""
     for arg in args:
-        result = build.op("Where", finite(build, arg), result, build.constant(math.nan))
+        result = build.op("Where", finite_nodes(build, arg), result, build.constant(math.nan))
     return result

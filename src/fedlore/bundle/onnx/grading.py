@@ -7,7 +7,7 @@ import numpy as np
 
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from .builder import DOUBLE, INT64, SINGLE, Builder
-from .formulas import finite, number
+from .formulas import finite_nodes, number_node
 from .tables import Said
 
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
@@ -15,12 +15,12 @@ _DEGREE = 24
 
 
 def graded(build: Builder, x: str, model: GradedFormula) -> Said:
-    value = number(build, x, model.formula)  # (n, 1)
+    value = number_node(build, x, model.formula)  # (n, 1)
     return Said(_one_hot(build, value, model.edges))
 
 
 def soft(build: Builder, x: str, model: SoftFormula) -> Said:
-    value = number(build, x, model.formula)
+    value = number_node(build, x, model.formula)
     wide = build.cast(value, DOUBLE)
     edges = build.constant([model.edges], DOUBLE)
     scale = build.constant(model.spread * math.sqrt(2.0), DOUBLE)
@@ -29,7 +29,7 @@ def soft(build: Builder, x: str, model: SoftFormula) -> Said:
     none, all_ = (build.op("Expand", build.constant([[v]], DOUBLE), shape) for v in (0.0, 1.0))
     upper = build.op("Concat", below, all_, axis=1)
     rows = build.op("Sub", upper, build.op("Concat", none, below, axis=1))
-    known = finite(build, value)
+    known = finite_nodes(build, value)
     return Said(build.op("Where", known, build.cast(rows, SINGLE), build.constant(0.0)))
 
 
@@ -41,8 +41,8 @@ def limits(build: Builder, x: str, model: FormulaRange) -> Said:
         if formula is None:
             sides.append(None)
         else:
-            value = number(build, x, formula)
-            known = finite(build, value)
+            value = number_node(build, x, formula)
+            known = finite_nodes(build, value)
             sides.append(build.op("Where", known, value, build.constant(far)))
     low, high = sides
     refused = None
@@ -78,7 +78,7 @@ def _grade(build: Builder, value: str, edges: Sequence[float]) -> str:
 def _one_hot(build: Builder, value: str, edges: Sequence[float]) -> str:
     grades = build.constant([list(range(len(edges) + 1))], INT64)
     here = build.op("Equal", _grade(build, value, edges), grades)
-    return build.cast(build.op("And", here, finite(build, value)), SINGLE)
+    return build.cast(build.op("And", here, finite_nodes(build, value)), SINGLE)
 
 
 def _normal(build: Builder, z: str) -> str:

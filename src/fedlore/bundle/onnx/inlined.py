@@ -7,7 +7,7 @@ import numpy as np
 from ...errors import KnowledgeError
 from ...knowledge.sources.onnx import OnnxModel
 from .builder import OPSET, Builder
-from .scores import as_prior, labelled
+from .scores import labelled, prior_nodes
 from .tables import Said
 
 
@@ -32,7 +32,7 @@ def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
     if output.type == "tensor(int64)":
         return labelled(build, prefix + output.name, model.classes or 0)
     scores = build.cast(prefix + output.name, np.float32)
-    return as_prior(build, scores, soft=model.soft, gives=model.gives)
+    return prior_nodes(build, scores, soft=model.soft, gives=model.gives)
 
 
 def _at_opset(build: Builder, inner: Any, model: OnnxModel) -> Any:

@@ -12,7 +12,7 @@ from torch import nn
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge, Schema
-from ...knowledge.files import describe, packed
+from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
 from .networks import network
@@ -20,7 +20,7 @@ from .sources import said
 from .tables import Said
 
 IR = 8  # the file format of operator set 17
-FORMAT = "1"  # of the metadata
+GRAPH_FORMAT = "1"  # of the metadata
 OUTPUTS = ("probabilities", "class", "allowed", "refused")
 
 
@@ -66,10 +66,10 @@ def write_onnx(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write the model of `to_onnx` to a file, whole or not at all."""
-    save(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
+    save_graph(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
 
 
-def save(model: Any, path: str | Path) -> None:
+def save_graph(model: Any, path: str | Path) -> None:
     """Write a model; a crash leaves what was there before."""
     path = Path(path)
     try:
@@ -221,7 +221,7 @@ def _needed(build: Builder) -> tuple[list[Any], list[Any]]:
 
 def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]) -> dict[str, str]:
     """What the graph is, as text: schema, class names, and the knowledge files it was made from."""
-    found = {"fedlore.format": FORMAT, "fedlore.opset": str(OPSET)}
+    found = {"fedlore.format": GRAPH_FORMAT, "fedlore.opset": str(OPSET)}
     if schema is not None:
         features = [
             {"name": f.name, "unit": f.unit, "levels": f.levels} | _scope(f.low, f.high)
@@ -245,6 +245,6 @@ def _scope(low: float, high: float) -> dict[str, float | None]:
 
 def knowledge_files(knowledge: Knowledge) -> dict[str, str]:
     """The text files that knowledge is written to, by name; ONNX files are part of the graph."""
-    members = packed(describe(knowledge))
+    members = pack_knowledge(describe(knowledge))
     texts = {name: data for name, data in members.items() if name.endswith((".toml", ".csv"))}
     return {name: texts[name].decode() for name in sorted(texts)}

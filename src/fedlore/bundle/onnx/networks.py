@@ -11,7 +11,7 @@ from ...core.nets import Deaf, Hearing
 from ...errors import FedloreError
 from .builder import DOUBLE, INT64, SINGLE, Builder
 
-PLAIN = {  # layers without weights or settings
+_PLAIN = {  # layers without weights or settings
     nn.ReLU: "Relu",
     nn.Tanh: "Tanh",
     nn.Sigmoid: "Sigmoid",
@@ -42,8 +42,8 @@ class _Walk:
 
     def run(self, module: nn.Module, x: str, name: str, rank: int) -> tuple[str, int]:
         build = self.build
-        if type(module) in PLAIN:
-            return build.op(PLAIN[type(module)], x), rank
+        if type(module) in _PLAIN:
+            return build.op(_PLAIN[type(module)], x), rank
         step = _STEPS.get(type(module))
         if step is None:
             raise FedloreError(

@@ -1,15 +1,15 @@
 """Scores of a learned expert as rows of a P-KM, in nodes."""
 
 from .builder import INT64, SINGLE, Builder
-from .formulas import finite
+from .formulas import finite_nodes
 from .tables import Said
 
 
-def as_prior(build: Builder, scores: str, *, soft: bool, gives: str) -> Said:
+def prior_nodes(build: Builder, scores: str, *, soft: bool, gives: str) -> Said:
     """Scores (n, k) as float32 rows; what are no numbers, or no probabilities, is refused."""
     scores = build.cast(scores, SINGLE)
     top = build.op("ReduceMax", scores, axes=[1], keepdims=1)
-    endless = build.op("Not", finite(build, top))
+    endless = build.op("Not", finite_nodes(build, top))
     broken = build.op("Or", build.any(build.op("IsNaN", scores)), endless)
     if not soft:
         best = build.op("ArgMax", scores, axis=1, keepdims=0)

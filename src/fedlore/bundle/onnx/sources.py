@@ -17,7 +17,7 @@ from .builder import DOUBLE, INT64, SINGLE, Builder
 from .grading import graded, limits, soft
 from .inlined import inlined
 from .networks import network
-from .scores import as_prior
+from .scores import prior_nodes
 from .tables import Said, table
 
 Compile = Callable[[Builder, str, int, Any], Said]
@@ -122,7 +122,7 @@ def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:
 def _torch(build: Builder, x: str, rank: int, model: TorchModel) -> Said:
     name = build.fresh("expert")
     scores = network(build, model.module, x, name=name, rank=rank)
-    return as_prior(build, scores, soft=model.soft, gives=model.gives)
+    return prior_nodes(build, scores, soft=model.soft, gives=model.gives)
 
 
 def _conformal(build: Builder, x: str, rank: int, model: ConformalRange) -> Said:

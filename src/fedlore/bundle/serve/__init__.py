@@ -2,8 +2,8 @@
 
 try:
     from .app import make_app
-    from .limits import Limits
-    from .server import serve
+    from .limits import ServeLimits
+    from .server import serve_bundle
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("fedlore"):
         raise
@@ -11,4 +11,4 @@ except ModuleNotFoundError as error:
         f"{error.name} is missing: pip install 'fedlore[serve]'", name=error.name
     ) from None
 
-__all__ = ["Limits", "make_app", "serve"]
+__all__ = ["ServeLimits", "make_app", "serve_bundle"]

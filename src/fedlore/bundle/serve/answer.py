@@ -15,7 +15,7 @@ from ..answer.columns import means_of
 Who = Literal["range", "expert", "network", "both"]
 
 
-class Answer(BaseModel):
+class RowAnswer(BaseModel):
     """What is predicted for one row, what was possible, and why."""
 
     predicted: str | float = Field(description="the class, or the number")
@@ -40,7 +40,7 @@ class Prediction(BaseModel):
 
     client: str
     fingerprint: str = Field(description="SHA-256 of the bundle that answered")
-    answers: list[Answer]
+    answers: list[RowAnswer]
 
 
 class Problem(BaseModel):

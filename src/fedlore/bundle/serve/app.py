@@ -13,14 +13,14 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from ...data.rows.strict import Unusable
 from .. import Bundle
 from .answer import Answering, Prediction, Problem, Silent
-from .guard import Guard
-from .limits import Limits
+from .guard import Doorkeeper
+from .limits import ServeLimits
 from .measures import Measures
 from .rows import Reader, row_schema
 from .together import Together
 from .web import Page
 
-METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health(BaseModel):
@@ -30,7 +30,7 @@ class Health(BaseModel):
     token: bool  # whether the rest needs a bearer token
 
 
-class Column(BaseModel):
+class ColumnInfo(BaseModel):
     """One feature of a row."""
 
     name: str
@@ -47,12 +47,12 @@ class Form(BaseModel):
     task: str
     label: str
     classes: list[str]
-    features: list[Column]
+    features: list[ColumnInfo]
     max_rows: int
     blanks: bool  # whether null may stand for a missing value
 
 
-class Identity(BaseModel):
+class BundleIdentity(BaseModel):
     """Whose model this is, and how it did."""
 
     client: str
@@ -67,16 +67,16 @@ class Identity(BaseModel):
 def make_app(
     bundle: Bundle,
     *,
-    limits: Limits | None = None,
+    limits: ServeLimits | None = None,
     token: str | None = None,
     hosts: Sequence[str] | None = None,
-) -> Guard:
+) -> Doorkeeper:
     """The whole service as one ASGI application, its guard outermost.
 
     Without a token everything is open to whoever can connect. `hosts` are the names a request may
     use for this service, None for any.
     """
-    limits = limits or Limits()
+    limits = limits or ServeLimits()
     measures = Measures()
     app = FastAPI(
         title=f"fedlore: {bundle.client}",
@@ -91,11 +91,11 @@ def make_app(
     _describe(app, bundle, limits, measures, guarded=token is not None)
     _predict(app, bundle, limits, measures, guarded=token is not None)
     _tell(app.openapi(), guarded=token is not None)
-    return Guard(app, limits, measures, token, hosts)
+    return Doorkeeper(app, limits, measures, token, hosts)
 
 
 def _describe(
-    app: FastAPI, bundle: Bundle, limits: Limits, measures: Measures, *, guarded: bool
+    app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Measures, *, guarded: bool
 ) -> None:
     """What can be asked about the service itself."""
     page, form, identity = Page.read(), _form(bundle, limits), _identity(bundle)
@@ -116,7 +116,9 @@ def _describe(
         """The columns of a row with units and scope, and the classes."""
         return JSONResponse(form)
 
-    @app.get("/card", response_model=Identity, responses=_problems(401, 413, 421), **_lock(guarded))
+    @app.get(
+        "/card", response_model=BundleIdentity, responses=_problems(401, 413, 421), **_lock(guarded)
+    )
     async def card() -> Response:
         """Whose model this is, what it knows and how it scored."""
         return JSONResponse(identity)
@@ -132,11 +134,11 @@ def _describe(
     )
     async def metrics() -> Response:
         """Counts and latencies for Prometheus."""
-        return Response(measures.text(), media_type=METRICS)
+        return Response(measures.text(), media_type=_METRICS)
 
 
 def _predict(
-    app: FastAPI, bundle: Bundle, limits: Limits, measures: Measures, *, guarded: bool
+    app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Measures, *, guarded: bool
 ) -> None:
     blanks = bundle.policies.blanks == "mean"
     reader = Reader(bundle.schema, limits.rows, blanks)
@@ -164,7 +166,7 @@ def _predict(
         return JSONResponse({**about, "answers": rows})
 
 
-def _form(bundle: Bundle, limits: Limits) -> dict[str, Any]:
+def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
     schema = bundle.schema
     features = [
         {

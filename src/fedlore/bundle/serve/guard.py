@@ -14,13 +14,13 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
-from .limits import Limits
+from .limits import ServeLimits
 from .measures import Measures
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+_Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[_Message]]
+Send = Callable[[_Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: What can be had without the token: a page without data, and a sign of life.
@@ -40,11 +40,11 @@ class _Gone(Exception):
 
 
 @dataclass(frozen=True)
-class Guard:
+class Doorkeeper:
     """An application behind host names, a token, a size and a patience."""
 
     app: App
-    limits: Limits
+    limits: ServeLimits
     measures: Measures
     token: str | None = None
     hosts: Sequence[str] | None = None
@@ -59,7 +59,7 @@ class Guard:
         began = time.perf_counter()
         status = 0
 
-        async def answering(message: Message) -> None:
+        async def answering(message: _Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -133,7 +133,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     """The body once more for the application; after it, whatever really comes."""
     told = False
 
-    async def again() -> Message:
+    async def again() -> _Message:
         nonlocal told
         if told:
             return await receive()

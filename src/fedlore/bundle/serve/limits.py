@@ -12,7 +12,7 @@ SHORTEST = 16  # characters of a token
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServeLimits:
     """How much one request may ask for."""
 
     body: int = 1_000_000  # bytes

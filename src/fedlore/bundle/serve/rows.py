@@ -23,7 +23,7 @@ class Reader:
 
     def read(self, body: bytes) -> Tensor:
         """One row or a list of rows, each an object of features, -> (n, d) float64."""
-        said = parse(body)
+        said = _parse(body)
         rows = said if isinstance(said, list) else [said]
         if not rows:
             raise Unusable("there are no rows")
@@ -33,7 +33,7 @@ class Reader:
         return torch.tensor(values, dtype=torch.float64)
 
 
-def parse(body: bytes) -> Any:
+def _parse(body: bytes) -> Any:
     """Strict JSON in UTF-8: no NaN, no Infinity, no name twice; every number is a float."""
     try:
         return json.loads(

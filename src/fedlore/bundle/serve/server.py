@@ -11,19 +11,19 @@ import uvicorn
 from ...errors import FedloreError
 from .. import Bundle
 from .app import make_app
-from .limits import Limits, check_host, names_of
+from .limits import ServeLimits, check_host, names_of
 
-GRACE = 10  # seconds for requests under way when the service is stopped
+_GRACE = 10  # seconds for requests under way when the service is stopped
 CONNECTIONS = 1_000  # at once; beyond it a request is told to come back
 
 
-def serve(
+def serve_bundle(
     bundle: Bundle,
     *,
     host: str = "127.0.0.1",
     port: int = 8765,
     token: str | None = None,
-    limits: Limits | None = None,
+    limits: ServeLimits | None = None,
     insecure: bool = False,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
@@ -44,7 +44,7 @@ def serve(
         ws="none",
         limit_concurrency=CONNECTIONS,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=_GRACE,
     )
     server = uvicorn.Server(config)
     gc.collect()

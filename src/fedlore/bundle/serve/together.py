@@ -13,7 +13,7 @@ from .answer import Answering, Silent
 #: Rows that are answered in the event loop. More go to a thread, so that others need not wait.
 DIRECT = 32
 
-Told = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
+_Told = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
 
 
 class Together:
@@ -25,16 +25,16 @@ class Together:
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
-        self._waiting: list[tuple[Tensor, asyncio.Future[Told]]] = []
+        self._waiting: list[tuple[Tensor, asyncio.Future[_Told]]] = []
         self._worker: asyncio.Task[None] | None = None
         self._many = asyncio.Lock()
 
-    async def __call__(self, x: Tensor) -> Told:
+    async def __call__(self, x: Tensor) -> _Told:
         """Answers for rows in raw units, (n, d)."""
         if len(x) > DIRECT:
             async with self._many:  # two at once would only fight for the interpreter
                 return _told(*await asyncio.to_thread(self._answering, x))
-        answer: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
         self._waiting.append((x, answer))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
@@ -49,7 +49,7 @@ class Together:
             self._answer(some)
             await asyncio.sleep(0)  # let answers out and new requests in
 
-    def _answer(self, some: list[tuple[Tensor, asyncio.Future[Told]]]) -> None:
+    def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Told]]]) -> None:
         try:
             values, scope = _told(*self._answering(torch.cat([x for x, _ in some])))
         except Silent as error:
@@ -69,7 +69,7 @@ class Together:
                 start = end
 
 
-def _settle(answer: "asyncio.Future[Told]", result: Told | Exception) -> None:
+def _settle(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None:
     if answer.done():  # whoever asked has left
         return
     if isinstance(result, Exception):
@@ -78,5 +78,5 @@ def _settle(answer: "asyncio.Future[Told]", result: Told | Exception) -> None:
         answer.set_result(result)
 
 
-def _told(values: list[dict[str, Any]], found: Answers) -> Told:
+def _told(values: list[dict[str, Any]], found: Answers) -> _Told:
     return values, found.in_scope.tolist()

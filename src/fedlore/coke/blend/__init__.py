@@ -3,11 +3,11 @@
 from .check import check
 from .coals import Coals, read_coals
 from .graders import ClassGrader, Forecast, NumberGrader, grader_for
-from .mixing import Mix, Rule
+from .mixing import Mix, MixingRule
 from .order import Order, order_for
-from .plan import Blend, Plan, Point, Relaxation, plan
-from .recipe import Recipe, read_mixing, recipe_for
-from .target import Target
+from .plan import Blend, BlendPlan, Point, Relaxation, plan
+from .recipe import MixingRecipe, read_mixing, recipe_for
+from .target import BlendTarget
 
 __all__ = [
     "Blend",
@@ -17,12 +17,12 @@ __all__ = [
     "Mix",
     "NumberGrader",
     "Order",
-    "Plan",
+    "BlendPlan",
     "Point",
-    "Recipe",
+    "MixingRecipe",
     "Relaxation",
-    "Rule",
-    "Target",
+    "MixingRule",
+    "BlendTarget",
     "check",
     "grader_for",
     "order_for",

@@ -11,7 +11,7 @@ from .graders import ClassGrader, NumberGrader
 from .order import Order
 from .recipe import rows_of
 
-ROUNDING = 1e-9  # of a share
+_ROUNDING = 1e-9  # of a share
 
 
 def check(order: Order, shares: Array) -> tuple[str, ...]:
@@ -26,16 +26,16 @@ def check(order: Order, shares: Array) -> tuple[str, ...]:
     w = [float(share) for share in shares]
     if not all(math.isfinite(share) for share in w):
         return ("a share is not finite",)
-    if abs(math.fsum(w) - 1.0) > ROUNDING:
+    if abs(math.fsum(w) - 1.0) > _ROUNDING:
         broken.append(f"shares sum to {math.fsum(w):.12g}, not to 1")
     low, high = order.coals.bounds
     for i, (name, share) in enumerate(zip(order.coals.names, w, strict=True)):
-        if share < 0.0 or share < low[i] - ROUNDING:
+        if share < 0.0 or share < low[i] - _ROUNDING:
             broken.append(f"{name}: {share:.6%} is below its least, {low[i]:.6%}")
-        if share > high[i] + ROUNDING:
+        if share > high[i] + _ROUNDING:
             broken.append(f"{name}: {share:.6%} is above its most, {high[i]:.6%}")
         if order.tonnes is not None and order.coals.stock is not None:
-            if order.tonnes * share > order.coals.stock[i] + ROUNDING * order.tonnes:
+            if order.tonnes * share > order.coals.stock[i] + _ROUNDING * order.tonnes:
                 broken.append(
                     f"{name}: {order.tonnes * share:.6g} t, there are {order.coals.stock[i]:.6g} t"
                 )
@@ -55,7 +55,7 @@ def _quality(order: Order, shares: Array) -> list[str]:
     broken = []
     if order.scope:
         for feature, value in zip(order.recipe.schema.features, values[0].tolist(), strict=True):
-            room = ROUNDING * min(feature.high - feature.low, 1e6)
+            room = _ROUNDING * min(feature.high - feature.low, 1e6)
             if not feature.levels and not feature.low - room <= value <= feature.high + room:
                 broken.append(
                     f"{feature.name} {value:.6g} lies outside {feature.low:g} to {feature.high:g}"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .coals import Array
-from .judge import Goal, Judge, Seen, logit
+from .judge import Goal, Judge, JudgedBlends, logit
 from .limits import Limits, cheapest
 
 NUDGE = 1e-3  # share of a coal added to see what it does
 PUSH = 0.06  # the same for the range, which moves in steps
 HALVING, FEWEST = 5, 4  # every so many rounds half of the blends are given up, down to a few
-STEPS = np.array([1.0, 0.8, 0.6, 0.4, 0.25, 0.15, 0.08, 0.04, 0.015])
+_STEPS = np.array([1.0, 0.8, 0.6, 0.4, 0.25, 0.15, 0.08, 0.04, 0.015])
 TRADES = 0.5 ** np.arange(1, 13)  # shares traded between two coals: 50 % to 0.02 %
 
 
@@ -24,7 +24,7 @@ class Field:
     limits: Limits
     price: Array  # (c,)
 
-    def better(self, shares: Array, seen: Seen) -> Array:
+    def better(self, shares: Array, seen: JudgedBlends) -> Array:
         """An order of blends, (n,): good ones by price, then the others by what they lack."""
         top = float(self.price.max()) + 1.0
         lack = seen.lack(self.goal)
@@ -32,7 +32,7 @@ class Field:
         return np.where(good, shares @ self.price, top * (2.0 + lack))
 
 
-def descend(field: Field, starts: Array, *, rounds: int = 25) -> tuple[Array, Seen]:
+def descend(field: Field, starts: Array, *, rounds: int = 25) -> tuple[Array, JudgedBlends]:
     """Sequential linear programs in a trust region, from many blends side by side, (s, c).
 
     Each round adds a little of every coal to see what it does, lets HiGHS find the cheapest blend
@@ -55,7 +55,7 @@ def descend(field: Field, starts: Array, *, rounds: int = 25) -> tuple[Array, Se
         for i, cut in zip(alive, cuts, strict=True):
             aim = cheapest(field.price, field.limits, cuts=cut, near=(shares[i], radius[i]))
             if aim is not None:
-                steps = STEPS if field.limits.lots is None else STEPS[:1]
+                steps = _STEPS if field.limits.lots is None else _STEPS[:1]
                 way = shares[i] + steps[:, None] * (aim - shares[i])
                 way = way[field.limits.holds(way)]
                 tried.append(way)
@@ -80,7 +80,7 @@ def descend(field: Field, starts: Array, *, rounds: int = 25) -> tuple[Array, Se
 
 def trade(
     field: Field, start: Array, draw: np.random.Generator, *, rounds: int = 40, doubles: int = 3000
-) -> tuple[Array, Seen]:
+) -> tuple[Array, JudgedBlends]:
     """Trades between two coals, and random pairs of trades, while any of them is better, (c,).
 
     Needs no slopes, so it ends where steps of a table or of a range end.
@@ -131,7 +131,7 @@ def _trades(shares: Array, limits: Limits) -> Array:
     return np.concatenate(moves) if moves else np.zeros((0, c))
 
 
-def _pictures(field: Field, shares: Array, seen: Seen) -> list[tuple[Array, Array]]:
+def _pictures(field: Field, shares: Array, seen: JudgedBlends) -> list[tuple[Array, Array]]:
     """Linear pictures of all goals around blends: for each, cuts (m, c) and their ends (m,).
 
     As shares sum to 1, g(w') is about g(w) + sum w'_i D_i with D_i the slope towards coal i.
@@ -171,7 +171,7 @@ def _towards(shares: Array, size: float) -> Array:
     return (1.0 - size) * shares[:, None] + size * np.eye(shares.shape[1])
 
 
-def _put(seen: Seen, row: int, other: Seen, take: int) -> Seen:
+def _put(seen: JudgedBlends, row: int, other: JudgedBlends, take: int) -> JudgedBlends:
     """The same verdicts with one row from others."""
     for mine, theirs in (
         (seen.chance, other.chance),

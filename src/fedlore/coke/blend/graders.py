@@ -13,9 +13,9 @@ from ...knowledge.schema import Schema
 from ...personal.classifier import Personal
 from ...personal.regressor import PersonalRegressor
 from .coals import Array
-from .target import Target, class_target, number_target
+from .target import BlendTarget, class_target, number_target
 
-STEPS = 3  # how many harder and easier targets stand beside the wanted one
+_STEPS = 3  # how many harder and easier targets stand beside the wanted one
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Forecast:
 class Grader(Protocol):
     """A model that can be asked for targets."""
 
-    def target(self, text: str) -> Target:
+    def target(self, text: str) -> BlendTarget:
         """Read a target."""
         ...
 
-    def ladder(self, target: Target) -> tuple[Target, ...]:
+    def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
         """Easier and harder targets, in order, the target itself among them."""
         ...
 
-    def look(self, x: Tensor, targets: Sequence[Target]) -> tuple[Array, Array]:
+    def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
         """Of rows (n, d) the chance of each target, and how far the range leaves it, (n, t).
 
         The latter is 0 where everything that the range allows lies in the target, and at most 1.
@@ -58,10 +58,10 @@ class ClassGrader:
     personal: Personal
     schema: Schema
 
-    def target(self, text: str) -> Target:
+    def target(self, text: str) -> BlendTarget:
         return class_target(text, self.schema.classes, self.schema.label)
 
-    def ladder(self, target: Target) -> tuple[Target, ...]:
+    def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
         """The neighbouring grades, where the target is open at one end."""
         classes, label = self.schema.classes, self.schema.label
         last = len(classes) - 1
@@ -70,7 +70,7 @@ class ClassGrader:
             return (target,)
         at, sign = (int(target.low), ">=") if upward else (int(target.high), "<=")
         way = 1 if upward else -1
-        steps = range(at - way * STEPS, at + way * (STEPS + 1), way)
+        steps = range(at - way * _STEPS, at + way * (_STEPS + 1), way)
         return tuple(
             target if i == at else _graded(i, classes, label, sign)
             for i in steps
@@ -78,7 +78,7 @@ class ClassGrader:
         )
 
     @torch.no_grad()
-    def look(self, x: Tensor, targets: Sequence[Target]) -> tuple[Array, Array]:
+    def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
         known = self.personal.annotate(x)
         chances = self.personal.log_probs(known).exp().double()  # (n, k)
         k = chances.shape[1]
@@ -114,11 +114,11 @@ class NumberGrader:
     label: str
     unit: str = ""
 
-    def target(self, text: str) -> Target:
+    def target(self, text: str) -> BlendTarget:
         bins = self.regressor.bins
         return number_target(text, self.label, lower=bins.lower, upper=bins.upper)
 
-    def ladder(self, target: Target) -> tuple[Target, ...]:
+    def ladder(self, target: BlendTarget) -> tuple[BlendTarget, ...]:
         """Numbers a twentieth of the scale apart, where the target is open at one end."""
         bins = self.regressor.bins
         upward, downward = target.high >= bins.upper, target.low <= bins.lower
@@ -126,7 +126,7 @@ class NumberGrader:
             return (target,)
         step = (bins.upper - bins.lower) / 20.0
         at, sign = (target.low, ">=") if upward else (target.high, "<=")
-        numbers = [at + i * step * (1 if upward else -1) for i in range(-STEPS, STEPS + 1)]
+        numbers = [at + i * step * (1 if upward else -1) for i in range(-_STEPS, _STEPS + 1)]
         return tuple(
             target if value == at else self.target(f"{self.label}{sign}{value:g}")
             for value in numbers
@@ -134,7 +134,7 @@ class NumberGrader:
         )
 
     @torch.no_grad()
-    def look(self, x: Tensor, targets: Sequence[Target]) -> tuple[Array, Array]:
+    def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
         told, bins = self.regressor.annotate(x), self.regressor.bins
         found = self.regressor.distribution(told)
         n, scale = len(x), bins.upper - bins.lower
@@ -185,6 +185,6 @@ def grader_for(model: Personal | PersonalRegressor, schema: Schema) -> Grader:
     raise FedloreError(f"a blend needs a personal model, got a {type(model).__name__}")
 
 
-def _graded(at: int, classes: Sequence[str], label: str, sign: str) -> Target:
+def _graded(at: int, classes: Sequence[str], label: str, sign: str) -> BlendTarget:
     low, high = (at, len(classes) - 1) if sign == ">=" else (0, at)
-    return Target(f"{label} {sign} {classes[at]}", float(low), float(high))
+    return BlendTarget(f"{label} {sign} {classes[at]}", float(low), float(high))

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from .coals import Array
 from .graders import Grader
-from .recipe import Recipe, rows_of
-from .target import Target
+from .recipe import MixingRecipe, rows_of
+from .target import BlendTarget
 
-CHUNK = 8192  # rows at a time, so that they stay in the cache
+_CHUNK = 8192  # rows at a time, so that they stay in the cache
 SAFE = 1e-6  # a batch and a single row may differ by rounding: stay on the safe side
 
 
@@ -25,15 +25,15 @@ class Goal:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class JudgedBlends:
     """n blends as the judge saw them."""
 
     chance: Array  # (n, t) P(target)
     stray: Array  # (n, t) how far the range leaves the target, 0 to 1
     outside: Array  # (n,) how far a feature lies out of its scope, in widths; 0: all lie inside
 
-    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "Seen":
-        return Seen(self.chance[rows], self.stray[rows], self.outside[rows])
+    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "JudgedBlends":
+        return JudgedBlends(self.chance[rows], self.stray[rows], self.outside[rows])
 
     def good(self, goal: Goal) -> NDArray[np.bool_]:
         """Which blends reach the goal, (n,)."""
@@ -59,26 +59,26 @@ class Seen:
 class Judge:
     """Shares in, verdicts out."""
 
-    recipe: Recipe
+    recipe: MixingRecipe
     grader: Grader
-    targets: tuple[Target, ...]
+    targets: tuple[BlendTarget, ...]
 
-    def __call__(self, shares: Array) -> Seen:
+    def __call__(self, shares: Array) -> JudgedBlends:
         """(n, c) -> n verdicts."""
-        parts = [self._part(shares[i : i + CHUNK]) for i in range(0, len(shares), CHUNK)]
+        parts = [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
         if not parts:
             t = len(self.targets)
-            return Seen(np.empty((0, t)), np.empty((0, t)), np.empty(0))
-        return Seen(
+            return JudgedBlends(np.empty((0, t)), np.empty((0, t)), np.empty(0))
+        return JudgedBlends(
             np.concatenate([p.chance for p in parts]),
             np.concatenate([p.stray for p in parts]),
             np.concatenate([p.outside for p in parts]),
         )
 
-    def _part(self, shares: Array) -> Seen:
+    def _part(self, shares: Array) -> JudgedBlends:
         values = self.recipe.features(shares)
         chance, stray = self.grader.look(rows_of(values), self.targets)
-        return Seen(chance, stray, self.misses(values).max(1, initial=0.0))
+        return JudgedBlends(chance, stray, self.misses(values).max(1, initial=0.0))
 
     def misses(self, values: Array) -> Array:
         """How far each feature lies out of its scope, in widths of the scope, (n, d)."""

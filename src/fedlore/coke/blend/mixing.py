@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import FedloreError
 from .coals import Array
 
-BASIC = ("Fe2O3", "CaO", "MgO", "Na2O", "K2O")
+BASICITY = ("Fe2O3", "CaO", "MgO", "Na2O", "K2O")
 ACID = ("SiO2", "Al2O3")
 
 
@@ -44,7 +44,7 @@ class Mix:
         return self.dry @ self.properties[name]
 
 
-class Rule(Protocol):
+class MixingRule(Protocol):
     """The value of one feature for each blend."""
 
     @property
@@ -219,11 +219,11 @@ class Basicity:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (self.ash, self.volatile, *BASIC, *ACID)
+        return (self.ash, self.volatile, *BASICITY, *ACID)
 
     def __call__(self, mix: Mix, /) -> Array:
         p = mix.properties
-        basic, acid = (np.sum([p[name] for name in names], axis=0) for names in (BASIC, ACID))
+        basic, acid = (np.sum([p[name] for name in names], axis=0) for names in (BASICITY, ACID))
         return _index(mix, p[self.ash], p[self.volatile], basic, acid)
 
 

@@ -13,9 +13,9 @@ from .coals import Coals
 from .graders import Grader, grader_for
 from .judge import Goal, Judge
 from .limits import Limits, limits_of
-from .mixing import Fixed, Rule
-from .recipe import Recipe, recipe_for
-from .target import Target
+from .mixing import Fixed, MixingRule
+from .recipe import MixingRecipe, recipe_for
+from .target import BlendTarget
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +23,9 @@ class Order:
     """The whole question that a plan answers."""
 
     coals: Coals
-    recipe: Recipe
+    recipe: MixingRecipe
     grader: Grader
-    target: Target
+    target: BlendTarget
     confidence: float = 0.9  # P(target) is at least this
     worst_case: bool = False  # the target also holds at the worst that the range allows
     scope: bool = True  # keep every feature where the model is declared to hold
@@ -74,7 +74,7 @@ def order_for(
     most_coals: int | None = None,
     lots: float | None = None,
     fixed: Mapping[str, float | str] | None = None,
-    rules: Mapping[str, Rule] | None = None,
+    rules: Mapping[str, MixingRule] | None = None,
 ) -> Order:
     """An order in one call: a personal model, its schema, coals, and a target such as 'grade>=12'.
 

@@ -17,7 +17,7 @@ from .order import Order, held
 from .reasons import shortage, unreachable
 from .recipe import rows_of
 from .relaxing import relaxations
-from .search import FULL, LIGHT, Effort, Found, Pool, explore, search, sweep
+from .search import FULL, LIGHT, BlendPool, Effort, Found, explore, search_blends, sweep
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, for the price of quality
 SPECK = 0.01  # a share below which a coal is left out, if that costs next to nothing
@@ -57,7 +57,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class BlendPlan:
     """The answer to an order."""
 
     order: Order
@@ -79,7 +79,7 @@ Progress = Callable[[str, int, int], None]
 
 def plan(
     order: Order, *, seed: int = 0, compare: bool = True, progress: Progress | None = None
-) -> Plan:
+) -> BlendPlan:
     """The cheapest blend that keeps the order, or why there is none.
 
     Whatever is reported has passed `check`. The same order and seed give the same plan. Without
@@ -88,7 +88,7 @@ def plan(
     """
     causes = shortage(order)
     if causes:
-        return Plan(order, None, causes)
+        return BlendPlan(order, None, causes)
     judge, limits, price = order.judge, order.limits, order.coals.price
     steps = itertools.count(1)
     total = 5 + len({*LEVELS, order.confidence}) + len(judge.targets)
@@ -110,10 +110,14 @@ def plan(
     if found is None or not found.reached:
         causes = unreachable(order, judge, desk.goal, pool, found)
         nearest = None if found is None else desk.blend(found.shares)
-        return Plan(order, None, causes, nearest, floor, proved=proved, looked=len(pool.shares))
+        return BlendPlan(
+            order, None, causes, nearest, floor, proved=proved, looked=len(pool.shares)
+        )
     shares = desk.presentable(found.shares, limits)
     if not compare:
-        return Plan(order, desk.blend(shares), floor=floor, proved=proved, looked=len(pool.shares))
+        return BlendPlan(
+            order, desk.blend(shares), floor=floor, proved=proved, looked=len(pool.shares)
+        )
     without = desk.without(shares)
     cheaper = [
         other for _, other in without if other is not None and other @ price < shares @ price
@@ -123,7 +127,7 @@ def plan(
         without = desk.without(shares)
     best = desk.blend(shares)
     names = order.coals.names
-    return Plan(
+    return BlendPlan(
         order,
         best,
         floor=floor,
@@ -145,7 +149,7 @@ class _Desk:
     judge: Judge
     goal: Goal
     limits: Limits
-    pool: Pool
+    pool: BlendPool
     seed: int
     report: Callable[[str], None]
 
@@ -164,7 +168,7 @@ class _Desk:
     ) -> Found | None:
         pool = replace(self.pool, exact=False) if wider else self.pool
         extra = np.array(near) if near else None
-        return search(
+        return search_blends(
             self.judge, goal, limits, self.price, pool, seed=self.seed, effort=effort, extra=extra
         )
 

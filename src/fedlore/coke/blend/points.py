@@ -9,7 +9,21 @@ from numpy.typing import NDArray
 from .coals import Array
 from .limits import TOLERANCE, Limits
 
-STEPS = (400, 200, 100, 50, 40, 25, 20, 10, 8, 5, 4, 3, 2)  # parts of a lattice, finest first
+LATTICE_STEPS = (
+    400,
+    200,
+    100,
+    50,
+    40,
+    25,
+    20,
+    10,
+    8,
+    5,
+    4,
+    3,
+    2,
+)  # parts of a lattice, finest first
 
 
 def lattice_size(coals: int, parts: int, most: int | None = None) -> int:
@@ -51,11 +65,11 @@ def sparse(limits: Limits, count: int, draw: np.random.Generator) -> Array:
     sizes = draw.integers(1, largest + 1, size=count)
     rank = keys.argsort(1).argsort(1)
     weights = draw.exponential(size=(count, c))
-    shares, possible = fit(np.where(rank < sizes[:, None], weights, 0.0), limits)
+    shares, possible = fit_lots(np.where(rank < sizes[:, None], weights, 0.0), limits)
     return shares[possible]
 
 
-def fit(weights: Array, limits: Limits) -> tuple[Array, NDArray[np.bool_]]:
+def fit_lots(weights: Array, limits: Limits) -> tuple[Array, NDArray[np.bool_]]:
     """Any weights (n, c) >= 0 as blends within the limits, and whether that could be done, (n,)."""
     weights = np.where(limits.low > 0, np.maximum(weights, 1e-6), weights)
     if limits.coals is not None:
@@ -81,7 +95,7 @@ def fit(weights: Array, limits: Limits) -> tuple[Array, NDArray[np.bool_]]:
     return shares, limits.holds(shares)
 
 
-def distinct(shares: Array, order: Array, count: int) -> list[int]:
+def distinct_blends(shares: Array, order: Array, count: int) -> list[int]:
     """Rows with different sets of coals, best first by `order`, at most `count`."""
     seen: set[bytes] = set()
     chosen: list[int] = []

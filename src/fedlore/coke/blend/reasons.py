@@ -6,7 +6,7 @@ from .coals import Array
 from .judge import Goal, Judge, spoken
 from .limits import cheapest
 from .order import Order
-from .search import Found, Pool
+from .search import BlendPool, Found
 
 
 def shortage(order: Order) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def shortage(order: Order) -> tuple[str, ...]:
 
 
 def unreachable(
-    order: Order, judge: Judge, goal: Goal, pool: Pool, found: Found | None
+    order: Order, judge: Judge, goal: Goal, pool: BlendPool, found: Found | None
 ) -> tuple[str, ...]:
     """Why no blend reaches the goal: what the nearest one lacks, and how near others came."""
     target = order.target.text

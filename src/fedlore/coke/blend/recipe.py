@@ -22,7 +22,7 @@ from .mixing import (
     Fixed,
     Log,
     Mix,
-    Rule,
+    MixingRule,
     Spread,
     Stiffened,
     Thinned,
@@ -30,7 +30,7 @@ from .mixing import (
 )
 
 #: Rules by their names in a file.
-KINDS: dict[str, Callable[..., Rule]] = {
+_KINDS: dict[str, Callable[..., MixingRule]] = {
     "additive": Additive,
     "as-charged": AsCharged,
     "weighted": Weighted,
@@ -44,7 +44,7 @@ KINDS: dict[str, Callable[..., Rule]] = {
 }
 
 #: The rule of a feature by its name; any other that the coals have is additive by dry mass.
-BY_NAME: dict[str, tuple[Rule, ...]] = {  # the first whose properties are all there
+BY_NAME: dict[str, tuple[MixingRule, ...]] = {  # the first whose properties are all there
     "Mt": (AsCharged("Mt"),),
     "Vdaf": (AshFree("Vdaf"), Additive("Vdaf")),
     "Ro_sd": (Spread("Ro_sd"),),
@@ -70,12 +70,12 @@ class Override:
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
+class MixingRecipe:
     """The features of a schema, worked out from shares of coals."""
 
     schema: Schema
     properties: Mapping[str, Array]  # name -> (c,)
-    rules: tuple[Rule, ...]  # one for each feature, in the schema's order
+    rules: tuple[MixingRule, ...]  # one for each feature, in the schema's order
 
     def features(self, shares: Array) -> Array:
         """(n, c) -> (n, d), in the units of the schema."""
@@ -98,8 +98,8 @@ def recipe_for(
     coals: Coals,
     *,
     fixed: Mapping[str, float | str] | None = None,
-    rules: Mapping[str, Rule] | None = None,
-) -> Recipe:
+    rules: Mapping[str, MixingRule] | None = None,
+) -> MixingRecipe:
     """A rule for every feature: a fixed value, the given rule, or the one its name stands for."""
     fixed, rules = dict(fixed or {}), dict(rules or {})
     for name in (*fixed, *rules):
@@ -107,7 +107,7 @@ def recipe_for(
     for name in fixed:
         if name in rules:
             raise FedloreError(f"feature '{name}' has both a fixed value and a rule")
-    made: list[Rule] = []
+    made: list[MixingRule] = []
     for feature in schema.features:
         if feature.name in fixed:
             made.append(Fixed(_value(feature, fixed[feature.name])))
@@ -118,17 +118,17 @@ def recipe_for(
             )
         else:
             made.append(_rule(feature.name, rules, coals))
-    return Recipe(schema, coals.properties, tuple(made))
+    return MixingRecipe(schema, coals.properties, tuple(made))
 
 
-def read_mixing(path: str | Path) -> tuple[dict[str, Rule], dict[str, float | str]]:
+def read_mixing(path: str | Path) -> tuple[dict[str, MixingRule], dict[str, float | str]]:
     """A TOML file with [rules.FEATURE] (rule = "additive", ...) and [fixed] values."""
     document = build(Override, read_toml(path))
     rules = {name: _from_table(name, values) for name, values in document.rules.items()}
     return rules, document.fixed
 
 
-def told(rule: Rule) -> str:
+def told(rule: MixingRule) -> str:
     """A rule in words, with the numbers that it depends on.
 
     >>> told(Weighted("V9_V13", "inerts", rest=True))
@@ -160,7 +160,7 @@ def told(rule: Rule) -> str:
     return type(rule).__name__
 
 
-def _rule(name: str, rules: Mapping[str, Rule], coals: Coals) -> Rule:
+def _rule(name: str, rules: Mapping[str, MixingRule], coals: Coals) -> MixingRule:
     options = (rules[name],) if name in rules else BY_NAME.get(name, (Additive(name),))
     for rule in options:
         if all(need in coals.properties for need in rule.needs):
@@ -186,15 +186,15 @@ def _value(feature: Feature, given: float | str) -> float:
     return value
 
 
-def _from_table(name: str, values: Any) -> Rule:
+def _from_table(name: str, values: Any) -> MixingRule:
     if not isinstance(values, dict) or "rule" not in values:
-        raise ConfigError(f'[rules.{name}] needs a key "rule": one of {", ".join(KINDS)}')
+        raise ConfigError(f'[rules.{name}] needs a key "rule": one of {", ".join(_KINDS)}')
     options = dict(values)
     kind = options.pop("rule")
-    if kind not in KINDS:
-        raise ConfigError(f"[rules.{name}] {unknown('rule', str(kind), KINDS)}")
-    make: Any = KINDS[kind]
+    if kind not in _KINDS:
+        raise ConfigError(f"[rules.{name}] {unknown('rule', str(kind), _KINDS)}")
+    make: Any = _KINDS[kind]
     if any(f.name == "column" for f in fields(make)):
         options.setdefault("column", name)
-    made: Rule = build(make, options, f"rules.{name}")
+    made: MixingRule = build(make, options, f"rules.{name}")
     return made

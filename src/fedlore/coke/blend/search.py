@@ -7,9 +7,9 @@ import numpy as np
 from ...core.rng import key
 from .coals import Array
 from .descent import Field, descend, trade
-from .judge import Goal, Judge, Seen
+from .judge import Goal, Judge, JudgedBlends
 from .limits import Limits, cheapest, scipy_optimize
-from .points import STEPS, distinct, fit, lattice, lattice_size, sparse
+from .points import LATTICE_STEPS, distinct_blends, fit_lots, lattice, lattice_size, sparse
 
 POOL = 180_000  # blends of a lattice that are looked at, all of them
 SWEEP = 2_000_000  # blends in lots that may be gone through in order of price
@@ -31,12 +31,12 @@ FULL, LIGHT = Effort(), Effort(starts=8, rounds=15, ends=2, doubles=1500, evolve
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class BlendPool:
     """Blends that have been looked at, to start from."""
 
     shares: Array  # (n, c)
     cost: Array  # (n,)
-    seen: Seen
+    seen: JudgedBlends
     exact: bool = False  # these are all the blends that there are
 
 
@@ -45,12 +45,14 @@ class Found:
     """The outcome of a search: a blend that reaches the goal, or the nearest to it."""
 
     shares: Array  # (c,)
-    seen: Seen  # of this one blend
+    seen: JudgedBlends  # of this one blend
     reached: bool
     proved: bool  # every blend in lots that is cheaper was looked at
 
 
-def explore(judge: Judge, limits: Limits, price: Array, *, seed: int, random: int = RANDOM) -> Pool:
+def explore(
+    judge: Judge, limits: Limits, price: Array, *, seed: int, random: int = RANDOM
+) -> BlendPool:
     """A wide look: a lattice as fine as can be afforded, sparse random blends, extreme ones."""
     c = len(limits)
     draw = np.random.default_rng(key(seed, "blend", "explore"))
@@ -58,10 +60,10 @@ def explore(judge: Judge, limits: Limits, price: Array, *, seed: int, random: in
         size = lattice_size(c, limits.lots, limits.coals)
         if size <= POOL:
             shares = lattice(limits, limits.lots)
-            return Pool(shares, shares @ price, judge(shares), exact=True)
+            return BlendPool(shares, shares @ price, judge(shares), exact=True)
         parts = []
     else:
-        affordable = (n for n in STEPS if lattice_size(c, n, limits.coals) <= POOL)
+        affordable = (n for n in LATTICE_STEPS if lattice_size(c, n, limits.coals) <= POOL)
         parts = [lattice(limits, next(affordable, 1))]
     corners = [cheapest(price, limits)] + [
         cheapest(-np.eye(c)[i], limits) for i in range(c) if limits.high[i] > 0
@@ -71,15 +73,15 @@ def explore(judge: Judge, limits: Limits, price: Array, *, seed: int, random: in
         parts.append(sparse(limits, random * c, draw))
     shares = np.concatenate(parts)
     shares = shares[limits.holds(shares)]
-    return Pool(shares, shares @ price, judge(shares))
+    return BlendPool(shares, shares @ price, judge(shares))
 
 
-def search(
+def search_blends(
     judge: Judge,
     goal: Goal,
     limits: Limits,
     price: Array,
-    pool: Pool,
+    pool: BlendPool,
     *,
     seed: int,
     effort: Effort = FULL,
@@ -106,7 +108,7 @@ def search(
         first = one[None]
     draw = np.random.default_rng(key(seed, "blend", "search"))
     found, verdicts = descend(field, first, rounds=effort.rounds)
-    chosen = distinct(found, field.better(found, verdicts), effort.ends)
+    chosen = distinct_blends(found, field.better(found, verdicts), effort.ends)
     ends = [
         trade(field, found[i], draw, doubles=effort.doubles)
         for i in dict.fromkeys([*chosen, *range(len(given))])
@@ -144,7 +146,7 @@ def sweep(judge: Judge, goal: Goal, limits: Limits, price: Array, found: Found) 
     return replace(found, proved=True)
 
 
-def _starts(field: Field, shares: Array, seen: Seen, order: Array, count: int) -> Array:
+def _starts(field: Field, shares: Array, seen: JudgedBlends, order: Array, count: int) -> Array:
     """Good and nearly good blends, cheap ones first, with different sets of coals."""
     if not len(shares):
         return shares
@@ -156,7 +158,7 @@ def _starts(field: Field, shares: Array, seen: Seen, order: Array, count: int) -
         few = min(4096, len(rank) - 1)
         top = np.argpartition(rank, few)[: few + 1]
         top.sort()  # the order of equals must not hang on the partition
-        chosen += [int(top[i]) for i in distinct(shares[top], rank[top], count // share)]
+        chosen += [int(top[i]) for i in distinct_blends(shares[top], rank[top], count // share)]
     return shares[list(dict.fromkeys(chosen))]
 
 
@@ -172,7 +174,7 @@ def _evolve(field: Field, known: Array, seed: int) -> Array | None:
 
     def rank(columns: Array) -> Array:
         """(c, n) weights -> (n,)."""
-        blends, possible = fit(np.atleast_2d(columns.T), field.limits)
+        blends, possible = fit_lots(np.atleast_2d(columns.T), field.limits)
         values = np.full(len(blends), np.inf)
         values[possible] = field.better(blends[possible], field.judge(blends[possible]))
         return values
@@ -188,5 +190,5 @@ def _evolve(field: Field, known: Array, seed: int) -> Array | None:
         updating="deferred",
         seed=key(seed, "blend", "evolve") % 2**32,
     )
-    best, possible = fit(result.x[None], field.limits)
+    best, possible = fit_lots(result.x[None], field.limits)
     return best[0] if possible[0] else None

@@ -11,7 +11,7 @@ _CONDITION = re.compile(r"\s*([A-Za-z_]\w*)\s*(>=|<=|==|=|>|<)\s*(.+?)\s*")
 
 
 @dataclass(frozen=True)
-class Target:
+class BlendTarget:
     """Everything from `low` to `high`, both included: numbers, or positions of classes."""
 
     text: str  # as a person reads it
@@ -19,7 +19,7 @@ class Target:
     high: float = math.inf
 
 
-def class_target(text: str, classes: Sequence[str], label: str = "grade") -> Target:
+def class_target(text: str, classes: Sequence[str], label: str = "grade") -> BlendTarget:
     """A target such as 'grade>=12' or 'grade>=CSR50, grade<=CSR56'.
 
     What stands behind the sign is the name of a class, or else its position counted from 0.
@@ -50,10 +50,10 @@ def class_target(text: str, classes: Sequence[str], label: str = "grade") -> Tar
             high = min(high, at - (sign == "<"))
     if low > high:
         raise FedloreError(f"target '{text}' holds for no class")
-    return Target(" and ".join(said), float(low), float(high))
+    return BlendTarget(" and ".join(said), float(low), float(high))
 
 
-def number_target(text: str, label: str, *, lower: float, upper: float) -> Target:
+def number_target(text: str, label: str, *, lower: float, upper: float) -> BlendTarget:
     """A target such as 'csr>=60' for a number between the bounds."""
     low, high, said = lower, upper, []
     for sign, word in _conditions(text, (label,)):
@@ -70,7 +70,7 @@ def number_target(text: str, label: str, *, lower: float, upper: float) -> Targe
             high = min(high, math.nextafter(at, -math.inf) if sign == "<" else at)
     if low > high:
         raise FedloreError(f"target '{text}' holds for no number in [{lower:g}, {upper:g}]")
-    return Target(" and ".join(said), low, high)
+    return BlendTarget(" and ".join(said), low, high)
 
 
 def _conditions(text: str, labels: Sequence[str]) -> list[tuple[str, str]]:

@@ -3,12 +3,12 @@
 from typing import Any
 
 from .judge import spoken
-from .plan import Blend, Plan, Point
+from .plan import Blend, BlendPlan, Point
 
-Row = dict[str, str | int | float | bool | None]
+_Row = dict[str, str | int | float | bool | None]
 
 
-def as_json(plan: Plan) -> dict[str, Any]:
+def as_json(plan: BlendPlan) -> dict[str, Any]:
     """Everything about a plan, in values that JSON knows."""
     order = plan.order
     return {
@@ -34,15 +34,15 @@ def as_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def front(plan: Plan) -> list[Row]:
+def front(plan: BlendPlan) -> list[_Row]:
     """The fronts as flat rows: price against confidence, then price against target."""
-    made: list[Row] = []
+    made: list[_Row] = []
     for kind, points in (("confidence", plan.confidences), ("target", plan.targets)):
         made += [_row(kind, point) for point in points]
     return made
 
 
-def summary(plan: Plan) -> list[str]:
+def plan_summary(plan: BlendPlan) -> list[str]:
     """The plan in a few sentences."""
     order = plan.order
     wanted = f"{order.target.text} with P >= {order.confidence:g}"
@@ -82,12 +82,12 @@ def equal(chance: float) -> str:
     return text if text[0] in "<>" else f"= {text}"
 
 
-def _total(plan: Plan, blend: Blend) -> str:
+def _total(plan: BlendPlan, blend: Blend) -> str:
     tonnes = plan.order.tonnes
     return "" if tonnes is None else f", {blend.cost * tonnes:,.0f} for {tonnes:,.0f} t"
 
 
-def _blend(plan: Plan, blend: Blend | None) -> dict[str, Any] | None:
+def _blend(plan: BlendPlan, blend: Blend | None) -> dict[str, Any] | None:
     if blend is None:
         return None
     tonnes = plan.order.tonnes
@@ -105,7 +105,7 @@ def _blend(plan: Plan, blend: Blend | None) -> dict[str, Any] | None:
     }
 
 
-def _row(kind: str, point: Point) -> Row:
+def _row(kind: str, point: Point) -> _Row:
     mix = "; ".join(f"{name} {100 * share:.2f} %" for name, share in point.shares.items())
     return {
         "front": kind,

@@ -24,7 +24,7 @@ class Broken:
     shown: str = ""  # what a copy of it says
 
 
-Cell = str | Broken
+SheetCell = str | Broken
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SheetPage:
     """One sheet; its rows are all there, from the first of the spreadsheet."""
 
     name: str
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[SheetCell, ...], ...]
 
 
 def read_page(path: Path, sheet: str | None, *, largest: int, most_cells: int) -> SheetPage:
@@ -70,7 +70,7 @@ def parse_page(
         ) from error
     texts = []
     for i, row in enumerate(rows):
-        cells: list[Cell] = []
+        cells: list[SheetCell] = []
         for j, cell in enumerate(row):
             if (i + 1, j + 1) in merged:
                 cells.append(Broken("it is part of a merged cell: repeat the value instead"))
@@ -111,14 +111,14 @@ def _merged(page: Any) -> Iterator[tuple[int, int]]:
                     yield row, column
 
 
-def _formula(computed: Any, row: int, column: int) -> Cell:
+def _formula(computed: Any, row: int, column: int) -> SheetCell:
     value = computed[row][column] if computed is not None else None
     if value is None or value.value is None:
         return Broken("it holds a formula without a stored result: write the value itself")
     return _text(value)
 
 
-def _text(cell: Any) -> Cell:
+def _text(cell: Any) -> SheetCell:
     value = cell.value
     if value is None:
         return ""

@@ -1,7 +1,7 @@
 """The one reader of rows: files and frames of every kind, by the names of their columns."""
 
 from .memory import frame_of
-from .reading import ROW_KINDS, RowChunk, open_file, open_source, read_chunks, unhurried
+from .reading import ROW_KINDS, RowChunk, open_file, open_rows, read_chunks, unhurried
 from .source import FileForm, OnProgress, RowSource
 from .table import as_examples, read_column, read_number_column, read_table
 
@@ -14,7 +14,7 @@ __all__ = [
     "as_examples",
     "frame_of",
     "open_file",
-    "open_source",
+    "open_rows",
     "read_column",
     "read_number_column",
     "read_chunks",

@@ -24,7 +24,7 @@ from .titles import Extra, find_columns
 ROW_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", *SUFFIXES, ".json", ".jsonl")
 FILL = " is missing: fill it or leave the row out"
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Fill = Callable[[], Tensor]  # what stands for missing numbers, (d,)
 
 
@@ -38,7 +38,7 @@ class RowChunk:
     lines: Sequence[int]  # the number of each row
 
 
-def open_source(
+def open_rows(
     data: Any, schema: Schema, *, form: FileForm | None = None, fast: bool = True
 ) -> RowSource:
     """A path by the kind of its file, or rows in memory; `fast` uses pyarrow for text."""
@@ -106,7 +106,7 @@ def read_chunks(
         raise FedloreError(f"{source.place or 'the table'} has no rows")
 
 
-def unhurried(read: Callable[[bool], T], *, fast: bool = True) -> T:
+def unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
     """What a fast reader finds, or the slow one where the fast one stumbles."""
     if fast:
         try:

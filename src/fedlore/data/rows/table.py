@@ -13,7 +13,7 @@ from ...errors import FedloreError, unknown
 from ...knowledge.schema import Schema
 from .cells import number_cells, place_cells, text_cells
 from .problems import Problems
-from .reading import FILL, RowChunk, open_file, open_source, read_chunks, unhurried
+from .reading import FILL, RowChunk, open_file, open_rows, read_chunks, unhurried
 from .source import FileForm, RowSource
 from .titles import name_and_unit
 
@@ -45,7 +45,7 @@ def as_examples(
     """
 
     def read(fast: bool) -> tuple[Tensor, Tensor | None]:
-        source = open_source(data, schema, form=form, fast=fast)
+        source = open_rows(data, schema, form=form, fast=fast)
         column = label if isinstance(label, str) else None
         parts = list(read_chunks(source, schema, label=column))
         labels = [part.y for part in parts if part.y is not None]

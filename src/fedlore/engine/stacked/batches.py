@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from ...algorithms import Plan
-from ...core.rng import bits, join, key, orders
+from ...core.rng import bits, join_keys, key, orders
 from .bench import Batch
 from .fleet import Fleet
 
 
 @dataclass(frozen=True)
-class Step:
+class BatchStep:
     """Which part of a block one step uses: the first clients, and columns from `first` on."""
 
     clients: int  # a: those that take it
@@ -30,7 +30,7 @@ class Step:
 class Block:
     """The rows of several steps, gathered at once."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[BatchStep, ...]
     size: int  # columns of one step
     x: Tensor  # (m, r, *features)
     facts: Tensor  # (m, c, r)
@@ -56,7 +56,7 @@ class Block:
             if part is not None
         }
 
-    def batch(self, step: Step) -> Batch:
+    def batch(self, step: BatchStep) -> Batch:
         """One step's rows, as views."""
         number, a, b = step.first // self.size, step.clients, step.rows
         parts = {name: views[number] for name, views in self._parts.items()}
@@ -122,7 +122,9 @@ class Drill:
             return None
         epochs = max(math.ceil(total / cycle) for _, total, cycle in kinds)
         m = len(members)
-        keys = bits(join(key(self.seed, self.round), self.fleet.keys[members]), epochs).view(-1)
+        keys = bits(join_keys(key(self.seed, self.round), self.fleet.keys[members]), epochs).view(
+            -1
+        )
         sizes = self.fleet.sizes[members]
         own = sizes.repeat_interleave(epochs) if least < most else None
         found = orders(keys, most, own).view(m, epochs, most)
@@ -132,7 +134,7 @@ class Drill:
         return found
 
     def _block(
-        self, lot: "_Lot", steps: tuple[Step, ...], size: int, times: range, together: bool
+        self, lot: "_Lot", steps: tuple[BatchStep, ...], size: int, times: range, together: bool
     ) -> Block:
         fleet, device = self.fleet, lot.members.device
         m = steps[0].clients  # those that are done in an earlier block are last
@@ -186,7 +188,7 @@ Kinds = Counter[tuple[int, int, int]]  # (rows, steps, steps in an epoch) -> how
 @lru_cache(maxsize=256)  # stacks of a federation are alike, round after round
 def _steps(
     kinds: tuple[tuple[tuple[int, int, int], int], ...], size: int, times: range, together: bool
-) -> tuple[Step, ...]:
+) -> tuple[BatchStep, ...]:
     """The steps at these times, from how many clients have which rows, steps, steps per epoch."""
     everyone = sum(many for _, many in kinds)
     found = []
@@ -196,7 +198,7 @@ def _steps(
         clients, first = sum(many for _, many in active), (time - times.start) * size
         even = min(rows) == max(rows) and not (together and clients < everyone)
         if not together:
-            found.append(Step(clients, clients, max(rows), first, even))
+            found.append(BatchStep(clients, clients, max(rows), first, even))
         else:  # one width for all uneven steps, so that few kinds of them must be recorded
-            found.append(Step(everyone, clients, max(rows) if even else size, first, even))
+            found.append(BatchStep(everyone, clients, max(rows) if even else size, first, even))
     return tuple(found)

@@ -10,7 +10,7 @@ from torch.func import functional_call, vjp, vmap
 from ...core.inject import slope
 from ...core.tree import Params
 from .fused import fused_for
-from .layers import Place, Scratch, _Hear
+from .layers import LayerPlace, Scratch, _Hear
 from .nets import Layers, layers_of
 
 
@@ -141,7 +141,7 @@ class Bench:
         if key not in self._programs:
             params, grads = self.params(clients)
             if self.layers is not None:
-                place = Place(params, grads, self.scratch, self.fused, *key)
+                place = LayerPlace(params, grads, self.scratch, self.fused, *key)
                 self._programs[key] = ByHand(self.layers, place)
             else:
                 self._programs[key] = Traced(self._model, params, grads)
@@ -151,7 +151,7 @@ class Bench:
 class ByHand:
     """Hand-written layers, one after another."""
 
-    def __init__(self, net: Layers, place: Place) -> None:
+    def __init__(self, net: Layers, place: LayerPlace) -> None:
         self._layers = [layer.bind(place, i) for i, layer in enumerate(net.layers)]
         self._joined, self._images = net.joined, net.images
         self._scratch = place.scratch

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .layers import Bound, Place
+from .layers import Bound, LayerPlace
 
 _gate = torch.ops.aten.threshold_backward.grad_input
 
-Pairs = list[tuple[Tensor, Tensor]]
+_Pairs = list[tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class ConvPool:
     bias: str | None
     padding: int
 
-    def bind(self, place: Place, number: int) -> Bound:
+    def bind(self, place: LayerPlace, number: int) -> Bound:
         return _ConvPool(self, place, number)
 
 
 class _ConvPool:
     """Views are made at the first batch and kept: making them costs as much as using them."""
 
-    def __init__(self, layer: ConvPool, place: Place, number: int) -> None:
+    def __init__(self, layer: ConvPool, place: LayerPlace, number: int) -> None:
         self._weight = place.params[layer.weight]  # (a, o, c, s, s)
         self._grad = place.grads[layer.weight]
         self._bias = self._bias_grad = None
@@ -133,7 +133,7 @@ class _ConvPool:
     def _take(self, name: str, *shape: int) -> Tensor:
         return self._scratch.take(f"{name} {self._number}", *shape)
 
-    def _pairs(self, maps: Tensor) -> Pairs:
+    def _pairs(self, maps: Tensor) -> _Pairs:
         """Pairs of views: the pixels of a plane, and the same pixels of the maps."""
         pairs = []
         for p in (0, 1):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-BLOCK = 1024
+_BLOCK = 1024
 
 
 class Fused(Protocol):
@@ -41,11 +41,11 @@ class _Triton:
 
     def update(self, point: Tensor, speed: Tensor, rate: Tensor, decay: float) -> None:
         n = point.numel()
-        self._update[(-(-n // BLOCK),)](point, speed, rate, decay, n, BLOCK=BLOCK)
+        self._update[(-(-n // _BLOCK),)](point, speed, rate, decay, n, BLOCK=_BLOCK)
 
     def bias_relu(self, out: Tensor, bias: Tensor) -> None:
         n, (_, rows, width) = out.numel(), out.shape
-        self._bias_relu[(-(-n // BLOCK),)](out, bias, rows, width, n, BLOCK=BLOCK)
+        self._bias_relu[(-(-n // _BLOCK),)](out, bias, rows, width, n, BLOCK=_BLOCK)
 
 
 def fused_for(like: Tensor) -> Fused:

@@ -37,7 +37,7 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerPlace:
     """Where a layer is bound: the parameters and gradients of a clients, and b rows of each."""
 
     params: Params
@@ -61,7 +61,7 @@ class Bound(Protocol):
 class Layer(Protocol):
     """A layer of the model, not yet bound."""
 
-    def bind(self, place: Place, number: int) -> Bound: ...
+    def bind(self, place: LayerPlace, number: int) -> Bound: ...
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class Dense:
     relu: bool
     last: bool
 
-    def bind(self, place: Place, number: int) -> Bound:
+    def bind(self, place: LayerPlace, number: int) -> Bound:
         return _Last(self, place, number) if self.last else _Dense(self, place, number)
 
 
 class _Dense:
     """(a, b, i) -> (a, b, o)."""
 
-    def __init__(self, layer: Dense, place: Place, number: int) -> None:
+    def __init__(self, layer: Dense, place: LayerPlace, number: int) -> None:
         self._weight = place.params[layer.weight]  # (a, o, i)
         self._turned = self._weight.mT
         self._grad = place.grads[layer.weight]
@@ -119,7 +119,7 @@ class _Dense:
 class _Last:
     """(a, b, i) -> (a, k, b)."""
 
-    def __init__(self, layer: Dense, place: Place, number: int) -> None:
+    def __init__(self, layer: Dense, place: LayerPlace, number: int) -> None:
         self._weight = place.params[layer.weight]  # (a, k, i)
         self._grad = place.grads[layer.weight]
         self._bias = self._bias_grad = None
@@ -147,7 +147,7 @@ class _Last:
 class Flat:
     """Feature maps (a, c, h, w, b) as rows (a, b, c·h·w): a matrix seen the other way round."""
 
-    def bind(self, place: Place, number: int) -> Bound:
+    def bind(self, place: LayerPlace, number: int) -> Bound:
         return _Flat()
 
 
@@ -164,14 +164,14 @@ class _Flat:
 class Hear:
     """Rows (a, b, h) with what the expert says appended, (a, b, h + 2k)."""
 
-    def bind(self, place: Place, number: int) -> "_Hear":
+    def bind(self, place: LayerPlace, number: int) -> "_Hear":
         return _Hear(place, number)
 
 
 class _Hear:
     told: Tensor  # (a, b, 2k), set before each forward
 
-    def __init__(self, place: Place, number: int) -> None:
+    def __init__(self, place: LayerPlace, number: int) -> None:
         self._place, self._number = place, number
 
     def forward(self, h: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class Shape:
                 t.copy_(memory[key][name])
 
 
-class Table(Protocol):
+class MemoryTable(Protocol):
     """Rows by number; unwritten rows may hold anything."""
 
     def read(self, rows: Sequence[int]) -> Tensor: ...
@@ -96,7 +96,9 @@ class Bank(MutableMapping[str, Memory]):
     Two rows a client: settling picks one, and the new memory goes into the other.
     """
 
-    def __init__(self, ids: Mapping[str, int], shape: Shape, table: Table, ledger: Tensor) -> None:
+    def __init__(
+        self, ids: Mapping[str, int], shape: Shape, table: MemoryTable, ledger: Tensor
+    ) -> None:
         self._ids, self._shape, self._table = ids, shape, table
         book = ledger.numpy()  # (4, m)  shared between processes where the table is
         self._round, self._newest, self._held = book[0], book[1], book[2:]

@@ -21,7 +21,7 @@ def tickets_of(stacks: Sequence[Stack]) -> Tickets:
     return [stacks[s : s + each] for s in range(0, len(stacks), each)]
 
 
-class Pool:
+class WorkerPool:
     """Worker processes for the stacks of a round; this process works along."""
 
     def __init__(self, processes: int, stint: Stint, sent: Payload, clients: int) -> None:

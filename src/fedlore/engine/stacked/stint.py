@@ -97,7 +97,7 @@ class Stint:
         algorithm, plan = self.recipe.algorithm, self.recipe.plan
         drill = Drill(fleet, tuple(places), plan, task.seed, task.round, self.room)
         crew = Crew(self.bench, drill, rate=task.rate, graphs=self.graphs)
-        sent = spread(task.sent, len(members))
+        sent = spread_stacks(task.sent, len(members))
         memory = self.recall(task, settled, held)
         upload: Payload = {}
         if task.kind == "finish":
@@ -113,7 +113,7 @@ class Stint:
         """What the clients of a stack remember, made up before their first round."""
         if held == EMPTY:
             start = self.recipe.algorithm.start(task.sent, self.initial)
-            return spread(start, len(settled))
+            return spread_stacks(start, len(settled))
         return self.bank.read(settled, held)
 
     def metrics(self, steps: int) -> dict[str, float]:
@@ -121,7 +121,7 @@ class Stint:
         return {"steps": steps} if facts_of(self.recipe.algorithm).everyone else {}
 
 
-def spread(payload: Payload, clients: int) -> Payload:
+def spread_stacks(payload: Payload, clients: int) -> Payload:
     """The same for every client of a stack, without a copy."""
     return {
         key: {name: t.expand(clients, *t.shape) for name, t in bundle.items()}

@@ -15,14 +15,14 @@ from .bench import Bench
 from .fleet import Fleet
 from .graph import Graphs
 from .memory import FINISHED, STARTED, Bank, OnDisk, Resident, Shape
-from .pool import Pool, Tickets, tickets_of
+from .pool import Tickets, WorkerPool, tickets_of
 from .population import AtHand, Crowd, OnCall, Population
 from .score import Exam, exam_of, marks, own_logits, shared_logits
-from .stint import Stack, Stint, spread
+from .stint import Stack, Stint, spread_stacks
 from .workers import can_fork, cores, one_thread, shared
 
 CACHE = 2 * 2**20  # bytes: what the parameters of a stack may take to stay near one core
-ROOM = 2 * 2**20  # bytes: gathered rows of one block of steps
+_ROOM = 2 * 2**20  # bytes: gathered rows of one block of steps
 CARD_ROOM = 4 * 2**30  # the same on a card
 WORTH = 10**9  # operations in a round from which a second process pays
 
@@ -68,12 +68,12 @@ class Stacked:
         bank = self._bank(initial, folder, lazy)
         card = where.type == "cuda"
         graphs = Graphs() if card and bench.by_hand else None
-        room = CARD_ROOM if card else ROOM
+        room = CARD_ROOM if card else _ROOM
         self._stint = Stint(recipe, self._crowd, bench, bank, initial, room, graphs)
         usable = where.type == "cpu" and can_fork() and bench.by_hand
         self._processes = (cores() if workers is None else workers) if usable else 1
         self._eager = workers is not None
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         self._exams: dict[tuple[int, ...], Exam | None] | None = None if lazy else {}
 
     @property
@@ -152,9 +152,9 @@ class Stacked:
         work = 6 * stint.bench.width * batch * steps * clients
         return work >= WORTH
 
-    def _workers(self, task: Task) -> Pool | None:
+    def _workers(self, task: Task) -> WorkerPool | None:
         if self._pool is None:
-            self._pool = Pool(self._processes, self._stint, task.sent, len(self._at))
+            self._pool = WorkerPool(self._processes, self._stint, task.sent, len(self._at))
         return self._pool if self._pool.fits(task) else None
 
     def _evaluate(self, task: Task, members: list[int]) -> Iterator[Reply]:
@@ -166,7 +166,7 @@ class Stacked:
             if exam is None:
                 scores: list[dict[str, float]] = [{} for _ in some]
             else:
-                sent = spread(task.sent, len(some))
+                sent = spread_stacks(task.sent, len(some))
                 memory = stint.recall(task, rows, kind)
                 params = own_params(self._recipe.algorithm, sent, memory)
                 if all(t.stride(0) == 0 for t in params.values()):  # one network for them all

@@ -2,7 +2,7 @@
 
 from ...knowledge.confusion import Recalibrated
 from .candidates import CANDIDATES, Candidate, Private, Trials, choose, settle
-from .curves import GRID, Cached, hits, least_loss, loss, most_hits, slope
+from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .lore import Lore, lore
 from .recalibrate import recalibrated
 from .trust import Trust, Tuning, trusting, tune
@@ -26,7 +26,7 @@ __all__ = [
     "most_hits",
     "recalibrated",
     "settle",
-    "slope",
+    "trust_slope",
     "trusting",
     "tune",
 ]

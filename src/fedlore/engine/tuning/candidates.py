@@ -91,10 +91,10 @@ def choose(reports: Mapping[Candidate, Sequence[float]]) -> Candidate:
 
 def ranked(reports: Mapping[Candidate, Sequence[float]]) -> list[Candidate]:
     """Candidates by the mean of the sites' losses, equals as they came."""
-    return sorted(reports, key=lambda candidate: mean(reports[candidate]))
+    return sorted(reports, key=lambda candidate: mean_loss(reports[candidate]))
 
 
-def mean(losses: Sequence[float]) -> float:
+def mean_loss(losses: Sequence[float]) -> float:
     """The plain mean: every site counts the same."""
     if not losses:
         raise ConfigError("no site has rows to hold out: the recipe cannot be chosen")

@@ -63,7 +63,7 @@ def loss(cached: Cached, trust: Sequence[float]) -> Tensor:
     return -((1 - at * t) * s + at * p).log().mean(1)
 
 
-def slope(cached: Cached, trust: float) -> tuple[float, float]:
+def trust_slope(cached: Cached, trust: float) -> tuple[float, float]:
     """d loss/dλ and d² loss/dλ², in closed form; the second is never negative."""
     s, p, t = _at_label(cached)
     change = (p - t * s) / ((1 - trust * t) * s + trust * p)
@@ -77,14 +77,14 @@ def least_loss(cached: Cached, *, most: float = 0.95) -> float:
     >>> round(least_loss(Cached(torch.zeros(2, 2), known)), 6)  # right half of the time: no help
     0.0
     """
-    if slope(cached, 0.0)[0] >= 0:
+    if trust_slope(cached, 0.0)[0] >= 0:
         return 0.0
-    if slope(cached, most)[0] <= 0:
+    if trust_slope(cached, most)[0] <= 0:
         return most
     low, high = 0.0, most
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if slope(cached, middle)[0] < 0 else (low, middle)
+        low, high = (middle, high) if trust_slope(cached, middle)[0] < 0 else (low, middle)
     return (low + high) / 2
 
 

@@ -72,7 +72,7 @@ def held_out(
         for client in less:
             if client.id in kept:
                 for steps in finishes:
-                    cached = cache(fitted, client, kept[client.id], steps, polishing)
+                    cached = cache_logits(fitted, client, kept[client.id], steps, polishing)
                     found[client.id].setdefault(steps, []).append(cached)
     return {
         name: {steps: Cached.join(parts) for steps, parts in by_steps.items()}
@@ -81,7 +81,7 @@ def held_out(
 
 
 @torch.no_grad()
-def cache(
+def cache_logits(
     fitted: Fitted[Personal], client: Client, held: Examples, steps: int, polishing: Plan | None
 ) -> Cached:
     """What a client's network says of some rows, after so many last steps on its own."""

@@ -12,14 +12,14 @@ from ...personal.classifier import Personal
 from ...personal.client import Client
 from ..fitted import Fitted
 from ..training import Training, train
-from .candidates import Candidate, Private, Trials, choose, mean, ranked, settle
+from .candidates import Candidate, Private, Trials, choose, mean_loss, ranked, settle
 from .curves import Cached
 from .folds import held_out, polish
 from .recalibrate import recalibrated
 
 ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 OnTrial = Callable[[int, int], None]  # trainings done, of how many
-Found = dict[str, dict[int, Cached]]  # site -> last steps -> held-out logits
+_Found = dict[str, dict[int, Cached]]  # site -> last steps -> held-out logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ def lore(
     shop = _Shop(clients, make_model, training or Training(), trials or Trials(), on_trial, [])
     setting = shop.trials
     first = {c: shop.attempt(c, [0]) for c in setting.candidates}
-    losses = {c: mean(shop.reports(found)) for c, found in first.items()}
+    losses = {c: mean_loss(shop.reports(found)) for c, found in first.items()}
     short = ranked({c: shop.reports(found) for c, found in first.items()})[: setting.shortlist]
     rest = list(range(1, setting.folds))
     whole = {c: _joined(first[c], shop.attempt(c, rest)) for c in short}
@@ -55,7 +55,7 @@ def lore(
     full = shop.attempt(chosen, list(range(setting.folds)), length=1.0)
     private = {name: settle(found, setting.grid) for name, found in full.items()}
     fitted, known = shop.main(chosen, private)
-    losses |= {c: mean(reported) for c, reported in reports.items()}
+    losses |= {c: mean_loss(reported) for c, reported in reports.items()}
     return Lore(fitted, tuple(known), chosen, losses, private)
 
 
@@ -88,7 +88,7 @@ class _Shop:
 
     def attempt(
         self, candidate: Candidate, folds: Sequence[int], length: float | None = None
-    ) -> Found:
+    ) -> _Found:
         """Held-out logits of one candidate after trainings on the other rows, short ones."""
         rounds = math.ceil((length or self.trials.length) * self.training.rounds)
         quiet = replace(self, training=self.training.quiet())
@@ -108,7 +108,7 @@ class _Shop:
         lr = self.trials.finish_rate * self.training.plan.lr
         return replace(self.training.plan, plain=candidate.plain, lr=lr, schedule="constant")
 
-    def reports(self, found: Found) -> list[float]:
+    def reports(self, found: _Found) -> list[float]:
         """All that the sites say about a candidate: one number each."""
         return [settle(mine, self.trials.grid).loss for mine in found.values()]
 
@@ -146,7 +146,7 @@ def _reread(client: Client, held: Examples) -> tuple[Client, Examples]:
     return changed, soft
 
 
-def _joined(a: Found, b: Found) -> Found:
+def _joined(a: _Found, b: _Found) -> _Found:
     return {
         name: {steps: Cached.join([mine[steps], b[name][steps]]) for steps in mine}
         for name, mine in a.items()

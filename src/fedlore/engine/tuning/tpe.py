@@ -15,10 +15,10 @@ from ...errors import FedloreError
 from ...personal.client import Client
 from .curves import hits
 from .folds import Train, held_out
-from .trust import OnTraining, Trust, Tuning
+from .ways import OnTraining, Trust, Tuning
 
 
-def search(
+def search_trust(
     clients: Sequence[Client],
     train: Train,
     tuning: Tuning,

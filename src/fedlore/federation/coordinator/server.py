@@ -11,18 +11,18 @@ from pathlib import Path
 
 from ...errors import ConfigError, FedloreError
 from ..flower.transport import Link
-from ..kits.certificates import check_dates, raw
+from ..kits.certificates import check_dates, raw_key
 from ..kits.making import enrolled
 from ..processes import Child, alone, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-START = 90.0  # seconds that a loaded machine may need to start it
+_START = 90.0  # seconds that a loaded machine may need to start it
 LOOK = 10.0  # seconds between looks at the server's keys: its control interface has no login
 
 
-def serve(
+def serve_federation(
     folder: Path, *, insecure: bool, stop: threading.Event, told: Callable[[str], None]
 ) -> None:
     """Run until told to stop; a server that dies is started again."""
@@ -105,7 +105,7 @@ def _watch(
         if not ready:
             trouble = healthy(link.address, link.ca, timeout=2.0)
             if trouble is not None:
-                if time.monotonic() - began > START:
+                if time.monotonic() - began > _START:
                     raise FedloreError(f"the server does not answer: {trouble}; see '{child.log}'")
                 continue
         if time.monotonic() - looked > LOOK:
@@ -123,7 +123,7 @@ def _enrol(
     link: Link, folder: Path, let_in: dict[str, bytes], told: Callable[[str], None]
 ) -> dict[str, bytes]:
     keys = enrolled(folder)
-    wanted = {name: raw(key) for name, key in keys.items()}
+    wanted = {name: raw_key(key) for name, key in keys.items()}
     if wanted == let_in:
         return let_in
     for name in link.keep_only(list(keys.values())):

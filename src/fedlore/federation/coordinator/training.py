@@ -18,12 +18,12 @@ from ...engine import Run, federate
 from ...engine.loop import scale_together
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.defence import Place, around_of
+from ...privacy.defence import Standing, around_of
 from ...privacy.filters import Filter, guarded, is_hidden
 from ...privacy.settings import filters_of, privacy_lines
 from ..flower.transport import Link, Mail
-from ..journal import Entry, Journal, write_state
-from ..kits.certificates import raw
+from ..journal import Journal, JournalEntry, write_state
+from ..kits.certificates import raw_key
 from ..kits.making import enrolled
 from ..processes import alone
 from ..remote import LinkLost, Notice, QuorumLost, Remote
@@ -34,8 +34,8 @@ from .status import Status
 from .uploads import Judged, flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
-GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
-FIRST = "0.1.0"  # whose journals do not say by which version they were written
+_GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
+_FIRST = "0.1.0"  # whose journals do not say by which version they were written
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
 
 
@@ -48,11 +48,11 @@ class Reports:
     round: Callable[[Run, float], None] = lambda run, seconds: None
 
 
-def train(folder: Path, *, resume: bool = False, reports: Reports | None = None) -> Run:
+def train_federation(folder: Path, *, resume: bool = False, reports: Reports | None = None) -> Run:
     """Start a training, or go on after the last round in the journal."""
     reports = reports or Reports()
     federation = read_deployed(folder)
-    keys = {name: raw(key) for name, key in enrolled(folder).items()}
+    keys = {name: raw_key(key) for name, key in enrolled(folder).items()}
     if not keys:
         raise FedloreError(
             f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
@@ -74,14 +74,14 @@ def _session(
     journal = Journal(folder / "journal")
     filters = _filters(federation, len(keys))  # refused before anything is moved
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
-    entry: Entry | None = None
+    entry: JournalEntry | None = None
     if resume:
         entry, wrong = journal.last()
         for text in wrong:
             reports.line(f"{text}; falling back to the round before")
         if entry is None:
             raise FedloreError(f"'{journal.folder}' holds no round to resume from")
-        before = str(entry.about.get("version", FIRST))
+        before = str(entry.about.get("version", _FIRST))
         if before != terms.version:
             raise FedloreError(
                 f"round {entry.run.round} was trained with fedlore {before}, this is "
@@ -114,7 +114,7 @@ class Session:
     journal: Journal
     status: Status
     reports: Reports
-    entry: Entry | None
+    entry: JournalEntry | None
     filters: list[Filter]
 
     def to_the_end(self) -> Run:
@@ -207,7 +207,7 @@ class Session:
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
-        remote = Remote(mail, sites, least, a.deadline, GRACE, first, watch)
+        remote = Remote(mail, sites, least, a.deadline, _GRACE, first, watch)
         transport = guarded(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
 
@@ -221,7 +221,7 @@ class Session:
         about = {"run": self.terms.run, "version": self.terms.version}
         about["agreement"] = _fingerprint(self.federation)
         self.journal.save(run, about, common)
-        self.entry = Entry(run, about, common)
+        self.entry = JournalEntry(run, about, common)
 
     def _told(self, rounds: int) -> list[str]:
         """What privacy cost so far, as far as a coordinator can know."""
@@ -255,7 +255,7 @@ def _filters(federation: Federation, sites: int) -> list[Filter]:
         sample=a.sample,
         least=a.least(sites),
     )
-    return filters_of(a.privacy, around, Place("coordinator"))
+    return filters_of(a.privacy, around, Standing("coordinator"))
 
 
 def last_scores(rows: list[Row]) -> list[Row]:

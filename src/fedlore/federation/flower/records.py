@@ -13,7 +13,7 @@ from ...core.tree import Payload
 from ...core.wire import Reply, Task
 from .names import Array, ArrayRecord, ConfigRecord, RecordDict
 
-PLAIN = (str, int, float, bool)  # what a record of Flower's holds as it is
+_PLAIN = (str, int, float, bool)  # what a record of Flower's holds as it is
 
 
 def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
@@ -46,7 +46,7 @@ def _record(name: str, message: Task | Reply, **instead: Any) -> RecordDict:
     tensors = _tensors(type(message))
     settings = {f.name: getattr(message, f.name) for f in fields(message)} | instead
     payload: Payload = settings.pop(tensors)
-    settings = {k: v if isinstance(v, PLAIN) else _json(v) for k, v in settings.items()}
+    settings = {k: v if isinstance(v, _PLAIN) else _json(v) for k, v in settings.items()}
     settings["layouts"] = _json({key: layout_of(bundle) for key, bundle in payload.items()})
     bundles = {
         f"{name}.{key}": ArrayRecord({"bytes": Array(np.frombuffer(to_bytes(bundle), np.uint8))})
@@ -64,7 +64,7 @@ def _values(name: str, kind: type[Task] | type[Reply], record: RecordDict) -> di
     }
     hints = get_type_hints(kind)
     for key, value in settings.items():
-        if hints.get(key, str) not in PLAIN and isinstance(value, str):
+        if hints.get(key, str) not in _PLAIN and isinstance(value, str):
             settings[key] = json.loads(value)
     return settings | {_tensors(kind): payload}
 

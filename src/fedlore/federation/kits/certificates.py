@@ -14,7 +14,7 @@ from ...core.store import write_private
 from ...errors import FedloreError
 from ...privacy.keys import openssh_pair
 
-SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
+_SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
 
 
 def new_authority(folder: Path, name: str, *, days: int) -> None:
@@ -79,7 +79,7 @@ def read_public_key(path: Path) -> ec.EllipticCurvePublicKey:
     return key
 
 
-def raw(key: ec.EllipticCurvePublicKey) -> bytes:
+def raw_key(key: ec.EllipticCurvePublicKey) -> bytes:
     """The bytes by which the coordinator's server knows a key."""
     return key.public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -121,7 +121,7 @@ def _certificate(
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]),
         key,
         x509.random_serial_number(),
-        min(now, end) - SLACK,
+        min(now, end) - _SLACK,
         end,
     )
 

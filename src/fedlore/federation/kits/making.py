@@ -19,7 +19,7 @@ from ..settings import ROUNDS, read_deployed
 from ..terms import terms_of
 from .certificates import new_authority, new_server, new_site_key, read_public_key
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MEMBERS = ("site.toml", "site.key", "site.pub", "ca.crt", "terms.json")
 
 TOP = """\
@@ -239,5 +239,5 @@ def _known(folder: Path, name: str) -> Path:
 
 
 def _check_name(name: str) -> None:
-    if not NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         raise FedloreError(f"a name must be letters, digits, _, . and -, got '{name}'")

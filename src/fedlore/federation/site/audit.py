@@ -13,7 +13,7 @@ from ...core.store import write_whole
 from ...core.tree import Payload
 from ...errors import FedloreError
 
-START = "0" * 64
+_START = "0" * 64
 
 
 class AuditLog:
@@ -36,7 +36,7 @@ class AuditLog:
 
 def check_audit(path: Path) -> str:
     """Follow the chain to its end; a broken one is an error, a line cut off by a crash is not."""
-    last = START
+    last = _START
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     for number, line in enumerate(lines, 1):
         if not line:
@@ -54,7 +54,7 @@ def check_audit(path: Path) -> str:
     return last
 
 
-def described(payload: Payload) -> Mapping[str, Any]:
+def describe_payload(payload: Payload) -> Mapping[str, Any]:
     """Names, shapes and norms of what was sent; no values."""
     return {
         key: {

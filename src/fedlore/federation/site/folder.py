@@ -15,7 +15,7 @@ from ...errors import ConfigError, FedloreError, unknown
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
 from ...privacy.catalog import FILTERS
-from ...privacy.defence import Place
+from ...privacy.defence import Standing
 from ..remote import Refusal
 from ..terms import (
     Terms,
@@ -149,9 +149,9 @@ class Kit:
                 f"federation renew {self.file.name})"
             ) from None
 
-    def place(self, run: str = "") -> Place:
+    def place(self, run: str = "") -> Standing:
         """Where the filters of this site keep what is theirs."""
-        return Place("site", self.folder, self.file.name, self.file.secrets, run)
+        return Standing("site", self.folder, self.file.name, self.file.secrets, run)
 
     def knowledge(self) -> Knowledge:
         if self.file.knowledge is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ...core.uploads import longest
-from ...core.wire import KINDS, Reply, Task
+from ...core.wire import TASK_KINDS, Reply, Task
 from ...engine import Recipe
 from ...errors import FedloreError
 from ...privacy.catalog import ADDED
@@ -46,7 +46,7 @@ class Guard:
         if half is None:
             if task.kind in ADDED:
                 raise Refusal(f"'{task.kind}' belongs to a defence that these terms do not have")
-            if task.kind not in KINDS:
+            if task.kind not in TASK_KINDS:
                 raise Refusal(f"unknown task '{task.kind}'")
             return None
         with refusing():

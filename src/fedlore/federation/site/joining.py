@@ -14,13 +14,13 @@ from .folder import Kit, read_kit
 from .worker import Worker
 
 
-def link_of(kit: Kit) -> Link:
+def _link_of(kit: Kit) -> Link:
     """How this site reaches its coordinator."""
     ca = None if kit.file.insecure else (kit.folder / "ca.crt").read_bytes()
     return Link(kit.file.address, ca)
 
 
-def join(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) -> None:
+def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) -> None:
     """Take part until told to stop. What cannot work is said before anything is sent."""
     kit = read_kit(folder)
     key = read_site_key(folder / "site.key")
@@ -37,7 +37,7 @@ def join(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) ->
 
         before = int(node.read_text()) if node.exists() else 0
         told(f"site '{kit.file.name}' is ready")
-        way_in = door(link_of(kit), kit.file.name, key, Worker(kit, told), before=before)
+        way_in = door(_link_of(kit), kit.file.name, key, Worker(kit, told), before=before)
         attend(way_in, stop, on_enter=entered)
         node.unlink(missing_ok=True)
 

@@ -21,12 +21,12 @@ from ..terms import (
     read_terms,
     version_of_terms,
 )
-from .audit import AuditLog, described
+from .audit import AuditLog, describe_payload
 from .folder import Kit
 from .guard import Guard
 from .store import Store
 
-log = logging.getLogger("fedlore.site")
+_log = logging.getLogger("fedlore.site")
 
 
 class Worker:
@@ -53,9 +53,9 @@ class Worker:
             reason = str(error) if isinstance(error, FedloreError) else repr(error)
             self._audit.write(event="refused", reason=reason, **where)
             self._told(f"round {task.round}: {task.kind} refused: {reason}")
-            log.exception("round %s: %s refused", task.round, task.kind)
+            _log.exception("round %s: %s refused", task.round, task.kind)
             raise
-        sent = {"sent": described(reply.upload), "metrics": sorted(reply.metrics)}
+        sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
         self._audit.write(event="answered", **sent, **where)
         self._told(f"round {task.round}: {task.kind} answered")
         return reply
@@ -119,7 +119,7 @@ class Worker:
                 client = self._kit.client(terms.schema)
                 site = ready(client, recipe.model, recipe.scaler)
             except FedloreError as error:
-                log.error("%s", error)
+                _log.error("%s", error)
                 self._told(f"cannot take part: {error}")
                 raise Refusal(
                     "this site's data or knowledge does not fit the federation's schema: its own "

@@ -17,19 +17,19 @@ from . import intervals
 from .grammar import COMPARISONS, Step
 from .intervals import Interval, Truth, above, below, meet
 
-Box = Sequence[tuple[float, float]]  # lowest and highest value of each feature
+Region = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 _Known = Mapping[int, Interval]  # what conditions say about steps
 
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _ARITHMETIC: dict[str, Callable[..., Interval]] = {
     "neg": intervals.neg,
-    "+": intervals.add,
-    "-": intervals.sub,
+    "+": intervals.add_intervals,
+    "-": intervals.subtract_intervals,
     "*": intervals.mul,
     "/": intervals.div,
     "**": intervals.power,
     "exp": intervals.exp,
-    "log": intervals.log,
+    "log": intervals.log_interval,
     "log10": intervals.log10,
     "sqrt": intervals.sqrt,
     "abs": intervals.absolute,
@@ -46,7 +46,7 @@ def scope(schema: Schema) -> tuple[tuple[float, float], ...]:
     )
 
 
-def check_box(box: Box, schema: Schema) -> Box:
+def check_box(box: Region, schema: Schema) -> Region:
     """The box, refused where it does not fit the schema."""
     if len(box) != len(schema.features):
         raise KnowledgeError(
@@ -82,7 +82,7 @@ class Enclosure:
             step = self.steps[place]
             if step.op in COMPARISONS:
                 left, right = (view.numbers[arg] for arg in step.args)
-                view.truths[place] = intervals.compare(step.op, left, right)
+                view.truths[place] = intervals.compare_intervals(step.op, left, right)
             elif step.op == "not":
                 view.truths[place] = intervals.negation(view.truths[step.args[0]])
             elif step.op in ("and", "or"):
@@ -113,7 +113,7 @@ class Enclosure:
             return Interval(low, high, torch.zeros_like(low, dtype=torch.bool))
         if step.op == "where":
             condition, yes, no = step.args
-            return intervals.choice(
+            return intervals.choose_interval(
                 view.truths[condition],
                 self._look(yes, self._suppose(condition, True, view)).numbers[yes],
                 self._look(no, self._suppose(condition, False, view)).numbers[no],

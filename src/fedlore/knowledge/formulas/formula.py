@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..schema import Schema
-from .enclosure import Box, check_box, enclose, scope
+from .enclosure import Region, check_box, enclose, scope
 from .grammar import Step, parse
 
 _BLOCK = 16_384  # rows at a time on a CPU: a handful of columns stays in the cache
@@ -67,7 +67,7 @@ class Formula:
             torch.add(value.expand_as(out[rows]), value, alpha=0, out=out[rows])
         return out
 
-    def bounds(self, box: Box | None = None) -> tuple[float, float]:
+    def bounds(self, box: Region | None = None) -> tuple[float, float]:
         """Two numbers between which every defined value over the box lies (default: the scope).
 
         The bounds are guaranteed, not always tight; both are NaN where no value is defined.

@@ -13,7 +13,7 @@ from ...errors import KnowledgeError
 from ..kinds import RangeKind
 from .formula import Formula
 
-Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,), NaN where undefined; a Formula is one
+_Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,), NaN where undefined; a Formula is one
 Crossed = Literal["error", "all"]
 
 
@@ -58,7 +58,7 @@ class GradedFormula:
     The formula may be any function that gives one number per row: a simulation is one.
     """
 
-    formula: Number
+    formula: _Number
     edges: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class SoftFormula:
     A soft row has a weaker property than a one-hot one: f_site >= λ·row, class by class.
     """
 
-    formula: Number
+    formula: _Number
     edges: tuple[float, ...]
     spread: float  # standard deviation of the error
 
@@ -112,8 +112,8 @@ class FormulaRange:
 
     kind: ClassVar[RangeKind] = "certain"
 
-    lower: Number | None = None
-    upper: Number | None = None
+    lower: _Number | None = None
+    upper: _Number | None = None
     edges: tuple[float, ...] = ()
     crossed: Crossed = "error"
 
@@ -163,7 +163,7 @@ class FormulaRange:
         )
 
 
-def _values(number: Number, x: Tensor) -> Tensor:
+def _values(number: _Number, x: Tensor) -> Tensor:
     value = number(x)
     if value.shape != (len(x),) or not value.is_floating_point():
         raise KnowledgeError(
@@ -173,7 +173,7 @@ def _values(number: Number, x: Tensor) -> Tensor:
     return value.to(x.device)
 
 
-def _check_classes(number: Number, edges: tuple[float, ...]) -> None:
+def _check_classes(number: _Number, edges: tuple[float, ...]) -> None:
     if isinstance(number, Formula) and len(number.schema.classes) != len(edges) + 1:
         raise KnowledgeError(
             f"{len(number.schema.classes)} classes need {len(number.schema.classes) - 1} edges, "

@@ -17,16 +17,16 @@ from typing import NoReturn
 from ...errors import KnowledgeError, unknown
 from ..schema import Schema
 
-LONGEST = 10_000  # characters
+_LONGEST = 10_000  # characters
 DEEPEST = 50  # parentheses, functions and signs inside one another
-LARGEST = 500  # numbers, names and operations
+LARGEST_CONSTANT = 500  # numbers, names and operations
 SMALLEST_NUMBER, LARGEST_NUMBER = 1.2e-38, 3.4e38  # what single precision holds
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 TRUTHS = (*COMPARISONS, "and", "or", "not")
 FUNCTIONS = {  # name -> fewest and most arguments
-    "min": (2, LARGEST),
-    "max": (2, LARGEST),
+    "min": (2, LARGEST_CONSTANT),
+    "max": (2, LARGEST_CONSTANT),
     "log": (1, 1),
     "log10": (1, 1),
     "exp": (1, 1),
@@ -102,9 +102,9 @@ def parse(text: str, schema: Schema) -> tuple[Step, ...]:
 
     Equal parts share one step, so nothing is computed twice.
     """
-    if len(text) > LONGEST:
+    if len(text) > _LONGEST:
         raise KnowledgeError(
-            f"a formula may have {LONGEST:,} characters, got {len(text):,}: {text[:40]!r}..."
+            f"a formula may have {_LONGEST:,} characters, got {len(text):,}: {text[:40]!r}..."
         )
     reader = _Reader(text, schema)
     whole = reader.expression(0)
@@ -212,8 +212,8 @@ class _Reader:
 
     def _add(self, step: Step, at: int) -> _Operand:
         self.count += 1
-        if self.count > LARGEST:
-            self.refuse(f"a formula may have {LARGEST} parts, this has more", at)
+        if self.count > LARGEST_CONSTANT:
+            self.refuse(f"a formula may have {LARGEST_CONSTANT} parts, this has more", at)
         if step not in self.places:
             self.places[step] = len(self.steps)
             self.steps.append(step)

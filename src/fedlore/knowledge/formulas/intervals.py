@@ -40,12 +40,12 @@ def neg(a: Interval) -> Interval:
     return Interval(-a.high, -a.low, a.undefined)
 
 
-def add(a: Interval, b: Interval) -> Interval:
+def add_intervals(a: Interval, b: Interval) -> Interval:
     return _checked(a.low + b.low, a.high + b.high, a, b)
 
 
-def sub(a: Interval, b: Interval) -> Interval:
-    return add(a, neg(b))
+def subtract_intervals(a: Interval, b: Interval) -> Interval:
+    return add_intervals(a, neg(b))
 
 
 def mul(a: Interval, b: Interval) -> Interval:
@@ -102,7 +102,7 @@ def exp(a: Interval) -> Interval:
     return _checked(*_outward(a.low.exp(), a.high.exp()), a)
 
 
-def log(a: Interval) -> Interval:
+def log_interval(a: Interval) -> Interval:
     return _logarithm(a, torch.log)
 
 
@@ -128,9 +128,9 @@ def maximum(*args: Interval) -> Interval:
     return _extreme(torch.maximum, args)
 
 
-def compare(op: str, a: Interval, b: Interval) -> Truth:
+def compare_intervals(op: str, a: Interval, b: Interval) -> Truth:
     if op in (">", ">="):
-        return compare({">": "<", ">=": "<="}[op], b, a)
+        return compare_intervals({">": "<", ">=": "<="}[op], b, a)
     undefined = a.undefined | b.undefined
     if op == "<":
         return Truth(a.low < b.high, a.high >= b.low, undefined)
@@ -151,7 +151,7 @@ def negation(a: Truth) -> Truth:
     return Truth(a.false, a.true, a.undefined)
 
 
-def choice(truth: Truth, yes: Interval, no: Interval) -> Interval:
+def choose_interval(truth: Truth, yes: Interval, no: Interval) -> Interval:
     """where(truth, yes, no)."""
     low = torch.fmin(_if(truth.true, yes.low), _if(truth.false, no.low))  # fmin skips NaN
     high = torch.fmax(_if(truth.true, yes.high), _if(truth.false, no.high))

@@ -20,7 +20,7 @@ _ONE = -1  # the part of a sum that is a plain number
 Sum = Mapping[int, tuple[float, float]]
 
 
-def join(*formulas: Formula) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+def join_linear(*formulas: Formula) -> tuple[tuple[Step, ...], tuple[int, ...]]:
     """The steps of several formulas in one list, equal ones shared, and where each one ends."""
     places: dict[Step, int] = {}
     ends = []

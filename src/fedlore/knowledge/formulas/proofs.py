@@ -11,18 +11,18 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..schema import Schema
-from .enclosure import Box, Enclosure, check_box, enclose, scope
+from .enclosure import Enclosure, Region, check_box, enclose, scope
 from .formula import Formula
 from .grading import FormulaRange, GradedFormula, Grading
 from .intervals import Interval
-from .linear import difference, join
-from .search import BUDGET, Verdict, decide, first, points
+from .linear import difference, join_linear
+from .search import BUDGET, Verdict, decide_claim, first, points
 
 # how far min and max are taken apart: each level multiplies the work by their arguments
 _DEEPEST, _WIDEST = 3, 6
 
 
-def always_defined(formula: Formula, box: Box | None = None, *, budget: int = BUDGET) -> Verdict:
+def always_defined(formula: Formula, box: Region | None = None, *, budget: int = BUDGET) -> Verdict:
     """Whether a formula has a value in every row of the box (default: the scope)."""
 
     def holds(low: Tensor, high: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def always_defined(formula: Formula, box: Box | None = None, *, budget: int = BU
 
 
 def never_reached(
-    graded: GradedFormula, box: Box | None = None, *, budget: int = BUDGET
+    graded: GradedFormula, box: Region | None = None, *, budget: int = BUDGET
 ) -> tuple[Verdict, ...]:
     """For each class whether no row of the box gets it; a refuted one comes with such a row."""
     formula = _formula(graded.formula)
@@ -62,7 +62,7 @@ def never_reached(
 def stays_within(
     graded: GradedFormula,
     allowed: FormulaRange | Sequence[bool],
-    box: Box | None = None,
+    box: Region | None = None,
     *,
     budget: int = BUDGET,
 ) -> Verdict:
@@ -86,7 +86,7 @@ def stays_within(
     pairs = ([] if lower is None else [(lower, formula)]) + (
         [] if upper is None else [(formula, upper)]
     )
-    joined = [join(small, large) for small, large in pairs]
+    joined = [join_linear(small, large) for small, large in pairs]
 
     def holds(low: Tensor, high: Tensor) -> Tensor:
         inside = torch.ones(len(low), dtype=torch.bool)
@@ -113,13 +113,15 @@ def always(schema: Schema, grade: int, edges: Sequence[float]) -> GradedFormula:
     return GradedFormula(Formula.parse(text, schema), tuple(edges))
 
 
-def never_crossed(limits: FormulaRange, box: Box | None = None, *, budget: int = BUDGET) -> Verdict:
+def never_crossed(
+    limits: FormulaRange, box: Region | None = None, *, budget: int = BUDGET
+) -> Verdict:
     """Whether the lower formula nowhere exceeds the upper one, so that no range is empty."""
     if limits.lower is None or limits.upper is None:
         return Verdict("proved")
     lower, upper = _formula(limits.lower), _formula(limits.upper)
     _same_schema(lower, upper)
-    steps, (small, large) = join(lower, upper)
+    steps, (small, large) = join_linear(lower, upper)
 
     def holds(low: Tensor, high: Tensor) -> Tensor:
         return _ordered(Enclosure(steps, low, high), small, large, None)
@@ -133,7 +135,7 @@ def never_crossed(limits: FormulaRange, box: Box | None = None, *, budget: int =
 
 
 def _stays_in_set(
-    formula: Formula, grading: Grading, allowed: Sequence[bool], box: Box, budget: int
+    formula: Formula, grading: Grading, allowed: Sequence[bool], box: Region, budget: int
 ) -> Verdict:
     if len(allowed) != grading.classes:
         raise KnowledgeError(
@@ -158,13 +160,13 @@ def _stays_in_set(
 def _decide(
     holds: Callable[[Tensor, Tensor], Tensor],
     broken: Callable[[Tensor], Tensor],
-    box: Box,
+    box: Region,
     formulas: Sequence[Formula],
     budget: int,
 ) -> Verdict:
     columns = {s.column for formula in formulas for s in formula.steps if s.op == "column"}
     hints = _numbers(*formulas)
-    return decide(holds, broken, box=box, columns=sorted(columns), hints=hints, budget=budget)
+    return decide_claim(holds, broken, box=box, columns=sorted(columns), hints=hints, budget=budget)
 
 
 def _ordered(
@@ -204,7 +206,7 @@ def _formula(number: object) -> Formula:
     return number
 
 
-def _box(schema: Schema, box: Box | None) -> Box:
+def _box(schema: Schema, box: Region | None) -> Region:
     return scope(schema) if box is None else check_box(box, schema)
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ...core.rng import stream
-from .enclosure import Box
+from .enclosure import Region
 
-Status = Literal["proved", "refuted", "unknown"]
+ProofStatus = Literal["proved", "refuted", "unknown"]
 BUDGET = 20_000  # boxes
 _POINTS = 4_096  # tried before any box is halved
 _FARTHEST = 1e6  # where points are tried on a side without a bound
@@ -30,16 +30,16 @@ class Verdict:
     that near to a threshold, computed values may fall on the other side.
     """
 
-    status: Status
+    status: ProofStatus
     example: tuple[float, ...] | None = None  # a whole row that breaks the rule
     boxes: int = 0  # how many were looked at
 
 
-def decide(
+def decide_claim(
     holds: Callable[[Tensor, Tensor], Tensor],
     broken: Callable[[Tensor], Tensor],
     *,
-    box: Box,
+    box: Region,
     columns: Sequence[int],
     hints: Sequence[float] = (),
     budget: int = BUDGET,
@@ -79,7 +79,7 @@ def decide(
     return Verdict("unknown", boxes=looked)
 
 
-def points(box: Box, hints: Sequence[float] = ()) -> Tensor:
+def points(box: Region, hints: Sequence[float] = ()) -> Tensor:
     """Rows of a box to try first, (n, d): its middle, random ones, its corners or some of them."""
     sides = torch.tensor(box, dtype=torch.float64)
     low, high = _finite(sides[:, 0]), _finite(sides[:, 1])
@@ -97,7 +97,7 @@ def points(box: Box, hints: Sequence[float] = ()) -> Tensor:
     return torch.cat([middle, inside, near, torch.where(ends.bool(), high, low)])
 
 
-def first(broken: Callable[[Tensor], Tensor], x: Tensor, box: Box) -> tuple[float, ...] | None:
+def first(broken: Callable[[Tensor], Tensor], x: Tensor, box: Region) -> tuple[float, ...] | None:
     """The first row that breaks the rule, in as few digits as will do; None if there is none."""
     bad = broken(x).nonzero()
     if not len(bad):

@@ -14,9 +14,9 @@ from itertools import groupby, pairwise, product
 import numpy as np
 
 from ..schema import Feature, Schema
-from ..tables.cells import START, STOP, Condition, Cut, Levels, Numbers, Span, format_condition
+from ..tables.cells import START, STOP, Condition, Cut, Levels, NumberSpans, Span, format_condition
 
-Run = tuple[int, int]  # first and last cell
+Stretch = tuple[int, int]  # first and last cell
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,10 @@ class Axis:
             for level in range(len(feature.levels)):
                 groups.setdefault(tuple(level in some for some in chosen), []).append(level)
             return Axis(feature, groups=tuple(map(tuple, groups.values())))
-        start, stop = scope(feature)
-        ends = {end for c in known if isinstance(c, Numbers) for span in c.spans for end in span}
+        start, stop = axis_scope(feature)
+        ends = {
+            end for c in known if isinstance(c, NumberSpans) for span in c.spans for end in span
+        }
         inner = sorted(end for end in ends if start < end < stop)
         cells = (Span(*pair) for pair in pairwise((start, *inner, stop)))
         return Axis(feature, spans=tuple(cell for cell in cells if holds_a_float(cell)))
@@ -45,7 +47,7 @@ class Axis:
     def __len__(self) -> int:
         return len(self.spans) or len(self.groups)
 
-    def runs(self, condition: Condition) -> list[Run]:
+    def runs(self, condition: Condition) -> list[Stretch]:
         """The cells that satisfy a condition, as runs of neighbours."""
         if isinstance(condition, Levels):
             chosen = set(condition.chosen)
@@ -69,14 +71,14 @@ class Axis:
     def _stops(self) -> list[Cut]:
         return [span.stop for span in self.spans]
 
-    def value(self, run: Run) -> float | str:
+    def value(self, run: Stretch) -> float | str:
         """Some value in the cells: a short number well inside, or the first level."""
         if self.groups:
             return self.feature.levels[self.groups[run[0]][0]]
         inside = within(Span(self.spans[run[0]].start, self.spans[run[1]].stop))
         return self.spans[run[0]].start.value if inside is None else inside
 
-    def text(self, run: Run) -> str:
+    def text(self, run: Stretch) -> str:
         """The cells as an expert would write them; empty where they are the whole axis."""
         first, last = run
         if (first, last) == (0, len(self) - 1):
@@ -86,7 +88,7 @@ class Axis:
             return format_condition(Levels(tuple(levels)), self.feature)
         start = START if first == 0 else self.spans[first].start
         stop = STOP if last == len(self) - 1 else self.spans[last].stop
-        return format_condition(Numbers((Span(start, stop),)), self.feature)
+        return format_condition(NumberSpans((Span(start, stop),)), self.feature)
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Domain:
         axes = (Axis.of(schema.features[column], used[column]) for column in columns)
         return Domain(schema, columns, tuple(axes))
 
-    def runs(self, conditions: Sequence[tuple[int, Condition]]) -> list[list[Run]]:
+    def runs(self, conditions: Sequence[tuple[int, Condition]]) -> list[list[Stretch]]:
         """Per axis, the cells a rule leaves."""
         stated = dict(conditions)
         return [
@@ -115,12 +117,12 @@ class Domain:
             for column, axis in zip(self.columns, self.axes, strict=True)
         ]
 
-    def region(self, runs: Sequence[Run]) -> dict[str, str]:
+    def region(self, runs: Sequence[Stretch]) -> dict[str, str]:
         """A box in the words of cells, free features left out."""
         texts = ((axis, axis.text(run)) for axis, run in zip(self.axes, runs, strict=True))
         return {axis.feature.name: text for axis, text in texts if text}
 
-    def row(self, runs: Sequence[Run]) -> dict[str, float | str]:
+    def row(self, runs: Sequence[Stretch]) -> dict[str, float | str]:
         """A whole row inside a box."""
         chosen = dict(zip(self.columns, zip(self.axes, runs, strict=True), strict=True))
         row = {}
@@ -130,12 +132,12 @@ class Domain:
         return row
 
 
-def boxes_of(runs: Sequence[Sequence[Run]]) -> Iterator[tuple[Run, ...]]:
+def boxes_of(runs: Sequence[Sequence[Stretch]]) -> Iterator[tuple[Stretch, ...]]:
     """The boxes whose union is a rule; none where an axis has no cells left."""
     return product(*runs)
 
 
-def scope(feature: Feature) -> Span:
+def axis_scope(feature: Feature) -> Span:
     """The declared domain of a numeric feature; both ends belong to it."""
     low, high = feature.low, feature.high
     start = Cut(low, math.isinf(low))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..findings import Finding
-from ..formulas.enclosure import Box, scope
+from ..formulas.enclosure import Region, scope
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..formulas.proofs import always, stays_within
@@ -17,13 +17,13 @@ from ..schema import Schema
 from ..tables.cells import Condition, Levels
 from ..tables.table import Rule, Table
 
-BUDGET = 4_000  # boxes per rule
-MOST_RULES = 500
+_BUDGET = 4_000  # boxes per rule
+_MOST_RULES = 500
 _MOST_BOXES = 64  # of one rule
 
 
 def cross_check(
-    predict: Sequence[Any], ranges: Sequence[Any], *, budget: int = BUDGET
+    predict: Sequence[Any], ranges: Sequence[Any], *, budget: int = _BUDGET
 ) -> list[Finding]:
     """Where a table's prediction can leave a range of formulas, or a formula's a table's range.
 
@@ -42,7 +42,7 @@ def cross_check(
 def _checked(table: Table, pkm: Any, rkm: Any, budget: int) -> Iterator[Finding]:
     """One finding per rule of the table that goes wrong, and one for what was left open."""
     undecided: list[int] = []
-    for index, rule in enumerate(table.rules[:MOST_RULES]):
+    for index, rule in enumerate(table.rules[:_MOST_RULES]):
         verdicts = [_verdict(table, rule, box, pkm, rkm, budget) for box in _boxes(table, rule)]
         rows = [v.example for v in verdicts if v.status == "refuted" and v.example]
         found = next((row for row in rows if _leaves(pkm, rkm, row)), None)
@@ -57,7 +57,7 @@ def _checked(table: Table, pkm: Any, rkm: Any, budget: int) -> Iterator[Finding]
             )
         elif any(v.status != "proved" for v in verdicts):
             undecided.append(index)
-    open_ones = [*undecided, *range(MOST_RULES, len(table.rules))]
+    open_ones = [*undecided, *range(_MOST_RULES, len(table.rules))]
     if open_ones:
         yield Finding(
             "info",
@@ -67,7 +67,7 @@ def _checked(table: Table, pkm: Any, rkm: Any, budget: int) -> Iterator[Finding]
         )
 
 
-def _verdict(table: Table, rule: Rule, box: Box, pkm: Any, rkm: Any, budget: int) -> Verdict:
+def _verdict(table: Table, rule: Rule, box: Region, pkm: Any, rkm: Any, budget: int) -> Verdict:
     if table is pkm:
         constant = always(table.schema, rule.outcome[0], rkm.edges)
         return stays_within(constant, rkm, box, budget=budget)
@@ -75,7 +75,7 @@ def _verdict(table: Table, rule: Rule, box: Box, pkm: Any, rkm: Any, budget: int
     return stays_within(pkm, allowed, box, budget=budget)
 
 
-def _boxes(table: Table, rule: Rule) -> list[Box]:
+def _boxes(table: Table, rule: Rule) -> list[Region]:
     """The closed boxes that hold a rule's rows within the scope; their hull if they are many."""
     whole = list(scope(table.schema))
     choices = [[side] for side in whole]

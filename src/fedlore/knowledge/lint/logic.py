@@ -10,14 +10,14 @@ from ...errors import KnowledgeError
 from ..findings import Finding, Place
 from ..tables.table import Table
 from .boxes import Box, GaveUp, Index, Meter
-from .pool import Pool, common, gaps, rivals, speaks
+from .pool import RulePool, common, gaps, rivals, speaks
 from .ranges import Clash, empty_range, outside_range
 from .review import SINGLE, WHOLE, Pairs, Review
 from .rulechecks import check_cells
 
 LISTED = 100  # findings of one kind per table; the rest is counted
 GAPS = 5
-STEPS = 5_000_000  # about as many microseconds
+LINT_STEPS = 5_000_000  # about as many microseconds
 
 
 def lint_tables(
@@ -25,7 +25,7 @@ def lint_tables(
     ranges: Sequence[Table] = (),
     *,
     listed: int = LISTED,
-    steps: int = STEPS,
+    steps: int = LINT_STEPS,
 ) -> list[Finding]:
     """All that is wrong or odd in some tables, decided for every row of the declared domain.
 
@@ -41,7 +41,7 @@ def lint_tables(
     if not tables:
         return findings
     try:
-        review = Review(Pool.of(tables), Meter(steps), listed)
+        review = Review(RulePool.of(tables), Meter(steps), listed)
     except GaveUp as reason:
         return [*_shortened(findings, listed), _gave_up(Place(), f"anything more: {reason}")]
     # errors first, while there is budget
@@ -225,7 +225,7 @@ def _outside(review: Review, place: int, spoken: Index, ranges: range) -> Iterat
     yield from _undecided(table, undecided, "stay inside the range")
 
 
-def _rank(pool: Pool, boxes: Index, member: int) -> int:
+def _rank(pool: RulePool, boxes: Index, member: int) -> int:
     """How many of some boxes, in order, come before those of a member."""
     return int(np.searchsorted(boxes, pool.starts[member]))
 

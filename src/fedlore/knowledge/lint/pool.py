@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.table import Table
-from .axes import Domain, Run, boxes_of
+from .axes import Domain, Stretch, boxes_of
 from .boxes import NODE, Box, Boxes, GaveUp, Index, Meter, grown, outside, uncovered
 
 MOST_PIECES = 4_096  # boxes that one rule may need
@@ -17,7 +17,7 @@ MOST_BOXES = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class RulePool:
     """Rules of several tables. A member is one rule; its boxes stand next to each other.
 
     The members of a table follow each other in the order in which they speak.
@@ -33,12 +33,12 @@ class Pool:
     allows: NDArray[np.bool_]  # (members, k)
 
     @staticmethod
-    def of(tables: Sequence[Table]) -> "Pool":
+    def of(tables: Sequence[Table]) -> "RulePool":
         """Lay out the tables; raises GaveUp where a rule falls into too many boxes."""
         schema = tables[0].schema
         domain = Domain.of(schema, (rule.conditions for table in tables for rule in table.rules))
         members: list[tuple[int, int]] = []
-        boxes: list[tuple[Run, ...]] = []
+        boxes: list[tuple[Stretch, ...]] = []
         starts = [0]
         allows = np.zeros((sum(len(t.rules) for t in tables), len(schema.classes)), dtype=np.bool_)
         for number, table in enumerate(tables):
@@ -52,7 +52,7 @@ class Pool:
                 members.append((number, index))
                 boxes.extend(boxes_of(runs))
                 starts.append(len(boxes))
-        return Pool(
+        return RulePool(
             domain,
             tuple(tables),
             (0, *accumulate(len(table.rules) for table in tables)),
@@ -84,13 +84,13 @@ class Pool:
         return boxes[keep[self.owner[boxes]]]
 
 
-def speaks(pool: Pool, member: int, earlier: Index, meter: Meter) -> bool:
+def speaks(pool: RulePool, member: int, earlier: Index, meter: Meter) -> bool:
     """Whether some row a rule can hit lies in none of the earlier boxes."""
     own = pool.of_member(member)
     return any(uncovered(pool.boxes[box], pool.boxes, earlier, meter) is not None for box in own)
 
 
-def rivals(pool: Pool, member: int, earlier: Index) -> list[int]:
+def rivals(pool: RulePool, member: int, earlier: Index) -> list[int]:
     """The members that take rows of this one; one alone if it takes all."""
     found: set[int] = set()
     for own in (pool.boxes[box] for box in pool.of_member(member)):
@@ -101,7 +101,7 @@ def rivals(pool: Pool, member: int, earlier: Index) -> list[int]:
     return sorted(found)
 
 
-def gaps(pool: Pool, among: Index, meter: Meter, most: int) -> Iterator[Box]:
+def gaps(pool: RulePool, among: Index, meter: Meter, most: int) -> Iterator[Box]:
     """Some of the largest parts of the domain that lie in none of some boxes."""
     whole = pool.boxes.whole()
     found: list[Box] = []
@@ -114,7 +114,7 @@ def gaps(pool: Pool, among: Index, meter: Meter, most: int) -> Iterator[Box]:
 
 
 def clashes(
-    pool: Pool, parts: Sequence[range], meter: Meter
+    pool: RulePool, parts: Sequence[range], meter: Meter
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """For each member of some tables the later ones it meets and shares no class with."""
     chosen = np.concatenate([np.empty(0, np.int64), *(pool.between(part) for part in parts)])
@@ -142,7 +142,7 @@ def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(np.packbits(wide, axis=1).view(np.uint64).T)
 
 
-def common(pool: Pool, one: int, other: int) -> Box:
+def common(pool: RulePool, one: int, other: int) -> Box:
     """A box that two meeting members have in common."""
     theirs = np.array(pool.of_member(other), dtype=np.int64)
     for box in pool.of_member(one):

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .boxes import NODE, Box, GaveUp, Index, Meter, grown, uncovered
-from .pool import Pool
+from .pool import RulePool
 
-DEEPEST = 200  # rules that it may take to forbid every class
+_DEEPEST = 200  # rules that it may take to forbid every class
 
 
 class Clash(NamedTuple):
@@ -19,7 +19,7 @@ class Clash(NamedTuple):
     box: Box
 
 
-def empty_range(pool: Pool, numbers: Sequence[int], meter: Meter) -> Clash | None:
+def empty_range(pool: RulePool, numbers: Sequence[int], meter: Meter) -> Clash | None:
     """Rules of some range tables that together leave no class, and where; None if there are none.
 
     A table of policy `union` forbids a class where one of its rules hits and none that allows it.
@@ -36,7 +36,7 @@ def empty_range(pool: Pool, numbers: Sequence[int], meter: Meter) -> Clash | Non
     ) -> Clash | None:
         """Forbid the classes still left inside a box, by the boxes still free, outside `shut`."""
         meter.spend(NODE + len(free) // 32)
-        if len(used) > DEEPEST:
+        if len(used) > _DEEPEST:
             raise GaveUp
         if not left.any():
             place = uncovered(box, pool.boxes, shut, meter)
@@ -70,7 +70,7 @@ def empty_range(pool: Pool, numbers: Sequence[int], meter: Meter) -> Clash | Non
 
 
 def outside_range(
-    pool: Pool, member: int, earlier: Index, numbers: Sequence[int], meter: Meter
+    pool: RulePool, member: int, earlier: Index, numbers: Sequence[int], meter: Meter
 ) -> Clash | None:
     """A range rule that forbids what a prediction rule says, and where both speak.
 
@@ -93,7 +93,7 @@ def outside_range(
     return None
 
 
-def _needed(pool: Pool, members: Sequence[int]) -> tuple[int, ...]:
+def _needed(pool: RulePool, members: Sequence[int]) -> tuple[int, ...]:
     """The members without those that the others make superfluous."""
     kept = sorted(set(members))
     if any(pool.table(member).policy == "union" for member in kept):

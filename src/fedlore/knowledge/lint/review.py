@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ..findings import Finding, Place, Severity
 from .boxes import Box, GaveUp, Index, Meter
-from .pool import Pool, clashes
+from .pool import RulePool, clashes
 
 WHOLE, SINGLE = 0.5, 0.02  # shares of the budget for a question about a table, and about a rule
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 Keep = Callable[[int, Index], NDArray[np.bool_]]  # which of the others to list one by one
 
 
@@ -21,13 +21,13 @@ Keep = Callable[[int, Index], NDArray[np.bool_]]  # which of the others to list 
 class Review:
     """The rules as boxes, the budget, and words for what is found."""
 
-    pool: Pool
+    pool: RulePool
     meter: Meter
     listed: int
 
     def ask(
-        self, question: Callable[[], Answer], unsure: Answer, share: float
-    ) -> tuple[Answer, bool]:
+        self, question: Callable[[], _Answer], unsure: _Answer, share: float
+    ) -> tuple[_Answer, bool]:
         """The answer and whether there was one, for a share of the budget at most."""
         try:
             self.meter.question(share)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..findings import Finding
-from ..tables.cells import Numbers, Span, format_condition, number
+from ..tables.cells import NumberSpans, Span, format_condition, number
 from ..tables.table import Table
-from .axes import holds_a_float, scope
+from .axes import axis_scope, holds_a_float
 
 
 def check_cells(table: Table) -> Iterator[Finding]:
@@ -46,11 +46,11 @@ def _scope(table: Table) -> Iterator[Finding]:
     """Rules that no row inside the scope can satisfy, and thresholds beyond it, by column."""
     far: dict[int, list[int]] = {}
     for column, feature in enumerate(table.schema.features):
-        start, stop = scope(feature)
+        start, stop = axis_scope(feature)
         bounds = f"the scope {number(feature.low)}..{number(feature.high)}"
         for index, rule in enumerate(table.rules):
             condition = dict(rule.conditions).get(column)
-            if not isinstance(condition, Numbers):
+            if not isinstance(condition, NumberSpans):
                 continue
             spans = [Span(max(a, start), min(b, stop)) for a, b in condition.spans]
             if not any(span.start < span.stop and holds_a_float(span) for span in spans):
@@ -85,7 +85,7 @@ def _close(table: Table) -> Iterator[Finding]:
     by_column: dict[int, set[float]] = {}
     for rule in table.rules:
         for column, condition in rule.conditions:
-            if isinstance(condition, Numbers):
+            if isinstance(condition, NumberSpans):
                 ends = (end.value for span in condition.spans for end in span)
                 by_column.setdefault(column, set()).update(ends)
     for column, found in sorted(by_column.items()):

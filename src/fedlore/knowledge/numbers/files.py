@@ -14,7 +14,7 @@ from ..sources.kind import Setting
 from ..sources.opening import naming, open_source, open_sources
 from ..sources.writing import source_of
 from .bins import Bins
-from .numbers import Conflict, Empty, Numbers
+from .numbers import EmptySet, NumberConflict, Numbers
 from .ranges import FirstSaid, Join, Meet
 
 
@@ -54,7 +54,7 @@ class NumberRange:
 
     sources: tuple[dict[str, Any], ...] = ()
     combine: Literal["all", "any"] = "all"
-    empty: Empty = "error"
+    empty: EmptySet = "error"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class NumberDocument:
     trust: float = 0.0
     rely: float | None = None
     outside: Outside = "error"
-    conflict: Conflict = "abstain"
+    conflict: NumberConflict = "abstain"
     entry_points: bool = False  # whether this file may name Python functions
     card: Card = field(default_factory=Card)
     predict: NumberPredict = field(default_factory=NumberPredict)

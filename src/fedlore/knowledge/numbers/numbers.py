@@ -18,8 +18,8 @@ from .measured import Measured
 from .sets import Number, SetModel, Sets
 from .told import Told
 
-Conflict = Literal["abstain", "project", "error"]
-Empty = Literal["error", "all"]
+NumberConflict = Literal["abstain", "project", "error"]
+EmptySet = Literal["error", "all"]
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,16 @@ class Numbers:
     rely: float | None = None  # λ at prediction, where it should differ from training
     spread: float | None = None  # σ: the P-KM as a normal around its number, not one bin
     outside: Outside = "error"  # a training label outside its set: refuse, widen or drop
-    conflict: Conflict = "abstain"  # a P-KM's number outside the set: silence, move it, or refuse
-    empty: Empty = "error"  # a set without a number in the bounds: refuse, or allow all
+    conflict: NumberConflict = (
+        "abstain"  # a P-KM's number outside the set: silence, move it, or refuse
+    )
+    empty: EmptySet = "error"  # a set without a number in the bounds: refuse, or allow all
 
     def __post_init__(self) -> None:
         Knowledge(trust=self.trust, rely=self.rely, outside=self.outside)  # the same rules
         for name, value, kinds in (
-            ("conflict", self.conflict, get_args(Conflict)),
-            ("empty", self.empty, get_args(Empty)),
+            ("conflict", self.conflict, get_args(NumberConflict)),
+            ("empty", self.empty, get_args(EmptySet)),
         ):
             if value not in kinds:
                 raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")

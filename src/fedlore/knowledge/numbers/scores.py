@@ -22,7 +22,7 @@ def r2(predicted: Tensor, y: Tensor) -> float:
     return 1 - float((predicted.double() - y).square().sum()) / total if total > 0 else 0.0
 
 
-def violation(predicted: Tensor, sets: Sets) -> float:
+def number_violation(predicted: Tensor, sets: Sets) -> float:
     """POV: the share of decoded numbers outside S(x), without tolerance; a NaN says nothing."""
     return float((~sets.holds(predicted) & ~predicted.isnan()).double().mean())
 
@@ -41,7 +41,7 @@ def all_scores(predicted: Tensor, y: Tensor, sets: Sets | None = None) -> dict[s
     """The scores of point predictions, by name; `pov` where there is a range."""
     found = {"rmse": rmse(predicted, y), "mae": mae(predicted, y), "r2": r2(predicted, y)}
     if sets is not None:
-        found["pov"] = violation(predicted, sets)
+        found["pov"] = number_violation(predicted, sets)
     return found
 
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..schema import Feature, Schema
-from ..tables.cells import START, STOP, Kind, Span, parse_condition
-from ..tables.cells import Numbers as Spans
+from ..tables.cells import START, STOP, Span, TableKind, parse_condition
+from ..tables.cells import NumberSpans as Spans
 from ..tables.rulesheets import OUTCOMES, parse_table
 from ..tables.sheets import Sheet, read_sheet
-from ..tables.table import Policy, Table
+from ..tables.table import Table, TablePolicy
 from .sets import Sets
 
 
@@ -70,8 +70,8 @@ def read_numbers_table(
     path: str | Path,
     schema: Schema,
     *,
-    kind: Kind,
-    policy: Policy | None = None,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
     outcome: str | None = None,
     sheet: str | None = None,
 ) -> NumberTable | IntervalTable:
@@ -84,8 +84,8 @@ def parse_numbers_table(
     page: Sheet,
     schema: Schema,
     *,
-    kind: Kind,
-    policy: Policy | None = None,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
     outcome: str | None = None,
 ) -> NumberTable | IntervalTable:
     """A sheet as a table of numbers or of intervals."""

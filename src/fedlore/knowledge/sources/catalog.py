@@ -3,11 +3,11 @@
 from .conformal import CONFORMAL
 from .entry import ENTRY
 from .formula import FORMULA, LIMITS
-from .kind import Kind
+from .kind import SourceKind
 from .onnx import ONNX
 from .table import TABLE
 
-KINDS: dict[str, Kind] = {
+SOURCE_KINDS: dict[str, SourceKind] = {
     "table": TABLE,
     "formula": FORMULA,
     "lower": LIMITS,

@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import KnowledgeError
-from ..conformal import ConformalRange, Score
+from ..conformal import ConformalRange, ConformalScore
 from ..numbers.conformal import ConformalInterval
-from .kind import Asked, Kind, Lines, Setting
+from .kind import Asked, Lines, Setting, SourceKind
 from .lines import number_text
 
 
@@ -19,7 +19,7 @@ class Calibration:
 
     alpha: float
     scorer: dict[str, Any]  # a source of soft predictions, or of numbers
-    score: Score = "lac"
+    score: ConformalScore = "lac"
     thresholds: tuple[float, ...] = ()  # one per class; written by `fedlore calibrate`
     rows: int = 0
 
@@ -73,7 +73,7 @@ def _words(model: Any, x: Tensor) -> Lines:
     return [[said] for _ in range(len(x))]
 
 
-CONFORMAL = Kind(
+CONFORMAL = SourceKind(
     name="conformal",
     entry=ConformalEntry,
     models=(ConformalRange, ConformalInterval),

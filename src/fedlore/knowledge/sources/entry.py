@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..kinds import RangeKind, kind_of
-from .kind import Asked, Kind, Setting
+from .kind import Asked, Setting, SourceKind
 from .viewed import look_through
 
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -66,7 +66,7 @@ def _read(entry: FunctionEntry, asked: Asked, setting: Setting) -> Any:
     return look_through(function, columns=entry.columns, pool=entry.pool, schema=setting.schema)
 
 
-ENTRY = Kind(
+ENTRY = SourceKind(
     name="entry",
     entry=FunctionEntry,
     models=(EntryPoint,),

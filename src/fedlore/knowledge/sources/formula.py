@@ -9,7 +9,7 @@ from ...errors import KnowledgeError
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ..numbers.ranges import Between
-from .kind import Asked, Kind, Lines, Setting
+from .kind import Asked, Lines, Setting, SourceKind
 from .lines import between_lines, formula_lines
 
 
@@ -46,7 +46,7 @@ def _words(model: Any, x: Tensor) -> Lines:
     return formula_lines("expert's formula", formula, x)
 
 
-FORMULA = Kind(
+FORMULA = SourceKind(
     name="formula",
     entry=FormulaEntry,
     models=(GradedFormula, SoftFormula, Formula),
@@ -92,7 +92,7 @@ def _write_limits(model: FormulaRange | Between, inner: object) -> dict[str, Any
     return dict(texts)
 
 
-LIMITS = Kind(
+LIMITS = SourceKind(
     name="lower",
     entry=LimitsEntry,
     models=(FormulaRange, Between),

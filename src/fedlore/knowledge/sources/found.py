@@ -10,10 +10,10 @@ from typing import Any
 
 from ...errors import KnowledgeError
 from ..content import Where, files_at, toml_in
-from .catalog import KINDS
-from .kind import Kind
+from .catalog import SOURCE_KINDS
+from .kind import SourceKind
 
-GROUP = "fedlore.sources"
+_GROUP = "fedlore.sources"
 
 
 def plugin_names() -> tuple[str, ...]:
@@ -38,13 +38,13 @@ def _keys(values: Any) -> Iterator[str]:
             yield from _keys(value)
 
 
-def plugin_named(name: str) -> Kind | None:
+def plugin_named(name: str) -> SourceKind | None:
     """The kind of another package that a key names, loaded."""
     found = _installed().get(name)
     return None if found is None else _load(found)
 
 
-def plugin_of(model: object) -> Kind | None:
+def plugin_of(model: object) -> SourceKind | None:
     """The kind of another package that a model belongs to."""
     package = type(model).__module__.partition(".")[0]
     for entry in _installed().values():
@@ -57,19 +57,21 @@ def plugin_of(model: object) -> Kind | None:
 
 def _installed() -> dict[str, EntryPoint]:
     """Entry points by name; a built-in kind cannot be replaced."""
-    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in KINDS}
+    return {
+        entry.name: entry for entry in entry_points(group=_GROUP) if entry.name not in SOURCE_KINDS
+    }
 
 
-def _load(entry: EntryPoint) -> Kind:
+def _load(entry: EntryPoint) -> SourceKind:
     try:
         kind = entry.load()
     except Exception as error:  # a package of others may fail in any way
         raise KnowledgeError(
             f"the source '{entry.name}' of '{entry.value}' cannot be loaded: {error}"
         ) from error
-    if not isinstance(kind, Kind) or kind.name != entry.name or kind.name not in kind.keys:
+    if not isinstance(kind, SourceKind) or kind.name != entry.name or kind.name not in kind.keys:
         raise KnowledgeError(
-            f"'{entry.value}' must be a fedlore Kind called '{entry.name}', with that key in its "
+            f"'{entry.value}' must be a fedlore SourceKind called '{entry.name}', with that key in its "
             f"entry, got {kind!r:.100}"
         )
     return kind

@@ -48,7 +48,7 @@ def nothing_inside(model: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class Kind:
+class SourceKind:
     """A kind of source. A package of one's own gives one to the entry points `fedlore.sources`.
 
     `read` makes a model of an entry, (entry, asked, setting); `write` an entry of a model, with a

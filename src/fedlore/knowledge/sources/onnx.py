@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...errors import KnowledgeError
 from ..learned import Gives, as_prior
-from .kind import Asked, Attached, Kind, Setting
+from .kind import Asked, Attached, Setting, SourceKind
 from .viewed import look_through
 
 
@@ -138,7 +138,7 @@ def _write(model: OnnxModel, inner: object) -> dict[str, Any]:
     return {"onnx": said, "soft": model.soft, "gives": model.gives}
 
 
-ONNX = Kind(
+ONNX = SourceKind(
     name="onnx",
     entry=OnnxEntry,
     models=(OnnxModel,),

@@ -7,9 +7,9 @@ from typing import Any
 from ...config import build
 from ...errors import ConfigError, FedloreError, KnowledgeError, unknown
 from ..findings import Finding, Place
-from .catalog import KINDS
+from .catalog import SOURCE_KINDS
 from .found import plugin_named, plugin_names
-from .kind import Asked, Kind, Opened, Setting, Values
+from .kind import Asked, Opened, Setting, SourceKind, Values
 
 _WORDS: dict[Asked, str] = {
     "prediction": "a predict",
@@ -31,7 +31,7 @@ def naming(place: str) -> Iterator[None]:
 def check_source(values: Values, where: str = "source") -> None:
     """Refuse unknown keys, with the near miss, and values of a wrong type; opens nothing."""
     named = _named(values)
-    known = {key for kind in (*KINDS.values(), *named.values()) for key in kind.keys}
+    known = {key for kind in (*SOURCE_KINDS.values(), *named.values()) for key in kind.keys}
     for key in values:
         if key not in known:
             near = unknown("key", key, {*known, *plugin_names()})
@@ -70,13 +70,13 @@ def open_sources(
     return models
 
 
-def _named(values: Values) -> dict[str, Kind]:
+def _named(values: Values) -> dict[str, SourceKind]:
     """The kinds that the keys of a table name."""
-    found: dict[str, Kind] = {}
+    found: dict[str, SourceKind] = {}
     foreign = [key for key in values if key not in _KEYS]
-    for key in KINDS:
+    for key in SOURCE_KINDS:
         if key in values:
-            found[key] = KINDS[key]
+            found[key] = SOURCE_KINDS[key]
     for key in foreign:
         kind = plugin_named(key)
         if kind is not None:
@@ -84,23 +84,23 @@ def _named(values: Values) -> dict[str, Kind]:
     return found
 
 
-def _kind(values: Values, asked: Asked) -> Kind:
+def _kind(values: Values, asked: Asked) -> SourceKind:
     check_source(values)
     named = _named(values)
     if len(set(map(id, named.values()))) != 1:
         told = " and ".join(named) or "none"
-        every = ", ".join((*KINDS, *plugin_names()))
+        every = ", ".join((*SOURCE_KINDS, *plugin_names()))
         raise KnowledgeError(f"a source has one of {every}; this one has {told}")
     key, kind = next(iter(named.items()))
     if asked not in kind.asked:
-        able = [k for k, one in KINDS.items() if asked in one.asked]
+        able = [k for k, one in SOURCE_KINDS.items() if asked in one.asked]
         raise KnowledgeError(f"'{key}' is no source of {_WORDS[asked]}: {', '.join(able)}")
     return kind
 
 
-def _entry(kind: Kind, values: Values, where: str = "source") -> Any:
+def _entry(kind: SourceKind, values: Values, where: str = "source") -> Any:
     """The keys of a kind as its entry; those that belong to others say nothing to it."""
     return build(kind.entry, {k: v for k, v in values.items() if k in kind.keys}, where)
 
 
-_KEYS = {key for kind in KINDS.values() for key in kind.keys}
+_KEYS = {key for kind in SOURCE_KINDS.values() for key in kind.keys}

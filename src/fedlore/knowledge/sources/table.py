@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
 from ..schema import Schema
-from ..tables.cells import Kind as Outcome
+from ..tables.cells import TableKind as Outcome
 from ..tables.cells import format_condition, format_outcome
 from ..tables.rulesheets import check_written, examine_table, parse_table, table_cells
 from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
-from ..tables.table import Policy, Rule, Table
-from .kind import Asked, Attached, Kind, Lines, Opened, Setting
+from ..tables.table import Rule, Table, TablePolicy
+from .kind import Asked, Attached, Lines, Opened, Setting, SourceKind
 from .lines import no_lines
 
 
@@ -27,7 +27,7 @@ class TableEntry:
 
     table: str  # a CSV or XLSX file
     sheet: str | None = None
-    hit: Policy | None = None
+    hit: TablePolicy | None = None
     outcome: str | None = None  # the name of the outcome column
 
 
@@ -146,7 +146,7 @@ def _speaking(table: Table, x: Tensor) -> Tensor:
     return torch.zeros_like(hits).index_copy_(1, order, first)
 
 
-TABLE = Kind(
+TABLE = SourceKind(
     name="table",
     entry=TableEntry,
     models=(Table, NumberTable, IntervalTable),

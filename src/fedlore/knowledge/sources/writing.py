@@ -9,15 +9,15 @@ from ..confusion import Recalibrated
 from ..numbers.ranges import FirstSaid, Join, Meet
 from ..schema import Schema
 from ..views import Mask, MaxPool
-from .catalog import KINDS
+from .catalog import SOURCE_KINDS
 from .found import plugin_of
-from .kind import Attached, Kind
+from .kind import Attached, SourceKind
 from .viewed import view_keys
 
 
-def kind_of_model(model: object) -> Kind | None:
+def kind_of_model(model: object) -> SourceKind | None:
     """The kind of source that a model is, built in or of another package."""
-    for kind in KINDS.values():
+    for kind in SOURCE_KINDS.values():
         if type(model) in kind.models:
             return kind
     return plugin_of(model)
@@ -50,7 +50,7 @@ def leaves(*models: Any) -> Iterator[Any]:
 def plugins_of(*models: Any) -> tuple[str, ...]:
     """The kinds of other packages that models use, by name: what a site's policy must allow."""
     kinds = (kind_of_model(model) for model in leaves(*models))
-    found = {kind.name for kind in kinds if kind is not None and kind not in KINDS.values()}
+    found = {kind.name for kind in kinds if kind is not None and kind not in SOURCE_KINDS.values()}
     return tuple(sorted(found))
 
 
@@ -80,7 +80,7 @@ def plain(values: Any) -> Any:
     return values
 
 
-def pack(values: Any, files: dict[str, bytes], *, check: bool) -> Any:
+def pack_sources(values: Any, files: dict[str, bytes], *, check: bool) -> Any:
     """The same values with a name in place of each file, and those files by name.
 
     With `check` a file that would not read back as it was is refused.
@@ -92,7 +92,7 @@ def pack(values: Any, files: dict[str, bytes], *, check: bool) -> Any:
         files[name] = values.pack()
         return name
     if isinstance(values, Mapping):
-        return {key: pack(value, files, check=check) for key, value in values.items()}
+        return {key: pack_sources(value, files, check=check) for key, value in values.items()}
     if isinstance(values, list):
-        return [pack(value, files, check=check) for value in values]
+        return [pack_sources(value, files, check=check) for value in values]
     return values

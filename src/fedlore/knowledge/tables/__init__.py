@@ -1,7 +1,7 @@
 """Decision tables: from an expert's spreadsheet to tensors."""
 
-from .rulesheets import read_table, table_of, write_table
+from .rulesheets import read_rules, table_of, write_table
 from .rulestats import rule_report
 from .table import Rule, Table
 
-__all__ = ["Rule", "Table", "read_table", "rule_report", "table_of", "write_table"]
+__all__ = ["Rule", "Table", "read_rules", "rule_report", "table_of", "write_table"]

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .buckets import Buckets, Scratch, buckets
-from .cells import START, STOP, Condition, Cut, Numbers, Span
+from .buckets import Buckets, BucketScratch, buckets
+from .cells import START, STOP, Condition, Cut, NumberSpans, Span
 
 WORD = 64
 CHAPTER = 1_024  # rules compiled together, so that a column's words stay in the cache
@@ -23,7 +23,7 @@ Conditions = tuple[tuple[int, Condition], ...]  # column -> condition, the other
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ConditionColumn:
     """A column that some rule of the chapter looks at."""
 
     index: int
@@ -36,10 +36,10 @@ class Chapter:
     """Some rules, compiled for one dtype and device."""
 
     rules: int
-    columns: tuple[Column, ...]
+    columns: tuple[ConditionColumn, ...]
     every: Tensor  # (words,) int64: a bit for each rule
 
-    def hit(self, x: Tensor, words: Tensor, scratch: Scratch) -> Tensor:
+    def hit(self, x: Tensor, words: Tensor, scratch: BucketScratch) -> Tensor:
         """Fill (words, n) with the rules that hit each row of x, (n, d)."""
         n = len(x)
         words = words[: len(self.every), :n]
@@ -78,7 +78,7 @@ def blocks(n: int, device: torch.device) -> Iterator[slice]:
 
 def spans(condition: Condition) -> tuple[Span, ...]:
     """The numbers that satisfy a condition; a level is the number of its index alone."""
-    if isinstance(condition, Numbers):
+    if isinstance(condition, NumberSpans):
         return condition.spans
     return tuple(Span(Cut(float(i), False), Cut(float(i), True)) for i in condition.chosen)
 
@@ -110,7 +110,7 @@ def _column(
     rules: int,
     dtype: torch.dtype,
     device: torch.device,
-) -> Column:
+) -> ConditionColumn:
     ends = {end for _, condition in used for span in spans(condition) for end in span}
     first = _first_values(sorted(ends - {START, STOP}), dtype)  # cut -> smallest value beyond it
     cuts = sorted(set(first.values()))
@@ -123,7 +123,7 @@ def _column(
             end = len(cuts) + 1 if stop == STOP else rank[first[stop]] + 1
             table[begin:end, number] = True
     values = torch.tensor(cuts, dtype=working_dtype(dtype), device=device)
-    return Column(index, buckets(values), pack(table).T.contiguous().to(device))
+    return ConditionColumn(index, buckets(values), pack(table).T.contiguous().to(device))
 
 
 def _first_values(cuts: Sequence[Cut], dtype: torch.dtype) -> dict[Cut, float]:

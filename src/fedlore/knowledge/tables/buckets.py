@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 SIZES = (64, 256, 1024, 4096)
-DEEPEST = 4  # cuts in one cell; beyond that a search is no slower
+_DEEPEST = 4  # cuts in one cell; beyond that a search is no slower
 
 
-class Scratch:
+class BucketScratch:
     """Room for one block of a column; used again and again, so nothing is allocated per block."""
 
     def __init__(self, rows: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -39,7 +39,7 @@ class Buckets:
     before: Tensor | None = None  # (size + 1,) cuts in lower cells; cell 0 is that of NaN
     inside: Tensor | None = None  # (depth, size + 1) cuts in the cell, NaN where there are fewer
 
-    def sort(self, scratch: Scratch, rows: int) -> Tensor:
+    def sort(self, scratch: BucketScratch, rows: int) -> Tensor:
         """The bucket of each of the first values in `scratch.column`, (rows,)."""
         column, bucket = scratch.column[:rows], scratch.bucket[:rows]
         flag = scratch.flag[:rows]
@@ -60,7 +60,7 @@ def buckets(cuts: Tensor) -> Buckets:
     best = Buckets(cuts)
     finite = bool(cuts.isfinite().all()) and len(cuts) > 0
     spread = float(cuts[-1]) - float(cuts[0]) if finite else math.inf
-    depth = DEEPEST + 1
+    depth = _DEEPEST + 1
     for size in SIZES:
         step = spread / (size - 2) or 1.0
         low, scale = float(cuts[0]) - step if finite else 0.0, 1.0 / step

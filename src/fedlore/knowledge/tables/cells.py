@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from ...errors import KnowledgeError, unknown
 from ..schema import Feature
 
-Kind = Literal["predict", "range"]
+TableKind = Literal["predict", "range"]
 
 LONGEST = 1_000  # characters in a cell
 MOST_ITEMS = 100  # entries in a list
@@ -37,7 +37,7 @@ START, STOP = Cut(-math.inf, False), Cut(math.inf, True)
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberSpans:
     """A union of spans, in order, none touching another."""
 
     spans: tuple[Span, ...]
@@ -50,7 +50,7 @@ class Levels:
     chosen: tuple[int, ...]
 
 
-Condition = Numbers | Levels
+Condition = NumberSpans | Levels
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _COMPARISON = re.compile(rf"(<=|>=|<|>|=)?\s*({_NUMBER})")
@@ -91,10 +91,10 @@ def parse_condition(text: str, feature: Feature) -> Condition | None:
         spans = _rest(spans)
     if not spans:
         raise KnowledgeError(f"no number satisfies {short(text)}")
-    return Numbers(spans)
+    return NumberSpans(spans)
 
 
-def parse_outcome(text: str, classes: Sequence[str], kind: Kind) -> tuple[int, ...]:
+def parse_outcome(text: str, classes: Sequence[str], kind: TableKind) -> tuple[int, ...]:
     """The classes an outcome cell names, in order: one for a prediction, a set for a range."""
     plain = _tidy(text)
     if not plain:
@@ -122,7 +122,7 @@ def format_condition(condition: Condition | None, feature: Feature) -> str:
     return "in " + ", ".join(text.removeprefix("= ") for text in texts)
 
 
-def format_outcome(outcome: Sequence[int], classes: Sequence[str], kind: Kind) -> str:
+def format_outcome(outcome: Sequence[int], classes: Sequence[str], kind: TableKind) -> str:
     """A cell that parses back to the outcome."""
     if kind == "predict":
         return _bare(classes[outcome[0]])

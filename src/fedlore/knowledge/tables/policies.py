@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .bitwords import WORD, Chapter, Conditions, blocks, compile_rules, pack, working_dtype
-from .buckets import Scratch
+from .buckets import BucketScratch
 
-Masks = list[list[list[int]]]  # chapter, class, word
+_Masks = list[list[list[int]]]  # chapter, class, word
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class TableProgram:
     """Rules compiled for one dtype and device, in the order in which they speak."""
 
     chapters: tuple[Chapter, ...]
@@ -30,8 +30,8 @@ class Program:
         outcomes: NDArray[np.bool_],
         dtype: torch.dtype,
         device: torch.device,
-    ) -> "Program":
-        return Program(compile_rules(rules, dtype, device), outcomes, dtype, device)
+    ) -> "TableProgram":
+        return TableProgram(compile_rules(rules, dtype, device), outcomes, dtype, device)
 
     def hits(self, x: Tensor) -> Tensor:
         """Which rule hits which row, (n, d) -> (n, rules) bool."""
@@ -75,7 +75,7 @@ class Program:
         out = torch.zeros(len(x), self.outcomes.shape[1], dtype=torch.bool, device=x.device)
         return self._mark(x, self._left_out, out).logical_not_()
 
-    def _mark(self, x: Tensor, masks: Masks, out: Tensor) -> Tensor:
+    def _mark(self, x: Tensor, masks: _Masks, out: Tensor) -> Tensor:
         """Mark a class where a rule of its mask hits."""
         for block, n, scratch, room in self._blocks(x):
             picked, flag = scratch.word[:n], scratch.flag[:n]
@@ -89,14 +89,14 @@ class Program:
         return out
 
     @cached_property
-    def _named(self) -> Masks:
+    def _named(self) -> _Masks:
         return self._masks(self.outcomes)
 
     @cached_property
-    def _left_out(self) -> Masks:
+    def _left_out(self) -> _Masks:
         return self._masks(~self.outcomes)
 
-    def _masks(self, named: NDArray[np.bool_]) -> Masks:
+    def _masks(self, named: NDArray[np.bool_]) -> _Masks:
         return [pack(part.T).tolist() for part in self._parts(named)]
 
     @cached_property
@@ -117,13 +117,13 @@ class Program:
             yield rows[start : start + chapter.rules]
             start += chapter.rules
 
-    def _blocks(self, x: Tensor) -> Iterator[tuple[slice, int, Scratch, Tensor]]:
+    def _blocks(self, x: Tensor) -> Iterator[tuple[slice, int, BucketScratch, Tensor]]:
         """Blocks of rows with their length, and room for a column and for (words, rows)."""
         scratch = room = None
         for block in blocks(len(x), x.device):
             n = block.stop - block.start
             if scratch is None or room is None:  # the first block is the longest
-                scratch = Scratch(n, working_dtype(self.dtype), x.device)
+                scratch = BucketScratch(n, working_dtype(self.dtype), x.device)
                 most = max(len(chapter.every) for chapter in self.chapters)
                 room = torch.empty(most, n, dtype=torch.int64, device=x.device)
             yield block, n, scratch, room

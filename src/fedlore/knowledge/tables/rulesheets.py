@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...core.files.workbook import Broken, Cell
+from ...core.files.workbook import Broken, SheetCell
 from ...errors import KnowledgeError, unknown
 from ..findings import Finding
 from ..schema import Feature, Schema
 from .cells import (
     LONGEST,
     Condition,
-    Kind,
+    TableKind,
     format_condition,
     format_outcome,
     number,
@@ -21,7 +21,7 @@ from .cells import (
     short,
 )
 from .sheets import Sheet, read_sheet, write_sheet
-from .table import POLICIES, Policy, Rule, Table
+from .table import POLICIES, Rule, Table, TablePolicy
 
 OUTCOMES = ("then", "outcome", "range")  # names of the outcome column
 EXTRAS = ("priority", "rule", "note")
@@ -31,12 +31,12 @@ MOST_FINDINGS = 100
 _HEADER = re.compile(r"([^\[\]]*?)\s*(?:\[([^\[\]]*)\])?")
 
 
-def read_table(
+def read_rules(
     path: str | Path,
     schema: Schema,
     *,
-    kind: Kind,
-    policy: Policy | None = None,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
     outcome: str | None = None,
     sheet: str | None = None,
 ) -> Table:
@@ -53,8 +53,8 @@ def parse_table(
     page: Sheet,
     schema: Schema,
     *,
-    kind: Kind,
-    policy: Policy | None = None,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
     outcome: str | None = None,
 ) -> Table:
     """A sheet as a table; the first fault found is raised with its place."""
@@ -68,8 +68,8 @@ def table_of(
     rows: Iterable[Mapping[str, str | float]],
     schema: Schema,
     *,
-    kind: Kind,
-    policy: Policy | None = None,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
     outcome: str | None = None,
     name: str = "table",
 ) -> Table:
@@ -131,8 +131,8 @@ def examine_table(
     page: Sheet,
     schema: Schema,
     *,
-    kind: Kind,
-    policy: Policy | None = None,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
     outcome: str | None = None,
 ) -> tuple[Table | None, list[Finding]]:
     """A sheet as a table, or None and all that is wrong with it."""
@@ -172,7 +172,7 @@ class _Column:
 
 def _columns(
     page: Sheet,
-    header: tuple[int, tuple[Cell, ...]],
+    header: tuple[int, tuple[SheetCell, ...]],
     schema: Schema,
     outcome: str | None,
     findings: list[Finding],
@@ -197,7 +197,7 @@ def _columns(
     return columns
 
 
-def _column(cell: Cell, schema: Schema, outcome: str | None) -> _Column:
+def _column(cell: SheetCell, schema: Schema, outcome: str | None) -> _Column:
     if isinstance(cell, Broken):
         raise KnowledgeError(cell.reason)
     text = cell.strip()
@@ -227,10 +227,10 @@ def _column(cell: Cell, schema: Schema, outcome: str | None) -> _Column:
 def _rule(
     page: Sheet,
     row: int,
-    cells: Sequence[Cell],
+    cells: Sequence[SheetCell],
     columns: Sequence[_Column],
     schema: Schema,
-    kind: Kind,
+    kind: TableKind,
     findings: list[Finding],
 ) -> Rule:
     conditions: list[tuple[int, Condition]] = []
@@ -278,7 +278,7 @@ def _priority(cell: str) -> float:
     return float(text.removeprefix("= "))
 
 
-def _filled(cell: Cell) -> bool:
+def _filled(cell: SheetCell) -> bool:
     return isinstance(cell, Broken) or bool(cell.strip())
 
 

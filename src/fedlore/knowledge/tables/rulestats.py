@@ -9,12 +9,12 @@ from ...core.examples import Examples
 from ...errors import KnowledgeError
 from .table import Table
 
-Row = dict[str, str | int | float | None]
+_Row = dict[str, str | int | float | None]
 
 CELLS = 4_000_000  # hits held at a time
 
 
-def rule_report(table: Table, examples: Examples) -> list[Row]:
+def rule_report(table: Table, examples: Examples) -> list[_Row]:
     """One row per rule, in the order of the table.
 
     `coverage`, `overlaps` and `conflicts` are shares of all data rows: those the rule hits, those

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ...core.files.dialect import find_separator
 from ...core.files.text import HEAD_BYTES, marked_encoding
-from ...core.files.workbook import Cell, openpyxl_package, parse_page
+from ...core.files.workbook import SheetCell, openpyxl_package, parse_page
 from ...errors import FedloreError, KnowledgeError
 from ..findings import Place
 
-LARGEST = 32 * 2**20  # bytes, unpacked
+_LARGEST = 32 * 2**20  # bytes, unpacked
 MOST_CELLS = 2_000_000
 
 
@@ -22,7 +22,7 @@ class Sheet:
 
     file: str
     name: str  # empty for CSV
-    rows: tuple[tuple[int, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[int, tuple[SheetCell, ...]], ...]
 
     def place(self, row: int | None = None, column: str = "") -> Place:
         return Place(self.file, self.name, row, column)
@@ -48,7 +48,7 @@ def parse_sheet(data: bytes, name: str, *, sheet: str | None = None) -> Sheet:
             raise KnowledgeError(f"{name}: a CSV file has no sheet '{sheet}'")
         return _read_csv(data, name)
     try:
-        page = parse_page(data, name, sheet, largest=LARGEST, most_cells=MOST_CELLS)
+        page = parse_page(data, name, sheet, largest=_LARGEST, most_cells=MOST_CELLS)
     except FedloreError as error:
         raise KnowledgeError(str(error)) from error
     return Sheet(name, page.name, tuple(enumerate(page.rows, 1)))
@@ -86,8 +86,8 @@ def _kind(name: str) -> str:
 
 
 def _check_size(size: int, name: str) -> None:
-    if size > LARGEST:
-        raise KnowledgeError(f"{name}: the file is larger than {LARGEST >> 20} MiB")
+    if size > _LARGEST:
+        raise KnowledgeError(f"{name}: the file is larger than {_LARGEST >> 20} MiB")
 
 
 def _read_csv(data: bytes, name: str) -> Sheet:
@@ -99,7 +99,7 @@ def _read_csv(data: bytes, name: str) -> Sheet:
             f"{name}: the text is not UTF-8 (byte {error.start}): save it as 'CSV UTF-8'"
         ) from error
     separator = find_separator(text[:HEAD_BYTES].splitlines(keepends=True)[:1])
-    rows: list[tuple[int, tuple[Cell, ...]]] = []
+    rows: list[tuple[int, tuple[SheetCell, ...]]] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         for index, row in enumerate(reader, 1):

@@ -18,12 +18,12 @@ from torch import Tensor
 from ...errors import KnowledgeError
 from ..findings import Place
 from ..schema import Schema
-from .cells import Condition, Kind, Levels
-from .policies import Program
+from .cells import Condition, Levels, TableKind
+from .policies import TableProgram
 
-Policy = Literal["first", "unique", "priority", "intersect", "union"]
+TablePolicy = Literal["first", "unique", "priority", "intersect", "union"]
 
-POLICIES: dict[Kind, tuple[Policy, ...]] = {
+POLICIES: dict[TableKind, tuple[TablePolicy, ...]] = {
     "predict": ("first", "unique", "priority"),
     "range": ("intersect", "union"),
 }
@@ -53,8 +53,8 @@ class Table:
 
     schema: Schema
     rules: tuple[Rule, ...]
-    kind: Kind
-    policy: Policy
+    kind: TableKind
+    policy: TablePolicy
     name: str = field(default="table", compare=False)  # a file name, for messages
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class Table:
             return ", ".join(names) + f" and {len(chosen) - most} more"
         return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
-    def _ready(self, x: Tensor) -> tuple[Tensor, Program]:
+    def _ready(self, x: Tensor) -> tuple[Tensor, TableProgram]:
         self.schema.check(x)
         if x.is_complex():
             raise KnowledgeError(f"rows must hold real numbers, got {x.dtype}")
@@ -128,11 +128,11 @@ class Table:
             for position, index in enumerate(self.order):
                 outcomes[position, list(self.rules[index].outcome)] = True
             conditions = [self.rules[index].conditions for index in self.order]
-            program = self._programs[key] = Program.of(conditions, outcomes, *key)
+            program = self._programs[key] = TableProgram.of(conditions, outcomes, *key)
         return x.detach(), program
 
     @cached_property
-    def _programs(self) -> dict[tuple[torch.dtype, torch.device], Program]:
+    def _programs(self) -> dict[tuple[torch.dtype, torch.device], TableProgram]:
         return {}
 
     def _refuse(self, x: Tensor, bad: Tensor, why: str) -> None:

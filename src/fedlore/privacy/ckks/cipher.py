@@ -29,8 +29,8 @@ DEGREE = 8192  # of the polynomials: 4096 numbers in each ciphertext
 MODULI = (60, 60, 60)  # bits; 180 of the 218 that 128-bit security allows, the last for keys alone
 SLOTS = DEGREE // 2
 PIECE = SLOTS - 1  # the first slot of each ciphertext holds the weight
-ROOM = sum(MODULI[:-1]) - 2  # bits for a number and its scale, a sign and a spare one
-LARGEST = 2 * DEGREE * (len(MODULI) - 1) * 8 + 4096  # bytes of one ciphertext, framing included
+_ROOM = sum(MODULI[:-1]) - 2  # bits for a number and its scale, a sign and a spare one
+_LARGEST = 2 * DEGREE * (len(MODULI) - 1) * 8 + 4096  # bytes of one ciphertext, framing included
 HEAD = {"train": 20, "moments": 40}  # bits of the largest |weight × value| of one site
 FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
 KEY_FILE = 2**20  # bytes at most
@@ -60,7 +60,7 @@ class Parameters:
     @property
     def bits(self) -> int:
         """log2 of the scale: all the room that the largest sum leaves."""
-        return ROOM - HEAD[self.kind] - math.ceil(math.log2(self.sites))
+        return _ROOM - HEAD[self.kind] - math.ceil(math.log2(self.sites))
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def key_context(key: bytes) -> Any:
     return found
 
 
-def fingerprint(key: bytes) -> str:
+def key_fingerprint(key: bytes) -> str:
     """A short name of a key, which tells nothing about it."""
     return hashlib.sha256(b"fedlore ckks name\0" + key).hexdigest()[:16]
 
@@ -128,7 +128,7 @@ def write_key(path: Path) -> str:
         write_private(path, key)
     except OSError as error:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
-    return fingerprint(key)
+    return key_fingerprint(key)
 
 
 def read_key(path: Path) -> bytes:
@@ -182,8 +182,8 @@ def parsed(
     if lengths.dtype != torch.int64 or lengths.shape != (pieces(values),):
         raise FedloreError(f"{lengths.numel()} ciphertexts, {pieces(values)} are needed")
     sizes = lengths.tolist()
-    if not all(0 < size <= LARGEST for size in sizes) or sum(sizes) != data.numel():
-        raise FedloreError(f"ciphertexts of other lengths than up to {LARGEST} bytes")
+    if not all(0 < size <= _LARGEST for size in sizes) or sum(sizes) != data.numel():
+        raise FedloreError(f"ciphertexts of other lengths than up to {_LARGEST} bytes")
     ts, found, raw, place = tenseal(), [], data.numpy(), 0
     for size, wanted in zip(sizes, shares(values), strict=True):
         try:

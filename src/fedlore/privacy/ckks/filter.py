@@ -19,7 +19,7 @@ from typing import ClassVar
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
-from ..defence import Around, Place
+from ..defence import Around, Standing
 from ..dp.noise import Entropy
 from ..filters import Filter, Half
 from .cipher import (
@@ -37,7 +37,7 @@ from .cipher import (
 from .server import Adding, encrypted_flaw
 from .site import Encrypting
 
-FILE = "ckks.key"  # where a site keeps the key, unless its owner names another file
+_KEY_FILE = "ckks.key"  # where a site keeps the key, unless its owner names another file
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Encryption:
     hides: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = ASKED
 
-    def make(self, around: Around, place: Place) -> Filter:
+    def make(self, around: Around, place: Standing) -> Filter:
         Parameters(around.cohort)  # its checks, before a key is made
         key = None  # the coordinator has none
         if place.role == "process":
             key = new_key()
         elif place.role == "site":
-            key = read_key(place.path("ckks", FILE))
+            key = read_key(place.path("ckks", _KEY_FILE))
         return Ckks(around.cohort, around.weights, key)
 
-    def share(self, place: Place) -> tuple[Path, str]:
-        path = place.path("ckks", FILE)
+    def share(self, place: Standing) -> tuple[Path, str]:
+        path = place.path("ckks", _KEY_FILE)
         return path, write_key(path)
 
 

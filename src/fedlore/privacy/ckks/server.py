@@ -16,8 +16,8 @@ from ...core.uploads import find_bad_metric
 from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
 from ..filters import SUMMED
-from ..secagg.fixedpoint import KINDS, read_summands
-from ..secagg.pact import packed, raw
+from ..secagg.fixedpoint import FLOAT_KINDS, read_summands
+from ..secagg.pact import pack_message, raw_bytes
 from .cipher import FLOOD, Scheme, Vector, added, context, framed, parsed, pieces
 
 AGREE = 64 * FLOOD  # how far apart two sites' answers about the same sum may be
@@ -25,7 +25,7 @@ AGREE = 64 * FLOOD  # how far apart two sites' answers about the same sum may be
 _log = logging.getLogger("fedlore")
 
 
-class Void(FedloreError):
+class _Void(FedloreError):
     """A round from which nothing can be learned."""
 
 
@@ -58,7 +58,7 @@ class Adding:
             return
         try:
             reply = self._summed(task, found)
-        except Void as reason:
+        except _Void as reason:
             _log.warning("round %s: '%s' is void: %s", task.round, task.kind, reason)
             return
         yield reply
@@ -82,9 +82,9 @@ class Adding:
             total = added(total, one)
             members.append(site)
         if total is None or len(members) < 2:
-            raise Void(f"{len(members)} ciphertexts that can be used, 2 are needed")
+            raise _Void(f"{len(members)} ciphertexts that can be used, 2 are needed")
         if len(members) > self._scheme.sites:
-            raise Void(f"{len(members)} sites, the scale leaves room for {self._scheme.sites}")
+            raise _Void(f"{len(members)} sites, the scale leaves room for {self._scheme.sites}")
         self._values.append(values)
         weight, flat = self._decrypted(task, total, members, values)
         name = f"the sum of {len(members)} sites"
@@ -97,13 +97,13 @@ class Adding:
         told: dict[str, bytes] = {}
         for site, reply in replies.items():
             try:
-                told[site] = raw(reply.upload["ckks"]["about"])
+                told[site] = raw_bytes(reply.upload["ckks"]["about"])
                 _layout(told[site])
             except (KeyError, FedloreError):
                 told.pop(site, None)
                 _log.warning("round %s: '%s' sent no encrypted upload", task.round, site)
         if not told:
-            raise Void("nobody sent an encrypted upload")
+            raise _Void("nobody sent an encrypted upload")
         usual = Counter(told.values()).most_common(1)[0][0]
         for site in told:
             if told[site] != usual:
@@ -115,7 +115,7 @@ class Adding:
     ) -> tuple[float, Vector]:
         """The weight of all and the sum, on which all sites that answer agree."""
         about = json.dumps({"kind": task.kind, "members": members}).encode()
-        bundle = framed(vector.serialize() for vector in total) | {"about": packed(about)}
+        bundle = framed(vector.serialize() for vector in total) | {"about": pack_message(about)}
         asked = Task("decrypt", task.round, {"ckks": bundle}, task.seed)
         answers = []
         for reply in self._transport.exchange(asked, members):
@@ -127,15 +127,15 @@ class Adding:
             if "loss" in reply.metrics:
                 self._losses[reply.client] = float(reply.metrics["loss"])
         if len(answers) < 2:
-            raise Void(f"{len(answers)} sites decrypted the sum, 2 are needed")
+            raise _Void(f"{len(answers)} sites decrypted the sum, 2 are needed")
         first = answers[0]
         for other in answers[1:]:
             if not np.allclose(other, first, rtol=1e-9, atol=AGREE):
-                raise Void("the sites do not agree on the sum")
+                raise _Void("the sites do not agree on the sum")
         weights, flat = np.split(first, [pieces(values)])
         weight = float(np.round(weights[0]))
         if weight < 2 or np.abs(weights - weight).max() > 1e-3:
-            raise Void(f"the weights add up to {weights[0]:g}")
+            raise _Void(f"the weights add up to {weights[0]:g}")
         return weight, flat
 
 
@@ -176,7 +176,7 @@ def cut(flat: Vector, layout: Layout) -> Payload:
     place = 0
     for name, kind, shape in layout:
         end = place + math.prod(shape)
-        part = torch.from_numpy(flat[place:end].copy()).to(KINDS[kind])
+        part = torch.from_numpy(flat[place:end].copy()).to(FLOAT_KINDS[kind])
         found[name] = part.reshape(shape)
         place = end
     return nest(found)

@@ -14,7 +14,7 @@ from ...core.wire import Reply, Task, digest
 from ...errors import FedloreError
 from ..dp.noise import gaussian
 from ..secagg.fixedpoint import summands
-from ..secagg.pact import packed, raw
+from ..secagg.pact import pack_message, raw_bytes
 from .cipher import (
     ASKED,
     FLOOD,
@@ -23,8 +23,8 @@ from .cipher import (
     Vector,
     decrypt,
     encrypt,
-    fingerprint,
     key_context,
+    key_fingerprint,
     parsed,
     shares,
 )
@@ -53,7 +53,7 @@ class Encrypting:
 
     def __init__(self, name: str, scheme: Scheme, key: bytes) -> None:
         self.name, self._scheme = name, scheme
-        self._key, self._named = key_context(key), fingerprint(key)
+        self._key, self._named = key_context(key), key_fingerprint(key)
         self._last: _Upload | None = None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
@@ -75,7 +75,7 @@ class Encrypting:
         parameters = self._scheme.parameters(task.kind)
         bundle = encrypt(self._key, values, weight, parameters)
         about = json.dumps({"layout": layout, "key": self._named}).encode()
-        hidden = replace(reply, upload={"ckks": {**bundle, "about": packed(about)}}, rows=0)
+        hidden = replace(reply, upload={"ckks": {**bundle, "about": pack_message(about)}}, rows=0)
         loss = self._loss(values, weight, parameters)
         self._last = _Upload(task.kind, task.round, told, values.size, weight, found, hidden, loss)
         return hidden
@@ -167,7 +167,7 @@ def _joined(flat: Params) -> Vector:
 def members_of(task: Task) -> tuple[str, list[str]]:
     """Which upload a sum is of, and whose, as the server says."""
     try:
-        found: Any = json.loads(raw(task.sent["ckks"]["about"]))
+        found: Any = json.loads(raw_bytes(task.sent["ckks"]["about"]))
         kind, members = found["kind"], found["members"]
         if isinstance(kind, str) and all(isinstance(m, str) for m in members):
             return kind, list(members)

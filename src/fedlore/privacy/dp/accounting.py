@@ -15,7 +15,7 @@ from ...errors import ConfigError, FedloreError
 
 #: Rounding of the privacy loss adds about steps·grid² to ε; a finer grid takes longer.
 ROUNDED = 5e-4
-SLACK = 1e-6  # of a budget: two ways to add the same rounds differ in the last bits
+_SLACK = 1e-6  # of a budget: two ways to add the same rounds differ in the last bits
 
 
 @dataclass(frozen=True, order=True)
@@ -60,7 +60,7 @@ def affordable(releases: Sequence[Release], epsilon: float, delta: float) -> boo
         more = [Release(s, _upwards(k), q) for s, k, q in joined]
         if epsilon_of(more, delta) <= epsilon:
             return True
-    return epsilon_of(releases, delta) <= epsilon * (1 + SLACK)
+    return epsilon_of(releases, delta) <= epsilon * (1 + _SLACK)
 
 
 def _upwards(steps: int) -> int:

@@ -12,9 +12,9 @@ from ...core import tree
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport, digest
 from ...errors import ConfigError, FedloreError
-from ..defence import Around, Place
+from ..defence import Around, Standing
 from ..filters import Filter, Half
-from .ledger import Entry, Ledger
+from .ledger import Ledger, LedgerEntry
 from .noise import Entropy, with_noise
 from .settings import ROUNDING, Dp, bare_line, check_dp, clipped, planned_line, spent_line
 
@@ -32,7 +32,7 @@ class Noise:
     hides: ClassVar[bool] = False
     kinds: ClassVar[Mapping[str, str]] = {}
 
-    def make(self, around: Around, place: Place) -> Filter:
+    def make(self, around: Around, place: Standing) -> Filter:
         dp = self.dp
         check_dp(
             dp,
@@ -47,7 +47,7 @@ class Noise:
         return Noising(dp, noise, least, partial(_book, place), place.run)
 
 
-def _book(place: Place, site: str) -> Ledger:
+def _book(place: Standing, site: str) -> Ledger:
     """A site's ledger, which outlives the run where there is a folder for it."""
     if place.folder is None:
         return Ledger()
@@ -142,10 +142,10 @@ class SiteHalf:
         plan, dp = self._noising, self._noising.dp
         if dp.level == "record":
             noise, steps, sample = self._done(reply)
-            entry = Entry(plan.run, task.round, "record", noise, steps, sample)
+            entry = LedgerEntry(plan.run, task.round, "record", noise, steps, sample)
             upload = reply.upload
         else:
-            entry = Entry(plan.run, task.round, "site", plan.noise, 1, 1.0)
+            entry = LedgerEntry(plan.run, task.round, "site", plan.noise, 1, 1.0)
             upload = with_noise(clipped(reply.upload, dp.clip), plan.share, plan.entropy)
         self._ledger.spend(entry, epsilon=dp.epsilon, delta=dp.delta)
         return replace(shown, upload=upload)

@@ -18,7 +18,7 @@ from ...errors import ConfigError, FedloreError
 from .accounting import Release, affordable, check_delta, check_epsilon, epsilon_of
 
 Level = Literal["site", "record"]
-START = hashlib.sha256(b"fedlore ledger 1").hexdigest()
+_START = hashlib.sha256(b"fedlore ledger 1").hexdigest()
 
 
 class BudgetSpent(FedloreError):
@@ -30,7 +30,7 @@ class LedgerDamaged(FedloreError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One answer that left the site, or was about to."""
 
     run: str
@@ -50,10 +50,10 @@ class Ledger:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._kept: list[Entry] = []
+        self._kept: list[LedgerEntry] = []
         self.entries()  # a damaged file is found before anything is asked
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """Everything spent so far, in order."""
         return list(self._kept) if self._path is None else _read(self._path)
 
@@ -61,7 +61,7 @@ class Ledger:
         """The ε at this δ of everything spent at one level."""
         return _total(self.entries(), level, delta)
 
-    def spend(self, entry: Entry, *, epsilon: float, delta: float) -> None:
+    def spend(self, entry: LedgerEntry, *, epsilon: float, delta: float) -> None:
         """Write an entry down if the budget bears it, or raise `BudgetSpent`."""
         check_epsilon(epsilon)
         check_delta(delta)
@@ -101,11 +101,11 @@ class Ledger:
             os.close(lock)
 
 
-def _total(entries: Sequence[Entry], level: Level, delta: float) -> float:
+def _total(entries: Sequence[LedgerEntry], level: Level, delta: float) -> float:
     return epsilon_of([e.release for e in entries if e.level == level], delta)
 
 
-def _rounds(entries: Sequence[Entry], level: Level) -> int:
+def _rounds(entries: Sequence[LedgerEntry], level: Level) -> int:
     return sum(e.level == level for e in entries)
 
 
@@ -114,9 +114,9 @@ def _link(before: str, values: dict[str, Any]) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
-def _write(path: Path, entries: Sequence[Entry]) -> None:
+def _write(path: Path, entries: Sequence[LedgerEntry]) -> None:
     """All or nothing, on the disk when this returns; each line holds the hash of all before it."""
-    lines, last = [], START
+    lines, last = [], _START
     for entry in entries:
         last = _link(last, asdict(entry))
         lines.append(asdict(entry) | {"hash": last})
@@ -129,7 +129,7 @@ def _write(path: Path, entries: Sequence[Entry]) -> None:
         ) from None
 
 
-def _read(path: Path) -> list[Entry]:
+def _read(path: Path) -> list[LedgerEntry]:
     """The entries of a file; a missing file is a new ledger, anything odd is `LedgerDamaged`."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -139,8 +139,8 @@ def _read(path: Path) -> list[Entry]:
         raise _damaged(path, str(error)) from None
     try:
         found = json.loads(text)
-        entries: list[Entry] = []
-        last = START
+        entries: list[LedgerEntry] = []
+        last = _START
         for line in found["entries"]:
             values = {k: v for k, v in line.items() if k != "hash"}
             last = _link(last, values)
@@ -154,8 +154,8 @@ def _read(path: Path) -> list[Entry]:
     return entries
 
 
-def _entry(values: dict[str, Any]) -> Entry:
-    entry = Entry(**values)
+def _entry(values: dict[str, Any]) -> LedgerEntry:
+    entry = LedgerEntry(**values)
     if entry.level not in ("site", "record"):
         raise ConfigError(f"no such level '{entry.level}'")
     entry.release  # noqa: B018  # its checks

@@ -22,7 +22,7 @@ from .filter import DONE
 from .noise import Entropy, gaussian, uniform
 from .settings import Dp
 
-ROUNDING = 1e-6
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Noisy:
         if len(rows):
             each = self._samples(at, lesson[rows.to(at.device)])  # (n, p)
             lengths = each.double().norm(dim=1)
-            shrink = (self._clip / (lengths * (1 + ROUNDING))).clamp(max=1.0)
+            shrink = (self._clip / (lengths * (1 + _ROUNDING))).clamp(max=1.0)
             total = shrink.to(each.dtype) @ each
         noise = self._clip * self._noise * gaussian(at.numel(), self._entropy)
         expected = self._sample * len(lesson)

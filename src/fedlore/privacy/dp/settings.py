@@ -18,7 +18,7 @@ from ...errors import ConfigError, FedloreError
 from .accounting import Release, check_delta, check_epsilon, epsilon_of, noise_for
 from .ledger import Ledger, Level
 
-Where = Literal["distributed", "central"]
+_Where = Literal["distributed", "central"]
 
 ROUNDING = 1e-6  # clipped uploads stay this much below the bound: casting to float32 rounds up too
 
@@ -35,7 +35,7 @@ class Dp:
     level: Level = "site"
     clip: float = 1.0  # largest norm of an upload, or of one record's gradient
     noise: float | None = None  # σ, the multiplier of `clip`; None: what the budget asks for
-    where: Where = "distributed"  # site level: noise in shares at the sites, or at the server
+    where: _Where = "distributed"  # site level: noise in shares at the sites, or at the server
     scores: bool = True  # sites report scores on their test rows, which the budget does not cover
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Dp:
         check_delta(self.delta)
         if self.level not in get_args(Level):
             raise ConfigError(f"level must be site or record, got '{self.level}'")
-        if self.where not in get_args(Where):
+        if self.where not in get_args(_Where):
             raise ConfigError(f"where must be distributed or central, got '{self.where}'")
         if not 0.0 < self.clip < math.inf:
             raise ConfigError(f"clip must be positive and finite, got {self.clip}")

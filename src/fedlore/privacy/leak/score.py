@@ -33,7 +33,7 @@ class Leak:
         return self.low <= 0.0
 
 
-def leak(errors: Sequence[float], chance: Sequence[float]) -> Leak:
+def score_leak(errors: Sequence[float], chance: Sequence[float]) -> Leak:
     """1 - (sum of errors) / (sum of the errors of no look), with a bootstrap interval over cases.
 
     >>> leak([0.0, 0.0], [0.5, 0.25])

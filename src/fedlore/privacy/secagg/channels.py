@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ...errors import FedloreError
 from .fixedpoint import Words
-from .shamir import Entropy
+from .shamir import ByteSource
 
 KEY, NONCE = 32, 12  # bytes
 SEAL = NONCE + 16  # bytes that a box takes beyond what it holds
-CHUNK = 1 << 18  # bytes of mask at a time: small enough for the cache
+_CHUNK = 1 << 18  # bytes of mask at a time: small enough for the cache
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class KeyPair:
     private: bytes
 
     @staticmethod
-    def fresh(entropy: Entropy) -> "KeyPair":
+    def fresh(entropy: ByteSource) -> "KeyPair":
         return KeyPair(entropy(KEY))
 
     @cached_property
@@ -53,7 +53,7 @@ class KeyPair:
         return HKDF(SHA256(), KEY, None, f"fedlore {purpose}".encode()).derive(common)
 
 
-def seal(key: bytes, message: bytes, about: bytes, entropy: Entropy) -> bytes:
+def seal(key: bytes, message: bytes, about: bytes, entropy: ByteSource) -> bytes:
     """A box that only the key opens, and only under the same words about it."""
     nonce = entropy(NONCE)
     return nonce + ChaCha20Poly1305(key).encrypt(nonce, message, about)
@@ -71,7 +71,7 @@ def add_mask(words: Words, key: bytes, sign: int) -> None:
     """Add a key's stream of uniform words in place, or take it away, modulo 2^64."""
     # the counter may start at 0: every key is used for one stream
     stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    size = min(CHUNK, max(8, words.nbytes))
+    size = min(_CHUNK, max(8, words.nbytes))
     nothing, piece = memoryview(bytes(size)), bytearray(size)
     mask = np.frombuffer(piece, "<u8")
     change = np.add if sign > 0 else np.subtract

@@ -26,7 +26,7 @@ from typing import ClassVar
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
-from ..defence import Around, Place
+from ..defence import Around, Standing
 from ..filters import Filter, Half
 from .pact import LEAST, PHASES, Identity, Pact, least, made, masked_flaw
 
@@ -50,7 +50,7 @@ class Masks:
                 "that lies about who dropped out could see single uploads"
             )
 
-    def make(self, around: Around, place: Place) -> Filter:
+    def make(self, around: Around, place: Standing) -> Filter:
         if around.cohort < LEAST:
             raise ConfigError(
                 f"secure_aggregation needs at least {LEAST} sites in a round, got {around.cohort} "
@@ -67,7 +67,7 @@ class Masks:
     def least(self, cohort: int) -> int:
         return least(cohort, self.threshold)
 
-    def remark(self, place: Place) -> str:
+    def remark(self, place: Standing) -> str:
         from .peers import known
 
         if place.folder is None or known(place.folder):

@@ -20,9 +20,9 @@ from ...errors import FedloreError
 
 Words = NDArray[np.uint64]  # (1 + words,): the weight first
 
-BOUND = 2.0**20  # of |weight × value| in a float32; float64 bears far more
+LARGEST_WORD = 2.0**20  # of |weight × value| in a float32; float64 bears far more
 NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
-KINDS = NARROW | {"float64": torch.float64}
+FLOAT_KINDS = NARROW | {"float64": torch.float64}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FixedPoint:
     @property
     def bits(self) -> int:
         """Bits behind the point of a float32."""
-        return self.head - int(math.log2(BOUND))
+        return self.head - int(math.log2(LARGEST_WORD))
 
     @property
     def rest(self) -> int:
@@ -55,7 +55,7 @@ class FixedPoint:
         if not 1 <= weight < 2**self.head:
             raise FedloreError(f"a weight must lie in [1, 2^{self.head}), got {weight}")
         layout, flat = summands(upload)
-        words = np.empty(words_of(layout), np.int64)
+        words = np.empty(encode_words(layout), np.int64)
         words[0] = weight
         place = 1
         for name, kind, _ in layout:
@@ -74,8 +74,8 @@ class FixedPoint:
 
     def decode(self, words: Words, layout: Layout) -> tuple[Payload, int]:
         """The mean from the sum of words, and the weight of all."""
-        if words.shape != (words_of(layout),):
-            raise FedloreError(f"{words.size} words do not fit a layout of {words_of(layout)}")
+        if words.shape != (encode_words(layout),):
+            raise FedloreError(f"{words.size} words do not fit a layout of {encode_words(layout)}")
         signed = torch.from_numpy(words.view(np.int64))
         weight = int(signed[0])
         if weight < 1:
@@ -92,7 +92,7 @@ class FixedPoint:
                 flat /= weight
             else:
                 flat /= weight * 2.0**self.bits
-            mean[name] = flat.to(KINDS[kind]).reshape(shape)
+            mean[name] = flat.to(FLOAT_KINDS[kind]).reshape(shape)
         return nest(mean), weight
 
     def _check(self, part: Tensor, kind: str) -> None:
@@ -100,7 +100,7 @@ class FixedPoint:
         if not bool(part.isfinite().all()):
             raise FedloreError("the upload holds a value that is not finite")
         if part.numel() and float(part.abs().max()) >= 2.0**self.head:
-            largest = 2.0**self.head if kind == "float64" else BOUND
+            largest = 2.0**self.head if kind == "float64" else LARGEST_WORD
             raise FedloreError(
                 f"the upload holds a value beyond the fixed-point range: weight times value must "
                 f"stay below {largest:.4g} in {kind} with {self.sites} sites"
@@ -113,7 +113,7 @@ def summands(upload: Payload) -> tuple[Layout, Params]:
     return _real(layout_of(flat)), flat
 
 
-def words_of(layout: Layout) -> int:
+def encode_words(layout: Layout) -> int:
     """How many words a layout takes, the weight included."""
     return 1 + sum(math.prod(s) * (2 if k == "float64" else 1) for _, k, s in layout)
 
@@ -125,6 +125,6 @@ def read_summands(found: Any) -> Layout:
 
 def _real(layout: Layout) -> Layout:
     for name, kind, _ in layout:
-        if kind not in KINDS:
+        if kind not in FLOAT_KINDS:
             raise FedloreError(f"'{name}' holds {kind}: only real numbers can be summed")
     return layout

@@ -14,7 +14,7 @@ from ...core.uploads import MISFIT
 from ...core.wire import Reply, Task
 from ...errors import FedloreError
 from ..filters import SUMMED
-from .fixedpoint import FixedPoint, summands, words_of
+from .fixedpoint import FixedPoint, encode_words, summands
 
 #: The tasks of the protocol, and what the replies hold.
 PHASES = {
@@ -103,7 +103,7 @@ def least(cohort: int, threshold: float) -> int:
 def read_pact(task: Task) -> Pact:
     """The pact that comes with a task of the protocol."""
     try:
-        found: dict[str, Any] = json.loads(raw(task.sent["about"]["pact"]))
+        found: dict[str, Any] = json.loads(raw_bytes(task.sent["about"]["pact"]))
         pact = Pact(**(found | {"cohort": tuple(found["cohort"])}))
         whole = [pact.round, pact.threshold, pact.bits]
         words = [pact.session, pact.kind, pact.weights, *pact.cohort]
@@ -117,33 +117,33 @@ def read_pact(task: Task) -> Pact:
 
 def message(kind: str, pact: Pact, parts: Mapping[str, Params] | None = None) -> Task:
     """A task of the protocol."""
-    about: Params = {"pact": packed(pact.text())}
+    about: Params = {"pact": pack_message(pact.text())}
     return Task(kind, pact.round, {"about": about, **(parts or {})})
 
 
-def packed(data: bytes) -> Tensor:
+def pack_message(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte()
 
 
-def raw(t: Tensor) -> bytes:
+def raw_bytes(t: Tensor) -> bytes:
     if t.dtype != torch.uint8 or t.ndim != 1:
         raise FedloreError("a message of secure aggregation must be bytes")
     return t.numpy().tobytes()
 
 
 def packed_all(values: Mapping[str, bytes]) -> Params:
-    return {name: packed(value) for name, value in values.items()}
+    return {name: pack_message(value) for name, value in values.items()}
 
 
 def raw_all(payload: Payload, bundle: str) -> dict[str, bytes]:
     """The byte strings of a bundle by name; a bundle that is not there is empty."""
-    return {name: raw(t) for name, t in payload.get(bundle, {}).items()}
+    return {name: raw_bytes(t) for name, t in payload.get(bundle, {}).items()}
 
 
 def survivors_of(task: Task) -> tuple[str, ...]:
     """Those who uploaded, as the server names them."""
     try:
-        found = json.loads(raw(task.sent["survivors"]["names"]))
+        found = json.loads(raw_bytes(task.sent["survivors"]["names"]))
         if isinstance(found, list) and all(isinstance(n, str) for n in found):
             return tuple(found)
     except (KeyError, ValueError):
@@ -163,8 +163,8 @@ def masked_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
     if set(reply.upload) != {"masked"} or set(bundle) != {"words", "layout"}:
         return "an upload without masks"
     words, told = bundle["words"], bundle["layout"]
-    if not torch.equal(told, packed(json.dumps(layout).encode())):
+    if not torch.equal(told, pack_message(json.dumps(layout).encode())):
         return MISFIT
-    if words.dtype != torch.int64 or words.shape != (words_of(layout),):
+    if words.dtype != torch.int64 or words.shape != (encode_words(layout),):
         return "masked words of another kind or number than asked for"
     return None

@@ -15,9 +15,9 @@ from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
 from ..filters import SUMMED
 from .channels import KEY, KeyPair, add_mask, commitment
-from .fixedpoint import Words, read_summands, words_of
-from .pact import Agree, Pact, message, packed, packed_all, raw, raw_all
-from .shamir import join
+from .fixedpoint import Words, encode_words, read_summands
+from .pact import Agree, Pact, message, pack_message, packed_all, raw_all, raw_bytes
+from .shamir import join_shares
 from .site import BOX, PUBLIC, mask_key, sign
 
 SHARED = ("seeds", "keys")  # what shares are given of
@@ -25,7 +25,7 @@ SHARED = ("seeds", "keys")  # what shares are given of
 _log = logging.getLogger("fedlore")
 
 
-class Void(FedloreError):
+class _Void(FedloreError):
     """A round from which nothing can be learned."""
 
 
@@ -45,7 +45,7 @@ class Summing:
         pact = self._agree(task, tuple(to), session=secrets.token_hex(16))
         try:
             reply = self._summed(task, pact)
-        except Void as reason:
+        except _Void as reason:
             _log.warning("round %s: '%s' is void: %s", task.round, task.kind, reason)
             return
         yield reply
@@ -60,18 +60,18 @@ class Summing:
         survivors = sorted(words)  # U3
         _enough(pact, survivors, task.kind)
         steps = _lockstep([replies[site] for site in survivors])
-        told = {"survivors": {"names": packed(json.dumps(survivors).encode())}}
+        told = {"survivors": {"names": pack_message(json.dumps(survivors).encode())}}
         shares = self._ask(pact, "unmask", survivors, told)
-        total = np.zeros(words_of(layout), np.uint64)
+        total = np.zeros(encode_words(layout), np.uint64)
         for part in words.values():
             np.add(total, part, out=total)
         unmask(total, pact, keys, promises, shares=shares, survivors=survivors)
         try:
             mean, weight = pact.numbers.decode(total, layout)
         except FedloreError as error:
-            raise Void(str(error)) from None
+            raise _Void(str(error)) from None
         if pact.weights == "equal" and weight != len(survivors):
-            raise Void(f"the weights of {len(survivors)} sites add up to {weight}")
+            raise _Void(f"the weights of {len(survivors)} sites add up to {weight}")
         name = f"the sum of {len(survivors)} sites"
         return Reply(name, task.round, mean, weight, steps, tuple(survivors))
 
@@ -126,15 +126,15 @@ def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, W
     for site, reply in replies.items():
         try:
             bundle = reply.upload["masked"]
-            told[site] = raw(bundle["layout"])
+            told[site] = raw_bytes(bundle["layout"])
             words = bundle["words"]
-            if words.dtype != torch.int64 or words.shape != (words_of(_layout(told[site])),):
+            if words.dtype != torch.int64 or words.shape != (encode_words(_layout(told[site])),):
                 raise FedloreError("words that do not fit their layout")
             found[site] = words.numpy().view(np.uint64)
         except (KeyError, FedloreError) as error:
             _log.warning("round %s: '%s' sent no masked upload: %s", round, site, error)
     if not found:
-        raise Void("nobody sent a masked upload")
+        raise _Void("nobody sent a masked upload")
     usual = Counter(told[site] for site in found).most_common(1)[0][0]
     for site in [site for site in found if told[site] != usual]:
         _log.warning("round %s: '%s' has other tensors than the rest", round, site)
@@ -161,7 +161,7 @@ def unmask(
             own.public == keys[site][KEY:PUBLIC] if lost else (commitment(secret) == promises[site])
         )
         if not fits:
-            raise Void(f"the shares of '{site}' do not give its secret: one was changed")
+            raise _Void(f"the shares of '{site}' do not give its secret: one was changed")
         if not lost:
             add_mask(total, secret, -1)
             continue
@@ -174,11 +174,11 @@ def _secret(pact: Pact, told: Mapping[str, Mapping[str, bytes]], site: str) -> b
     """A site's secret from the shares of it that the others told."""
     found = {pact.point(s): mine[site] for s, mine in sorted(told.items()) if site in mine}
     if len(found) < pact.threshold:
-        raise Void(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
+        raise _Void(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
     try:
-        return join(dict(list(found.items())[: pact.threshold]))
+        return join_shares(dict(list(found.items())[: pact.threshold]))
     except FedloreError as error:
-        raise Void(f"the shares of '{site}' cannot be used: {error}") from None
+        raise _Void(f"the shares of '{site}' cannot be used: {error}") from None
 
 
 def _told(reply: Reply, bundle: str) -> dict[str, bytes]:
@@ -199,7 +199,7 @@ def _layout(told: bytes) -> Layout:
 
 def _enough(pact: Pact, sites: Sized, what: str) -> None:
     if len(sites) < pact.threshold:
-        raise Void(
+        raise _Void(
             f"{len(sites)} of {len(pact.cohort)} sites came through '{what}', "
             f"{pact.threshold} are needed"
         )

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...errors import FedloreError
 
-Entropy = Callable[[int], bytes]  # so many random bytes; the operating system's, outside tests
+ByteSource = Callable[[int], bytes]  # so many random bytes; the operating system's, outside tests
 
 PRIME = 2**256 + 297
 SECRET, SHARE = 32, 33  # bytes
 
 
 def split(
-    secret: bytes, points: Sequence[int], *, threshold: int, entropy: Entropy
+    secret: bytes, points: Sequence[int], *, threshold: int, entropy: ByteSource
 ) -> dict[int, bytes]:
     """A share for every point, of which any `threshold` give the secret back."""
     if len(secret) != SECRET:
@@ -31,7 +31,7 @@ def split(
     return {x: _value(factors, x).to_bytes(SHARE) for x in points}
 
 
-def join(shares: Mapping[int, bytes]) -> bytes:
+def join_shares(shares: Mapping[int, bytes]) -> bytes:
     """The secret that these shares were made from; too few or wrong ones give another, or fail."""
     points = list(shares)
     _check_points(points)

@@ -18,13 +18,13 @@ from .pact import (
     Agree,
     Identity,
     Pact,
-    packed,
+    pack_message,
     packed_all,
     raw_all,
     read_pact,
     survivors_of,
 )
-from .shamir import SHARE, Entropy, split
+from .shamir import SHARE, ByteSource, split
 
 PUBLIC = 2 * KEY  # bytes: the key for boxes, then the key for masks
 BOX = 2 * SHARE + SEAL  # bytes: a share of the seed and one of the mask key, sealed
@@ -55,7 +55,7 @@ class Masking:
     kinds: ClassVar[frozenset[str]] = frozenset(PHASES)
 
     def __init__(
-        self, name: str, agree: Agree, *, identity: Identity | None, entropy: Entropy
+        self, name: str, agree: Agree, *, identity: Identity | None, entropy: ByteSource
     ) -> None:
         self.name, self._agree = name, agree
         self._identity, self._entropy = identity, entropy
@@ -107,7 +107,7 @@ class Masking:
         upload = {
             "masked": {
                 "words": torch.from_numpy(words.view(np.int64)),
-                "layout": packed(told),
+                "layout": pack_message(told),
             }
         }
         hidden = replace(reply, upload=upload, rows=0)

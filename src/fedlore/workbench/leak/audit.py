@@ -15,22 +15,22 @@ from ...core.history import Row, check_writable, write_rows
 from ...core.store import replacing
 from ...errors import ConfigError, FedloreError
 from ..federations import gather
-from ..paper.protocol import fingerprint
-from ..paper.recipe_study import Drawing, drawing
+from ..paper.protocol import protocol_fingerprint
+from ..paper.recipe_study import StudyDrawing, drawing
 from . import observe as leak_observe
 from .attacks import ATTACKS, attack
 from .observe import Watchtower, secrets_of
 from .observed import Observed
-from .settings import Setting
+from .settings import LeakSetting
 
-SHARE = 0.01  # of Covtype's training part
+_SHARE = 0.01  # of Covtype's training part
 CASES = ("coke", "covtype")
 ENOUGH = 3  # seeds from which other seeds alone are the shadows
 #: How many seeds tell what is usual; none of them is attacked. Plants are cheap, and unlike.
 ELSEWHERE = {"coke": 40, "covtype": 8}
-FIRST = 10_000  # of those seeds
+_FIRST = 10_000  # of those seeds
 
-Draw = Callable[[int], Drawing]  # seed -> clients, networks and budget
+Draw = Callable[[int], StudyDrawing]  # seed -> clients, networks and budget
 
 
 def drawn(case: str) -> Draw:
@@ -38,7 +38,7 @@ def drawn(case: str) -> Draw:
     if case not in CASES:
         raise ConfigError(f"case must be one of {', '.join(CASES)}, got '{case}'")
     kind = "expert" if case == "coke" else "oracle"
-    return lambda seed: drawing(case, SHARE, kind, seed)
+    return lambda seed: drawing(case, _SHARE, kind, seed)
 
 
 def of_sites(where: Path) -> Draw:
@@ -53,11 +53,11 @@ def of_sites(where: Path) -> Draw:
         raise FedloreError("the audit needs at least two sites: one is the shadow of the other")
     setting = found.setting
 
-    def draw(seed: int) -> Drawing:
+    def draw(seed: int) -> StudyDrawing:
         def model(hears: bool) -> Any:
             return setting.model.make(*found.size, hears=hears, seed=seed)
 
-        return Drawing(found.clients, model, setting.plan, setting.rounds, seed, setting.scale)
+        return StudyDrawing(found.clients, model, setting.plan, setting.rounds, seed, setting.scale)
 
     return draw
 
@@ -66,7 +66,7 @@ def audit(
     case: str,
     draw: Draw,
     *,
-    settings: Sequence[Setting],
+    settings: Sequence[LeakSetting],
     seeds: Sequence[int],
     out: Path,
     on_cell: Callable[[str, int], None] | None = None,
@@ -82,7 +82,7 @@ def audit(
     seen: dict[str, list[Observed]] = {setting.name: [] for setting in settings}
     for seed in seeds:
         tower: Watchtower | None = None
-        it: Drawing | None = None
+        it: StudyDrawing | None = None
         for setting in settings:
             it = it or draw(seed)
             config = _config(it, setting)
@@ -108,7 +108,7 @@ def audit(
 
 def _rows(
     case: str,
-    setting: Setting,
+    setting: LeakSetting,
     seen: Sequence[Observed],
     seeds: Sequence[int],
     usual: Mapping[str, Tensor] | None,
@@ -138,7 +138,7 @@ def _rows(
 
 def _usual(case: str, draw: Draw, cells: Path) -> dict[str, Tensor]:
     """What someone knows of every class who has simulated the case and saw no upload, (k,) each."""
-    seeds = range(FIRST, FIRST + ELSEWHERE[case])
+    seeds = range(_FIRST, _FIRST + ELSEWHERE[case])
     place = cells / f"{case}-usual-{len(seeds)}.npz"
     if not place.exists():
         sites = [client for seed in seeds for client in draw(seed).clients]
@@ -147,11 +147,11 @@ def _usual(case: str, draw: Draw, cells: Path) -> dict[str, Tensor]:
     return {name: torch.from_numpy(value) for name, value in _read(place).items()}
 
 
-def _config(it: Drawing, setting: Setting) -> str:
+def _config(it: StudyDrawing, setting: LeakSetting) -> str:
     sizes = [(c.id, len(c.data), round(float(c.data.x.double().sum()), 6)) for c in it.clients]
     looked = (leak_observe.EARLY, leak_observe.LATE, leak_observe.PROBES, leak_observe.DRAWINGS)
     seen_as = replace(setting, about="")
-    return fingerprint(repr(seen_as), it.plan, it.rounds, it.seed, it.scale, sizes, looked)
+    return protocol_fingerprint(repr(seen_as), it.plan, it.rounds, it.seed, it.scale, sizes, looked)
 
 
 def _save(place: Path, observed: Observed, config: str) -> None:

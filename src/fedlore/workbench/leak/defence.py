@@ -7,12 +7,12 @@ from ...privacy.dp.filter import Noising
 from ...privacy.dp.ledger import Ledger
 from ...privacy.dp.settings import Dp
 from ...privacy.filters import Filter
-from .settings import Setting
+from .settings import LeakSetting
 
 DELTA = 1e-5
 
 
-def filters_of(setting: Setting, clients: Sequence[Client], rounds: int) -> list[Filter]:
+def leak_filters(setting: LeakSetting, clients: Sequence[Client], rounds: int) -> list[Filter]:
     """Site-level noise in shares at the sites, whose sum alone the server sees.
 
     Secure aggregation and encryption change nothing in the sum beyond rounding, so that for them

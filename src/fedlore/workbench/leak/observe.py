@@ -12,38 +12,38 @@ from torch.func import functional_call
 from ...algorithms import Plan
 from ...core import tree
 from ...core.examples import Examples
-from ...core.rng import draw, stream
+from ...core.rng import draw_numbers, stream
 from ...core.scaler import Scaler
 from ...engine import Client
 from ...engine.choice import scaler_of
 from ...privacy.leak.attacks import Seen, class_signs, site_signs, untouched
 from ...privacy.leak.score import auc
-from ..approaches import predict, score
-from ..paper.recipe_study import Drawing
-from .defence import filters_of
+from ..approaches import predict_approach, score_approach
+from ..paper.recipe_study import StudyDrawing
+from .defence import leak_filters
 from .observed import Observed
 from .rows import row_errors
-from .settings import Setting
+from .settings import LeakSetting
 from .watch import Watched, anatomy, as_trained, watch
 
 EARLY = 3  # rounds at the beginning that are looked at one by one
 LATE = 10  # rounds at the end in which a row that was trained on shows
 PROBES = 16  # single rows, single steps
 KNOWN_ROWS = 200  # rows whose membership is asked, of either kind
-TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
+_TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
 DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
 
 
 class Watchtower:
     """One drawing of clients: every training is run once and looked at in several ways."""
 
-    def __init__(self, it: Drawing) -> None:
+    def __init__(self, it: StudyDrawing) -> None:
         self.it = it
         self._trained: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
         self._short: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
         self._single: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
 
-    def observe(self, setting: Setting) -> Observed:
+    def observe(self, setting: LeakSetting) -> Observed:
         """What one setting shows."""
         parts = [self._look(*pair, setting) for pair in self._runs(setting)]
         k = parts[0]["union"].shape[1]
@@ -56,7 +56,7 @@ class Watchtower:
         rows = self._rows(setting)
         return Observed(tuple(sites), trust_signs=signs, trust=trust, **rows, **whole)
 
-    def _groups(self, setting: Setting) -> list[list[Client]]:
+    def _groups(self, setting: LeakSetting) -> list[list[Client]]:
         clients = self.it.clients
         if not setting.pairs:
             return [list(clients)]
@@ -66,7 +66,7 @@ class Watchtower:
         return scaler_of(group) if self.it.scale else None
 
     def _watch(
-        self, group: Sequence[Client], setting: Setting, plan: Plan, rounds: int, **more: bool
+        self, group: Sequence[Client], setting: LeakSetting, plan: Plan, rounds: int, **more: bool
     ) -> Watched:
         it = self.it
         return watch(
@@ -77,11 +77,11 @@ class Watchtower:
             rounds=rounds,
             seed=it.seed,
             scaler=self._scaler(group),
-            filters=filters_of(setting, group, it.rounds),
+            filters=leak_filters(setting, group, it.rounds),
             **more,
         )
 
-    def _runs(self, setting: Setting) -> list[tuple[list[Client], Watched]]:
+    def _runs(self, setting: LeakSetting) -> list[tuple[list[Client], Watched]]:
         key = setting.training
         if key not in self._trained:
             self._trained[key] = [
@@ -91,7 +91,7 @@ class Watchtower:
             ]
         return self._trained[key]
 
-    def _look(self, group: list[Client], run: Watched, setting: Setting) -> dict[str, Tensor]:
+    def _look(self, group: list[Client], run: Watched, setting: LeakSetting) -> dict[str, Tensor]:
         at = anatomy(run, setting)
         looks = {c.id: _seen(run, c.id, setting) for c in group}
         known = [float(setting.view == "single") * math.log(len(c.data)) for c in group]
@@ -106,11 +106,14 @@ class Watchtower:
             "member": [_member(run, looks[c.id], c, self.it.seed) for c in group],
             **secrets_of(group),
         }
-        ta = [score(setting.approach, c, predict(setting.approach, run.fitted, c)) for c in group]
+        ta = [
+            score_approach(setting.approach, c, predict_approach(setting.approach, run.fitted, c))
+            for c in group
+        ]
         found["ta"] = [torch.tensor(s["ta"], dtype=torch.float64) for s in ta]
         return {name: torch.stack(values) for name, values in found.items()}
 
-    def _trusts(self, setting: Setting) -> tuple[Tensor, Tensor]:
+    def _trusts(self, setting: LeakSetting) -> tuple[Tensor, Tensor]:
         """Short runs in which every site has drawn its λ."""
         if not setting.uses_trust:
             return torch.zeros(0, 0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
@@ -120,9 +123,9 @@ class Watchtower:
             for number in range(DRAWINGS):
                 for group in self._groups(setting):
                     dice = stream(it.seed, "leak trust", number, group[0].id)
-                    picks = torch.randint(len(TRUSTS), (len(group),), generator=dice)
+                    picks = torch.randint(len(_TRUSTS), (len(group),), generator=dice)
                     drawn = [
-                        as_trained(replace(c, test=None), setting, TRUSTS[int(p)])
+                        as_trained(replace(c, test=None), setting, _TRUSTS[int(p)])
                         for c, p in zip(group, picks, strict=True)
                     ]
                     self._short[key].append(
@@ -136,7 +139,7 @@ class Watchtower:
                 trust.append(client.knowledge.trust)
         return torch.stack(signs), torch.tensor(trust, dtype=torch.float64)
 
-    def _rows(self, setting: Setting) -> dict[str, Tensor]:
+    def _rows(self, setting: LeakSetting) -> dict[str, Tensor]:
         """Errors of the one-row attack: of the range, and of whether the P-KM is right."""
         it, key = self.it, setting.training
         plan = replace(it.plan, steps=1, batch=1, schedule="constant")
@@ -155,7 +158,7 @@ class Watchtower:
         return row_errors(self._single[key], setting, plan, names)
 
 
-def _seen(run: Watched, site: str, setting: Setting) -> list[Seen]:
+def _seen(run: Watched, site: str, setting: LeakSetting) -> list[Seen]:
     start = run.start
     return [exchange.seen(site, setting.view, start) for exchange in run.exchanges]
 
@@ -207,10 +210,10 @@ def _member(run: Watched, looks: list[Seen], client: Client, seed: int) -> Tenso
 
 def _some(data: Examples, seed: int, who: str) -> Examples:
     """At most so many rows, drawn."""
-    rows = draw(min(KNOWN_ROWS, len(data)), len(data), seed, "leak member", who)
+    rows = draw_numbers(min(KNOWN_ROWS, len(data)), len(data), seed, "leak member", who)
     return data[torch.tensor(rows)]
 
 
 def _one(data: Examples, seed: int, who: str, number: int) -> Examples:
-    row = draw(1, len(data), seed, "leak row", who, number)[0]
+    row = draw_numbers(1, len(data), seed, "leak row", who, number)[0]
     return data[row : row + 1]

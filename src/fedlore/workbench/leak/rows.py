@@ -9,13 +9,13 @@ from torch import Tensor
 from ...algorithms import Plan
 from ...engine import Client
 from ...privacy.leak.attacks import one_row
-from .settings import Setting
+from .settings import LeakSetting
 from .watch import Watched, anatomy
 
 
 def row_errors(
     runs: Sequence[tuple[Sequence[Client], Watched]],
-    setting: Setting,
+    setting: LeakSetting,
     plan: Plan,
     names: Sequence[str],
 ) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ View = Literal["single", "sum", "collusion"]
 
 
 @dataclass(frozen=True)
-class Setting:
+class LeakSetting:
     """One way to train, and one way to look at it."""
 
     name: str
@@ -43,41 +43,43 @@ _ENDS = replace(LORE, algorithm=FedPer(private=("first", "last")))
 _HIDDEN = "sums only (secure aggregation, or CKKS with the key at the sites)"
 
 SETTINGS = (
-    Setting("plain", "FLwKM by FedAvg, every upload seen: the paper"),
-    Setting("hybrid", "half of the loss is ordinary cross-entropy", _HYBRID),
-    Setting("floor", "classes outside the range weigh 0.1 in the training loss", floor=0.1),
-    Setting("hears", "FLwKM whose network hears the expert", replace(FLWKM, hears=True)),
-    Setting(
+    LeakSetting("plain", "FLwKM by FedAvg, every upload seen: the paper"),
+    LeakSetting("hybrid", "half of the loss is ordinary cross-entropy", _HYBRID),
+    LeakSetting("floor", "classes outside the range weigh 0.1 in the training loss", floor=0.1),
+    LeakSetting("hears", "FLwKM whose network hears the expert", replace(FLWKM, hears=True)),
+    LeakSetting(
         "private head", "FedPer: the last layer never leaves", replace(FLWKM, algorithm=FedPer())
     ),
-    Setting("mask", "no knowledge in training, the range at prediction (FL+mask)", FL_MASK),
-    Setting("lore", "hears, hybrid loss, λ = 0 in training", LORE),
-    Setting("private ends", "lore by FedPer: first and last layer never leave", _ENDS),
-    Setting("sum", f"plain, {_HIDDEN}", view="sum"),
-    Setting(
+    LeakSetting("mask", "no knowledge in training, the range at prediction (FL+mask)", FL_MASK),
+    LeakSetting("lore", "hears, hybrid loss, λ = 0 in training", LORE),
+    LeakSetting("private ends", "lore by FedPer: first and last layer never leave", _ENDS),
+    LeakSetting("sum", f"plain, {_HIDDEN}", view="sum"),
+    LeakSetting(
         "sum, collusion", "the same, and one site tells the server its upload", view="collusion"
     ),
-    Setting("sum of 2", "the same in federations of two sites", view="sum", pairs=True),
-    Setting("hybrid, sum", f"hybrid, {_HIDDEN}", _HYBRID, view="sum"),
-    Setting("floor, sum", f"floor, {_HIDDEN}", view="sum", floor=0.1),
-    Setting("hears, sum", f"hears, {_HIDDEN}", replace(FLWKM, hears=True), view="sum"),
-    Setting(
+    LeakSetting("sum of 2", "the same in federations of two sites", view="sum", pairs=True),
+    LeakSetting("hybrid, sum", f"hybrid, {_HIDDEN}", _HYBRID, view="sum"),
+    LeakSetting("floor, sum", f"floor, {_HIDDEN}", view="sum", floor=0.1),
+    LeakSetting("hears, sum", f"hears, {_HIDDEN}", replace(FLWKM, hears=True), view="sum"),
+    LeakSetting(
         "private head, sum",
         f"private head, {_HIDDEN}",
         replace(FLWKM, algorithm=FedPer()),
         view="sum",
     ),
-    Setting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
-    Setting("lore, sum", f"lore, {_HIDDEN}", LORE, view="sum"),
-    Setting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
-    Setting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),
-    Setting("DP 8, sum", "site-level DP, ε = 8 at δ = 1e-5, sums only", view="sum", epsilon=8.0),
-    Setting("DP 100, sum", "the same with ε = 100", view="sum", epsilon=100.0),
-    Setting("DP 10000, sum", "the same with ε = 10,000", view="sum", epsilon=10_000.0),
+    LeakSetting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
+    LeakSetting("lore, sum", f"lore, {_HIDDEN}", LORE, view="sum"),
+    LeakSetting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
+    LeakSetting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),
+    LeakSetting(
+        "DP 8, sum", "site-level DP, ε = 8 at δ = 1e-5, sums only", view="sum", epsilon=8.0
+    ),
+    LeakSetting("DP 100, sum", "the same with ε = 100", view="sum", epsilon=100.0),
+    LeakSetting("DP 10000, sum", "the same with ε = 10,000", view="sum", epsilon=10_000.0),
 )
 
 
-def settings_named(names: Sequence[str]) -> list[Setting]:
+def settings_named(names: Sequence[str]) -> list[LeakSetting]:
     """Settings by name, in the usual order; all of them where none is named."""
     known = [s.name for s in SETTINGS]
     for name in names:

@@ -6,10 +6,10 @@ from typing import Any
 
 from ...core.history import Row
 from ...privacy.leak.score import Leak as Leak
-from ...privacy.leak.score import leak
-from ..intervals import Interval, interval
+from ...privacy.leak.score import score_leak
+from ..intervals import MeanInterval, interval
 from .attacks import ATTACKS
-from .settings import SETTINGS, Setting
+from .settings import SETTINGS, LeakSetting
 
 #: What a site knows; the other attacks are after its rows.
 KNOWLEDGE = ("union", "own union", "frequency", "right", "trust", "row range", "row right")
@@ -19,12 +19,12 @@ CONTROL = {"single": "mask", "sum": "mask, sum"}
 
 
 @dataclass(frozen=True)
-class Line:
+class LeakLine:
     """One setting: its accuracy, what that costs against plain, and every leak."""
 
-    setting: Setting
-    ta: Interval
-    loss: Interval | None  # TA of plain at the same sites and seeds, minus this
+    setting: LeakSetting
+    ta: MeanInterval
+    loss: MeanInterval | None  # TA of plain at the same sites and seeds, minus this
     leaks: dict[str, Leak | None]  # None: nothing to find
     beyond: Leak | None  # union, against the same attack on training without knowledge
 
@@ -35,7 +35,7 @@ class Line:
         return all(one is None or one.at_chance for one in found)
 
 
-def lines(rows: Sequence[Row]) -> list[Line]:
+def lines(rows: Sequence[Row]) -> list[LeakLine]:
     """A line for every setting in the rows, in the usual order."""
     made = []
     plain = {(row["seed"], row["site"]): row for row in rows if row["setting"] == "plain"}
@@ -43,7 +43,7 @@ def lines(rows: Sequence[Row]) -> list[Line]:
         mine = [row for row in rows if row["setting"] == setting.name]
         if mine:
             made.append(
-                Line(
+                LeakLine(
                     setting,
                     interval(_by_seed(mine, lambda row: _number(row, "ta"))),
                     _loss(mine, plain),
@@ -58,10 +58,10 @@ def leak_of(rows: Sequence[Row], attack: str) -> Leak | None:
     """The score of one attack over these rows; None where no row has anything to find."""
     pairs = [(row[f"{attack} error"], row[f"{attack} chance"]) for row in rows]
     found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
-    return leak([e for e, _ in found], [c for _, c in found]) if found else None
+    return score_leak([e for e, _ in found], [c for _, c in found]) if found else None
 
 
-def recommended(found: Sequence[Line]) -> list[Line]:
+def recommended(found: Sequence[LeakLine]) -> list[LeakLine]:
     """Settings that tell nothing of the knowledge and cost little, the most accurate first."""
     fit = [
         line
@@ -71,17 +71,17 @@ def recommended(found: Sequence[Line]) -> list[Line]:
     return sorted(fit, key=lambda line: -line.ta.mean)
 
 
-def _beyond(setting: Setting, mine: Sequence[Row], rows: Sequence[Row]) -> Leak | None:
+def _beyond(setting: LeakSetting, mine: Sequence[Row], rows: Sequence[Row]) -> Leak | None:
     control = CONTROL.get(setting.view)
     other = {(r["seed"], r["site"]): r["union error"] for r in rows if r["setting"] == control}
     pairs = [(row["union error"], other.get((row["seed"], row["site"]))) for row in mine]
     found = [(float(e), float(c)) for e, c in pairs if e is not None and c is not None]
     if not found or setting.name == control or not any(c for _, c in found):
         return None  # no control, or one that is always right
-    return leak([e for e, _ in found], [c for _, c in found])
+    return score_leak([e for e, _ in found], [c for _, c in found])
 
 
-def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> Interval | None:
+def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> MeanInterval | None:
     if not all((row["seed"], row["site"]) in plain for row in mine):
         return None
     return interval(

@@ -19,7 +19,7 @@ from ...personal.classifier import Personal
 from ...personal.tasks import Classification
 from ...privacy.filters import Filter, guarded
 from ...privacy.leak.attacks import Anatomy, Seen
-from .settings import Setting, View
+from .settings import LeakSetting, View
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +71,13 @@ class Watched:
         return {n: p.detach() for n, p in self.fitted.recipe.model.named_parameters()}
 
 
-def anatomy(run: Watched, setting: Setting) -> Anatomy:
+def anatomy(run: Watched, setting: LeakSetting) -> Anatomy:
     """Where this run's network keeps what speaks of classes."""
     shapes = {name: tuple(t.shape) for name, t in run.start.items()}
     return Anatomy.of(shapes, hears=setting.approach.hears)
 
 
-def as_trained(client: Client, setting: Setting, trust: float | None = None) -> Client:
+def as_trained(client: Client, setting: LeakSetting, trust: float | None = None) -> Client:
     """A client as the setting trains it; `trust` replaces its λ."""
     approach = setting.approach
     if not approach.trained:
@@ -90,7 +90,7 @@ def as_trained(client: Client, setting: Setting, trust: float | None = None) -> 
 def watch(
     clients: Sequence[Client],
     model: nn.Module,
-    setting: Setting,
+    setting: LeakSetting,
     *,
     plan: Plan,
     rounds: int,

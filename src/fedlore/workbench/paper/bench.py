@@ -13,16 +13,16 @@ from ...core.history import Row
 from ...engine import Client, Fitted
 from ...knowledge.audit import count
 from ...personal.classifier import Personal
-from ..approaches import Approach, predict, score, train, training
+from ..approaches import Approach, predict_approach, score_approach, train_approach, training
 from ..confusion import confusion
 from .protocol import Setup
-from .tasks import Expert, Task, experts, know, share_out
+from .tasks import DataExpert, PaperTask, experts, know, share_out
 
 WATCHED = 500  # test rows per client that a history is scored on, again and again
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedTable:
     """Weights and what it took to get them."""
 
     fitted: Fitted[Personal] | None
@@ -32,17 +32,17 @@ class Trained:
     seconds: float
 
 
-class Bench:
+class PaperBench:
     """Where approaches are tried on one drawing of clients, experts and ranges."""
 
     def __init__(
-        self, task: Task, setup: Setup, rows: tuple[Examples, Examples | None], seed: int
+        self, task: PaperTask, setup: Setup, rows: tuple[Examples, Examples | None], seed: int
     ) -> None:
         self.task, self.setup, self.seed = task, setup, seed
         self.sites = share_out(setup, *rows, seed=seed)
-        self._experts: dict[bool, list[Expert]] = {}
+        self._experts: dict[bool, list[DataExpert]] = {}
         self._clients: dict[tuple[str, float], list[Client]] = {}
-        self._trained: dict[tuple[object, ...], Trained] = {}
+        self._trained: dict[tuple[object, ...], TrainedTable] = {}
 
     def clients(self, kind: str, share: float) -> list[Client]:
         """The clients with one kind of range and a share of their training rows."""
@@ -58,10 +58,10 @@ class Bench:
             ]
         return self._clients[key]
 
-    def trained(self, approach: Approach, kind: str, share: float, *, watch: bool) -> Trained:
+    def trained(self, approach: Approach, kind: str, share: float, *, watch: bool) -> TrainedTable:
         """The weights of an approach; without knowledge they are the same for every range."""
         if approach.algorithm is None:
-            return Trained(None, approach.model, kind, 0, 0.0)
+            return TrainedTable(None, approach.model, kind, 0, 0.0)
         key = (training(approach), kind if approach.trained else "", share)
         if key not in self._trained:
             start = time.perf_counter()
@@ -70,7 +70,7 @@ class Bench:
                 clients = [_watched(client) for client in clients]
             fitted, model, rounds = self._train(approach, clients, share, watch=watch)
             seconds = time.perf_counter() - start
-            self._trained[key] = Trained(fitted, model, kind, rounds, seconds)
+            self._trained[key] = TrainedTable(fitted, model, kind, rounds, seconds)
         return self._trained[key]
 
     def _train(
@@ -82,7 +82,7 @@ class Bench:
         tuned = setup.tuned and isinstance(approach.algorithm, FedAvg) and rounds > 1
         if alone and setup.alone:
             rounds = setup.alone
-        fitted = train(
+        fitted = train_approach(
             approach,
             clients,
             lambda hears: self.task.server(hears, self.seed),
@@ -97,7 +97,7 @@ class Bench:
         # the last local round, whose mean nobody gets back
         shared = fitted.model(clients[0].id).model
         last = replace(setup.plan, lr=setup.plan.lr * setup.plan.rate(rounds, rounds))
-        own = train(
+        own = train_approach(
             replace(approach, algorithm=Alone()),
             clients,
             lambda _: shared,
@@ -117,8 +117,8 @@ class Bench:
         said, truth = [], []
         for client in self.clients(kind, share):
             start = time.perf_counter()
-            predicted = predict(approach, got.fitted, client)
-            scores = score(approach, client, predicted)
+            predicted = predict_approach(approach, got.fitted, client)
+            scores = score_approach(approach, client, predicted)
             assert client.test is not None and client.test.y is not None
             ranges = count(client.test)
             seconds = got.seconds / len(self.sites) + time.perf_counter() - start
@@ -145,7 +145,7 @@ class Bench:
         return rows, _history(got, approach, kind), [{"client": "all", **row} for row in mistakes]
 
 
-def _history(got: Trained, approach: Approach, kind: str) -> list[Row]:
+def _history(got: TrainedTable, approach: Approach, kind: str) -> list[Row]:
     """Scores over rounds, where these weights are the approach's own."""
     if got.fitted is None or approach.guarded != approach.trained:
         return []

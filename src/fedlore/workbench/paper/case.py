@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ...core.history import Row
 from ..approaches import APPROACHES
-from ..cells import Cell, Ledger
+from ..cells import ResultCell, ResultLedger
 from ..demo import Demo, run_demo
-from .protocol import fingerprint
+from .protocol import protocol_fingerprint
 from .realcoke import RealCase, run_real
-from .study import trust_of, versions
+from .study import package_versions, trust_of
 
 OnSeed = Callable[[str, int], None]  # which case, the seed just finished
 
@@ -52,19 +52,19 @@ def _each_seed(
     on_seed: OnSeed | None,
 ) -> list[Row]:
     """All approaches of a seed at once, unless they are finished."""
-    ledger = Ledger(out / f"case-{dataset}.jsonl")
+    ledger = ResultLedger(out / f"case-{dataset}.jsonl")
     rows: list[Row] = []
     for seed in range(seeds):
         wanted = {}
         for approach in APPROACHES:
             trust = trust_of(approach, setting.trust)
-            cell = Cell(dataset, "fair", kind, approach.name, seed, 1.0, trust)
-            wanted[cell] = fingerprint(setting, repr(approach))
+            cell = ResultCell(dataset, "fair", kind, approach.name, seed, 1.0, trust)
+            wanted[cell] = protocol_fingerprint(setting, repr(approach))
         found = {cell: ledger.find(cell, config) for cell, config in wanted.items()}
         if not all(found.values()):
             fresh = compute(seed)
             for cell, config in wanted.items():
-                own = {"config": config, "versions": versions()}
+                own = {"config": config, "versions": package_versions()}
                 mine = [row for row in fresh if row["approach"] == cell.approach]
                 found[cell] = [{**cell.tags, **row, **own} for row in mine]
                 ledger.add(cell, found[cell])

@@ -106,7 +106,7 @@ def level(kind: str) -> float | None:
     return int(digits) / 100
 
 
-def fingerprint(*parts: object) -> str:
+def protocol_fingerprint(*parts: object) -> str:
     """Twelve digits that change when any of the settings does."""
     plain = [asdict(p) if hasattr(p, "__dataclass_fields__") else p for p in parts]  # type: ignore[call-overload]
     text = json.dumps(plain, sort_keys=True, default=repr)

@@ -5,10 +5,10 @@ rows and λ = 0.3, table 2 is FLwKM by share of training rows. For FMNIST the pa
 column a second time as ML for clients 2 to 5; the TA here is from its authors' own result file.
 """
 
-Column = tuple[float, ...]  # one number per client
+_Column = tuple[float, ...]  # one number per client
 
 #: data set -> approach -> TA of each client
-TA: dict[str, dict[str, Column]] = {
+TA: dict[str, dict[str, _Column]] = {
     "covtype": {
         "ML": (87, 54, 87, 65, 92),
         "P-KM": (83, 59, 83, 67, 87),
@@ -34,14 +34,14 @@ TA: dict[str, dict[str, Column]] = {
 
 #: data set -> approach -> POV of each client, where it is not 0. FMNIST's ML is left out: the
 #: paper repeats the FL column there.
-POV: dict[str, dict[str, Column]] = {
+POV: dict[str, dict[str, _Column]] = {
     "covtype": {"ML": (2, 10, 4, 15, 2), "FL": (3, 10, 6, 13, 3)},
     "fmnist": {"FL": (9, 12, 8, 12, 6)},
     "case": {"ML": (8, 16, 7, 6), "FL": (7, 11, 3, 12)},
 }
 
 #: data set -> share of the training rows -> TA of FLwKM at each client
-BY_SHARE: dict[str, dict[float, Column]] = {
+BY_SHARE: dict[str, dict[float, _Column]] = {
     "covtype": {
         0.01: (92, 71, 93, 79, 94),
         0.05: (94, 83, 94, 83, 95),
@@ -57,7 +57,7 @@ BY_SHARE: dict[str, dict[float, Column]] = {
 }
 
 #: the share of the training rows behind TA and POV of the public data sets
-SHARE = 0.01
+_SHARE = 0.01
 
 
 def mean_ta(dataset: str, approach: str, share: float | None = None) -> float | None:
@@ -66,7 +66,7 @@ def mean_ta(dataset: str, approach: str, share: float | None = None) -> float | 
     >>> mean_ta("covtype", "FLwKM"), mean_ta("covtype", "FLwKM", 0.3), mean_ta("covtype", "lore")
     (85.8, 92.6, None)
     """
-    if share is None or share == SHARE:
+    if share is None or share == _SHARE:
         column = TA.get(dataset, {}).get(approach)
     elif approach == "FLwKM":
         column = BY_SHARE.get(dataset, {}).get(share)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...algorithms import Plan
-from ...coke.measured import ALWAYS, SOMETIMES, Measured, real_cokes
+from ...coke.measured import ALWAYS, SOMETIMES, MeasuredCokes, real_cokes
 from ...core.examples import Examples
 from ...core.history import Row
 from ...core.nets import mlp
@@ -28,7 +28,7 @@ from ...knowledge.conformal import quantile
 from ...knowledge.formulas.grading import GradedFormula, Grading
 from ...knowledge.kinds import RangeKind
 from ..approaches import compare
-from ..intervals import Interval
+from ..intervals import MeanInterval
 
 OnDone = Callable[[str], None]
 VOLATILE = ALWAYS.index("Vdaf")
@@ -67,7 +67,7 @@ class Rank:
 
 
 @dataclass(frozen=True)
-class Band:
+class CsrBand:
     """R-KM: every grade within `half` points of the rank effect; measured, so statistical."""
 
     kind: ClassVar[RangeKind] = "statistical"
@@ -83,7 +83,7 @@ class Band:
         return (grades >= low.unsqueeze(1)) & (grades <= high.unsqueeze(1))
 
 
-def refit(x: Tensor, csr: Tensor) -> tuple[Rank, Tensor]:
+def refit_equation(x: Tensor, csr: Tensor) -> tuple[Rank, Tensor]:
     """A site's rank effect by least squares, and how far each row lies from that of the others.
 
     The second are leave-one-out residuals: the residual divided by one minus the leverage.
@@ -97,16 +97,19 @@ def refit(x: Tensor, csr: Tensor) -> tuple[Rank, Tensor]:
     return rank, (csr - rank(x)) / (1 - leverage).clamp(min=1e-9)
 
 
-def site(name: str, rows: Measured, out: Tensor, case: RealCase) -> Client:
+def site(name: str, rows: MeasuredCokes, out: Tensor, case: RealCase) -> Client:
     """One source with the rows `out` kept for the test; its expert knows only the others."""
     grading = Grading(case.edges)
     tested = torch.zeros(len(rows.csr), dtype=torch.bool)
     tested[out] = True
-    rank, apart = refit(rows.x[~tested], rows.csr[~tested])
+    rank, apart = refit_equation(rows.x[~tested], rows.csr[~tested])
     half = quantile(apart.abs(), round(1 - case.level, 6))
     train, test = (Examples(rows.x[w], grading(rows.csr[w])) for w in (~tested, tested))
     knowledge = Knowledge(
-        GradedFormula(rank, case.edges), Band(rank, half, case.edges), case.trust, outside="widen"
+        GradedFormula(rank, case.edges),
+        CsrBand(rank, half, case.edges),
+        case.trust,
+        outside="widen",
     )
     return Client(name, train, knowledge, test=test)
 
@@ -160,7 +163,7 @@ def _pooled(found: Sequence[Row]) -> list[Row]:
     return rows
 
 
-def over_rows(rows: Sequence[Row]) -> Interval:
+def over_rows(rows: Sequence[Row]) -> MeanInterval:
     """Mean TA over sites and seeds, with the 95 % interval that so few rows allow.
 
     A site's TA is a share of its rows: variance p(1 - p)/n, however many seeds there are.
@@ -173,4 +176,4 @@ def over_rows(rows: Sequence[Row]) -> Interval:
         p = sum(float(row["ta"] or 0.0) for row in own) / len(own)
         means.append(p)
         variance += p * (1 - p) / int(own[0]["test_rows"] or 1)
-    return Interval(sum(means) / len(means), 1.96 * math.sqrt(variance) / len(means))
+    return MeanInterval(sum(means) / len(means), 1.96 * math.sqrt(variance) / len(means))

@@ -29,16 +29,16 @@ from ...errors import ConfigError, FedloreError
 from ..approaches import FL, FL_MASK, FLWKM, LORE, ML, MLWKM, PKM, compare
 from ..demo import Demo
 from ..recipe import auto_rows, lore_rows
-from .bench import Bench
+from .bench import PaperBench
 from .protocol import Setup, read_protocol
-from .recipe_summary import summary
-from .tasks import TASKS
+from .recipe_summary import recipe_summary_text
+from .tasks import PAPER_TASKS
 
 TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
-class Drawing:
+class StudyDrawing:
     """One seed of one case: clients, networks and the budget that all approaches share."""
 
     clients: list[Client]
@@ -49,14 +49,16 @@ class Drawing:
     scale: bool
 
 
-def drawing(dataset: str, share: float, kind: str, seed: int, protocol: str = "fair") -> Drawing:
+def drawing(
+    dataset: str, share: float, kind: str, seed: int, protocol: str = "fair"
+) -> StudyDrawing:
     """The clients of one seed, as `fedlore paper` and the demo draw them."""
     if dataset == "coke":
         demo = Demo()
         plants = coking_plants(seed, rows=demo.rows, test_rows=demo.test_rows, trust=demo.trust)
         clients = [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
         d, k = len(COKE.features), len(COKE.classes)
-        return Drawing(
+        return StudyDrawing(
             clients,
             lambda hears: mlp(d, k, hidden=demo.hidden, hears=hears, seed=seed),
             demo.plan,
@@ -64,12 +66,12 @@ def drawing(dataset: str, share: float, kind: str, seed: int, protocol: str = "f
             seed,
             True,
         )
-    if dataset not in TASKS:
+    if dataset not in PAPER_TASKS:
         raise ConfigError(f"dataset must be covtype, fmnist or coke, got '{dataset}'")
-    task = TASKS[dataset]
+    task = PAPER_TASKS[dataset]
     setup: Setup = getattr(read_protocol(protocol), dataset)
-    bench = Bench(task, setup, task.load(), seed)
-    return Drawing(
+    bench = PaperBench(task, setup, task.load(), seed)
+    return StudyDrawing(
         bench.clients(kind, share),
         lambda hears: task.server(hears, seed),
         setup.plan,
@@ -79,7 +81,7 @@ def drawing(dataset: str, share: float, kind: str, seed: int, protocol: str = "f
     )
 
 
-def measure(it: Drawing, *, parts: Sequence[str]) -> list[Row]:
+def measure(it: StudyDrawing, *, parts: Sequence[str]) -> list[Row]:
     """All rows of one seed; `parts` are any of paper, fixed, auto, lore."""
     settings = {"plan": it.plan, "rounds": it.rounds, "seed": it.seed, "scale": it.scale}
     rows: list[Row] = []
@@ -104,7 +106,7 @@ def measure(it: Drawing, *, parts: Sequence[str]) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def run_recipe_study(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="fedlore.workbench.paper.recipe_study")
     parser.add_argument("--dataset", choices=("covtype", "fmnist", "coke"), default="covtype")
@@ -118,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
     given = parser.parse_args(arguments)
     if given.summary:
-        print(summary([row for path in given.summary for row in read_rows(path)]))
+        print(recipe_summary_text([row for path in given.summary for row in read_rows(path)]))
         return
     if given.out is None:
         parser.error("--out is needed")
@@ -146,6 +148,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        run_recipe_study()
     except FedloreError as error:
         sys.exit(f"error: {error}")

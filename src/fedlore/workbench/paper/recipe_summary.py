@@ -11,7 +11,7 @@ RIVALS = ("ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask")
 Means = dict[str, dict[int, float]]  # approach -> seed -> mean TA over clients, %
 
 
-def means(rows: Sequence[Row]) -> Means:
+def recipe_means(rows: Sequence[Row]) -> Means:
     """Mean TA over clients for each approach and seed, in percent."""
     cells: dict[str, dict[int, list[float]]] = {}
     for row in rows:
@@ -23,7 +23,7 @@ def means(rows: Sequence[Row]) -> Means:
     }
 
 
-def summary(rows: Sequence[Row]) -> str:
+def recipe_summary_text(rows: Sequence[Row]) -> str:
     """Every case of the rows, one after another."""
     cases: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
@@ -33,7 +33,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def _case(case: tuple[object, ...], rows: Sequence[Row]) -> str:
-    of = means(rows)
+    of = recipe_means(rows)
     seeds = len({row["seed"] for row in rows})
     lines = [f"{case[0]}, share {case[1]}, {case[2]} ranges, {seeds} seeds: mean TA, %"]
     for name, by_seed in of.items():

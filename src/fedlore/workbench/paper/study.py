@@ -10,15 +10,15 @@ from ...core.history import Row
 from ...errors import ConfigError, unknown
 from ...version import __version__
 from ..approaches import APPROACHES, CHOSEN, FL_MASK, FLWKM, LORE, Approach
-from ..cells import Cell, Ledger, replace_rows
-from .bench import Bench
-from .protocol import Protocol, Setup, fingerprint, level, read_protocol
-from .tasks import TASKS
+from ..cells import ResultCell, ResultLedger, replace_rows
+from .bench import PaperBench
+from .protocol import Protocol, Setup, level, protocol_fingerprint, read_protocol
+from .tasks import PAPER_TASKS
 
 TABLES = ("approaches", "data", "lambda")
-TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # the paper's figure
+_TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # the paper's figure
 
-OnCell = Callable[[Cell, int, int], None]  # the cell just finished, how many are, of how many
+OnCell = Callable[[ResultCell, int, int], None]  # the cell just finished, how many are, of how many
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Study:
     def __post_init__(self) -> None:
         if self.table not in TABLES:
             raise ConfigError(unknown("table", self.table, TABLES))
-        if self.dataset not in TASKS:
-            raise ConfigError(unknown("data set", self.dataset, TASKS))
+        if self.dataset not in PAPER_TASKS:
+            raise ConfigError(unknown("data set", self.dataset, PAPER_TASKS))
         if self.recipe not in ("fixed", "chosen"):
             raise ConfigError(f"recipe must be fixed or chosen, got '{self.recipe}'")
         if self.seeds < 1:
@@ -62,26 +62,30 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
     work = list(cells(study, protocol))
     where = study.name.removeprefix(study.table)
     borrow = [out / f"{table}{where}.jsonl" for table in TABLES if table != study.table]
-    ledger = Ledger(out / f"{study.name}.jsonl", borrow=borrow)
-    task = TASKS[study.dataset]
+    ledger = ResultLedger(out / f"{study.name}.jsonl", borrow=borrow)
+    task = PAPER_TASKS[study.dataset]
     data = None
-    bench: Bench | None = None
+    bench: PaperBench | None = None
     rows: list[Row] = []
     for done, (cell, approach) in enumerate(work, 1):
         settings = (setup, repr(replace(approach, trust=cell.trust)), cell.range)
-        config = fingerprint(*settings, "chosen") if approach.chosen else fingerprint(*settings)
+        config = (
+            protocol_fingerprint(*settings, "chosen")
+            if approach.chosen
+            else protocol_fingerprint(*settings)
+        )
         # the first seed also tells its history, which other tables do not keep
         watch = study.table == "approaches" and cell.seed == 0
         found = ledger.find(cell, config, borrow=not watch)
         if not found:
             data = data or task.load()
             if bench is None or bench.seed != cell.seed:
-                bench = Bench(task, setup, data, cell.seed)
+                bench = PaperBench(task, setup, data, cell.seed)
             scored, history, mistakes = bench.measure(approach, cell.range, cell.share, watch=watch)
             if watch:
                 _side(out / f"rounds{where}.jsonl", cell, history)
                 _side(out / f"confusion{where}.jsonl", cell, mistakes)
-            own = {"config": config, "versions": versions()}
+            own = {"config": config, "versions": package_versions()}
             found = [{**cell.tags, **row, **own} for row in scored]
             ledger.add(cell, found)
         rows += found
@@ -90,7 +94,7 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
     return rows
 
 
-def cells(study: Study, protocol: Protocol) -> Iterable[tuple[Cell, Approach]]:
+def cells(study: Study, protocol: Protocol) -> Iterable[tuple[ResultCell, Approach]]:
     """Every cell of a study with its approach, seed after seed."""
     setup: Setup = getattr(protocol, study.dataset)
     for seed in range(study.seeds):
@@ -99,7 +103,7 @@ def cells(study: Study, protocol: Protocol) -> Iterable[tuple[Cell, Approach]]:
                 approach = CHOSEN if line is LORE and study.recipe == "chosen" else line
                 where = (study.dataset, Path(study.protocol).stem, kind)
                 trust = trust_of(approach, setup.trust)
-                yield Cell(*where, approach.name, seed, share, trust), approach
+                yield ResultCell(*where, approach.name, seed, share, trust), approach
 
 
 def _lines(table: str, setup: Setup) -> Sequence[tuple[Approach, float]]:
@@ -109,7 +113,9 @@ def _lines(table: str, setup: Setup) -> Sequence[tuple[Approach, float]]:
     if table == "data":
         return [(FLWKM, share) for share in setup.shares]
     return [
-        (replace(approach, trust=trust), least) for trust in TRUSTS for approach in (FLWKM, FL_MASK)
+        (replace(approach, trust=trust), least)
+        for trust in _TRUSTS
+        for approach in (FLWKM, FL_MASK)
     ]
 
 
@@ -120,11 +126,11 @@ def trust_of(approach: Approach, clients: float) -> float | None:
     return clients if approach.trust is None else approach.trust
 
 
-def versions() -> str:
+def package_versions() -> str:
     """What the numbers were computed with."""
     parts = [f"{name} {version(name)}" for name in ("torch", "numpy")]
     return ", ".join([f"fedlore {__version__}", *parts, f"python {platform.python_version()}"])
 
 
-def _side(path: Path, cell: Cell, rows: Sequence[Row]) -> None:
+def _side(path: Path, cell: ResultCell, rows: Sequence[Row]) -> None:
     replace_rows(path, [{**cell.tags, **row} for row in rows], cell.belongs)

@@ -24,14 +24,14 @@ from ...engine import Client, fit
 from ...knowledge import Knowledge, Mask, MaxPool, PredictionModel
 from ...knowledge.conformal import ConformalRange
 from ...knowledge.learned import from_torch
-from ...knowledge.views import Model
+from ...knowledge.views import SeenModel
 from .protocol import Setup, level
 
-View = Callable[[Model], Model]  # puts a view in front of a model
+_View = Callable[[SeenModel], SeenModel]  # puts a view in front of a model
 
 
 @dataclass(frozen=True)
-class Task:
+class PaperTask:
     """A data set and the models that go with it."""
 
     name: str
@@ -39,11 +39,11 @@ class Task:
     load: Callable[[], tuple[Examples, Examples | None]]  # all rows, or train and test
     server: Callable[[bool, int], nn.Module]  # hears, seed -> a fresh server model
     student: Callable[[int, int], nn.Module]  # sees, seed -> a fresh model for the P-KM
-    view: Callable[[int, torch.Generator], View]  # sees -> what one client's expert looks at
+    view: Callable[[int, torch.Generator], _View]  # sees -> what one client's expert looks at
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class TaskSite:
     """One client before it knows anything."""
 
     id: str
@@ -53,7 +53,7 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class Expert:
+class DataExpert:
     """One client's P-KM, as an answer and as probabilities, and rows it has not seen."""
 
     pkm: PredictionModel
@@ -61,7 +61,7 @@ class Expert:
     unseen: Examples
 
 
-def share_out(setup: Setup, train: Examples, test: Examples | None, *, seed: int) -> list[Site]:
+def share_out(setup: Setup, train: Examples, test: Examples | None, *, seed: int) -> list[TaskSite]:
     """The rows of every client, by class; those without a test set of their own are split."""
     owned = class_owners(_labels(train), setup.clients, setup.classes_each, seed=seed)
     parts = [train[rows] for rows in _rows(train, setup, seed)]
@@ -75,13 +75,13 @@ def share_out(setup: Setup, train: Examples, test: Examples | None, *, seed: int
         if 0 < setup.test_rows < len(apart):
             some = setup.test_rows / len(apart)
             apart = apart[stratified(_labels(apart), some, seed=seed, of=f"{name} test")[0]]
-        sites.append(Site(name, mine, apart, owned[i]))
+        sites.append(TaskSite(name, mine, apart, owned[i]))
     return sites
 
 
 def experts(
-    task: Task, setup: Setup, sites: Sequence[Site], *, honest: bool, seed: int
-) -> list[Expert]:
+    task: PaperTask, setup: Setup, sites: Sequence[TaskSite], *, honest: bool, seed: int
+) -> list[DataExpert]:
     """The P-KM of every client, trained at home on what its view shows.
 
     An honest one leaves a part of the training rows for calibration.
@@ -111,11 +111,13 @@ def experts(
     for site, view, rest in zip(sites, views, unseen, strict=True):
         student = fitted.model(site.id).model
         hard, soft = (from_torch(student, soft=soft) for soft in (False, True))
-        made.append(Expert(view(hard), view(soft), rest))
+        made.append(DataExpert(view(hard), view(soft), rest))
     return made
 
 
-def know(setup: Setup, site: Site, expert: Expert, *, kind: str, share: float, seed: int) -> Client:
+def know(
+    setup: Setup, site: TaskSite, expert: DataExpert, *, kind: str, share: float, seed: int
+) -> Client:
     """A client with a share of its training part and its knowledge, evaluated once."""
     rows, _ = stratified(_labels(site.train), share, seed=seed, of=f"{site.id} share")
     promise = level(kind)
@@ -133,7 +135,7 @@ def know(setup: Setup, site: Site, expert: Expert, *, kind: str, share: float, s
 
 
 def _with_oracle(
-    rows: Examples, held: Tensor, expert: Expert, stray: int, draw: torch.Generator
+    rows: Examples, held: Tensor, expert: DataExpert, stray: int, draw: torch.Generator
 ) -> Examples:
     """{true label, the P-KM's label, random classes of the client} as the range of each row."""
     prior = expert.pkm(rows.x)  # (n, k)
@@ -156,12 +158,12 @@ def _same(x: Tensor) -> Tensor:
     return x
 
 
-def _columns(sees: int, draw: torch.Generator) -> View:
+def _columns(sees: int, draw: torch.Generator) -> _View:
     columns = tuple(sorted(torch.randperm(54, generator=draw)[:sees].tolist()))
     return lambda model: Mask(columns, model)
 
 
-def _pool(sees: int, draw: torch.Generator) -> View:
+def _pool(sees: int, draw: torch.Generator) -> _View:
     return lambda model: MaxPool(sees, model)
 
 
@@ -170,8 +172,8 @@ def _fashion() -> tuple[Examples, Examples | None]:
     return parts.train, parts.test
 
 
-TASKS = {
-    "covtype": Task(
+PAPER_TASKS = {
+    "covtype": PaperTask(
         "covtype",
         7,
         load=lambda: (covtype(), None),
@@ -179,7 +181,7 @@ TASKS = {
         student=lambda sees, seed: logistic(sees, 7, seed=seed),
         view=_columns,
     ),
-    "fmnist": Task(
+    "fmnist": PaperTask(
         "fmnist",
         10,
         load=_fashion,

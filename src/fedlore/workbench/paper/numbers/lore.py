@@ -21,7 +21,7 @@ from ....personal.reliance import best_reliance
 
 
 @dataclass(frozen=True)
-class Candidate:
+class NumberCandidate:
     """One way to train; the range guards the prediction in all of them."""
 
     name: str
@@ -40,12 +40,12 @@ class Candidate:
 class Chosen:
     """What the trials decided."""
 
-    candidate: Candidate
+    candidate: NumberCandidate
     reliance: dict[str, float]  # λ at prediction, each site's own
     trials: dict[str, float]  # mean validation RMSE of every candidate
 
 
-def candidates(k: int) -> tuple[Candidate, ...]:
+def candidates(k: int) -> tuple[NumberCandidate, ...]:
     """The few that are tried: the shared model as the paper trains it, and own models.
 
     Own ones are Ditto's, a private model beside the shared one with a weak pull; their loss is
@@ -54,11 +54,11 @@ def candidates(k: int) -> tuple[Candidate, ...]:
     narrow, wide = widths(k)
     own = Ditto(pull=0.05)
     return (
-        Candidate("shared", FedAvg()),
-        Candidate("own, narrow", own, ordinal=narrow),
-        Candidate("own, wide", own, ordinal=wide),
-        Candidate("own, narrow, hearing", own, hears=True, ordinal=narrow, plain=0.5),
-        Candidate("own, wide, hearing", own, hears=True, ordinal=wide, plain=0.5),
+        NumberCandidate("shared", FedAvg()),
+        NumberCandidate("own, narrow", own, ordinal=narrow),
+        NumberCandidate("own, wide", own, ordinal=wide),
+        NumberCandidate("own, narrow, hearing", own, hears=True, ordinal=narrow, plain=0.5),
+        NumberCandidate("own, wide, hearing", own, hears=True, ordinal=wide, plain=0.5),
     )
 
 
@@ -68,7 +68,7 @@ def widths(k: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Setting:
+class NumberSetting:
     """What all trainings of one comparison share."""
 
     bins: Bins
@@ -103,7 +103,7 @@ class Setting:
         )
 
     def candidate(
-        self, clients: Sequence[NumberClient], one: Candidate
+        self, clients: Sequence[NumberClient], one: NumberCandidate
     ) -> Fitted[PersonalRegressor]:
         """Train one candidate, with λ = 0: the P-KM is heard or not, but not mixed in."""
         silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
@@ -117,10 +117,10 @@ class Setting:
 Cache = dict[str, Fitted[PersonalRegressor]]  # trainings that do not depend on the kind of range
 
 
-def choose(
+def choose_number_candidate(
     clients: Sequence[NumberClient],
-    setting: Setting,
-    options: Sequence[Candidate],
+    setting: NumberSetting,
+    options: Sequence[NumberCandidate],
     cache: Cache,
 ) -> Chosen:
     """Try all candidates on part of the training rows, and let the sites' mean error decide."""
@@ -141,14 +141,18 @@ def choose(
 
 
 def train_chosen(
-    chosen: Chosen, clients: Sequence[NumberClient], setting: Setting, cache: Cache
+    chosen: Chosen, clients: Sequence[NumberClient], setting: NumberSetting, cache: Cache
 ) -> Fitted[PersonalRegressor]:
     """The winner on all training rows."""
     return _trained(cache, "final", chosen.candidate, clients, setting)
 
 
 def _trained(
-    cache: Cache, what: str, one: Candidate, clients: Sequence[NumberClient], setting: Setting
+    cache: Cache,
+    what: str,
+    one: NumberCandidate,
+    clients: Sequence[NumberClient],
+    setting: NumberSetting,
 ) -> Fitted[PersonalRegressor]:
     """A candidate trained, or found again where the kind of range makes no difference."""
     if one.uses_knowledge:

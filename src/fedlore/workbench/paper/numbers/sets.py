@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ....core.rng import stream
-from ....data.locate import DataFile, content, first, missing, places
+from ....data.locate import DataFile, content, first_found, missing, places
 from ....errors import ConfigError, FedloreError, unknown
 from ....knowledge.formulas.formula import Formula
 from ....knowledge.numbers.bins import Bins
@@ -116,7 +116,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class NumberSite:
     """One client's rows: `train` for the network, `test` for scores, and what its expert knows.
 
     The expert was made from other rows of the same client.
@@ -139,13 +139,13 @@ class Shares:
     test: tuple[float, int] = (1.0, 2000)  # of what is left
 
 
-def load(name: str, folder: str | Path | None = None) -> Rows:
+def load_numbers(name: str, folder: str | Path | None = None) -> Rows:
     """A data set by name, duplicates dropped."""
     if name not in SOURCES:
         raise ConfigError(unknown("data set", name, SOURCES))
     source = SOURCES[name]
     folders = places(folder)
-    path = first(source.file, folders)
+    path = first_found(source.file, folders)
     if path is None:
         get = "It does not ship: name its folder in FEDLORE_DATA"
         raise FedloreError(missing(f"The data set {name}", [source.file], folders, get))
@@ -172,7 +172,7 @@ def _table(name: str, data: bytes) -> tuple[tuple[str, ...], np.ndarray]:
 
 def sites(
     rows: Rows, *, seed: int, shares: Shares | None = None, alpha: float = 0.01
-) -> list[Site]:
+) -> list[NumberSite]:
     """Five clients by quantiles of the key, each with an expert and both kinds of range."""
     parts = rows.key.argsort(stable=True).tensor_split(CLIENTS)
     return [
@@ -181,7 +181,9 @@ def sites(
     ]
 
 
-def _site(rows: Rows, own: Tensor, name: str, seed: int, shares: Shares, alpha: float) -> Site:
+def _site(
+    rows: Rows, own: Tensor, name: str, seed: int, shares: Shares, alpha: float
+) -> NumberSite:
     draw = stream(seed, "regression", "dealt", rows.name, name)
     order = own[torch.randperm(len(own), generator=draw)]
     dealt = []
@@ -203,7 +205,7 @@ def _site(rows: Rows, own: Tensor, name: str, seed: int, shares: Shares, alpha: 
     y = torch.cat([train.numbers(), test.numbers()])
     oracle = Written.of(x, oracle_sets(y, bounded(x), bins, draw))
     settings = {"outside": "widen", "conflict": "project"}
-    return Site(
+    return NumberSite(
         name,
         train,
         test,

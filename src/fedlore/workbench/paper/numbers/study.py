@@ -24,8 +24,8 @@ from ....knowledge.numbers.told import Told
 from ....personal.distribution import Distribution
 from ....personal.regressor import PersonalRegressor
 from .direct import Direct, train_direct
-from .lore import Cache, Setting, candidates, choose, train_chosen, widths
-from .sets import SOURCES, Site, load, sites
+from .lore import Cache, NumberSetting, candidates, choose_number_candidate, train_chosen, widths
+from .sets import SOURCES, NumberSite, load_numbers, sites
 
 LEVEL = 0.9  # of prediction intervals
 RANGES = ("oracle", "honest")
@@ -34,7 +34,7 @@ RATES = (0.2, 0.05)  # of the networks without bins, chosen by validation
 
 
 @dataclass(frozen=True)
-class Study:
+class NumberStudy:
     """What is run; the same settings for all data sets."""
 
     dataset: str
@@ -57,7 +57,7 @@ class Study:
 
 
 def run_regression(
-    study: Study,
+    study: NumberStudy,
     *,
     folder: str | Path | None = None,
     done: Sequence[Row] = (),
@@ -67,7 +67,7 @@ def run_regression(
 
     What is in `done` is not run again; `on_rows` gets all rows so far after each part.
     """
-    rows = load(study.dataset, folder)
+    rows = load_numbers(study.dataset, folder)
     found = [row for row in done if row["dataset"] == study.dataset]
     have = {(row["seed"], row["k"]) for row in found}
     for seed in range(study.first_seed, study.first_seed + study.seeds):
@@ -82,7 +82,7 @@ def run_regression(
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class _Entry:
     """A trained approach and how it predicts."""
 
     name: str
@@ -92,11 +92,11 @@ class Entry:
     reliance: float | dict[str, float] | None = None  # λ there; None is the client's own
 
 
-def _cell(study: Study, own: list[Site], k: int, seed: int) -> list[Row]:
+def _cell(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
     """Everything for one number of bins and one seed."""
     source = SOURCES[study.dataset]
     bins = Bins(source.lower, source.upper, k)
-    setting = Setting(bins, study.plan, study.rounds, study.hidden, seed)
+    setting = NumberSetting(bins, study.plan, study.rounds, study.hidden, seed)
     bare = [c.bare() for c in _clients(own, "honest", study.trust)]  # any kind: it is not used
     plain = setting.train(bare, Alone()), setting.train(bare, FedAvg())
     cache: Cache = {}
@@ -116,37 +116,37 @@ def _cell(study: Study, own: list[Site], k: int, seed: int) -> list[Row]:
 
 
 def _entries(
-    setting: Setting,
+    setting: NumberSetting,
     clients: list[NumberClient],
     plain: tuple[Fitted[PersonalRegressor], Fitted[PersonalRegressor]],
     cache: Cache,
-) -> Iterator[Entry]:
+) -> Iterator[_Entry]:
     """The approaches that learn; `plain` are ML and FL, which know nothing of the range."""
     ml, fl = plain
-    yield Entry("ML", "own", ml, guarded=False)
-    yield Entry("MLwKM", "own", setting.train(clients, Alone()))
-    yield Entry("FL", "shared", fl, guarded=False)
-    yield Entry("FLwKM", "shared", setting.train(clients, FedAvg()))
-    yield Entry("FL+mask", "shared", fl, reliance=0.0)
-    chosen = choose(clients, setting, candidates(setting.bins.k), cache)
+    yield _Entry("ML", "own", ml, guarded=False)
+    yield _Entry("MLwKM", "own", setting.train(clients, Alone()))
+    yield _Entry("FL", "shared", fl, guarded=False)
+    yield _Entry("FLwKM", "shared", setting.train(clients, FedAvg()))
+    yield _Entry("FL+mask", "shared", fl, reliance=0.0)
+    chosen = choose_number_candidate(clients, setting, candidates(setting.bins.k), cache)
     lore = train_chosen(chosen, clients, setting, cache)
-    yield Entry("lore", chosen.candidate.name, lore, reliance=chosen.reliance)
+    yield _Entry("lore", chosen.candidate.name, lore, reliance=chosen.reliance)
 
 
-def _parts(setting: Setting, clients: list[NumberClient]) -> Iterator[Entry]:
+def _parts(setting: NumberSetting, clients: list[NumberClient]) -> Iterator[_Entry]:
     """What the ordinal loss, the soft prior and hearing bring, one at a time."""
     narrow, wide = widths(setting.bins.k)
     silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
     bare = [c.bare() for c in clients]
     soft = [replace(c, knowledge=replace(c.knowledge, spread=_missed(c))) for c in clients]
-    yield Entry("FLwKM, ordinal", "shared", setting.train(clients, FedAvg(), ordinal=narrow))
-    yield Entry("FLwKM, soft prior", "shared", setting.train(soft, FedAvg()))
+    yield _Entry("FLwKM, ordinal", "shared", setting.train(clients, FedAvg(), ordinal=narrow))
+    yield _Entry("FLwKM, soft prior", "shared", setting.train(soft, FedAvg()))
     for name, ordinal in (("narrow", narrow), ("wide", wide)):
         fitted = setting.train(bare, FedAvg(), ordinal=ordinal)
-        yield Entry(f"FL+mask, ordinal {name}", "shared", fitted, reliance=0.0)
+        yield _Entry(f"FL+mask, ordinal {name}", "shared", fitted, reliance=0.0)
     for name, ordinal in (("", 0.0), (", ordinal narrow", narrow)):
         fitted = setting.train(silent, FedAvg(), hears=True, plain=1.0, ordinal=ordinal)
-        yield Entry(f"FL+mask, hearing{name}", "shared", fitted, reliance=0.0)
+        yield _Entry(f"FL+mask, hearing{name}", "shared", fitted, reliance=0.0)
 
 
 def _missed(client: NumberClient) -> float:
@@ -156,13 +156,13 @@ def _missed(client: NumberClient) -> float:
     return max(rmse(point(client.data.x), client.data.numbers()), 1e-6)
 
 
-def _clients(own: list[Site], kind: str, trust: float) -> list[NumberClient]:
+def _clients(own: list[NumberSite], kind: str, trust: float) -> list[NumberClient]:
     return [
         NumberClient(s.id, s.train, replace(s.knowledge[kind], trust=trust), s.test) for s in own
     ]
 
 
-def _scored(entry: Entry, clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
+def _scored(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
     """Test scores of one approach at every client; knowledge was evaluated once, in `told`."""
     for client, known in zip(clients, told, strict=True):
         regressor, seen = entry.fitted.model(client.id), replace(known, said=None, sets=None)
@@ -204,7 +204,7 @@ def _expert(clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
         }
 
 
-def _direct(study: Study, own: list[Site], seed: int) -> list[Row]:
+def _direct(study: NumberStudy, own: list[NumberSite], seed: int) -> list[Row]:
     """The networks without bins, clipped to each kind of range."""
     source = SOURCES[study.dataset]
     bins = Bins(source.lower, source.upper, 2)  # the bounds are all that matters here
@@ -235,7 +235,7 @@ def _direct(study: Study, own: list[Site], seed: int) -> list[Row]:
 
 
 def _best_direct(
-    study: Study, own: list[Site], bins: Bins, seed: int, alone: bool
+    study: NumberStudy, own: list[NumberSite], bins: Bins, seed: int, alone: bool
 ) -> tuple[float, list[Direct]]:
     """Choose the step size as lore's candidates are chosen, then train on all training rows."""
     parts = [s.train.split(0.75, stream(seed, "validation", s.id)) for s in own]

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from ....core.history import Row
-from ...intervals import Interval, interval, paired
+from ...intervals import MeanInterval, interval, paired
 from .study import NO_BINS, RANGES
 
 SEVEN = ("P-KM", "ML", "MLwKM", "FL", "FLwKM", "FL+mask", "lore")
-DIRECT = ("direct ML", "direct FL")
+WITHOUT_BINS = ("direct ML", "direct FL")
 BEATEN = ("P-KM", "ML", "MLwKM", "FL")  # what lore has to beat
-GUARDED = ("P-KM", "MLwKM", "FLwKM", "FL+mask", "lore", *DIRECT)
+GUARDED = ("P-KM", "MLwKM", "FLwKM", "FL+mask", "lore", *WITHOUT_BINS)
 
 
 def per_seed(rows: Iterable[Row], approach: str, metric: str, *, k: int, kind: str) -> list[float]:
@@ -38,9 +38,13 @@ def rmse_table(rows: Sequence[Row], kind: str) -> list[list[str]]:
     table = [["approach", *(f"k = {k}" for k in columns)]]
     found = {
         (name, k): interval(values)
-        for name in (*SEVEN, *DIRECT)
+        for name in (*SEVEN, *WITHOUT_BINS)
         for k in columns
-        if (values := per_seed(rows, name, "rmse", k=NO_BINS if name in DIRECT else k, kind=kind))
+        if (
+            values := per_seed(
+                rows, name, "rmse", k=NO_BINS if name in WITHOUT_BINS else k, kind=kind
+            )
+        )
     }
     for name in dict.fromkeys(name for name, _ in found):
         cells = []
@@ -57,15 +61,15 @@ def detail_table(rows: Sequence[Row], kind: str, k: int) -> list[list[str]]:
     metrics = ("rmse", "mae", "r2", "pov", "coverage", "width")
     table = [["approach", "RMSE", "MAE", "R²", "POV %", "90 % interval holds %", "its width"]]
     names = dict.fromkeys(str(r["approach"]) for r in rows if r["k"] in (k, NO_BINS))
-    order = [n for n in (*SEVEN, *DIRECT) if n in names] + [
-        n for n in names if n not in (*SEVEN, *DIRECT)
+    order = [n for n in (*SEVEN, *WITHOUT_BINS) if n in names] + [
+        n for n in names if n not in (*SEVEN, *WITHOUT_BINS)
     ]
     for name in order:
-        own = NO_BINS if name in DIRECT else k
+        own = NO_BINS if name in WITHOUT_BINS else k
         cells = []
         for metric in metrics:
             values = per_seed(rows, name, metric, k=own, kind=kind)
-            if not values or (name in DIRECT and metric in ("coverage", "width")):
+            if not values or (name in WITHOUT_BINS and metric in ("coverage", "width")):
                 cells.append("-")
                 continue
             mean = sum(values) / len(values)
@@ -76,12 +80,12 @@ def detail_table(rows: Sequence[Row], kind: str, k: int) -> list[list[str]]:
     return table
 
 
-def margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, Interval]:
+def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanInterval]:
     """RMSE of lore minus every other's, paired by seed; below 0 lore is better."""
     ours = per_seed(rows, "lore", "rmse", k=k, kind=kind)
     found = {}
-    for name in (*SEVEN, *DIRECT):
-        theirs = per_seed(rows, name, "rmse", k=NO_BINS if name in DIRECT else k, kind=kind)
+    for name in (*SEVEN, *WITHOUT_BINS):
+        theirs = per_seed(rows, name, "rmse", k=NO_BINS if name in WITHOUT_BINS else k, kind=kind)
         if name != "lore" and len(theirs) == len(ours):
             found[name] = paired(ours, theirs)
     return found
@@ -89,16 +93,16 @@ def margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, Interval]:
 
 def beats(rows: Sequence[Row], *, k: int, kind: str) -> bool:
     """Whether lore's mean RMSE is below that of P-KM, ML, MLwKM and FL."""
-    gaps = margins(rows, k=k, kind=kind)
+    gaps = number_margins(rows, k=k, kind=kind)
     return all(gaps[name].mean < 0 for name in BEATEN)
 
 
-def violations(rows: Iterable[Row]) -> float:
+def worst_violation(rows: Iterable[Row]) -> float:
     """The largest share of violations of any approach that carries the range: 0, or a defect."""
     return max((float(r["pov"] or 0.0) for r in rows if r["approach"] in GUARDED), default=0.0)
 
 
-def markdown(table: Sequence[Sequence[str]]) -> str:
+def _markdown(table: Sequence[Sequence[str]]) -> str:
     """A table as Markdown."""
     head, *body = table
     lines = [head, ["---"] * len(head), *body]
@@ -112,14 +116,14 @@ def report(rows: Sequence[Row], *, unit: str) -> str:
     parts = [f"## {name}\n"]
     for kind in RANGES:
         parts.append(f"RMSE in {unit}, {kind} ranges, {seeds} seeds ± 95 %:\n")
-        parts.append(markdown(rmse_table(rows, kind)))
+        parts.append(_markdown(rmse_table(rows, kind)))
     k = shown_bins(rows)
     parts.append(f"All scores, honest ranges, k = {k}:\n")
-    parts.append(markdown(detail_table(rows, "honest", k)))
+    parts.append(_markdown(detail_table(rows, "honest", k)))
     return "\n".join(parts)
 
 
-def _shown(cell: Interval) -> str:
+def _shown(cell: MeanInterval) -> str:
     return (
         f"{_short(cell.mean)} ± {_short(cell.half)}"
         if cell.half == cell.half
