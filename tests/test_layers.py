@@ -66,6 +66,8 @@ UP = {
     ("workbench", "runs"): "runs the recipe",
 }
 TOP = {"cli", "__init__", "__main__"}
+#: The public names are found on first use, so that the package itself waits for nothing.
+UNLOADED = {()}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -160,3 +162,42 @@ def test_the_command_line_packages_stay_in_the_command_line():
 
 def test_nothing_is_called_utils():
     assert not {p.stem for p in FILES} & {"utils", "helpers", "common", "misc"}
+
+
+def test_no_imports_go_in_a_circle():
+    """Lazy ones included: a module can be read once all that it names have been read."""
+    named = {}
+    for path in FILES:
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        named[parts[:-1] if parts[-1] == "__init__" else parts] = path
+    left = {
+        module: {name if name in named else name[:-1] for name in imported(path)} - {module, ()}
+        for module, path in named.items()
+        if module not in UNLOADED
+    }
+    while ready := [module for module, needs in left.items() if not needs & left.keys()]:
+        for module in ready:
+            del left[module]
+    assert sorted(".".join(module) for module in left) == []
+
+
+def public_names(path: Path) -> set[str]:
+    """The classes, functions and constants that a file defines for others."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return {name for name in found if not name.startswith("_")}
+
+
+def test_a_public_name_is_defined_once():
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        if "checker" not in path.parts:  # copied elsewhere and run without fedlore: its own words
+            for name in public_names(path):
+                places.setdefault(name, []).append(shown(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

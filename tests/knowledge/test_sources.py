@@ -136,7 +136,7 @@ def test_faults_are_named_as_those_of_built_in_kinds(site, old, new, says):
 def test_a_package_that_fails_is_named(site):
     (site.parent / "packages" / "bandbook.py").write_text("KIND = 3\n")
     with pytest.raises(
-        KnowledgeError, match="'bandbook:KIND' must be a fedlore Kind called 'bands'"
+        KnowledgeError, match="'bandbook:KIND' must be a fedlore SourceKind called 'bands'"
     ):
         Knowledge.read(site)
 

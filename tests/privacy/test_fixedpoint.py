@@ -10,7 +10,7 @@ from fedlore import FedloreError
 from fedlore.core import tree
 from fedlore.core.rng import stream
 from fedlore.privacy.secagg.fixedpoint import (
-    LARGEST_VALUE,
+    LARGEST_WORD,
     FixedPoint,
     encode_words,
     read_summands,
@@ -53,7 +53,7 @@ def test_the_mean_is_the_plain_one(sites, dtype, scale, weights):
 def test_the_stated_error_at_the_stated_bound(sites):
     """Half a unit per site: 2^-(bits + 1) in the mean, at values up to the bound."""
     numbers = FixedPoint(sites)
-    largest = float(torch.tensor(LARGEST_VALUE).nextafter(torch.tensor(0.0)))
+    largest = float(torch.tensor(LARGEST_WORD).nextafter(torch.tensor(0.0)))
     uploads = [{"m": {"w": torch.tensor([largest, -largest, 0.1 / (i + 1)])}} for i in range(sites)]
     found, _ = summed(numbers, uploads, [1] * sites)
     exact = torch.stack([u["m"]["w"].double() for u in uploads]).mean(0)
@@ -83,8 +83,8 @@ def test_what_is_not_finite_is_refused(bad, dtype):
 @pytest.mark.parametrize(
     ("value", "weight", "dtype"),
     [
-        (LARGEST_VALUE, 1, torch.float32),
-        (-LARGEST_VALUE, 1, torch.float32),
+        (LARGEST_WORD, 1, torch.float32),
+        (-LARGEST_WORD, 1, torch.float32),
         (11.0, 100_000, torch.float32),
         (2.0**60, 1, torch.float64),
         (1e300, 1, torch.float64),

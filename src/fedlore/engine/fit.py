@@ -20,7 +20,8 @@ from .loop import Run, Weights
 from .training import Training, train
 from .tuning.candidates import Trials
 from .tuning.lore import ModelMaker, lore
-from .tuning.trust import Tuning, trusting, tune
+from .tuning.trust import trusting, tune
+from .tuning.ways import Tuning
 
 
 def fit(

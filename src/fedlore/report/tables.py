@@ -212,8 +212,8 @@ def _notes(panel: Panel) -> list[str]:
     widths = [score.width for score in scores if score.width is not None]
     if covered and widths:
         notes.append(
-            f"The ranges hold the true class of {100 * mean_score(covered):.1f} % of the test rows and "
-            f"allow {mean_score(widths):.1f} classes on average."
+            f"The ranges hold the true class of {100 * mean_score(covered):.1f} % of the test rows "
+            f"and allow {mean_score(widths):.1f} classes on average."
         )
     if panel.missing:
         notes.append(

@@ -5,7 +5,8 @@ from .candidates import CANDIDATES, Candidate, Private, Trials, choose, settle
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .lore import Lore, lore
 from .recalibrate import recalibrated
-from .trust import Trust, Tuning, trusting, tune
+from .trust import trusting, tune
+from .ways import Trust, Tuning
 
 __all__ = [
     "CANDIDATES",

@@ -15,7 +15,7 @@ from ...errors import FedloreError
 from ...personal.client import Client
 from .curves import hits
 from .folds import Train, held_out
-from .trust import OnTraining, Trust, Tuning
+from .ways import OnTraining, Trust, Tuning
 
 
 def search_trust(

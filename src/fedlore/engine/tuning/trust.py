@@ -6,61 +6,16 @@ arithmetic. λ in training is tried by trainings in which everybody uses the sam
 which of them suited it better is again the client's secret.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ...errors import ConfigError
 from ...personal.classifier import Personal
 from ...personal.client import Client
 from ..fitted import Fitted
-from .curves import GRID, Cached, hits, least_loss, loss, most_hits
-from .folds import Train, check_folds, held_out
-
-TuningMethod = Literal["grid", "gradient", "tpe"]
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How λ is chosen.
-
-    grid counts right predictions over a grid of λ; gradient takes the least log-loss, by its
-    closed-form slope; tpe searches both λ together by Optuna, one federated training a trial.
-    Cost in trainings of the usual length: folds - 1 for each value in `training`, or `trials`
-    times 1 - 1/folds for tpe, and then the final one.
-    """
-
-    method: TuningMethod = "grid"
-    folds: int = 3
-    training: tuple[float, ...] = (0.0, 0.3)  # λ tried in training; () keeps each client's own
-    grid: tuple[float, ...] = GRID  # λ tried at prediction
-    trials: int = 15  # of tpe
-
-    def __post_init__(self) -> None:
-        if self.method not in get_args(TuningMethod):
-            raise ConfigError(f"method must be grid, gradient or tpe, got '{self.method}'")
-        check_folds(self.folds)
-        if self.trials < 1:
-            raise ConfigError(f"trials must be at least 1, got {self.trials}")
-        for name, values in (("training", self.training), ("grid", self.grid)):
-            for value in values:
-                if not 0.0 <= value < 1.0:
-                    raise ConfigError(f"{name} must hold numbers in [0, 1), got {value}")
-        if not self.grid:
-            raise ConfigError("grid must hold at least one λ")
-
-
-@dataclass(frozen=True)
-class Trust:
-    """What one client found out for itself."""
-
-    trust: float  # λ in training
-    rely: float  # λ at prediction
-    ta: float  # on rows that were held out
-    rows: int  # how many there were
-
-
-OnTraining = Callable[[int, int], None]  # trainings done, of how many
+from .curves import Cached, hits, least_loss, loss, most_hits
+from .folds import Train, held_out
+from .tpe import search_trust
+from .ways import OnTraining, Trust, Tuning
 
 
 def tune(
@@ -78,8 +33,6 @@ def tune(
     """
     tuning = tuning or Tuning()
     if tuning.method == "tpe":
-        from .tpe import search_trust
-
         return search_trust(clients, train, tuning, seed=seed, on_training=on_training)
     total = tuning.folds * max(1, len(tuning.training))
     done = 0

@@ -71,7 +71,7 @@ def _load(entry: EntryPoint) -> SourceKind:
         ) from error
     if not isinstance(kind, SourceKind) or kind.name != entry.name or kind.name not in kind.keys:
         raise KnowledgeError(
-            f"'{entry.value}' must be a fedlore Kind called '{entry.name}', with that key in its "
-            f"entry, got {kind!r:.100}"
+            f"'{entry.value}' must be a fedlore SourceKind called '{entry.name}', with that key in "
+            f"its entry, got {kind!r:.100}"
         )
     return kind

@@ -3,7 +3,7 @@
 The sites share a secret key that the server never has. Each encrypts its upload, the server adds
 the ciphertexts, and the sites decrypt the sum for it, one sum in each round:
 
-    train    (or moments, gram) each site uploads ciphertexts of weight × values, and of the weight
+    train    (or moments) each site uploads ciphertexts of weight × values, and of the weight
     decrypt  each site decrypts the sum, and the answers must agree
 
 The model is a server that is curious and follows the protocol, and sites that do not help it: one
@@ -37,7 +37,7 @@ from .cipher import (
 from .server import Adding, encrypted_flaw
 from .site import Encrypting
 
-KEY_FILE = "ckks.key"  # where a site keeps the key, unless its owner names another file
+_KEY_FILE = "ckks.key"  # where a site keeps the key, unless its owner names another file
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Encryption:
         if place.role == "process":
             key = new_key()
         elif place.role == "site":
-            key = read_key(place.path("ckks", KEY_FILE))
+            key = read_key(place.path("ckks", _KEY_FILE))
         return Ckks(around.cohort, around.weights, key)
 
     def share(self, place: Standing) -> tuple[Path, str]:
-        path = place.path("ckks", KEY_FILE)
+        path = place.path("ckks", _KEY_FILE)
         return path, write_key(path)
 
 

@@ -20,7 +20,7 @@ from ...errors import FedloreError
 
 Words = NDArray[np.uint64]  # (1 + words,): the weight first
 
-LARGEST_VALUE = 2.0**20  # of |weight × value| in a float32; float64 bears far more
+LARGEST_WORD = 2.0**20  # of |weight × value| in a float32; float64 bears far more
 NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 FLOAT_KINDS = NARROW | {"float64": torch.float64}
 
@@ -43,7 +43,7 @@ class FixedPoint:
     @property
     def bits(self) -> int:
         """Bits behind the point of a float32."""
-        return self.head - int(math.log2(LARGEST_VALUE))
+        return self.head - int(math.log2(LARGEST_WORD))
 
     @property
     def rest(self) -> int:
@@ -100,7 +100,7 @@ class FixedPoint:
         if not bool(part.isfinite().all()):
             raise FedloreError("the upload holds a value that is not finite")
         if part.numel() and float(part.abs().max()) >= 2.0**self.head:
-            largest = 2.0**self.head if kind == "float64" else LARGEST_VALUE
+            largest = 2.0**self.head if kind == "float64" else LARGEST_WORD
             raise FedloreError(
                 f"the upload holds a value beyond the fixed-point range: weight times value must "
                 f"stay below {largest:.4g} in {kind} with {self.sites} sites"
