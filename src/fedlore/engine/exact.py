@@ -11,8 +11,9 @@ from ..core.foresight import Exact, Rows
 from ..core.scaler import Scaler
 from ..core.wire import Reply, Task, Transport
 from ..errors import FedloreError
+from ..personal.client import Client
 from ..privacy.filters import Filter, guarded
-from .client import Client, scaled
+from .client import scaled
 
 
 def rows_of(client: Client, exact: Exact, scaler: Scaler | None, *, classes: int) -> Rows:

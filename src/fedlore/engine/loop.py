@@ -18,8 +18,9 @@ from ..core.tree import Params, Payload
 from ..core.uploads import find_flaw
 from ..core.wire import Reply, Task, Transport
 from ..errors import ConfigError, FedloreError
+from ..personal.client import Client
 from ..privacy.dp.records import Records
-from .client import Client, Site, score
+from .client import Site, score
 from .exact import rows_of
 
 Weights = Literal["equal", "size"]

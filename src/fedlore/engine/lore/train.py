@@ -23,8 +23,8 @@ from ..choice import brought_home, scaler_of
 from ..defences import books_for, filters_for, privacy_lines, records_of
 from ..fitted import Fitted
 from ..training import Training
+from .agreement import Agreement, ModelMaker
 from .candidates import Menu, menu_for
-from .common import Common, ModelMaker
 from .inside import Inside
 from .seat import Seat
 from .server import Progress, conduct
@@ -121,7 +121,7 @@ def _common(
     bins: Bins | None,
     ordered: bool | None,
     hidden: tuple[int, ...],
-) -> Common:
+) -> Agreement:
     numbers = isinstance(sites[0], NumberClient)
     if any(isinstance(site, NumberClient) != numbers for site in sites):
         raise ConfigError("clients must all have classes or all have numbers")
@@ -152,7 +152,7 @@ def _common(
         maker = model
     if records_of(training.privacy, training.rounds) is not None:
         raise ConfigError("recipe = lore and record level differential privacy do not go together")
-    return Common(
+    return Agreement(
         features,
         bins.k if bins is not None else classes_of([s for s in sites if isinstance(s, Client)]),
         menu,
