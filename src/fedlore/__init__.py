@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .engine import Fitted as Fitted
     from .engine import federate as federate
     from .engine import fit as fit
-    from .engine.tuning import Trials as Trials
+    from .engine.lore import Menu as Menu
     from .engine.tuning import Tuning as Tuning
     from .errors import ConfigError as ConfigError
     from .errors import FedloreError as FedloreError
@@ -63,7 +63,8 @@ _HOMES = {
     "core.inject": "inject",
     "core.nets": "lenet5 logistic mlp",
     "engine": "Fitted federate fit",
-    "engine.tuning": "Trials Tuning",
+    "engine.lore": "Menu",
+    "engine.tuning": "Tuning",
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",
     "knowledge.numbers": "Band Between Bins HEARD Measured Numbers Sets",

@@ -60,10 +60,8 @@ def test_rows_of_two_tasks_do_not_mix():
         fit(SITES, mlp(3, 12))
 
 
-def test_private_choices_are_for_classes_alone():
-    with pytest.raises(ConfigError, match="are for task = classification"):
-        fit(SITES, mlp(3, 12), bins=CUT, recipe="lore")
-    with pytest.raises(ConfigError, match="are for task = classification"):
+def test_a_private_trust_is_for_classes_alone():
+    with pytest.raises(ConfigError, match="trust = auto is for task = classification"):
         fit(SITES, mlp(3, 12), task=Regression(CUT), trust="auto")
 
 

@@ -17,23 +17,24 @@ from ..personal.tasks import TaskKind, TaskName, name_for, task_for
 from ..privacy.settings import Privacy
 from .fitted import Fitted
 from .loop import Run, Weights
+from .lore import Menu, train_lore
+from .lore.agreement import ModelMaker
 from .training import Training, train
-from .tuning.candidates import Trials
-from .tuning.lore import ModelMaker, lore
 from .tuning.trust import trusting, tune
 from .tuning.ways import Tuning
 
 
 def fit(
     clients: Sequence[Member[P]],
-    model: nn.Module | ModelMaker,
+    model: nn.Module | ModelMaker | None = None,
     *,
     task: TaskName | TaskKind[P] | None = None,
     bins: Bins | None = None,
     ordinal: float = 0.0,
     hears: bool = False,
     trust: Literal["own", "auto"] | Tuning = "own",
-    recipe: Literal["lore"] | Trials | None = None,
+    recipe: Literal["lore"] | Menu | None = None,
+    ordered: bool | None = None,
     algorithm: Algorithm | None = None,
     plan: Plan | None = None,
     rounds: int = 10,
@@ -60,13 +61,16 @@ def fit(
       > 0 makes the loss aim at neighbouring bins too; with `hears` the model has `HEARD` more
       inputs than there are features, for what the expert says of the row.
 
-    How far the expert is followed, both for classification:
+    How far the expert is followed:
 
-    - `trust` = "auto": every client first chooses its own λ for training and for prediction, on
-      rows of its own that it holds out of trial trainings (`Tuning` says how, and the cost).
-    - `recipe` = "lore": the federation chooses its common recipe by short trials (`Trials`), and λ
-      and last local steps stay private; `model` may then be a function hears -> model, so that
-      networks that hear the expert can be tried too.
+    - `trust` = "auto", for classification: every client first chooses its own λ for training and
+      for prediction, on rows of its own that it holds out of trial trainings (`Tuning` says how,
+      and the cost).
+    - `recipe` = "lore": the federation chooses its common recipe by votes on short trials (a
+      `Menu` says of what), and each client's model is a mixture of all that it has, weighed in
+      private: `Fitted.brought` tells what it brought. It needs no `model`; given one, networks
+      like it are tried, and a function hears -> model gives both those that hear the expert and
+      those that do not. `ordered` says whether classes rise, where no schema does.
 
     How it is trained:
 
@@ -82,9 +86,10 @@ def fit(
     - `privacy` says what the server may see of single clients: see `fedlore.privacy`. What it
       spends of a budget is kept in the folder `ledgers`, or forgotten after this call.
     """
-    tuned = trust != "own" or recipe is not None
-    if tuned and name_for(clients, task) != "classification":
-        raise ConfigError("trust = auto and recipe = lore are for task = classification")
+    if trust != "own" and name_for(clients, task) != "classification":
+        raise ConfigError("trust = auto is for task = classification")
+    if ordered is not None and recipe is None:
+        raise ConfigError("ordered belongs to recipe = lore: elsewhere the model says it")
     asked = task_for(clients, task, bins=bins, ordinal=ordinal, hears=hears)
     training = Training(
         algorithm=algorithm or FedAvg(),
@@ -103,15 +108,17 @@ def fit(
         privacy=privacy,
         ledgers=ledgers,
     )
-    if not tuned:
+    if recipe is not None:
+        if trust != "own":
+            raise ConfigError("recipe = lore weighs the expert itself: leave trust at 'own'")
+        if not isinstance(recipe, Menu) and recipe != "lore":
+            raise ConfigError(f"recipe must be lore or a Menu, got {recipe!r}")
+        menu = recipe if isinstance(recipe, Menu) else None
+        return train_lore(clients, training, model=model, menu=menu, bins=bins, ordered=ordered)
+    if trust == "own":
         return train(clients, _network(model), training, task=asked)
     known = [asked.enter(client) for client in clients]
-    if recipe is None:
-        found = _with_trust(known, _network(model), trust, training)
-    elif trust == "own":
-        found = _with_recipe(known, model, recipe, training)
-    else:
-        raise ConfigError("recipe = lore chooses λ itself: leave trust at 'own'")
+    found = _with_trust(known, _network(model), trust, training)
     return cast(Fitted[P], found)  # of classes, as was made sure above
 
 
@@ -130,24 +137,9 @@ def _with_trust(
     return train(trusting(clients, chosen), model, training)
 
 
-def _with_recipe(
-    clients: Sequence[Client],
-    model: nn.Module | ModelMaker,
-    recipe: str | Trials,
-    training: Training,
-) -> Fitted[Personal]:
-    """The federation's common recipe first, then the training."""
-    if not isinstance(recipe, Trials) and recipe != "lore":
-        raise ConfigError(f"recipe must be lore or Trials, got {recipe!r}")
-    trials = recipe if isinstance(recipe, Trials) else Trials()
-    if not isinstance(model, nn.Module):
-        return lore(clients, model, training, trials=trials).fitted
-    # one network was given: only candidates that hear as it does can be tried
-    trials = trials.limited(bool(getattr(model, "hears", False)))
-    return lore(clients, lambda _: model, training, trials=trials).fitted
-
-
-def _network(model: nn.Module | ModelMaker) -> nn.Module:
+def _network(model: nn.Module | ModelMaker | None) -> nn.Module:
+    if model is None:
+        raise ConfigError("fit needs a model: only recipe = lore makes one itself")
     if not isinstance(model, nn.Module):
         raise ConfigError("only recipe = lore takes a function that makes models")
     return model

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from torch import Tensor
 
@@ -55,7 +56,7 @@ class Schema:
     ordered: bool = field(default=None)  # type: ignore[assignment]  # None: read off the names
 
     def __post_init__(self) -> None:
-        if self.ordered is None:
+        if cast("bool | None", self.ordered) is None:  # nobody said
             object.__setattr__(self, "ordered", in_order(self.classes))
         for what, names in (("feature", self.names), ("class", self.classes)):
             twice = {name for name in names if names.count(name) > 1}

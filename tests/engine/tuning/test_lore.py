@@ -8,7 +8,7 @@ from torch.nn.functional import one_hot
 
 from fedlore import ConfigError, Examples, Plan, inject
 from fedlore.core.nets import mlp
-from fedlore.engine import Training, fit, local
+from fedlore.engine import Training, local
 from fedlore.engine.tuning import Cached, Candidate, Trials, choose, lore, settle
 from fedlore.engine.tuning.candidates import CANDIDATES, ranked
 from fedlore.engine.tuning.recalibrate import confusion_of, recalibrated, reread
@@ -92,17 +92,6 @@ def test_the_range_is_never_left():
             personal = found.fitted.model(client.id)
             probabilities = personal.log_probs(client.test).exp()
             assert (probabilities[~client.test.allowed] == 0).all()
-
-
-def test_fit_takes_the_recipe_by_name_and_a_maker_of_models():
-    fitted = fit(federation(), make_model, recipe=FEW, plan=PLAN, rounds=2)
-    assert set(fitted.knowledge) == {"site-0", "site-1", "site-2"}
-    deaf = fit(federation(), make_model(False), recipe=FEW, plan=PLAN, rounds=2)
-    assert deaf.recipe.model.hears is False
-    with pytest.raises(ConfigError, match="recipe must be lore or Trials, got 'best'"):
-        fit(federation(), make_model, recipe="best")
-    with pytest.raises(ConfigError, match="chooses λ itself"):
-        fit(federation(), make_model, recipe="lore", trust="auto")
 
 
 def test_bad_trials_are_named():

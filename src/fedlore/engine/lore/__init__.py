@@ -1,7 +1,7 @@
 """The recipe lore over any transport: trials, votes, the main training, and a private mixture."""
 
+from .agreement import Agreement
 from .candidates import NUMBERS, ORDERED, UNORDERED, Candidate, Menu, menu_for
-from .common import Common
 from .inside import Inside, part_of
 from .private import Private
 from .seat import Seat
@@ -12,7 +12,7 @@ from .trial import MAIN, Trial, cost, rungs
 
 __all__ = [
     "Candidate",
-    "Common",
+    "Agreement",
     "Inside",
     "MAIN",
     "Menu",

@@ -12,7 +12,7 @@ from ..exact import rows_of
 from ..local import Local
 from ..loop import Recipe, own_params, recall
 from ..stacked import Stacked
-from .common import Common
+from .agreement import Agreement
 from .private import Private
 from .seat import Seat
 from .site import settle, vote
@@ -25,7 +25,7 @@ class Inside:
     def __init__(
         self,
         seats: Sequence[Seat],
-        common: Common,
+        common: Agreement,
         *,
         engine: str = "auto",
         workers: int | None = None,

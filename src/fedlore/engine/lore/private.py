@@ -1,5 +1,6 @@
 """What one site chose for itself, and how it compares voices on rows that they had not seen."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from ...personal.client import Known
 from ...personal.own.best import Candidate, Own
 from ...personal.own.weights import SHARED, start_weights
 
+HARDLY = 0.001  # the expert's weight before any row has spoken
 SMALL = 0.01  # a weight below which a member is left out
 WIDE = 1.96  # standard errors of a 95 % interval
 PARTS = 5  # in which the weights are tried on rows they were not learned from
@@ -79,7 +81,8 @@ def cross_mixed(
 def paid(before: Tensor, after: Tensor) -> bool:
     """Whether the losses of rows went down by more than the standard error of the difference."""
     gain = before - after
-    return float(gain.mean()) > float(gain.std(correction=0)) / len(gain) ** 0.5
+    error = float(gain.std(correction=0)) / math.sqrt(len(gain))
+    return float(gain.mean()) > error
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,12 +138,18 @@ def compose(
 
 
 def start_of(voices: Sequence[Voice]) -> Tensor:
-    """Where the weights of voices in any order begin, (j,)."""
+    """Where the weights of voices in any order begin, (j,).
+
+    The expert begins at almost nothing: others have heard him, and rows must speak for more.
+    """
     shared = sum(voice.shared for voice in voices)
-    start = start_weights(shared, len(voices) - shared)
-    if not shared or shared == len(voices):
-        return start
-    return torch.stack([start[0] if voice.shared else start[-1] for voice in voices])
+    own = sum(not voice.shared and voice.name != EXPERT for voice in voices)
+    if not shared + own:
+        return torch.ones(1, dtype=torch.float64)
+    start = start_weights(shared, own)
+    each = [start[0] if v.shared else start[-1] for v in voices if v.name != EXPERT]
+    found = [start.new_tensor(HARDLY) if v.name == EXPERT else each.pop(0) for v in voices]
+    return torch.stack(found) / torch.stack(found).sum()
 
 
 def few(own: Own) -> list[Candidate]:

@@ -15,8 +15,8 @@ from ...personal.client import Client, NumberClient
 from ...personal.tasks.regression import Regression
 from ..client import ready, scaled
 from ..tuning.recalibrate import recalibrated
+from .agreement import Agreement
 from .candidates import Candidate
-from .common import Common
 
 WORST = -20.0  # log-probability of a label that is called impossible
 
@@ -26,7 +26,7 @@ class Seat:
     """One site in a federation that chooses its recipe."""
 
     member: Client | NumberClient
-    common: Common
+    common: Agreement
 
     @property
     def id(self) -> str:

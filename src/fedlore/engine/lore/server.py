@@ -17,8 +17,8 @@ from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
 from ..exact import solve_together
 from ..loop import Run, federate
+from .agreement import Agreement
 from .candidates import Candidate
-from .common import Common
 from .trial import MAIN, Trial, rungs
 
 STATE = "state."  # before the names of a state's bundles in a step
@@ -79,7 +79,7 @@ class Progress:
 
 def conduct(
     transport: Transport,
-    common: Common,
+    common: Agreement,
     *,
     progress: Progress | None = None,
     evaluate: int = 0,
@@ -104,7 +104,7 @@ def conduct(
 @dataclass(frozen=True, eq=False)
 class _Work:
     transport: Transport
-    common: Common
+    common: Agreement
     progress: Progress
     evaluate: int
 

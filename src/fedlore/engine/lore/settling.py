@@ -25,7 +25,7 @@ from .private import EXPERT, NETWORK, Private, Voice, compose, few, paid, start_
 from .seat import Seat, nll_rows, polish
 from .trial import MAIN, Trial
 
-SHARPNESS = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of a network's logits
+SHARPNESS: tuple[float, ...] = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of a network's logits
 
 
 def settle_classes(
@@ -127,13 +127,16 @@ def _losses(seat: Seat, logits: Tensor, rows: Examples) -> Tensor:
     """What last steps must lower: the likelihood where classes have an order, else the errors."""
     if seat.common.ordered:
         return nll_rows(logits, rows)
-    return (inject(logits, None, rows.allowed).argmax(1) != rows.y).double()
+    assert rows.y is not None
+    said = inject(logits, None, rows.allowed).argmax(1)
+    return said.ne(rows.y).double()
 
 
 def sharpest(logits: Tensor, rows: Examples) -> float:
     """The factor on a network's logits under which rows that it had not seen are likeliest."""
     costs = [float(nll_rows(s * logits, rows).mean()) for s in SHARPNESS]
-    return SHARPNESS[min(range(len(costs)), key=costs.__getitem__)]
+    _, best = min(zip(costs, SHARPNESS, strict=True))
+    return best
 
 
 def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) -> Voice | None:

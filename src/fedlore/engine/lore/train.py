@@ -24,8 +24,8 @@ from ...privacy.settings import filters_of, privacy_lines
 from ..choice import brought_home, scaler_of
 from ..fitted import Fitted
 from ..training import Training
+from .agreement import Agreement, ModelMaker
 from .candidates import Menu, menu_for
-from .common import Common, ModelMaker
 from .inside import Inside
 from .seat import Seat
 from .server import Progress, conduct
@@ -121,7 +121,7 @@ def _common(
     bins: Bins | None,
     ordered: bool | None,
     hidden: tuple[int, ...],
-) -> Common:
+) -> Agreement:
     numbers = isinstance(sites[0], NumberClient)
     if any(isinstance(site, NumberClient) != numbers for site in sites):
         raise ConfigError("clients must all have classes or all have numbers")
@@ -153,7 +153,7 @@ def _common(
     privacy = training.privacy
     if privacy is not None and privacy.records(training.rounds) is not None:
         raise ConfigError("recipe = lore and record level differential privacy do not go together")
-    return Common(
+    return Agreement(
         features,
         bins.k if bins is not None else classes_of([s for s in sites if isinstance(s, Client)]),
         menu,

@@ -22,7 +22,7 @@ ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model with a
 
 
 @dataclass(frozen=True, eq=False)
-class Common:
+class Agreement:
     """A federation that chooses its recipe; made of its terms on either side."""
 
     features: int
@@ -95,5 +95,5 @@ class Common:
         """Whether the expert's word comes as columns of the rows."""
         return self.bins is not None and candidate.hears and candidate.head == "classes"
 
-    def scaled(self, scaler: Scaler | None) -> "Common":
+    def scaled(self, scaler: Scaler | None) -> "Agreement":
         return replace(self, scaler=scaler)

@@ -1,0 +1,265 @@
+"""The recipe in one process: choosing, settling, and that engines and filters do not matter."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore import (
+    Bins,
+    Client,
+    ConfigError,
+    Dp,
+    Examples,
+    FedloreError,
+    Measured,
+    NumberClient,
+    Numbers,
+    Plan,
+    Privacy,
+    fit,
+)
+from fedlore.core.nets import mlp
+from fedlore.core.scaler import Scaler
+from fedlore.engine.lore import (
+    ORDERED,
+    Candidate,
+    Menu,
+    Progress,
+    Seat,
+    Step,
+    Trial,
+    menu_for,
+    train_lore,
+    vote,
+)
+from fedlore.engine.lore import train as training_room
+from fedlore.engine.training import Training
+from fedlore.personal.own import best
+
+from ..federation import CLASSES, FEATURES, federation
+
+PLAN = Plan(epochs=1, batch=16)
+FEW = Menu(
+    candidates=(Candidate(), Candidate(True, 0.5), Candidate(True, 0.5, reread=True)),
+    folds=2,
+    finishes=(0, 3),
+    own=False,
+)
+RISING = replace(menu_for(FEATURES, ordered=True), candidates=ORDERED[1:4], folds=2, own=False)
+
+
+@pytest.fixture(autouse=True)
+def linear_members_only(monkeypatch):
+    """Trees take seconds and say nothing more about the recipe."""
+    monkeypatch.setattr(best, "installed", lambda: False)
+
+
+def run(menu=FEW, clients=None, **settings):
+    progress = settings.pop("progress", None)
+    ordered = menu.exact is not None
+    training = Training(plan=PLAN, **{"rounds": 3, **settings})
+    return train_lore(
+        clients or federation(), training, menu=menu, ordered=ordered, progress=progress
+    )
+
+
+def answers(fitted, clients=None):
+    clients = clients or federation()
+    return {c.id: fitted.model(c.id).log_probs(c.test).detach() for c in clients}
+
+
+@pytest.mark.parametrize("menu", [FEW, RISING, replace(FEW, own=True), replace(RISING, own=True)])
+def test_every_site_has_a_mixture_inside_its_range(menu):
+    fitted = run(menu)
+    for client in federation():
+        personal = fitted.model(client.id)
+        beside = personal.beside
+        assert sum((beside.network, beside.expert, *beside.weights)) == pytest.approx(1.0)
+        found = personal.log_probs(client.test).exp()
+        assert (found[~client.test.allowed] == 0).all()
+        assert torch.allclose(found.sum(1), torch.ones(len(found)), atol=1e-6)
+
+
+def test_the_stacked_engine_chooses_and_predicts_like_the_plain_one():
+    for menu in (FEW, RISING):
+        one, many = (run(menu, engine=engine) for engine in ("local", "stacked"))
+        assert one.history[-1]["recipe"] == many.history[-1]["recipe"]
+        for name, found in answers(one).items():
+            assert torch.allclose(found.exp(), answers(many)[name].exp(), atol=1e-4)
+
+
+def test_votes_and_models_are_the_same_under_masks():
+    for menu in (FEW, RISING):
+        plain, masked = run(menu), run(menu, privacy=Privacy(secure_aggregation=True))
+        ballots = [
+            {row["trial"]: row["loss"] for row in f.history if "trial" in row}
+            for f in (plain, masked)
+        ]
+        assert ballots[0] == pytest.approx(ballots[1], rel=1e-3)
+        for name, found in answers(plain).items():
+            assert torch.allclose(found.exp(), answers(masked)[name].exp(), atol=1e-3)
+
+
+def test_it_goes_on_after_any_step_and_any_round():
+    steps: list[Step] = []
+    rounds = []
+    whole = run(progress=Progress(on_step=steps.append))
+    names = [step.name for step in steps]
+    assert names[-2].endswith("/main/3") and names[-1] == "settle"
+    # the sites' memories live in the transport: what is resumed here are trainings without any
+    for done in range(len(steps) - 2):
+        again = Progress(steps[:done], on_round=lambda name, _: rounds.append(name))
+        found = run(progress=again)
+        assert [step.name for step in again.steps] == names
+        for name, said in answers(whole).items():
+            assert torch.equal(said, answers(found)[name])
+    assert not {name for name in rounds} - set(names)
+
+
+def test_a_running_training_goes_on_where_it_was():
+    kept = {}
+    first = Menu(candidates=(Candidate(),), folds=2, own=False)
+    whole = run(first, progress=Progress(on_round=lambda n, r: kept.setdefault((n, r.round), r)))
+    cut = kept["0/0/3", 2]
+    found = run(first, progress=Progress(running=("0/0/3", cut)))
+    for name, said in answers(whole).items():
+        assert torch.equal(said, answers(found)[name])
+
+
+def test_fit_needs_no_model_and_tells_what_it_brought():
+    fitted = fit(federation(), recipe=replace(FEW, own=True), plan=PLAN, rounds=3, evaluate=3)
+    table = fitted.brought("site-2")
+    assert {"own best", "network", "expert", "mixture"} <= {line.name for line in table.lines}
+    assert table.measure == "accuracy" and table.rows == 47
+    for line in table.lines:
+        assert line.low <= line.value <= line.high
+    assert "aking part" in table.sentence and "47 rows" in table.sentence
+    assert sum(table.weights.values()) == pytest.approx(1.0)
+    assert table.plain()["gain"]["value"] == table.gain.value
+    assert fitted.scores("site-2")["pov"] == 0.0
+    with pytest.raises(FedloreError, match="unknown client with a table 'site-9'"):
+        fitted.brought("site-9")
+
+
+def test_a_given_network_is_the_only_one_tried():
+    deaf = fit(federation(), mlp(FEATURES, CLASSES, hidden=(8,)), recipe=FEW, plan=PLAN, rounds=2)
+    assert deaf.recipe.model.hears is False
+
+    def make(hears):
+        return mlp(FEATURES, CLASSES, hidden=(8,), hears=hears)
+
+    either = fit(federation(), make, recipe=FEW, plan=PLAN, rounds=2)
+    assert sum(p.numel() for p in either.recipe.model.parameters()) < 500
+
+
+def test_what_cannot_be_asked_for_is_named():
+    with pytest.raises(ConfigError, match="recipe must be lore or a Menu, got 'best'"):
+        fit(federation(), recipe="best")
+    with pytest.raises(ConfigError, match="leave trust at 'own'"):
+        fit(federation(), recipe="lore", trust="auto")
+    with pytest.raises(ConfigError, match="only recipe = lore makes one itself"):
+        fit(federation())
+    with pytest.raises(ConfigError, match="one fixed candidate"):
+        fit(federation(), recipe="lore", privacy=Privacy(dp=Dp(8.0, 1e-3)), scale=False)
+
+
+def test_a_budget_allows_one_candidate_and_no_trials():
+    steps = []
+    fixed = FEW.only(Candidate(True, 0.5))
+    fitted = run(
+        replace(fixed, own=True),
+        privacy=Privacy(dp=Dp(50.0, 1e-2)),
+        scale=Scaler(torch.zeros(FEATURES).double(), torch.ones(FEATURES).double()),
+        progress=Progress(on_step=lambda step: steps.append(step.name)),
+    )
+    assert steps == ["0/main/3", "settle"]
+    assert fitted.model("site-2").beside.network == pytest.approx(0.5)
+
+
+def test_a_vote_counts_the_rows_that_were_held_back():
+    clients = federation()
+    agreement = training_room._common(clients, Training(plan=PLAN), None, FEW, None, None, (8,))
+    seats = [Seat(client, agreement) for client in clients]
+    for seat in seats:
+        folds = seat.folds()
+        ballots = []
+        for fold in range(FEW.folds):
+            rest, held = seat.part(FEW.candidates[0], fold)
+            assert len(rest.data) + len(held) == len(folds)
+            weights = dict(agreement.model(FEW.candidates[0]).state_dict())
+            ballots.append(vote(seat, Trial(0, fold, 3), weights))
+        assert sum(float(b["rows"]) for b in ballots) == len(folds)
+        assert all(0 <= float(b["loss"]) <= 1.02 * float(b["rows"]) for b in ballots)
+    lone = Seat(replace(clients[0], data=clients[0].data[:1]), agreement)
+    assert lone.folds() is None
+    weights = dict(agreement.model(FEW.candidates[0]).state_dict())
+    assert float(vote(lone, Trial(0, 0, 3), weights)["rows"]) == 0.0
+
+
+def test_a_site_with_one_row_takes_part_and_keeps_what_it_has():
+    clients = federation()
+    clients.append(Client("tiny", clients[0].data[:1], clients[0].knowledge, test=clients[0].test))
+    fitted = run(RISING, clients=clients)
+    assert fitted.model("tiny").beside is None
+    assert "tiny" not in fitted.tables
+
+
+def number_sites(count=3, rows=40):
+    sites = []
+    for i in range(count):
+        g = torch.Generator().manual_seed(i)
+        x = torch.rand(rows + 60, 3, generator=g)
+        y = (10 + 20 * x[:, 0] + 8 * x[:, 1] * x[:, 2] + i).double()
+
+        def expert(rows):
+            return 12 + 20 * rows[:, 0].double()
+
+        known = Numbers(expert, trust=0.0)
+        data = Measured(x, y)
+        sites.append(
+            NumberClient(f"site-{i}", data[:rows], known, test=data[rows:])
+        )
+    return sites
+
+
+def test_numbers_are_mixed_inside_their_bounds():
+    bins = Bins(0.0, 50.0, 50)
+    menu = replace(menu_for(3, numbers=True), folds=2)
+    menu = replace(menu, candidates=(menu.candidates[1], menu.candidates[3]))
+    found = {}
+    for engine in ("local", "stacked"):
+        fitted = fit(
+            number_sites(), bins=bins, recipe=menu, plan=PLAN, rounds=4, evaluate=4, engine=engine
+        )
+        table = fitted.brought("site-0")
+        assert table.measure == "rmse"
+        assert table.value("mixture") <= 1.2 * table.value("own best")
+        personal = fitted.model("site-0")
+        x = number_sites()[0].test.x
+        said = personal.predict(x)
+        assert ((said >= 0) & (said <= 50)).all()
+        assert torch.equal(personal(x), said)
+        low, high = personal.interval(x)
+        assert (low <= high).all()
+        assert fitted.scores("site-0")["rmse"] < 2.0
+        found[engine] = said
+    assert torch.allclose(found["local"], found["stacked"], atol=0.05)
+
+
+def test_a_bare_site_is_not_shown_the_knowledge():
+    clients = [client.bare() for client in federation()]
+    fitted = run(clients=clients)
+    table = fitted.brought("site-1")
+    assert "expert" not in {line.name for line in table.lines}
+    assert fitted.model("site-1").predict(clients[1].test.x).shape == (len(clients[1].test),)
+
+
+def test_examples_keep_their_rows_in_folds():
+    clients = federation()
+    seat = Seat(
+        clients[0], training_room._common(clients, Training(), None, FEW, None, None, (8,))
+    )
+    counts = torch.bincount(seat.folds())
+    assert int(counts.max() - counts.min()) <= 1
+    assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)

@@ -1,0 +1,50 @@
+"""Names of trials, and what they cost together."""
+
+import pytest
+
+from fedlore import ConfigError, FedloreError
+from fedlore.engine.lore import MAIN, NUMBERS, ORDERED, UNORDERED, Candidate, Menu, Trial, cost, rungs
+
+
+@pytest.mark.parametrize("trial", [Trial(0, 0, 1), Trial(11, 2, 60), Trial(3, MAIN, 40)])
+def test_a_trial_is_read_as_it_was_named(trial):
+    assert Trial.read(str(trial)) == trial
+
+
+@pytest.mark.parametrize("text", ["", "1/2", "a/0/3", "1/-1/3", "1/0/3/4", "main/main/main"])
+def test_what_names_no_trial_is_refused(text):
+    with pytest.raises(FedloreError, match="candidate/fold/rounds"):
+        Trial.read(text)
+
+
+@pytest.mark.parametrize("menu", [UNORDERED, ORDERED, NUMBERS, ORDERED[:2], ORDERED[:3]])
+@pytest.mark.parametrize("rounds", [1, 2, 5, 10, 40, 60, 100])
+def test_at_most_four_trainings_come_before_the_main_one(menu, rounds):
+    assert cost(len(menu), rounds, 3) <= 4.0 + 1e-9
+    for count, length in rungs(len(menu), rounds):
+        assert count >= 1 and 1 <= length <= rounds
+
+
+def test_one_candidate_needs_no_rungs():
+    assert rungs(1, 40) == []
+    assert cost(1, 40, 3) == pytest.approx(2.0)
+
+
+def test_every_candidate_of_the_usual_menus_is_tried():
+    assert rungs(len(ORDERED), 40)[0][0] == len(ORDERED)
+    assert rungs(len(UNORDERED), 60)[0][0] == len(UNORDERED)
+    assert rungs(len(NUMBERS), 60)[0][0] == len(NUMBERS)
+
+
+def test_bad_menus_are_named():
+    with pytest.raises(ConfigError, match="head must be classes or ordered, got 'hat'"):
+        Candidate(head="hat")
+    with pytest.raises(ConfigError, match="belong to head = ordered"):
+        Candidate(private=True)
+    with pytest.raises(ConfigError, match="at least one value"):
+        Menu(candidates=())
+    with pytest.raises(ConfigError, match="folds must be at least 2, got 1"):
+        Menu(folds=1)
+    with pytest.raises(ConfigError, match="one fixed candidate.*got 12 candidates"):
+        Menu().refuse_dp()
+    Menu().only(Candidate()).refuse_dp()
