@@ -19,9 +19,9 @@ from .tree import Params
 
 Terms = Literal["linear", "squares", "quadratic"]
 
-SMALLEST = 1e-8  # prior variance of a group that says nothing
-ENOUGH = 1e-5  # relative change of the variances at which they are found
-MOST = 500  # steps until then
+_SMALLEST = 1e-8  # prior variance of a group that says nothing
+_ENOUGH = 1e-5  # relative change of the variances at which they are found
+_MOST = 500  # steps until then
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Posterior:
         return Posterior(*(bundle[n] for n in ("mean", "covariance", "noise", "prior")))
 
 
-def settle(features: Tensor, target: Tensor) -> tuple[Home, Params]:
+def sum_rows(features: Tensor, target: Tensor) -> tuple[Home, Params]:
     """At a site: what stays, and the sums that leave, from features (n, f) and numbers (n,)."""
     if len(features) != len(target) or not len(target):
         raise FedloreError(f"{len(features)} rows of features do not fit {len(target)} numbers")
@@ -134,18 +134,18 @@ def solve(total: Params, groups: Tensor) -> Posterior:
     groups = groups.to(cross.device)
     count = torch.bincount(groups).to(cross.dtype)
     # a guess that any data improves on: half of what is seen is noise
-    noise = (0.5 * energy / free).clamp(min=SMALLEST)
-    prior = (noise / (gram.trace() / free).clamp(min=SMALLEST)).expand(len(count)).clone()
-    for _ in range(MOST):
+    noise = (0.5 * energy / free).clamp(min=_SMALLEST)
+    prior = (noise / (gram.trace() / free).clamp(min=_SMALLEST)).expand(len(count)).clone()
+    for _ in range(_MOST):
         mean, covariance = posterior(gram, cross, noise, prior[groups])
         left = _by_group(covariance.diagonal(), groups, prior) / prior
         used = (count - left).clamp(min=1e-9)  # γ: how many weights the rows decide
         residual = (energy - 2.0 * mean @ cross + mean @ gram @ mean).clamp(min=0.0)
         before = torch.cat([prior, noise[None]])
-        prior = (_by_group(mean.square(), groups, prior) / used).clamp(min=SMALLEST)
+        prior = (_by_group(mean.square(), groups, prior) / used).clamp(min=_SMALLEST)
         # guarded: with fewer rows than weights a perfect fit would leave no noise at all
-        noise = (residual / (free - used.sum()).clamp(min=1.0)).clamp(min=SMALLEST)
-        if bool(((torch.cat([prior, noise[None]]) / before).log().abs() < ENOUGH).all()):
+        noise = (residual / (free - used.sum()).clamp(min=1.0)).clamp(min=_SMALLEST)
+        if bool(((torch.cat([prior, noise[None]]) / before).log().abs() < _ENOUGH).all()):
             break
     mean, covariance = posterior(gram, cross, noise, prior[groups])
     return Posterior(mean, covariance, noise, prior)

@@ -14,7 +14,7 @@ from .nets import initialised
 
 Start = Literal["none", "middle", "expert"]
 
-HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
+PLACES_HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class Ordered(nn.Module):
 
     def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
         """All that the model uses of what the expert says, (..., k) -> (..., HEARD)."""
-        middle, told = places(prior, allowed, like=like, classes=self.classes)
+        middle, told = find_places(prior, allowed, like=like, classes=self.classes)
         return heard_numbers(middle, told, self.classes)
 
 
-def places(
+def find_places(
     prior: Tensor | None, allowed: Tensor | None, *, like: Tensor, classes: int
 ) -> tuple[Tensor, Tensor]:
     """The middle of the range and the expert's place, (..., k) -> (...) each, like `like` (...).
@@ -139,7 +139,7 @@ def heard_numbers(middle: Tensor, told: Tensor, classes: int) -> Tensor:
     return torch.stack([(middle - centre) / unit, (told - centre) / unit, told - middle], -1)
 
 
-def between(place: Tensor, classes: int) -> Tensor:
+def lay_between(place: Tensor, classes: int) -> Tensor:
     """An expert's number on the scale of the classes as a row of a P-KM, (n,) -> (n, k).
 
     The two classes beside the number share the row, so that its mean is the number and its
@@ -182,7 +182,7 @@ def with_ordinal_head(
     the features say by themselves is then learned before what they say together.
     """
     options = options or Ordinal()
-    wide = width + HEARD * options.hears
+    wide = width + PLACES_HEARD * options.hears
     widths = [wide, *hidden]
     layers: list[nn.Module] = []
     for a, b in zip(widths, widths[1:], strict=False):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...core.ordinal import HEARD, Ordinal
+from ...core.ordinal import PLACES_HEARD, Ordinal
 from .layers import Dense, LayerPlace
-from .ordinalsteps import Shape, Start, steps_for
+from .ordinalsteps import HeadShape, Start, steps_for
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class _OrdinalHead:
             layer.classes / 4 / layer.options.unit(layer.classes),
         )
         self._hears = layer.options.hears or layer.options.start != "none"
-        self._shape = Shape(place, number, layer.options, layer.classes, layer.shift, layer.width)
+        self._shape = HeadShape(
+            place, number, layer.options, layer.classes, layer.shift, layer.width
+        )
         self._steps = steps_for(self._shape)
         self._dense = [d.bind(place, number + 1 + i) for i, d in enumerate(layer.dense)]
         self._line = self._line_grad = None
@@ -51,7 +53,7 @@ class _OrdinalHead:
                 start = (column * self._unit).unsqueeze(1)
             if self._options.hears:
                 a, b, trunk = h.shape
-                wide = self._shape.take("wide", a, b, trunk + HEARD)
+                wide = self._shape.take("wide", a, b, trunk + PLACES_HEARD)
                 self._wide = torch.cat([h, self.told], 2, out=wide)
         moved = self._wide
         for layer in self._dense:

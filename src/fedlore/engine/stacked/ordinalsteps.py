@@ -16,7 +16,7 @@ Start = Tensor | None  # (a, 1, b) in units from the centre of all classes; None
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class HeadShape:
     """An ordinal head that is bound to its place."""
 
     place: LayerPlace
@@ -50,7 +50,7 @@ class Steps(Protocol):
         ...
 
 
-def steps_for(shape: Shape) -> Steps:
+def steps_for(shape: HeadShape) -> Steps:
     """The fastest that works at this place."""
     if isinstance(shape.place.fused, Plain) or shape.options.bell != "logistic":
         return _Steps(shape)
@@ -60,7 +60,7 @@ def steps_for(shape: Shape) -> Steps:
 
 
 class _Steps:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: HeadShape) -> None:
         place = shape.place
         (self._shift, self._shift_grad), (self._width, self._width_grad) = (
             shape.pair(name) for name in (shape.shift, shape.width)
@@ -84,7 +84,7 @@ class _Steps:
 class _Card:
     """The same in two kernels: a step of few clients is bound by how many there are."""
 
-    def __init__(self, shape: Shape, kernels: Any) -> None:
+    def __init__(self, shape: HeadShape, kernels: Any) -> None:
         self._shape, self._kernels = shape, kernels
         place = shape.place
         (self._shift, self._shift_grad), (self._width, self._width_grad) = (
