@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from . import tree
+from .exact import sum_shapes
 from .scaler import moments
 from .tree import Payload
 from .wire import Task
@@ -14,10 +15,16 @@ MISFIT = "names, shapes or kinds other than the model's"
 Shapes = dict[str, dict[str, tuple[object, ...]]]
 
 
-def wanted_of(task: Task, uploads: Sequence[str], features: int) -> Payload:
-    """Tensors with the names, shapes and kinds that a plain answer to a task has."""
+def wanted_of(task: Task, uploads: Sequence[str], features: int, *, terms: int = 0) -> Payload:
+    """Tensors with the names, shapes and kinds that a plain answer to a task has.
+
+    The model of one round, where there is one, has so many `terms`.
+    """
     if task.kind == "train":
         return {key: task.sent[key] for key in uploads}
+    if task.kind == "gram" and terms:
+        like = {n: torch.zeros(s, dtype=torch.float64) for n, s in sum_shapes(terms).items()}
+        return {"gram": like}
     return {"moments": moments(torch.zeros(1, features))} if task.kind == "moments" else {}
 
 

@@ -18,6 +18,7 @@ TASK_KINDS = {
     "finish": "nothing: the last local steps stay at home",
     "evaluate": "nothing; the scores are plain numbers in metrics",
     "moments": "row count, sums and squares of the features, for a common scaling",
+    "gram": "sums of products of centred rows, for the model of one round",
 }
 
 

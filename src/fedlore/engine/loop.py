@@ -10,6 +10,7 @@ from torch import nn
 from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
+from ..core.foresight import Exact
 from ..core.history import Row
 from ..core.rng import draw_numbers
 from ..core.scaler import Scaler, from_moments
@@ -17,8 +18,10 @@ from ..core.tree import Params, Payload
 from ..core.uploads import find_flaw
 from ..core.wire import Reply, Task, Transport
 from ..errors import ConfigError, FedloreError
+from ..personal.client import Client
 from ..privacy.dp.records import Records
 from .client import Site, score
+from .exact import rows_of
 
 Weights = Literal["equal", "size"]
 
@@ -35,6 +38,7 @@ class Recipe:
     weights: Weights = "equal"  # the paper counts clients equally; "size" counts rows
     aggregate: Aggregate = field(default_factory=Mean)
     records: Records | None = None  # DP-SGD at the sites
+    exact: Exact | None = None  # the model of one round, where sites may be asked for its sums
 
     def __post_init__(self) -> None:
         if self.weights not in get_args(Weights):
@@ -64,6 +68,9 @@ def answer(
     reply = Reply(site.id, task.round, rows=len(site.lesson))
     if task.kind == "moments":
         return replace(reply, upload={"moments": site.client.sums()}), memory
+    if task.kind == "gram":
+        classes = site.lesson.target.shape[1]
+        return replace(reply, upload={"gram": gram_of(site.client, recipe, classes)}), memory
     memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
         desk.flat.copy_(desk.flatten(own_params(recipe.algorithm, task.sent, memory)))
@@ -94,6 +101,13 @@ def answer(
     if noisy is not None:  # for the site's own ledger, which takes it out again
         reply = replace(reply, metrics={**reply.metrics, **noisy.done})
     return replace(reply, upload=upload), memory
+
+
+def gram_of(client: Client, recipe: Recipe, classes: int) -> Params:
+    """What a client gives away for the model of one round, where the recipe has one."""
+    if recipe.exact is None:
+        raise ConfigError("sums of rows were asked for, and the recipe has no model of one round")
+    return rows_of(client, recipe.exact, recipe.scaler, classes=classes).sums()
 
 
 def recall(recipe: Recipe, sent: Payload, memory: Payload) -> Payload:

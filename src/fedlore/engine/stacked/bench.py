@@ -12,6 +12,7 @@ from ...core.tree import Params
 from .fused import fused_for
 from .layers import LayerPlace, Scratch, _Hear
 from .nets import Layers, layers_of
+from .ordinals import _OrdinalHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +156,7 @@ class ByHand:
         self._layers = [layer.bind(place, i) for i, layer in enumerate(net.layers)]
         self._joined, self._images = net.joined, net.images
         self._scratch = place.scratch
-        self._ears = [layer for layer in self._layers if isinstance(layer, _Hear)]
+        self._ears = [layer for layer in self._layers if isinstance(layer, _Hear | _OrdinalHead)]
 
     def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
         a, b = x.shape[:2]

@@ -1,6 +1,6 @@
 """The rows of many clients side by side, so that a batch of a stack is one gather."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,11 +9,13 @@ from torch import Tensor, nn
 from ...core.examples import Examples
 from ...core.inject import pair_of
 from ...core.lesson import Lesson
+from ...core.ordinal import Ordered
 from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...personal.client import Client
 from ..client import lesson_of, ready, scaled
+from .nets import Layers, layers_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,7 @@ class Fleet:
     counts: tuple[int, ...]  # the same as sizes, for whoever must not wait for a device
     x: Tensor  # (n, *features), scaled
     facts: Tensor  # (n, c)  target, and then whatever `known` says
-    told: Tensor | None  # (n, 2k)  what a hearing network gets
+    told: Tensor | None  # (n, 2k)  what a hearing network gets; less where it uses less
     classes: int
     known: tuple[str, ...]  # of wall, pair, odds: what of them there is
 
@@ -56,7 +58,8 @@ def fleet_of(
     columns = {"target": torch.cat([p.target for p in parts]), **_knowledge(parts)}
     told = None
     if getattr(model, "hears", True):
-        told = torch.cat([heard(p.prior, p.allowed, p.target) for p in parts])
+        listen = ears_of(model, parts[0].x[:1])
+        told = torch.cat([listen(p.prior, p.allowed, p.target) for p in parts])
     where = torch.device(device) if device is not None else parts[0].x.device
     return Fleet(
         tuple(c.id for c in clients),
@@ -91,6 +94,17 @@ def _odds(part: Lesson) -> Tensor:
         return _or(part.odds, part.target, 0.0)
     own = part.pair.gather(2, part.y.unsqueeze(1).expand(-1, 2, -1))  # (n, 2, 1)
     return (own[:, 1] - own[:, 0]).expm1().expand_as(part.target)
+
+
+Ears = Callable[[Tensor | None, Tensor | None, Tensor], Tensor]
+
+
+def ears_of(model: nn.Module, x: Tensor) -> Ears:
+    """What turns prior and range, (..., k), into what the network gets of them at each step."""
+    if isinstance(model, Ordered) and isinstance(layers_of(model, x), Layers):
+        # few numbers, worked out once: a gather of them at each step costs less than of 2k
+        return lambda prior, allowed, like: model.listen(prior, allowed, like[..., 0])
+    return heard
 
 
 def heard(prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ...core.nets import Deaf, Hearing
+from ...core.ordinal import Ordered
 from .convs import ConvPool
 from .layers import Dense, Flat, Hear, Layer
+from .ordinals import OrdinalHead
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,29 @@ class Layers:
 def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
     """The model as layers for rows like x, (n, *features), or what stands in the way."""
     try:
-        parts, heard = _parts(model)
-        found, images = _layers(parts, x)
+        if type(model) is Ordered:
+            found, images, heard = *_ordered(model, x), False
+        else:
+            parts, heard = _parts(model)
+            found, images, _ = _layers(parts, x)
+            _check_end(found)
     except _Unknown as error:
         return str(error)
-    used = [n for layer in found for n in vars(layer).values() if isinstance(n, str)]
+    used = [name for layer in found for name in _names(layer)]
     if sorted(used) != sorted(name for name, _ in model.named_parameters()):
         return "its layers share parameters or have others of their own"
     joined = heard and isinstance(found[0], Hear)
     return Layers(tuple(found[1:] if joined else found), images, joined)
+
+
+def _names(layer: object) -> Iterator[str]:
+    """The parameters of a layer, and of those inside it."""
+    if isinstance(layer, OrdinalHead):
+        for inner in layer.dense:
+            yield from _names(inner)
+        yield from (n for n in (layer.line, layer.shift, layer.width) if n is not None)
+    else:
+        yield from (n for n in vars(layer).values() if isinstance(n, str))
 
 
 class _Unknown(Exception):
@@ -48,6 +64,36 @@ def _parts(model: nn.Module) -> tuple[list[tuple[str, nn.Module | None]], bool]:
     raise _Unknown(f"{type(model).__name__} is not built of plain layers")
 
 
+def _ordered(model: Ordered, x: Tensor) -> tuple[list[Layer], bool]:
+    """A model for ordered classes: its trunk, and all the rest as one layer."""
+    _check_hooks(model)
+    trunk, images, flat = _layers(list(_walk("trunk", model.trunk)), x, head=False)
+    if not flat:
+        raise _Unknown("its trunk does not end in rows")
+    dense, _, _ = _layers(list(_walk("head", model.head)), x.flatten(1))
+    _check_end(dense)
+    line = None
+    if model.line is not None:
+        _check_hooks(model.line)
+        if getattr(model.line, "bias", None) is not None:
+            raise _Unknown("its linear part has a bias of its own")
+        line = "line.weight"
+    head = OrdinalHead(
+        tuple(d for d in dense if isinstance(d, Dense)),
+        line,
+        "own.shift",
+        "own.width",
+        model.classes,
+        model.options,
+    )
+    return [*trunk, head], images
+
+
+def _check_end(found: list[Layer]) -> None:
+    if not found or not isinstance(found[-1], Dense) or not found[-1].last:
+        raise _Unknown("it does not end in a linear layer")
+
+
 def _walk(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module | None]]:
     _check_hooks(module)
     if type(module) is nn.Sequential:
@@ -63,7 +109,13 @@ def _check_hooks(module: nn.Module) -> None:
         raise _Unknown(f"{type(module).__name__} has hooks")
 
 
-def _layers(parts: list[tuple[str, nn.Module | None]], x: Tensor) -> tuple[list[Layer], bool]:
+def _layers(
+    parts: list[tuple[str, nn.Module | None]], x: Tensor, *, head: bool = True
+) -> tuple[list[Layer], bool, bool]:
+    """The layers, whether the first takes maps, and whether the last gives rows.
+
+    With `head` a linear layer at the end gives logits, class by class.
+    """
     found: list[Layer] = []
     flat, images = x.ndim == 2, False
     todo = [(name, m) for name, m in parts if not isinstance(m, nn.Identity)]
@@ -82,7 +134,7 @@ def _layers(parts: list[tuple[str, nn.Module | None]], x: Tensor) -> tuple[list[
             continue
         elif type(module) is nn.Linear and flat:
             relu = following[:1] == [nn.ReLU]
-            found.append(_dense(name, module, relu, last=not todo))
+            found.append(_dense(name, module, relu, last=head and not todo))
             del todo[: int(relu)]
         elif type(module) is nn.Conv2d and not flat and set(following) == {nn.ReLU, nn.MaxPool2d}:
             pool = next(m for _, m in todo[:2] if isinstance(m, nn.MaxPool2d))
@@ -91,9 +143,7 @@ def _layers(parts: list[tuple[str, nn.Module | None]], x: Tensor) -> tuple[list[
             del todo[:2]
         else:
             raise _Unknown(f"there is no hand-written {type(module).__name__} at this place")
-    if not found or not isinstance(found[-1], Dense) or not found[-1].last:
-        raise _Unknown("it does not end in a linear layer")
-    return found, images
+    return found, images, flat
 
 
 def _dense(name: str, module: nn.Linear, relu: bool, last: bool) -> Dense:

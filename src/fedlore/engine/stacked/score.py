@@ -13,7 +13,7 @@ from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...personal.client import Client, Measure
 from .bench import Bench
-from .fleet import heard
+from .fleet import Ears, ears_of
 
 ROWS = 4096  # rows in one pass: enough to fill the arithmetic, small enough for the cache
 
@@ -28,14 +28,16 @@ class Exam:
     prior: Tensor  # (n, k)  zeros where nothing is said
     allowed: Tensor  # (n, k)  true where nothing is ruled out
     trust: Tensor  # (n, 1)
-    hears: bool
+    ears: Ears | None  # how a hearing network gets it
     limits: Tensor  # (n, k)  against which violations count, injected or not
     limited: tuple[bool, ...]  # whether a client has such limits
     measures: tuple[Measure | None, ...]
 
     def told(self, rows: slice | Tensor) -> Tensor | None:
-        """What a hearing network gets of these rows, (..., 2k)."""
-        return heard(self.prior[rows], self.allowed[rows], self.prior[rows]) if self.hears else None
+        """What a hearing network gets of these rows, (..., 2k) or less."""
+        if self.ears is None:
+            return None
+        return self.ears(self.prior[rows], self.allowed[rows], self.prior[rows])
 
 
 def exam_of(
@@ -68,7 +70,7 @@ def exam_of(
         whole("prior", nothing, bare=True),
         whole("allowed", everything, bare=True),
         torch.tensor(trust, dtype=torch.float64).repeat_interleave(rows)[:, None].to(like),
-        getattr(model, "hears", True),
+        ears_of(model, x[:1].to(like)) if getattr(model, "hears", True) else None,
         whole("allowed", everything),
         tuple(test is not None and test.allowed is not None for test in tests),
         tuple(c.measure for c in clients),
@@ -109,7 +111,7 @@ def shared_logits(exam: Exam, model: nn.Module, params: Params) -> Tensor:
     parts = []
     for s in range(0, len(exam.x), ROWS):
         rows = slice(s, s + ROWS)
-        said = (exam.prior[rows], exam.allowed[rows]) if exam.hears else ()
+        said = (exam.prior[rows], exam.allowed[rows]) if exam.ears is not None else ()
         parts.append(functional_call(model, params, (exam.x[rows], *said)))
     return torch.cat(parts)
 

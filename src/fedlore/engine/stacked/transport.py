@@ -9,7 +9,7 @@ from torch import nn
 from ...core.wire import Reply, Task
 from ...errors import ConfigError, FedloreError
 from ...personal.client import Client
-from ..loop import Recipe, own_params
+from ..loop import Recipe, gram_of, own_params
 from ..memory import Memory
 from .bench import Bench
 from .fleet import Fleet
@@ -89,6 +89,10 @@ class Stacked:
         if task.kind == "moments":
             for client in (self._crowd.clients([i])[0] for i in members):
                 yield Reply(client.id, task.round, {"moments": client.sums()})
+        elif task.kind == "gram":
+            for client in (self._crowd.clients([i])[0] for i in members):
+                upload = {"gram": gram_of(client, self._recipe, self._classes)}
+                yield Reply(client.id, task.round, upload)
         elif task.kind == "evaluate":
             yield from self._evaluate(task, members)
         elif task.kind in ("train", "finish"):

@@ -31,7 +31,7 @@ SLOTS = DEGREE // 2
 PIECE = SLOTS - 1  # the first slot of each ciphertext holds the weight
 _ROOM = sum(MODULI[:-1]) - 2  # bits for a number and its scale, a sign and a spare one
 _LARGEST = 2 * DEGREE * (len(MODULI) - 1) * 8 + 4096  # bytes of one ciphertext, framing included
-HEAD = {"train": 20, "moments": 40}  # bits of the largest |weight × value| of one site
+HEAD = {"train": 20, "moments": 40, "gram": 40}  # bits of the largest |weight × value| of one site
 FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
 KEY_FILE = 2**20  # bytes at most
 
@@ -50,7 +50,7 @@ class Parameters:
         if self.sites < 2:
             raise ConfigError(f"encryption needs at least 2 sites in a round, got {self.sites}")
         if self.kind not in HEAD:
-            raise ConfigError(f"only {' and '.join(HEAD)} are encrypted, got '{self.kind}'")
+            raise ConfigError(f"only {', '.join(HEAD)} are encrypted, got '{self.kind}'")
 
     @property
     def bound(self) -> float:

@@ -30,7 +30,7 @@ class _Void(FedloreError):
 
 
 class Adding:
-    """A transport whose replies to `train` and `moments` are one mean over all who answered."""
+    """A transport whose replies to tasks of `SUMMED` are one mean over all who answered."""
 
     def __init__(
         self,

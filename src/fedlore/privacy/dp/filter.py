@@ -123,6 +123,11 @@ class SiteHalf:
         return None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
+        if task.kind == "gram":
+            raise FedloreError(
+                "sums of rows are exact and no budget covers them: with differential privacy the "
+                "model of one round cannot be had"
+            )
         if task.kind == "moments":
             raise FedloreError(
                 "sums of features are exact and no budget covers them: with differential privacy "

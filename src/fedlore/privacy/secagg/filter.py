@@ -12,7 +12,7 @@ out a share of one or of the other, never of both. The phases:
     keys    each site makes two key pairs for this round
     shares  each site seals shares of its mask key and its own seed for every other site
     boxes   each site opens what the others sealed for it
-    train   (or moments) each site uploads its words plus masks
+    train   (or moments, gram) each site uploads its words plus masks
     unmask  each site gives shares: own seeds of those who uploaded, mask keys of those who did not
 
 The model is a server that is curious and follows the protocol, and up to t-1 sites that help it.

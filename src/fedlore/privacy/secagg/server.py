@@ -30,7 +30,7 @@ class _Void(FedloreError):
 
 
 class Summing:
-    """A transport whose replies to `train` and `moments` are one mean over the survivors."""
+    """A transport whose replies to tasks of `SUMMED` are one mean over the survivors."""
 
     def __init__(self, transport: Transport, agree: Agree) -> None:
         self._transport, self._agree = transport, agree

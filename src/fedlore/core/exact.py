@@ -1,0 +1,210 @@
+"""A Bayesian linear model in one round, from sums: equal to the fit of all rows in one place.
+
+y = level of the site + w·φ(row) + noise, with w ~ N(0, τ_g²) in groups g of features. Each site
+centres its own rows, which takes its level out of the sums: it stays at home. The server gets
+ΣΦᵀΦ, ΣΦᵀy, Σy² and the numbers of rows, and finds τ and the noise by the evidence (MacKay 1992,
+Bayesian Interpolation, equations 4.8 to 4.10, one α for each group).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, FedloreError
+from .rng import stream
+from .tree import Params
+
+Terms = Literal["linear", "squares", "quadratic"]
+
+TINY = 1e-30  # in place of a variance of nothing
+SMALLEST = 1e-8  # of what was guessed: the variance of a group that says nothing
+ENOUGH = 1e-5  # relative change of the variances at which they are found
+MOST = 500  # steps until then
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Which functions of a row the model is linear in."""
+
+    terms: Terms = "quadratic"
+    random: int = 0  # random cosines besides (Rahimi, Recht 2007)
+    reach: float = 6.0  # the distance over which those change
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.terms not in get_args(Terms):
+            raise ConfigError(
+                f"terms must be one of {', '.join(get_args(Terms))}, got '{self.terms}'"
+            )
+        if self.random < 0:
+            raise ConfigError(f"random must be at least 0, got {self.random}")
+        if not 0.0 < self.reach < math.inf:
+            raise ConfigError(f"reach must be positive and finite, got {self.reach}")
+
+    def groups(self, columns: int) -> Tensor:
+        """To which group each feature of rows with so many columns belongs, (f,)."""
+        counts = [columns]
+        if self.terms != "linear":
+            counts.append(columns)
+        if self.terms == "quadratic":
+            counts.append(columns * (columns - 1) // 2)
+        counts.append(self.random)
+        kept = torch.tensor([n for n in counts if n])
+        return torch.arange(len(kept)).repeat_interleave(kept)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Scaled rows (n, d) -> features (n, f) in float64."""
+        x = rows.double()
+        d = x.shape[1]
+        parts = [x]
+        if self.terms != "linear":
+            parts.append((x.square() - 1.0) / math.sqrt(2.0))
+        if self.terms == "quadratic":
+            i, j = torch.triu_indices(d, d, 1, device=x.device)
+            parts.append(x[:, i] * x[:, j])
+        if self.random:
+            draw = stream("random features", self.seed)
+            ways = torch.randn(d, self.random, generator=draw, dtype=torch.float64) / self.reach
+            turn = 2.0 * math.pi * torch.rand(self.random, generator=draw, dtype=torch.float64)
+            parts.append(math.sqrt(2.0) * torch.cos(x @ ways.to(x.device) + turn.to(x.device)))
+        return torch.cat(parts, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """What a site keeps: the middle of its rows, its level, and how many rows they come from."""
+
+    middle: Tensor  # (f,)
+    level: Tensor  # ()
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What the server finds and sends to everyone."""
+
+    mean: Tensor  # (f,)   w
+    covariance: Tensor  # (f, f)
+    noise: Tensor  # ()     variance of a single row about the model
+    prior: Tensor  # (g,)   τ², the variance of a group's weights
+
+    def bundle(self) -> Params:
+        return dict(vars(self))
+
+    @staticmethod
+    def of(bundle: Params) -> "Posterior":
+        return Posterior(*(bundle[n] for n in ("mean", "covariance", "noise", "prior")))
+
+
+def settle(features: Tensor, target: Tensor) -> tuple[Home, Params]:
+    """At a site: what stays, and the sums that leave, from features (n, f) and numbers (n,)."""
+    if len(features) != len(target) or not len(target):
+        raise FedloreError(f"{len(features)} rows of features do not fit {len(target)} numbers")
+    features, target = features.double(), target.double()
+    home = Home(features.mean(0), target.mean(), len(target))
+    phi, y = features - home.middle, target - home.level
+    upper = torch.triu_indices(phi.shape[1], phi.shape[1], device=phi.device)
+    return home, {
+        # a level of its own takes one degree of freedom from each site
+        "free": torch.tensor(len(target) - 1.0, dtype=torch.float64),
+        "squares": (phi.T @ phi)[upper[0], upper[1]],  # (f (f+1) / 2,)
+        "cross": phi.T @ y,  # (f,)
+        "energy": y @ y,
+    }
+
+
+def sum_shapes(features: int) -> dict[str, tuple[int, ...]]:
+    """What the sums of a site look like, for whoever checks them."""
+    return {
+        "free": (),
+        "squares": (features * (features + 1) // 2,),
+        "cross": (features,),
+        "energy": (),
+    }
+
+
+def solve(total: Params, groups: Tensor) -> Posterior:
+    """At the server: variances by the evidence and the posterior, from the sum over the sites."""
+    gram, cross, energy = _joint(total, len(groups))
+    free = total["free"]
+    if not float(free) > 0.0:
+        raise FedloreError(f"one round needs more rows than sites, {float(free):g} are left over")
+    groups = groups.to(cross.device)
+    count = torch.bincount(groups).to(cross.dtype)
+    # a guess that any data improves on: half of what is seen is noise, half is the features
+    noise = (0.5 * energy / free).clamp(min=TINY)
+    prior = (noise * free / gram.trace().clamp(min=TINY)).expand(len(count)).clone()
+    least = torch.cat([prior, noise[None]]) * SMALLEST
+    for _ in range(MOST):
+        mean, covariance = posterior(gram, cross, noise, prior[groups])
+        left = _by_group(covariance.diagonal(), groups, prior) / prior
+        used = (count - left).clamp(min=1e-9)  # γ: how many weights the rows decide
+        residual = (energy - 2.0 * mean @ cross + mean @ gram @ mean).clamp(min=0.0)
+        before = torch.cat([prior, noise[None]])
+        wide = _by_group(mean.square(), groups, prior) / used
+        # guarded: with fewer rows than weights a perfect fit would leave no noise at all
+        loud = residual / (free - used.sum()).clamp(min=1.0)
+        after = torch.maximum(torch.cat([wide, loud[None]]), least)
+        after = torch.minimum(after, least / SMALLEST**2)
+        prior, noise = after[:-1], after[-1]
+        if bool(((after / before).log().abs() < ENOUGH).all()):
+            break
+    mean, covariance = posterior(gram, cross, noise, prior[groups])
+    return Posterior(mean, covariance, noise, prior)
+
+
+def posterior(gram: Tensor, cross: Tensor, noise: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and covariance of the weights at given variances, prior (f,)."""
+    # scaled by the prior: the matrix is then at least the identity, whatever the variances are
+    scale = prior.sqrt()
+    inside = scale[:, None] * gram * scale / noise + torch.eye(len(gram)).to(gram)
+    factor = torch.linalg.cholesky(inside)
+    covariance = scale[:, None] * torch.cholesky_inverse(factor) * scale
+    return covariance @ cross / noise, covariance
+
+
+def foresee(found: Posterior, home: Home, features: Tensor) -> tuple[Tensor, Tensor]:
+    """At a site: mean and variance of rows to come, (n, f) -> (n,) each."""
+    phi = features.double() - home.middle
+    spread = ((phi @ found.covariance) * phi).sum(1)
+    return home.level + phi @ found.mean, found.noise * (1.0 + 1.0 / home.rows) + spread
+
+
+def leave_out(
+    found: Posterior, home: Home, features: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the site's own rows, each as if it had not been in the sums.
+
+    Exact at the variances that were found: e / (1 - h) is the error of a row that was left out,
+    h its own weight in what is said of it. So a site judges the model on all of its rows.
+    """
+    phi = features.double() - home.middle
+    h = ((phi @ found.covariance) * phi).sum(1) / found.noise + 1.0 / home.rows
+    kept = (1.0 - h).clamp(min=1e-6)
+    error = (target.double() - home.level - phi @ found.mean) / kept
+    return target.double() - error, found.noise / kept
+
+
+def _joint(total: Params, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """ΣΦᵀΦ, ΣΦᵀy and Σy² from the sums, made those of some rows where noise has broken that."""
+    upper, cross = total["squares"], total["cross"]
+    i, j = torch.triu_indices(size, size, device=upper.device)
+    if len(upper) != len(i):
+        raise FedloreError(f"{len(upper)} sums of products do not fit {size} features")
+    whole = upper.new_zeros(size + 1, size + 1)
+    whole[i, j] = upper
+    whole[j, i] = upper
+    whole[-1, :-1] = cross
+    whole[:-1, -1] = cross
+    whole[-1, -1] = total["energy"]
+    values, vectors = torch.linalg.eigh(whole)
+    if float(values[0]) < -1e-9 * float(values[-1].abs()):
+        whole = (vectors * values.clamp(min=0.0)) @ vectors.T
+    return whole[:-1, :-1], whole[:-1, -1], whole[-1, -1]
+
+
+def _by_group(values: Tensor, groups: Tensor, like: Tensor) -> Tensor:
+    return torch.zeros_like(like).index_add_(0, groups, values)

@@ -1,0 +1,199 @@
+"""Server models for ordered classes: a place and a width in place of k free logits."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ConfigError
+from .cells import Bell, log_cells
+from .nets import initialised
+
+Start = Literal["none", "middle", "expert"]
+
+HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
+
+
+@dataclass(frozen=True)
+class Ordinal:
+    """What an ordinal head may be told before training."""
+
+    start: Start = "none"  # what the network's output is added to
+    linear: bool = True  # a linear part beside the hidden layers
+    width: float = 0.7  # sd of the bell before training, in classes
+    hears: bool = True  # whether the network gets the expert's three numbers as inputs
+    bell: Bell = "logistic"  # as accurate as the normal, and cheap
+
+    def __post_init__(self) -> None:
+        if self.start not in get_args(Start):
+            raise ConfigError(
+                f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
+            )
+        if self.bell not in get_args(Bell):
+            raise ConfigError(f"bell must be one of {', '.join(get_args(Bell))}, got '{self.bell}'")
+        if not 0.0 < self.width < math.inf:
+            raise ConfigError(f"width must be positive and finite, got {self.width}")
+
+    def unit(self, classes: int) -> float:
+        """How many classes one unit of the network's output is."""
+        return classes / 4.0 if self.start == "none" else 1.0
+
+
+class Own(nn.Module):
+    """What a site may keep to itself: a shift of the place, and a factor on the width (log)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(1))
+        self.width = nn.Parameter(torch.zeros(1))
+
+
+class Ordered(nn.Module):
+    """A server model for ordered classes: logits are log[F((e_{c+1}-m)/s) - F((e_c-m)/s)].
+
+    m = start + unit·(shift + head(seen, heard) + line(seen, heard)). FedPer(private=("own",))
+    keeps shift and width at home.
+    """
+
+    def __init__(
+        self,
+        trunk: nn.Module,  # (n, *features) -> (n, h)
+        head: nn.Module,  # (n, h), or (n, h + HEARD) where it hears -> (n, 1)
+        classes: int,
+        options: Ordinal | None = None,
+        *,
+        line: nn.Linear | None = None,  # the same -> (n, 1)
+    ) -> None:
+        super().__init__()
+        if classes < 2:
+            raise ConfigError(f"ordered classes must be at least 2, got {classes}")
+        self.trunk = trunk
+        self.head = head
+        self.line = line
+        self.own = Own()
+        self.classes = classes
+        self.options = options or Ordinal()
+        self.hears = self.options.hears or self.options.start != "none"
+
+    def extra_repr(self) -> str:
+        return f"classes={self.classes}, {self.options}"
+
+    def forward(
+        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+    ) -> Tensor:
+        place, width = self.normal(x, prior, allowed)
+        return log_cells(place, width, self.classes, self.options.bell)
+
+    def normal(
+        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Place and width of each row, (n,) each, on the scale of the class numbers."""
+        seen = self.trunk(x)  # (n, h)
+        start = seen.new_full((len(seen),), (self.classes - 1) / 2)
+        if self.hears:
+            heard = self.listen(prior, allowed, start)
+            if self.options.start != "none":
+                column = 0 if self.options.start == "middle" else 1
+                start = start + self.classes / 4 * heard[:, column]
+            if self.options.hears:
+                seen = torch.cat([seen, heard], 1)
+        moved = self.head(seen)[:, 0] + self.own.shift
+        if self.line is not None:
+            moved = moved + self.line(seen)[:, 0]
+        width = self.options.width * self.own.width.exp()
+        return start + self.options.unit(self.classes) * moved, width.expand_as(start)
+
+    def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
+        """All that the model uses of what the expert says, (..., k) -> (..., HEARD)."""
+        middle, told = places(prior, allowed, like=like, classes=self.classes)
+        return heard_numbers(middle, told, self.classes)
+
+
+def places(
+    prior: Tensor | None, allowed: Tensor | None, *, like: Tensor, classes: int
+) -> tuple[Tensor, Tensor]:
+    """The middle of the range and the expert's place, (..., k) -> (...) each, like `like` (...).
+
+    Without a range the middle is that of all classes; where the expert is silent he stands in
+    the middle of the range.
+    """
+    at = torch.arange(classes, dtype=like.dtype, device=like.device)
+    middle = torch.full_like(like, (classes - 1) / 2)
+    if allowed is not None:
+        inside = allowed.to(like.dtype)
+        middle = (inside @ at) / inside.sum(-1)
+    if prior is None:
+        return middle, middle
+    said = prior.to(like.dtype)
+    total = said.sum(-1)
+    spoken = total > 0
+    return middle, torch.where(spoken, (said @ at) / torch.where(spoken, total, 1.0), middle)
+
+
+def heard_numbers(middle: Tensor, told: Tensor, classes: int) -> Tensor:
+    """What a network hears of a row, (..., HEARD), each of the size of a scaled feature."""
+    centre, unit = (classes - 1) / 2, classes / 4
+    return torch.stack([(middle - centre) / unit, (told - centre) / unit, told - middle], -1)
+
+
+def between(place: Tensor, classes: int) -> Tensor:
+    """An expert's number on the scale of the classes as a row of a P-KM, (n,) -> (n, k).
+
+    The two classes beside the number share the row, so that its mean is the number and its
+    largest entry the class that the number falls into.
+
+    >>> between(torch.tensor([1.25]), 3)
+    tensor([[0.0000, 0.7500, 0.2500]])
+    """
+    place = place.clamp(0.0, classes - 1.0).unsqueeze(-1)
+    at = torch.arange(classes, dtype=place.dtype, device=place.device)
+    return (1.0 - (place - at).abs()).clamp(min=0.0)
+
+
+def ordered_mlp(
+    features: int,
+    classes: int,
+    *,
+    hidden: Sequence[int] = (32,),
+    options: Ordinal | None = None,
+    seed: int = 0,
+) -> Ordered:
+    """A multi-layer perceptron with ReLU under an ordinal head."""
+    return with_ordinal_head(
+        nn.Flatten(), features, classes, hidden=hidden, options=options, seed=seed
+    )
+
+
+def with_ordinal_head(
+    trunk: nn.Module,
+    width: int,
+    classes: int,
+    *,
+    hidden: Sequence[int] = (32,),
+    options: Ordinal | None = None,
+    seed: int = 0,
+) -> Ordered:
+    """Any trunk that gives rows of `width` numbers as a server model for ordered classes.
+
+    Without hidden layers the head is the linear part itself. The linear part starts at 0: what
+    the features say by themselves is then learned before what they say together.
+    """
+    options = options or Ordinal()
+    wide = width + HEARD * options.hears
+    widths = [wide, *hidden]
+    layers: list[nn.Module] = []
+    for a, b in zip(widths, widths[1:], strict=False):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    head = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
+    line = nn.Linear(wide, 1, bias=False) if options.linear and hidden else None
+    model = Ordered(trunk, head, classes, options, line=line)
+    initialised(model, seed)
+    start = line if line is not None else head[-1]
+    if line is not None or not hidden:
+        with torch.no_grad():
+            for values in start.parameters():
+                values.zero_()
+    return model

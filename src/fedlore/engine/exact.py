@@ -1,0 +1,63 @@
+"""The one-round model over any transport: sums from the sites, one posterior for all of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ..core import tree
+from ..core.exact import Posterior, solve
+from ..core.foresight import Exact, Rows
+from ..core.scaler import Scaler
+from ..core.wire import Reply, Task, Transport
+from ..errors import FedloreError
+from ..personal.client import Client
+from ..privacy.filters import Filter, guarded
+from .client import scaled
+
+
+def rows_of(client: Client, exact: Exact, scaler: Scaler | None, *, classes: int) -> Rows:
+    """The client's rows; a bare one hears nothing."""
+    data = scaled(client.data, scaler, torch.empty(0, dtype=torch.float64))
+    if data.y is None:
+        raise FedloreError(f"client '{client.id}' has no labels to learn from")
+    known = (data.prior, data.allowed) if client.injected else (None, None)
+    features, start = exact.rows(data.x, *known, classes=classes)
+    return Rows(features, data.y.double() - start, start)
+
+
+def solve_together(transport: Transport, groups: Tensor) -> Posterior:
+    """One exchange of sums, and what they say; rows stay at home.
+
+    The groups are those of the basis, `Basis.groups` of as many columns as the rows have.
+    """
+    replies = sorted(
+        transport.exchange(Task("gram", 0), sorted(transport.clients())), key=lambda r: r.client
+    )
+    if not replies:
+        raise FedloreError("no sums of rows came back for the model of one round")
+    counted = [(r.upload, float(len(r.names))) for r in replies]
+    mean = tree.mean(counted)["gram"]
+    return solve(tree.scale(mean, sum(count for _, count in counted)), groups)
+
+
+def posterior_of(
+    rows: Mapping[str, Rows], groups: Tensor, filters: Sequence[Filter] = ()
+) -> Posterior:
+    """The posterior of sites in this process; their sums pass the same filters as any upload."""
+    with torch.no_grad():
+        return solve_together(guarded(_Sums(rows), filters), groups)
+
+
+class _Sums:
+    """A transport that can only be asked for sums of rows."""
+
+    def __init__(self, rows: Mapping[str, Rows]) -> None:
+        self._rows = rows
+
+    def clients(self) -> Sequence[str]:
+        return list(self._rows)
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        for name in to:
+            yield Reply(name, task.round, {"gram": self._rows[name].sums()})
