@@ -12,11 +12,11 @@ from fedlore.algorithms import FedPer, Plan
 from fedlore.core.exact import Basis
 from fedlore.core.examples import Examples
 from fedlore.core.foresight import Exact, Foresight
-from fedlore.core.ordinal import Ordinal, between, ordered_mlp
+from fedlore.core.ordinal import Ordinal, lay_between, ordered_mlp
 from fedlore.core.scaler import Scaler
 from fedlore.engine import Client, fit
 from fedlore.engine.choice import scaler_of
-from fedlore.engine.exact import posterior_of, rows_of
+from fedlore.engine.exact import posterior_of, exact_rows
 from fedlore.workbench.demo import Demo, plants_of
 
 CLASSES = 20
@@ -25,7 +25,7 @@ PLAN = Plan(epochs=5, batch=32, lr=0.01, schedule="cosine", decay=5e-3, clip=5.0
 
 def one_round(clients: Sequence[Client], scaler: Scaler, exact: Exact) -> list[Tensor]:
     """Log-probabilities of each client's test rows inside the range, (n, k)."""
-    rows = {c.id: rows_of(c, exact, scaler, classes=CLASSES) for c in clients}
+    rows = {c.id: exact_rows(c, exact, scaler, classes=CLASSES) for c in clients}
     groups = exact.basis.groups(exact.columns(clients[0].data.x.shape[1]))
     found = posterior_of(rows, groups)
     out = []
@@ -71,7 +71,7 @@ def with_number(client: Client) -> Client:
 
     def told(rows: Examples) -> Examples:
         csr = model.model.expert(rows.x[:, list(model.columns)])
-        return replace(rows, prior=between((csr - 30.0) / 2.0 - 0.5, CLASSES).to(rows.prior))
+        return replace(rows, prior=lay_between((csr - 30.0) / 2.0 - 0.5, CLASSES).to(rows.prior))
 
     return replace(client, data=told(client.data), test=told(client.test))
 

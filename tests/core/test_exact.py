@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fedlore import ConfigError, FedloreError
-from fedlore.core.exact import Basis, settle, solve, sum_shapes
-from fedlore.core.foresight import Exact, Foresight, Rows
+from fedlore.core.exact import Basis, solve, sum_rows, sum_shapes
+from fedlore.core.foresight import Exact, ExactRows, Foresight
 
 ROW = torch.tensor([[1.0, 2.0, -1.0]])
 
@@ -39,17 +39,17 @@ def test_a_basis_that_makes_no_sense_is_refused(settings, words):
 
 
 def test_sums_have_the_shapes_that_are_told():
-    sums = settle(torch.randn(8, 5), torch.randn(8))[1]
+    sums = sum_rows(torch.randn(8, 5), torch.randn(8))[1]
     assert {n: tuple(t.shape) for n, t in sums.items()} == sum_shapes(5)
 
 
 def test_one_row_for_each_site_says_nothing():
     with pytest.raises(FedloreError, match="more rows than sites, 0 are left over"):
-        solve(settle(torch.randn(1, 2), torch.randn(1))[1], torch.zeros(2).long())
+        solve(sum_rows(torch.randn(1, 2), torch.randn(1))[1], torch.zeros(2).long())
 
 
 def test_sums_of_another_size_are_refused():
-    sums = settle(torch.randn(9, 3), torch.randn(9))[1]
+    sums = sum_rows(torch.randn(9, 3), torch.randn(9))[1]
     with pytest.raises(FedloreError, match="6 sums of products do not fit 4 features"):
         solve(sums, torch.zeros(4).long())
 
@@ -58,7 +58,7 @@ def test_noise_on_the_sums_breaks_nothing():
     """A matrix that noise has made indefinite is mended, not divided by."""
     g = torch.Generator().manual_seed(3)
     x = torch.randn(40, 6, generator=g)
-    sums = settle(x, x[:, 0] + 0.1 * torch.randn(40, generator=g))[1]
+    sums = sum_rows(x, x[:, 0] + 0.1 * torch.randn(40, generator=g))[1]
     noisy = sums | {"squares": sums["squares"] + 30 * torch.randn(21, generator=g)}
     found = solve(noisy, torch.zeros(6).long())
     assert found.mean.isfinite().all() and found.noise > 0
@@ -70,9 +70,9 @@ def test_features_that_never_vary_change_nothing():
     x = torch.randn(30, 3, generator=g)
     y = x[:, 0] + 0.1 * torch.randn(30, generator=g)
     groups = torch.zeros(3).long()
-    plain = solve(settle(x, y)[1], groups)
+    plain = solve(sum_rows(x, y)[1], groups)
     wide = torch.cat([x, torch.full((30, 2), 7.0)], 1)
-    found = solve(settle(wide, y)[1], torch.cat([groups, torch.ones(2).long()]))
+    found = solve(sum_rows(wide, y)[1], torch.cat([groups, torch.ones(2).long()]))
     torch.testing.assert_close(found.mean[:3], plain.mean, rtol=1e-6, atol=1e-8)
     assert (found.mean[3:] == 0).all()
 
@@ -84,7 +84,7 @@ def test_a_site_foresees_classes_from_what_it_hears():
     prior = torch.nn.functional.one_hot(y - 2, 10).float()
     exact = Exact(Basis("linear"))
     features, start = exact.rows(x, prior, None, classes=10)
-    rows = Rows(features, y.double() - start, start)
+    rows = ExactRows(features, y.double() - start, start)
     found = solve(rows.sums(), exact.basis.groups(exact.columns(2)))
     site = Foresight(exact, found, rows.home, 10)
     assert (site.logits(x, prior).argmax(1) == y).all()

@@ -6,13 +6,13 @@ from torch import nn
 
 from fedlore import ConfigError, FedPer
 from fedlore.core.ordinal import (
-    HEARD,
+    PLACES_HEARD,
     Ordered,
     Ordinal,
-    between,
+    find_places,
     heard_numbers,
+    lay_between,
     ordered_mlp,
-    places,
     with_ordinal_head,
 )
 
@@ -30,7 +30,7 @@ PRIOR = torch.tensor([[0, 0, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]]).float
 
 
 def test_places_by_hand():
-    middle, told = places(PRIOR, ALLOWED, like=X[:, 0], classes=8)
+    middle, told = find_places(PRIOR, ALLOWED, like=X[:, 0], classes=8)
     assert middle.tolist() == [3.5, 6.5]
     assert told.tolist() == [2.0, 6.5]  # a silent expert stands in the middle of the range
     assert heard_numbers(middle, told, 8).tolist() == [[0.0, -0.75, -1.5], [1.5, 1.5, 0.0]]
@@ -66,7 +66,7 @@ def test_shift_and_width_can_stay_at_home():
 def test_whether_it_is_told_anything_depends_on_start_and_ears():
     assert not still(hears=False).hears
     assert still(hears=False, start="middle").hears and still().hears
-    assert ordered_mlp(2, 8).head[0].in_features == 2 + HEARD
+    assert ordered_mlp(2, 8).head[0].in_features == 2 + PLACES_HEARD
     assert ordered_mlp(2, 8, options=Ordinal(hears=False)).head[0].in_features == 2
 
 
@@ -78,9 +78,9 @@ def test_any_trunk_carries_it():
 
 
 def test_an_experts_number_becomes_a_row_with_that_mean():
-    rows = between(torch.tensor([-3.0, 0.0, 1.3, 2.5, 6.9, 99.0]), 8)
+    rows = lay_between(torch.tensor([-3.0, 0.0, 1.3, 2.5, 6.9, 99.0]), 8)
     assert torch.allclose(rows.sum(1), torch.ones(6))
-    middle, told = places(rows, None, like=rows[:, 0], classes=8)
+    middle, told = find_places(rows, None, like=rows[:, 0], classes=8)
     assert told.tolist() == pytest.approx([0.0, 0.0, 1.3, 2.5, 6.9, 7.0])
     assert rows[2].argmax() == 1 and rows[4].argmax() == 7
 

@@ -9,7 +9,7 @@ from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.nets import mlp
 from fedlore.engine import Client, Local, Recipe, Stacked
 from fedlore.engine.choice import scaler_of
-from fedlore.engine.exact import posterior_of, rows_of, solve_together
+from fedlore.engine.exact import exact_rows, posterior_of, solve_together
 
 from .federation import CLASSES, FEATURES, federation
 
@@ -20,7 +20,7 @@ GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
 def test_engines_give_the_posterior_of_the_rows():
     clients = federation()
     scaler = scaler_of(clients)
-    rows = {c.id: rows_of(c, EXACT, scaler, classes=CLASSES) for c in clients}
+    rows = {c.id: exact_rows(c, EXACT, scaler, classes=CLASSES) for c in clients}
     wanted = posterior_of(rows, GROUPS)
     recipe = Recipe(mlp(FEATURES, CLASSES), FedAvg(), scaler=scaler, exact=EXACT)
     for engine in (Local, Stacked):  # of a deaf network as well
@@ -32,7 +32,7 @@ def test_engines_give_the_posterior_of_the_rows():
 def test_a_bare_client_hears_nothing():
     client = federation()[0]
     told, bare = (
-        rows_of(c, EXACT, None, classes=CLASSES).features for c in (client, client.bare())
+        exact_rows(c, EXACT, None, classes=CLASSES).features for c in (client, client.bare())
     )
     assert torch.equal(told[:, :FEATURES], bare[:, :FEATURES])
     assert (bare[:, FEATURES : FEATURES + 2] == 0).all()
@@ -41,7 +41,7 @@ def test_a_bare_client_hears_nothing():
 
 def test_many_sites_know_more_than_one():
     clients = federation((12,) * 12)
-    rows = {c.id: rows_of(c, EXACT, None, classes=CLASSES) for c in clients}
+    rows = {c.id: exact_rows(c, EXACT, None, classes=CLASSES) for c in clients}
     together = posterior_of(rows, GROUPS)
     losses = {"alone": 0.0, "together": 0.0}
     for client in clients:
@@ -59,4 +59,4 @@ def test_many_sites_know_more_than_one():
 def test_rows_without_labels_teach_nothing():
     client = Client("s", Examples(torch.zeros(2, FEATURES)))
     with pytest.raises(FedloreError, match="client 's' has no labels"):
-        rows_of(client, EXACT, None, classes=CLASSES)
+        exact_rows(client, EXACT, None, classes=CLASSES)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedAvg, Scaffold
-from fedlore.core.exact import settle
+from fedlore.core.exact import sum_rows
 from fedlore.core.scaler import moments
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.uploads import flaw
@@ -69,7 +69,7 @@ def test_sums_of_features_are_checked_too():
 
 
 def test_sums_of_rows_have_the_size_of_the_model_that_was_agreed_on():
-    sums = {"gram": settle(torch.randn(9, 3), torch.randn(9))[1]}
+    sums = {"gram": sum_rows(torch.randn(9, 3), torch.randn(9))[1]}
     reply = Reply("a", 1, sums)
     for terms, fits in ((3, True), (4, False), (0, False)):
         found = flaw(Task("gram", 1), reply, FedAvg(), features=4, largest=10.0, terms=terms)

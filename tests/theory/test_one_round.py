@@ -9,8 +9,8 @@ from fedlore.core.exact import (
     foresee,
     leave_out,
     posterior,
-    settle,
     solve,
+    sum_rows,
 )
 from fedlore.core.rng import stream
 from fedlore.core.tree import add
@@ -32,7 +32,7 @@ def sites(sizes=SIZES, columns=4):
 
 
 def total(found):
-    sums = [settle(*one)[1] for one in found]
+    sums = [sum_rows(*one)[1] for one in found]
     whole = sums[0]
     for other in sums[1:]:
         whole = add(whole, other)
@@ -60,7 +60,7 @@ def test_it_is_the_pooled_fit_with_a_level_for_each_site():
     g = stream("new rows")
     for i, (features, target) in enumerate(found):
         new = BASIS(torch.randn(5, 4, generator=g, dtype=torch.float64))
-        mean, variance = foresee(ours, settle(features, target)[0], new)
+        mean, variance = foresee(ours, sum_rows(features, target)[0], new)
         level = torch.nn.functional.one_hot(torch.tensor([i] * 5), len(found)).double()
         row = torch.cat([new, level], 1)
         torch.testing.assert_close(mean, row @ weights, rtol=0, atol=1e-9)
@@ -101,7 +101,7 @@ def test_a_row_left_out_is_foreseen_as_if_it_had_never_been_there():
     found, groups = sites()
     ours = solve(total(found), groups)
     features, target = found[1]
-    mean, variance = leave_out(ours, settle(features, target)[0], features, target)
+    mean, variance = leave_out(ours, sum_rows(features, target)[0], features, target)
     for row in (0, 5, 13):
         kept = torch.arange(len(target)) != row
         rest = [*found[:1], (features[kept], target[kept]), *found[2:]]
@@ -115,7 +115,7 @@ def test_a_row_left_out_is_foreseen_as_if_it_had_never_been_there():
 
 def test_a_sites_level_shows_in_no_sum():
     (features, target), *_ = sites()[0]
-    one, two = (settle(features, target + by) for by in (0.0, 1000.0))
+    one, two = (sum_rows(features, target + by) for by in (0.0, 1000.0))
     assert float(two[0].level - one[0].level) == pytest.approx(1000.0)
     for name, value in one[1].items():
         torch.testing.assert_close(value, two[1][name], rtol=0, atol=1e-9)
@@ -133,7 +133,7 @@ def test_its_variance_is_honest():
         learn = [(x[:6], y[:6]) for x, y in data]
         ours = solve(total(learn), Basis("linear").groups(6))
         for (x, y), (a, b) in zip(data, learn, strict=True):
-            mean, variance = foresee(ours, settle(a, b)[0], x[6:])
+            mean, variance = foresee(ours, sum_rows(a, b)[0], x[6:])
             inside.append(((y[6:] - mean).abs() < 1.645 * variance.sqrt()).double())
     assert float(torch.cat(inside).mean()) == pytest.approx(0.9, abs=0.03)
 

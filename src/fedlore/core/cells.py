@@ -17,7 +17,7 @@ Bell = Literal["logistic", "normal"]
 
 STEEP = math.pi / math.sqrt(3.0)  # scales of a logistic in one standard deviation
 
-FARTHEST = 1e15  # widths: beyond it z² would leave float32
+_FARTHEST = 1e15  # widths: beyond it z² would leave float32
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 BEND = math.sqrt(2.0) / 4.0  # t = 1 / (1 + BEND·|z|)
 #: R(z) - log t as a polynomial in t, fitted at Chebyshev nodes: 1.1e-7 at most, all that a
@@ -101,8 +101,8 @@ def _parts(place: Tensor, width: Tensor, classes: int) -> tuple[Tensor, Tensor, 
     """
     m, rate = place.unsqueeze(-1), 1.0 / width.unsqueeze(-1)
     at = torch.arange(classes, dtype=m.dtype, device=m.device)
-    z = ((at[:-1] + 0.5 - m) * rate).clamp(-FARTHEST, FARTHEST)
-    middle = ((at - m) * rate).clamp(-FARTHEST, FARTHEST)
+    z = ((at[:-1] + 0.5 - m) * rate).clamp(-_FARTHEST, _FARTHEST)
+    middle = ((at - m) * rate).clamp(-_FARTHEST, _FARTHEST)
     ratio = log_ratio(z)
     tail = ratio - 0.5 * z.square()  # log Q(|z|)
     none = torch.full_like(m, -torch.inf)  # Q at the open ends

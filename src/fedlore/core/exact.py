@@ -17,27 +17,27 @@ from ..errors import ConfigError, FedloreError
 from .rng import stream
 from .tree import Params
 
-Terms = Literal["linear", "squares", "quadratic"]
+Products = Literal["linear", "squares", "quadratic"]
 
-TINY = 1e-30  # in place of a variance of nothing
-SMALLEST = 1e-8  # of what was guessed: the variance of a group that says nothing
-ENOUGH = 1e-5  # relative change of the variances at which they are found
-MOST = 500  # steps until then
+_TINY = 1e-30  # in place of a variance of nothing
+_SMALLEST = 1e-8  # of what was guessed: the variance of a group that says nothing
+_ENOUGH = 1e-5  # relative change of the variances at which they are found
+_MOST = 500  # steps until then
 
 
 @dataclass(frozen=True)
 class Basis:
     """Which functions of a row the model is linear in."""
 
-    terms: Terms = "quadratic"
+    terms: Products = "quadratic"
     random: int = 0  # random cosines besides (Rahimi, Recht 2007)
     reach: float = 6.0  # the distance over which those change
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.terms not in get_args(Terms):
+        if self.terms not in get_args(Products):
             raise ConfigError(
-                f"terms must be one of {', '.join(get_args(Terms))}, got '{self.terms}'"
+                f"terms must be one of {', '.join(get_args(Products))}, got '{self.terms}'"
             )
         if self.random < 0:
             raise ConfigError(f"random must be at least 0, got {self.random}")
@@ -99,7 +99,7 @@ class Posterior:
         return Posterior(*(bundle[n] for n in ("mean", "covariance", "noise", "prior")))
 
 
-def settle(features: Tensor, target: Tensor) -> tuple[Home, Params]:
+def sum_rows(features: Tensor, target: Tensor) -> tuple[Home, Params]:
     """At a site: what stays, and the sums that leave, from features (n, f) and numbers (n,)."""
     if len(features) != len(target) or not len(target):
         raise FedloreError(f"{len(features)} rows of features do not fit {len(target)} numbers")
@@ -135,10 +135,10 @@ def solve(total: Params, groups: Tensor) -> Posterior:
     groups = groups.to(cross.device)
     count = torch.bincount(groups).to(cross.dtype)
     # a guess that any data improves on: half of what is seen is noise, half is the features
-    noise = (0.5 * energy / free).clamp(min=TINY)
-    prior = (noise * free / gram.trace().clamp(min=TINY)).expand(len(count)).clone()
-    least = torch.cat([prior, noise[None]]) * SMALLEST
-    for _ in range(MOST):
+    noise = (0.5 * energy / free).clamp(min=_TINY)
+    prior = (noise * free / gram.trace().clamp(min=_TINY)).expand(len(count)).clone()
+    least = torch.cat([prior, noise[None]]) * _SMALLEST
+    for _ in range(_MOST):
         mean, covariance = posterior(gram, cross, noise, prior[groups])
         left = _by_group(covariance.diagonal(), groups, prior) / prior
         used = (count - left).clamp(min=1e-9)  # γ: how many weights the rows decide
@@ -148,9 +148,9 @@ def solve(total: Params, groups: Tensor) -> Posterior:
         # guarded: with fewer rows than weights a perfect fit would leave no noise at all
         loud = residual / (free - used.sum()).clamp(min=1.0)
         after = torch.maximum(torch.cat([wide, loud[None]]), least)
-        after = torch.minimum(after, least / SMALLEST**2)
+        after = torch.minimum(after, least / _SMALLEST**2)
         prior, noise = after[:-1], after[-1]
-        if bool(((after / before).log().abs() < ENOUGH).all()):
+        if bool(((after / before).log().abs() < _ENOUGH).all()):
             break
     mean, covariance = posterior(gram, cross, noise, prior[groups])
     return Posterior(mean, covariance, noise, prior)

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from .cells import log_cells
-from .exact import Basis, Home, Posterior, foresee, leave_out, settle
-from .ordinal import Start, heard_numbers, places
+from .exact import Basis, Home, Posterior, foresee, leave_out, sum_rows
+from .ordinal import Start, find_places, heard_numbers
 from .tree import Params
 
 
@@ -36,7 +36,7 @@ class Exact:
     ) -> tuple[Tensor, Tensor]:
         """Scaled rows and what the expert says of them -> features (n, f) and start (n,)."""
         flat = x.flatten(1).double()
-        middle, told = places(prior, allowed, like=flat[:, 0], classes=classes)
+        middle, told = find_places(prior, allowed, like=flat[:, 0], classes=classes)
         nothing = torch.full_like(middle, (classes - 1) / 2)
         start = {"none": nothing, "middle": middle, "expert": told}[self.start]
         if self.hears:
@@ -45,7 +45,7 @@ class Exact:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ExactRows:
     """A site's training rows as the one-round model takes them."""
 
     features: Tensor  # (n, f)
@@ -53,11 +53,11 @@ class Rows:
     start: Tensor  # (n,)
 
     def sums(self) -> Params:
-        return settle(self.features, self.target)[1]
+        return sum_rows(self.features, self.target)[1]
 
     @property
     def home(self) -> Home:
-        return settle(self.features, self.target)[0]
+        return sum_rows(self.features, self.target)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Foresight:
         mean, variance = self.normal(x, prior, allowed)
         return log_cells(mean, variance.sqrt(), self.classes, "normal")
 
-    def held_out(self, rows: Rows) -> Tensor:
+    def held_out(self, rows: ExactRows) -> Tensor:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         mean, variance = leave_out(self.found, self.home, rows.features, rows.target)
         return log_cells(rows.start + mean, variance.sqrt(), self.classes, "normal")

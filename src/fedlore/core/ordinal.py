@@ -14,7 +14,7 @@ from .nets import initialised
 
 Start = Literal["none", "middle", "expert"]
 
-HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
+PLACES_HEARD = 3  # the middle of the range, the expert's place, and how far apart they are
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Ordered(nn.Module):
     def __init__(
         self,
         trunk: nn.Module,  # (n, *features) -> (n, h)
-        head: nn.Module,  # (n, h), or (n, h + HEARD) where it hears -> (n, 1)
+        head: nn.Module,  # (n, h), or (n, h + PLACES_HEARD) where it hears -> (n, 1)
         classes: int,
         options: Ordinal | None = None,
         *,
@@ -107,12 +107,12 @@ class Ordered(nn.Module):
         return start + self.options.unit(self.classes) * moved, width.expand_as(start)
 
     def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
-        """All that the model uses of what the expert says, (..., k) -> (..., HEARD)."""
-        middle, told = places(prior, allowed, like=like, classes=self.classes)
+        """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD)."""
+        middle, told = find_places(prior, allowed, like=like, classes=self.classes)
         return heard_numbers(middle, told, self.classes)
 
 
-def places(
+def find_places(
     prior: Tensor | None, allowed: Tensor | None, *, like: Tensor, classes: int
 ) -> tuple[Tensor, Tensor]:
     """The middle of the range and the expert's place, (..., k) -> (...) each, like `like` (...).
@@ -134,18 +134,18 @@ def places(
 
 
 def heard_numbers(middle: Tensor, told: Tensor, classes: int) -> Tensor:
-    """What a network hears of a row, (..., HEARD), each of the size of a scaled feature."""
+    """What a network hears of a row, (..., PLACES_HEARD), each of the size of a scaled feature."""
     centre, unit = (classes - 1) / 2, classes / 4
     return torch.stack([(middle - centre) / unit, (told - centre) / unit, told - middle], -1)
 
 
-def between(place: Tensor, classes: int) -> Tensor:
+def lay_between(place: Tensor, classes: int) -> Tensor:
     """An expert's number on the scale of the classes as a row of a P-KM, (n,) -> (n, k).
 
     The two classes beside the number share the row, so that its mean is the number and its
     largest entry the class that the number falls into.
 
-    >>> between(torch.tensor([1.25]), 3)
+    >>> lay_between(torch.tensor([1.25]), 3)
     tensor([[0.0000, 0.7500, 0.2500]])
     """
     place = place.clamp(0.0, classes - 1.0).unsqueeze(-1)
@@ -182,7 +182,7 @@ def with_ordinal_head(
     the features say by themselves is then learned before what they say together.
     """
     options = options or Ordinal()
-    wide = width + HEARD * options.hears
+    wide = width + PLACES_HEARD * options.hears
     widths = [wide, *hidden]
     layers: list[nn.Module] = []
     for a, b in zip(widths, widths[1:], strict=False):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..core import tree
 from ..core.exact import Posterior, solve
-from ..core.foresight import Exact, Rows
+from ..core.foresight import Exact, ExactRows
 from ..core.scaler import Scaler
 from ..core.wire import Reply, Task, Transport
 from ..errors import FedloreError
@@ -16,14 +16,14 @@ from ..privacy.filters import Filter, guarded
 from .client import scaled
 
 
-def rows_of(client: Client, exact: Exact, scaler: Scaler | None, *, classes: int) -> Rows:
+def exact_rows(client: Client, exact: Exact, scaler: Scaler | None, *, classes: int) -> ExactRows:
     """The client's rows; a bare one hears nothing."""
     data = scaled(client.data, scaler, torch.empty(0, dtype=torch.float64))
     if data.y is None:
         raise FedloreError(f"client '{client.id}' has no labels to learn from")
     known = (data.prior, data.allowed) if client.injected else (None, None)
     features, start = exact.rows(data.x, *known, classes=classes)
-    return Rows(features, data.y.double() - start, start)
+    return ExactRows(features, data.y.double() - start, start)
 
 
 def solve_together(transport: Transport, groups: Tensor) -> Posterior:
@@ -42,7 +42,7 @@ def solve_together(transport: Transport, groups: Tensor) -> Posterior:
 
 
 def posterior_of(
-    rows: Mapping[str, Rows], groups: Tensor, filters: Sequence[Filter] = ()
+    rows: Mapping[str, ExactRows], groups: Tensor, filters: Sequence[Filter] = ()
 ) -> Posterior:
     """The posterior of sites in this process; their sums pass the same filters as any upload."""
     with torch.no_grad():
@@ -52,7 +52,7 @@ def posterior_of(
 class _Sums:
     """A transport that can only be asked for sums of rows."""
 
-    def __init__(self, rows: Mapping[str, Rows]) -> None:
+    def __init__(self, rows: Mapping[str, ExactRows]) -> None:
         self._rows = rows
 
     def clients(self) -> Sequence[str]:

@@ -21,7 +21,7 @@ from ..errors import ConfigError, FedloreError
 from ..personal.client import Client
 from ..privacy.dp.records import Records
 from .client import Site, score
-from .exact import rows_of
+from .exact import exact_rows
 
 Weights = Literal["equal", "size"]
 
@@ -107,7 +107,7 @@ def gram_of(client: Client, recipe: Recipe, classes: int) -> Params:
     """What a client gives away for the model of one round, where the recipe has one."""
     if recipe.exact is None:
         raise ConfigError("sums of rows were asked for, and the recipe has no model of one round")
-    return rows_of(client, recipe.exact, recipe.scaler, classes=classes).sums()
+    return exact_rows(client, recipe.exact, recipe.scaler, classes=classes).sums()
 
 
 def recall(recipe: Recipe, sent: Payload, memory: Payload) -> Payload:

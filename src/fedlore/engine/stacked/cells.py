@@ -15,7 +15,7 @@ from ...core.cells import BEND, CURVE, HALF_LOG_TAU, STEEP, Bell, log_ratio
 from .layers import Scratch
 
 _log_sigmoid = torch.ops.aten.log_sigmoid.out
-FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow
+_FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow
 
 
 class Cells(Protocol):
@@ -116,7 +116,7 @@ class _Normal:
 
     def forward(self, m: Tensor, log: Tensor) -> Tensor:
         scale = self._scale
-        place = (m * scale.unit).add_(scale.centre).clamp_(-FARTHEST, FARTHEST)
+        place = (m * scale.unit).add_(scale.centre).clamp_(-_FARTHEST, _FARTHEST)
         rate = (-log).exp_().mul_(scale.rate)
         scaled, at = place * rate, self._at
         z, ratio, tail = self._z, self._ratio, self._tail

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...core.ordinal import HEARD, Ordinal
-from .layers import Dense, Place
-from .ordinalsteps import Shape, Start, steps_for
+from ...core.ordinal import PLACES_HEARD, Ordinal
+from .layers import Dense, LayerPlace
+from .ordinalsteps import HeadShape, Starts, steps_for
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,22 @@ class OrdinalHead:
     classes: int
     options: Ordinal
 
-    def bind(self, place: Place, number: int) -> "_OrdinalHead":
+    def bind(self, place: LayerPlace, number: int) -> "_OrdinalHead":
         return _OrdinalHead(self, place, number)
 
 
 class _OrdinalHead:
-    told: Tensor | None = None  # (a, b, HEARD), set before each forward where it hears
+    told: Tensor | None = None  # (a, b, PLACES_HEARD), set before each forward where it hears
 
-    def __init__(self, layer: OrdinalHead, place: Place, number: int) -> None:
+    def __init__(self, layer: OrdinalHead, place: LayerPlace, number: int) -> None:
         self._options, self._unit = (
             layer.options,
             layer.classes / 4 / layer.options.unit(layer.classes),
         )
         self._hears = layer.options.hears or layer.options.start != "none"
-        self._shape = Shape(place, number, layer.options, layer.classes, layer.shift, layer.width)
+        self._shape = HeadShape(
+            place, number, layer.options, layer.classes, layer.shift, layer.width
+        )
         self._steps = steps_for(self._shape)
         self._dense = [d.bind(place, number + 1 + i) for i, d in enumerate(layer.dense)]
         self._line = self._line_grad = None
@@ -42,7 +44,7 @@ class _OrdinalHead:
             self._line, self._line_grad = place.params[layer.line], place.grads[layer.line]
 
     def forward(self, h: Tensor) -> Tensor:
-        start: Start = None
+        start: Starts = None
         self._wide, self._trunk = h, h.shape[2]
         if self._hears:
             assert self.told is not None
@@ -51,7 +53,7 @@ class _OrdinalHead:
                 start = (column * self._unit).unsqueeze(1)
             if self._options.hears:
                 a, b, trunk = h.shape
-                wide = self._shape.take("wide", a, b, trunk + HEARD)
+                wide = self._shape.take("wide", a, b, trunk + PLACES_HEARD)
                 self._wide = torch.cat([h, self.told], 2, out=wide)
         moved = self._wide
         for layer in self._dense:

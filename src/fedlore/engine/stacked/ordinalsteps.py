@@ -10,16 +10,16 @@ from ...core.cells import STEEP
 from ...core.ordinal import Ordinal
 from .cells import Scale, cells_for
 from .fused import Plain
-from .layers import Place
+from .layers import LayerPlace
 
-Start = Tensor | None  # (a, 1, b) in units from the centre of all classes; None is there
+Starts = Tensor | None  # (a, 1, b) in units from the centre of all classes; None is there
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class HeadShape:
     """An ordinal head that is bound to its place."""
 
-    place: Place
+    place: LayerPlace
     number: int
     options: Ordinal
     classes: int
@@ -41,7 +41,7 @@ class Shape:
 class Steps(Protocol):
     """From what the network gave to the classes, and back."""
 
-    def forward(self, moved: Tensor, start: Start) -> Tensor:
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
         """What the network gave, (a, 1, b) -> (a, k, b)."""
         ...
 
@@ -50,7 +50,7 @@ class Steps(Protocol):
         ...
 
 
-def steps_for(shape: Shape) -> Steps:
+def steps_for(shape: HeadShape) -> Steps:
     """The fastest that works at this place."""
     if isinstance(shape.place.fused, Plain) or shape.options.bell != "logistic":
         return _Steps(shape)
@@ -60,7 +60,7 @@ def steps_for(shape: Shape) -> Steps:
 
 
 class _Steps:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: HeadShape) -> None:
         place = shape.place
         (self._shift, self._shift_grad), (self._width, self._width_grad) = (
             shape.pair(name) for name in (shape.shift, shape.width)
@@ -70,7 +70,7 @@ class _Steps:
         self._cells = cells_for(bell, self._scale, place.scratch, name, place.clients, place.rows)
         self._ones = self._shift.new_ones(place.clients, place.rows, 1)
 
-    def forward(self, moved: Tensor, start: Start) -> Tensor:
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
         m = moved + self._shift
         return self._cells.forward(m if start is None else m.add_(start), self._width)
 
@@ -84,7 +84,7 @@ class _Steps:
 class _Card:
     """The same in two kernels: a step of few clients is bound by how many there are."""
 
-    def __init__(self, shape: Shape, kernels: Any) -> None:
+    def __init__(self, shape: HeadShape, kernels: Any) -> None:
         self._shape, self._kernels = shape, kernels
         place = shape.place
         (self._shift, self._shift_grad), (self._width, self._width_grad) = (
@@ -96,7 +96,7 @@ class _Card:
         self._rows = min(_power(b), max(1, 1024 // self._classes))
         self._grid = (a, -(-b // self._rows))
 
-    def forward(self, moved: Tensor, start: Start) -> Tensor:
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
         self._moved, self._started = moved, start is not None
         self._start = moved if start is None else start.contiguous()
         self._kernels.forward[self._grid](
