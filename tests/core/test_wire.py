@@ -6,9 +6,12 @@ import pytest
 import torch
 
 from fedlore import FedAvg, FedloreError, Plan, federate
+from fedlore.core.exact import Basis, sum_shapes
+from fedlore.core.foresight import Exact
 from fedlore.core.nets import mlp
 from fedlore.core.wire import TASK_KINDS, Task, digest
 from fedlore.engine import Local, Recipe
+from fedlore.engine.exact import solve_together
 from fedlore.engine.loop import scale_together
 from fedlore.privacy.filters import Filtered
 from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
@@ -16,12 +19,16 @@ from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..engine.test_loop import Spy
 
+EXACT = Exact(Basis("quadratic"))
+GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
+
 
 def test_nothing_but_model_differences_leaves_a_client():
     model = mlp(FEATURES, CLASSES, hears=True)
-    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2))
+    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), exact=EXACT)
     spy = Spy(Local(federation(), recipe))
     scale_together(spy)
+    solve_together(spy, GROUPS)
     federate(spy, recipe, 2, evaluate=1)
     shapes = {name: p.shape for name, p in model.named_parameters()}
     kinds = {task.kind for task, _ in spy.tasks}
@@ -34,6 +41,8 @@ def test_nothing_but_model_differences_leaves_a_client():
         elif kind == "moments":
             features = torch.Size([FEATURES])
             assert uploaded == {"moments": {"rows": (), "sum": features, "squares": features}}
+        elif kind == "gram":
+            assert uploaded == {"gram": sum_shapes(len(GROUPS))}
         else:
             assert uploaded == {}
         assert set(reply.metrics) <= {"ta", "pov", "nll"}
@@ -49,16 +58,18 @@ def test_the_server_sends_the_model_and_nothing_else():
 
 def test_under_secure_aggregation_only_bytes_and_masked_words_leave_a_client():
     model = mlp(FEATURES, CLASSES)
-    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2))
+    recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), exact=EXACT)
     masked = SecureAggregation()
     halves = Filtered(local := Local(federation(), recipe), sites_of(masked, local), hides=True)
     spy = Spy(halves)
     transport = masked.over(spy)
     scale_together(transport)
+    solve_together(transport, GROUPS)
     federate(transport, recipe, 2, evaluate=1)
     assert {task.kind for task, _ in spy.tasks} == {*TASK_KINDS, *PHASES}
     asked = [(task.kind, name) for task, to in spy.tasks for name in to]
     words = {"train": 1 + sum(p.numel() for p in model.parameters()), "moments": 3 + 4 * FEATURES}
+    words["gram"] = 1 + 2 * (2 + len(GROUPS) + len(GROUPS) * (len(GROUPS) + 1) // 2)
     for (kind, _), reply in zip(asked, spy.replies, strict=True):
         found = {k: {n: t.dtype for n, t in b.items()} for k, b in reply.upload.items()}
         if kind in words:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedAvg, Scaffold
+from fedlore.core.exact import sum_rows
 from fedlore.core.scaler import moments
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.uploads import flaw
@@ -65,3 +66,14 @@ def test_sums_of_features_are_checked_too():
     assert "not finite" in judged(
         {"moments": moments(torch.full((2, 4), torch.inf))}, kind="moments"
     )
+
+
+def test_sums_of_rows_have_the_size_of_the_model_that_was_agreed_on():
+    sums = {"gram": sum_rows(torch.randn(9, 3), torch.randn(9))[1]}
+    reply = Reply("a", 1, sums)
+    for terms, fits in ((3, True), (4, False), (0, False)):
+        found = flaw(Task("gram", 1), reply, FedAvg(), features=4, largest=10.0, terms=terms)
+        assert (found is None) == fits
+    sums["gram"]["energy"] = torch.tensor(float("nan"), dtype=torch.float64)
+    found = flaw(Task("gram", 1), reply, FedAvg(), features=4, largest=10.0, terms=3)
+    assert found == "values that are not finite"

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 import torch
 
-from fedlore import ConfigError, federate
+from fedlore import ConfigError, FedloreError, federate
 from fedlore.algorithms import check_fit
 from fedlore.core import tree
+from fedlore.core.exact import Basis
+from fedlore.core.foresight import Exact
 from fedlore.core.wire import Task
 from fedlore.engine import Local
+from fedlore.engine.exact import solve_together
 from fedlore.privacy.ckks.cipher import new_key
 from fedlore.privacy.ckks.filter import Ckks
 from fedlore.privacy.dp.filter import Noising
@@ -19,7 +22,7 @@ from fedlore.privacy.dp.settings import Dp, check_dp
 from fedlore.privacy.filters import Filtered, guarded
 from fedlore.privacy.secagg.filter import SecureAggregation
 
-from ..engine.federation import federation
+from ..engine.federation import FEATURES, federation
 from .lists import ALGORITHMS, ENGINES, names, recipe_for
 
 KEY = new_key()
@@ -134,6 +137,45 @@ def test_fifty_sites_with_losses_everywhere(filter, algorithm, weights):
     lose = {stage: [f"site-{3 * i + k}" for k in range(3)] for i, stage in enumerate(STAGES)}
     members = check_means(filter, algorithm, weights, sites=50, lose=lose, double=False)
     assert len(members) == (38 if filter == "secure aggregation" else 47)
+
+
+@each_engine
+@each_filter
+def test_sums_of_rows_come_to_the_plain_sums_or_are_refused(filter, engine):
+    made, tolerance = FILTERS[filter]
+    exact = Exact(Basis("quadratic"))
+    recipe = replace(recipe_for(ALGORITHMS[0]), exact=exact)
+    groups = exact.basis.groups(exact.columns(FEATURES))
+    plain = solve_together(engine(federation(), recipe), groups)
+    hidden = guarded(engine(federation(), recipe), [made("size")])
+    if filter.startswith("dp"):  # no noise was promised for them
+        with pytest.raises(FedloreError, match="sums of rows are exact and no budget covers"):
+            solve_together(hidden, groups)
+        return
+    found = solve_together(hidden, groups)
+    assert distance({"p": found.bundle()}, {"p": plain.bundle()}) < tolerance
+
+
+@each_engine
+def test_sums_of_rows_bear_the_loss_of_a_site(engine):
+    """Under masks as without: the posterior is that of the sites whose sums arrived."""
+    exact = Exact(Basis("linear"))
+    recipe = replace(recipe_for(ALGORITHMS[0]), exact=exact)
+    groups = exact.basis.groups(exact.columns(FEATURES))
+    clients = federation([9, 12, 15, 18, 21])
+    plain = solve_together(engine(clients[:-1], recipe), groups)
+    one = SecureAggregation()
+    halves = {c.id: [one.site(c.id)] for c in clients}
+    wire = Tap(Filtered(engine(clients, recipe), halves, hides=True), {"gram": ["site-4"]})
+    found = solve_together(one.over(wire), groups)
+    assert distance({"p": found.bundle()}, {"p": plain.bundle()}) < 1e-6
+
+
+@each_engine
+def test_sums_of_rows_that_nobody_agreed_to_are_not_given(engine):
+    recipe = recipe_for(ALGORITHMS[0])
+    with pytest.raises(ConfigError, match="the recipe has no model of one round"):
+        solve_together(engine(federation(), recipe), torch.zeros(1).long())
 
 
 @each_algorithm

@@ -14,7 +14,7 @@ from fedlore.core.rng import stream
 from fedlore.core.tree import flatten, nest
 from fedlore.core.wire import Reply, Task
 
-SUMMED = ("train", "moments")
+SUMMED = ("train", "moments", "gram")
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from ..errors import ConfigError, FedloreError
 from .rng import stream
 from .tree import Params
 
-Terms = Literal["linear", "squares", "quadratic"]
+Products = Literal["linear", "squares", "quadratic"]
 
-_SMALLEST = 1e-8  # prior variance of a group that says nothing
+_TINY = 1e-30  # in place of a variance of nothing
+_SMALLEST = 1e-8  # of what was guessed: the variance of a group that says nothing
 _ENOUGH = 1e-5  # relative change of the variances at which they are found
 _MOST = 500  # steps until then
 
@@ -28,15 +29,15 @@ _MOST = 500  # steps until then
 class Basis:
     """Which functions of a row the model is linear in."""
 
-    terms: Terms = "quadratic"
+    terms: Products = "quadratic"
     random: int = 0  # random cosines besides (Rahimi, Recht 2007)
     reach: float = 6.0  # the distance over which those change
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.terms not in get_args(Terms):
+        if self.terms not in get_args(Products):
             raise ConfigError(
-                f"terms must be one of {', '.join(get_args(Terms))}, got '{self.terms}'"
+                f"terms must be one of {', '.join(get_args(Products))}, got '{self.terms}'"
             )
         if self.random < 0:
             raise ConfigError(f"random must be at least 0, got {self.random}")
@@ -115,7 +116,7 @@ def sum_rows(features: Tensor, target: Tensor) -> tuple[Home, Params]:
     }
 
 
-def shapes(features: int) -> dict[str, tuple[int, ...]]:
+def sum_shapes(features: int) -> dict[str, tuple[int, ...]]:
     """What the sums of a site look like, for whoever checks them."""
     return {
         "free": (),
@@ -127,25 +128,29 @@ def shapes(features: int) -> dict[str, tuple[int, ...]]:
 
 def solve(total: Params, groups: Tensor) -> Posterior:
     """At the server: variances by the evidence and the posterior, from the sum over the sites."""
-    gram = _square(total["squares"], len(groups))
-    cross, energy, free = total["cross"], total["energy"], total["free"]
+    gram, cross, energy = _joint(total, len(groups))
+    free = total["free"]
     if not float(free) > 0.0:
         raise FedloreError(f"one round needs more rows than sites, {float(free):g} are left over")
     groups = groups.to(cross.device)
     count = torch.bincount(groups).to(cross.dtype)
-    # a guess that any data improves on: half of what is seen is noise
-    noise = (0.5 * energy / free).clamp(min=_SMALLEST)
-    prior = (noise / (gram.trace() / free).clamp(min=_SMALLEST)).expand(len(count)).clone()
+    # a guess that any data improves on: half of what is seen is noise, half is the features
+    noise = (0.5 * energy / free).clamp(min=_TINY)
+    prior = (noise * free / gram.trace().clamp(min=_TINY)).expand(len(count)).clone()
+    least = torch.cat([prior, noise[None]]) * _SMALLEST
     for _ in range(_MOST):
         mean, covariance = posterior(gram, cross, noise, prior[groups])
         left = _by_group(covariance.diagonal(), groups, prior) / prior
         used = (count - left).clamp(min=1e-9)  # γ: how many weights the rows decide
         residual = (energy - 2.0 * mean @ cross + mean @ gram @ mean).clamp(min=0.0)
         before = torch.cat([prior, noise[None]])
-        prior = (_by_group(mean.square(), groups, prior) / used).clamp(min=_SMALLEST)
+        wide = _by_group(mean.square(), groups, prior) / used
         # guarded: with fewer rows than weights a perfect fit would leave no noise at all
-        noise = (residual / (free - used.sum()).clamp(min=1.0)).clamp(min=_SMALLEST)
-        if bool(((torch.cat([prior, noise[None]]) / before).log().abs() < _ENOUGH).all()):
+        loud = residual / (free - used.sum()).clamp(min=1.0)
+        after = torch.maximum(torch.cat([wide, loud[None]]), least)
+        after = torch.minimum(after, least / _SMALLEST**2)
+        prior, noise = after[:-1], after[-1]
+        if bool(((after / before).log().abs() < _ENOUGH).all()):
             break
     mean, covariance = posterior(gram, cross, noise, prior[groups])
     return Posterior(mean, covariance, noise, prior)
@@ -183,19 +188,22 @@ def leave_out(
     return target.double() - error, found.noise / kept
 
 
-def _square(upper: Tensor, size: int) -> Tensor:
-    """A symmetric matrix from its upper triangle, made positive where noise has broken that."""
+def _joint(total: Params, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """ΣΦᵀΦ, ΣΦᵀy and Σy² from the sums, made those of some rows where noise has broken that."""
+    upper, cross = total["squares"], total["cross"]
     i, j = torch.triu_indices(size, size, device=upper.device)
     if len(upper) != len(i):
         raise FedloreError(f"{len(upper)} sums of products do not fit {size} features")
-    whole = upper.new_zeros(size, size)
+    whole = upper.new_zeros(size + 1, size + 1)
     whole[i, j] = upper
     whole[j, i] = upper
+    whole[-1, :-1] = cross
+    whole[:-1, -1] = cross
+    whole[-1, -1] = total["energy"]
     values, vectors = torch.linalg.eigh(whole)
-    if float(values[0]) >= -1e-9 * float(values[-1].abs()):
-        return whole
-    mended: Tensor = (vectors * values.clamp(min=0.0)) @ vectors.T
-    return mended
+    if float(values[0]) < -1e-9 * float(values[-1].abs()):
+        whole = (vectors * values.clamp(min=0.0)) @ vectors.T
+    return whole[:-1, :-1], whole[:-1, -1], whole[-1, -1]
 
 
 def _by_group(values: Tensor, groups: Tensor, like: Tensor) -> Tensor:

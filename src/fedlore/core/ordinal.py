@@ -61,7 +61,7 @@ class Ordered(nn.Module):
     def __init__(
         self,
         trunk: nn.Module,  # (n, *features) -> (n, h)
-        head: nn.Module,  # (n, h), or (n, h + HEARD) where it hears -> (n, 1)
+        head: nn.Module,  # (n, h), or (n, h + PLACES_HEARD) where it hears -> (n, 1)
         classes: int,
         options: Ordinal | None = None,
         *,
@@ -107,7 +107,7 @@ class Ordered(nn.Module):
         return start + self.options.unit(self.classes) * moved, width.expand_as(start)
 
     def listen(self, prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
-        """All that the model uses of what the expert says, (..., k) -> (..., HEARD)."""
+        """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD)."""
         middle, told = find_places(prior, allowed, like=like, classes=self.classes)
         return heard_numbers(middle, told, self.classes)
 
@@ -134,7 +134,7 @@ def find_places(
 
 
 def heard_numbers(middle: Tensor, told: Tensor, classes: int) -> Tensor:
-    """What a network hears of a row, (..., HEARD), each of the size of a scaled feature."""
+    """What a network hears of a row, (..., PLACES_HEARD), each of the size of a scaled feature."""
     centre, unit = (classes - 1) / 2, classes / 4
     return torch.stack([(middle - centre) / unit, (told - centre) / unit, told - middle], -1)
 
@@ -145,7 +145,7 @@ def lay_between(place: Tensor, classes: int) -> Tensor:
     The two classes beside the number share the row, so that its mean is the number and its
     largest entry the class that the number falls into.
 
-    >>> between(torch.tensor([1.25]), 3)
+    >>> lay_between(torch.tensor([1.25]), 3)
     tensor([[0.0000, 0.7500, 0.2500]])
     """
     place = place.clamp(0.0, classes - 1.0).unsqueeze(-1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from . import tree
-from .exact import shapes
+from .exact import sum_shapes
 from .scaler import moments
 from .tree import Payload
 from .wire import Task
@@ -15,17 +15,17 @@ MISFIT = "names, shapes or kinds other than the model's"
 Shapes = dict[str, dict[str, tuple[object, ...]]]
 
 
-def wanted_of(task: Task, uploads: Sequence[str], features: int, *, gram: int = 0) -> Payload:
+def wanted_of(task: Task, uploads: Sequence[str], features: int, *, terms: int = 0) -> Payload:
     """Tensors with the names, shapes and kinds that a plain answer to a task has.
 
-    `gram` is how many features the model of one round has.
+    The model of one round, where there is one, has so many `terms`.
     """
     if task.kind == "train":
         return {key: task.sent[key] for key in uploads}
     if task.kind == "moments":
         return {"moments": moments(torch.zeros(1, features))}
     if task.kind == "gram":
-        none = {name: torch.zeros(s, dtype=torch.float64) for name, s in shapes(gram).items()}
+        none = {name: torch.zeros(s, dtype=torch.float64) for name, s in sum_shapes(terms).items()}
         return {"gram": none}
     if task.kind == "vote":
         return {"vote": {name: torch.zeros(1, dtype=torch.float64) for name in ("loss", "rows")}}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...core.ordinal import PLACES_HEARD, Ordinal
 from .layers import Dense, LayerPlace
-from .ordinalsteps import HeadShape, Start, steps_for
+from .ordinalsteps import HeadShape, Starts, steps_for
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class OrdinalHead:
 
 
 class _OrdinalHead:
-    told: Tensor | None = None  # (a, b, HEARD), set before each forward where it hears
+    told: Tensor | None = None  # (a, b, PLACES_HEARD), set before each forward where it hears
 
     def __init__(self, layer: OrdinalHead, place: LayerPlace, number: int) -> None:
         self._options, self._unit = (
@@ -44,7 +44,7 @@ class _OrdinalHead:
             self._line, self._line_grad = place.params[layer.line], place.grads[layer.line]
 
     def forward(self, h: Tensor) -> Tensor:
-        start: Start = None
+        start: Starts = None
         self._wide, self._trunk = h, h.shape[2]
         if self._hears:
             assert self.told is not None

@@ -12,7 +12,7 @@ from .cells import Scale, cells_for
 from .fused import Plain
 from .layers import LayerPlace
 
-Start = Tensor | None  # (a, 1, b) in units from the centre of all classes; None is there
+Starts = Tensor | None  # (a, 1, b) in units from the centre of all classes; None is there
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class HeadShape:
 class Steps(Protocol):
     """From what the network gave to the classes, and back."""
 
-    def forward(self, moved: Tensor, start: Start) -> Tensor:
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
         """What the network gave, (a, 1, b) -> (a, k, b)."""
         ...
 
@@ -70,7 +70,7 @@ class _Steps:
         self._cells = cells_for(bell, self._scale, place.scratch, name, place.clients, place.rows)
         self._ones = self._shift.new_ones(place.clients, place.rows, 1)
 
-    def forward(self, moved: Tensor, start: Start) -> Tensor:
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
         m = moved + self._shift
         return self._cells.forward(m if start is None else m.add_(start), self._width)
 
@@ -96,7 +96,7 @@ class _Card:
         self._rows = min(_power(b), max(1, 1024 // self._classes))
         self._grid = (a, -(-b // self._rows))
 
-    def forward(self, moved: Tensor, start: Start) -> Tensor:
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
         self._moved, self._started = moved, start is not None
         self._start = moved if start is None else start.contiguous()
         self._kernels.forward[self._grid](

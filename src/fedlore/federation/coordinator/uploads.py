@@ -10,7 +10,13 @@ from ..remote import QuorumLost
 
 
 def flaw(
-    task: Task, reply: Reply, algorithm: Algorithm, *, features: int, largest: float
+    task: Task,
+    reply: Reply,
+    algorithm: Algorithm,
+    *,
+    features: int,
+    largest: float,
+    terms: int = 0,  # of the model of one round
 ) -> str | None:
     """Why a reply cannot be used, or None."""
     wrong = find_bad_metric(reply.metrics)
@@ -18,7 +24,10 @@ def flaw(
         return wrong
     if task.kind not in SUMMED:
         return "tensors where none were asked for" if reply.upload else None
-    wanted = wanted_of(task, algorithm.uploads, features)
+    wanted = wanted_of(task, algorithm.uploads, features, terms=terms)
+    if task.kind == "gram":
+        misfit = "sums of rows with other names or shapes than asked for"
+        return find_flaw(reply.upload, wanted, misfit=misfit)
     if task.kind == "moments":
         misfit = "sums of features with other names or shapes than asked for"
         return find_flaw(reply.upload, wanted, misfit=misfit)

@@ -3,7 +3,7 @@
 The sites share a secret key that the server never has. Each encrypts its upload, the server adds
 the ciphertexts, and the sites decrypt the sum for it, one sum in each round:
 
-    train    (or moments) each site uploads ciphertexts of weight × values, and of the weight
+    train    (or moments, gram) each site uploads ciphertexts of weight × values, and of the weight
     decrypt  each site decrypts the sum, and the answers must agree
 
 The model is a server that is curious and follows the protocol, and sites that do not help it: one

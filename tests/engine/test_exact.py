@@ -1,0 +1,62 @@
+"""The one-round model through the engines, and in a process of its own."""
+
+import pytest
+import torch
+
+from fedlore import Examples, FedAvg, FedloreError
+from fedlore.core.exact import Basis
+from fedlore.core.foresight import Exact, Foresight
+from fedlore.core.nets import mlp
+from fedlore.engine import Client, Local, Recipe, Stacked
+from fedlore.engine.choice import scaler_of
+from fedlore.engine.exact import exact_rows, posterior_of, solve_together
+
+from .federation import CLASSES, FEATURES, federation
+
+EXACT = Exact(Basis("squares"))
+GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
+
+
+def test_engines_give_the_posterior_of_the_rows():
+    clients = federation()
+    scaler = scaler_of(clients)
+    rows = {c.id: exact_rows(c, EXACT, scaler, classes=CLASSES) for c in clients}
+    wanted = posterior_of(rows, GROUPS)
+    recipe = Recipe(mlp(FEATURES, CLASSES), FedAvg(), scaler=scaler, exact=EXACT)
+    for engine in (Local, Stacked):  # of a deaf network as well
+        found = solve_together(engine(clients, recipe), GROUPS)
+        assert torch.equal(found.mean, wanted.mean)
+        assert torch.equal(found.covariance, wanted.covariance)
+
+
+def test_a_bare_client_hears_nothing():
+    client = federation()[0]
+    told, bare = (
+        exact_rows(c, EXACT, None, classes=CLASSES).features for c in (client, client.bare())
+    )
+    assert torch.equal(told[:, :FEATURES], bare[:, :FEATURES])
+    assert (bare[:, FEATURES : FEATURES + 2] == 0).all()
+    assert not (told[:, FEATURES : FEATURES + 2] == 0).all()
+
+
+def test_many_sites_know_more_than_one():
+    clients = federation((12,) * 12)
+    rows = {c.id: exact_rows(c, EXACT, None, classes=CLASSES) for c in clients}
+    together = posterior_of(rows, GROUPS)
+    losses = {"alone": 0.0, "together": 0.0}
+    for client in clients:
+        mine = rows[client.id]
+        alone = posterior_of({client.id: mine}, GROUPS)
+        test = client.test
+        for name, found in (("alone", alone), ("together", together)):
+            logits = Foresight(EXACT, found, mine.home, CLASSES).logits(
+                test.x, test.prior, test.allowed
+            )
+            losses[name] -= float(logits.gather(1, test.y[:, None]).mean())
+    assert losses["together"] < losses["alone"] - 1.0
+
+
+def test_rows_without_labels_teach_nothing():
+    client = Client("s", Examples(torch.zeros(2, FEATURES)))
+    with pytest.raises(FedloreError, match="client 's' has no labels"):
+        exact_rows(client, EXACT, None, classes=CLASSES)
