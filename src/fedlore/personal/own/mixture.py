@@ -1,0 +1,128 @@
+"""A site's model as a mixture of all that it knows: f^m = Σ_j w_j g_j, each g_j inside the range.
+
+The paper's personal model is the case of two members, the network and the expert. Whatever the
+members and the weights: (a) f^m is a distribution, and (c) its support lies in the range, a class
+outside has probability exactly 0. Where the expert speaks, (b) his class has at least his weight,
+so above one half it wins; and (d) the Jacobian with respect to a member's logits is that member's
+weight times its own, w·[diag(s) - s sᵀ] for a network behind the mask.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...core.examples import Examples
+from ...core.metrics import decide
+from ...errors import FedloreError
+from ...knowledge.numbers import Told
+from ...knowledge.numbers.told import normal
+from .members import ClassVoice, NumberVoice, within
+
+NEAR = 1e-9  # by which weights may miss a sum of 1
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Members over classes, and the expert himself; the weights are private like his word.
+
+    Where the expert is silent, or no member has a weight, those who speak share his part.
+    """
+
+    members: tuple[ClassVoice, ...]
+    weights: tuple[float, ...]  # w, one for each member
+    expert: float = 0.0  # w of the expert's own class, λ in the paper
+
+    def __post_init__(self) -> None:
+        _check(len(self.members), self.weights, self.expert)
+
+    def probabilities(self, known: Examples) -> Tensor:
+        """(n, k) float64, exactly 0 outside the range."""
+        parts = torch.stack([m.log_probs(known).double().softmax(1) for m in self.members])
+        return mix(parts, self.weights, known.prior, self.expert)
+
+    def log_probs(self, known: Examples) -> Tensor:
+        """The log of the same, so that a mixture can be a member."""
+        return self.probabilities(known).log()
+
+    @torch.no_grad()
+    def predict(self, known: Examples) -> Tensor:
+        """The class of each row, (n,); at an exact tie the expert's class wins."""
+        return decide(self.log_probs(known), known.prior)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberMixture:
+    """Members that name a number, and the expert himself."""
+
+    members: tuple[NumberVoice, ...]
+    weights: tuple[float, ...]
+    expert: float = 0.0
+    width: float = 0.0  # σ of what the mixture misses on rows it has not seen
+
+    def __post_init__(self) -> None:
+        _check(len(self.members), self.weights, self.expert)
+
+    def number(self, known: Told) -> Tensor:
+        """Numbers inside S(x), (n,) float64."""
+        parts = torch.stack([m.number(known) for m in self.members]).unsqueeze(2)
+        said = None
+        if known.said is not None:
+            said = known.said.nan_to_num(nan=0.0).unsqueeze(1)
+        speaks = None if known.said is None else (~known.said.isnan()).double()
+        found = _blend(parts, self.weights, said, speaks, self.expert).squeeze(1)
+        # a mean of numbers lies between them, which may be a gap of S(x) or an ulp beyond its end
+        return within(found, known)
+
+    def probabilities(self, known: Told) -> Tensor:
+        """The mass of each bin's part of S(x) under a normal around the number, (n, k)."""
+        centre = self.number(known)
+        if not self.width > 0:
+            raise FedloreError(f"a distribution needs a width above 0, got {self.width:g}")
+        soft = normal(centre, self.width, known.bins, known.sets)
+        # all underflowed: the bin of the number itself
+        hard = torch.nn.functional.one_hot(known.bins.encode(centre), known.bins.k).double()
+        return torch.where(soft.sum(1, keepdim=True) > 0, soft, hard)
+
+
+def mix(
+    parts: Tensor,  # (j, n, k)  distributions of the members
+    weights: Sequence[float],
+    prior: Tensor | None = None,  # (n, k)  rows of g_p; a zero row is silent
+    expert: float = 0.0,
+) -> Tensor:
+    """Σ_j w_j g_j with the expert's row, (n, k); rows sum to 1."""
+    said = None if prior is None else prior.double()
+    speaks = None if said is None else said.sum(1).clamp(max=1.0)
+    return _blend(parts, weights, said, speaks, expert)
+
+
+def _blend(
+    parts: Tensor,
+    weights: Sequence[float],
+    said: Tensor | None,
+    speaks: Tensor | None,
+    expert: float,
+) -> Tensor:
+    w = parts.new_tensor(weights)
+    total = w.sum()
+    w = w / total if total > 0 else torch.full_like(w, 1.0 / len(w))
+    rest = torch.einsum("j,jnk->nk", w, parts)
+    if said is None or speaks is None:
+        return rest
+    return (1.0 - expert * speaks).unsqueeze(1) * rest + expert * said
+
+
+def _check(members: int, weights: Sequence[float], expert: float) -> None:
+    if members == 0:
+        raise FedloreError("a mixture needs at least one member beside the expert")
+    if len(weights) != members:
+        raise FedloreError(f"{members} members have {len(weights)} weights")
+    bad = [w for w in (*weights, expert) if not 0.0 <= w <= 1.0]
+    if bad:
+        raise FedloreError(f"weights must lie in [0, 1], got {bad[0]:g}")
+    total = math.fsum((*weights, expert))
+    if abs(total - 1.0) > NEAR:
+        raise FedloreError(f"weights must sum to 1, got {total:g}")
