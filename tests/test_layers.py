@@ -39,6 +39,7 @@ LESS = {
 }
 #: The second level: parts of a room from the ground up; what is not named is its ground floor.
 PARTS = {
+    "personal": ("own",),
     "privacy": ("dp", "secagg", "ckks", "leak"),
     "engine": ("stacked", "tuning"),
     "bundle": ("answer", "onnx", "certificate", "serve"),

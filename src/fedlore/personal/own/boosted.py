@@ -59,6 +59,9 @@ class BoostedTrees:
         self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Boosting]
     ) -> Tensor:
         """Outputs at other rows, (s, m, o)."""
+        only = self._only(target)
+        if only is not None:
+            return only(at).expand(len(settings), -1, -1)
         found: dict[Boosting, Tensor] = {}
         for longest in _longest(settings):
             machine = self._grow(inputs, target, longest)
@@ -73,6 +76,9 @@ class BoostedTrees:
         return tuple(s for s in self.settings if _shape(s) == _shape(setting))
 
     def fit(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Trees:
+        only = self._only(target)
+        if only is not None:
+            return only
         machine = self._grow(inputs, target, setting)
         grown, outputs = [], []
         present = self._present(machine)
@@ -90,6 +96,16 @@ class BoostedTrees:
         base[np.asarray(machine.classes_, dtype=np.int64)] = 0.0
         base[present] = start
         return tables(grown, base.tolist(), [1.0] * self.classes, outputs)
+
+    def _only(self, target: Tensor) -> Trees | None:
+        """Where all rows have one class there is nothing to boost: a single leaf that says it."""
+        if self.classes is None or bool((target != target[0]).any()):
+            return None
+        base = torch.full((self.classes,), ABSENT)
+        base[target[0]] = 0.0
+        none = np.full(1, LEAF)
+        stump = (none, none, none, np.zeros(1), np.zeros(1))
+        return tables([stump], base.tolist(), [1.0] * self.classes)
 
     def _grow(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Any:
         kind = "Regressor" if self.classes is None else "Classifier"
