@@ -1,7 +1,7 @@
 """Boosted trees, grown by scikit-learn and kept as tables."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .grown import ensembles, labels, level, tables
+from .grown import calmly, ensembles, labels, level, tables
 from .trees import LEAF, Trees
 
 ABSENT = -30.0  # the logit of a class that no row had
@@ -59,13 +59,16 @@ class BoostedTrees:
         self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Boosting]
     ) -> Tensor:
         """Outputs at other rows, (s, m, o)."""
+        only = self._only(target)
+        if only is not None:
+            return only(at).expand(len(settings), -1, -1)
         found: dict[Boosting, Tensor] = {}
         for longest in _longest(settings):
             machine = self._grow(inputs, target, longest)
             looks = {s.steps: s for s in settings if _shape(s) == _shape(longest)}
-            for steps, outputs in self._stages(machine, at, target):
+            for steps, said in enumerate(self._stages(machine, at.double().numpy()), 1):
                 if steps in looks:
-                    found[looks[steps]] = outputs()
+                    found[looks[steps]] = self._outputs(machine, said, target)
         return torch.stack([found[one] for one in settings])
 
     def near(self, setting: Boosting) -> tuple[Boosting, ...]:
@@ -73,6 +76,9 @@ class BoostedTrees:
         return tuple(s for s in self.settings if _shape(s) == _shape(setting))
 
     def fit(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Trees:
+        only = self._only(target)
+        if only is not None:
+            return only
         machine = self._grow(inputs, target, setting)
         grown, outputs = [], []
         present = self._present(machine)
@@ -91,6 +97,16 @@ class BoostedTrees:
         base[present] = start
         return tables(grown, base.tolist(), [1.0] * self.classes, outputs)
 
+    def _only(self, target: Tensor) -> Trees | None:
+        """Where all rows have one class there is nothing to boost: a single leaf that says it."""
+        if self.classes is None or bool((target != target[0]).any()):
+            return None
+        base = torch.full((self.classes,), ABSENT)
+        base[target[0]] = 0.0
+        none = np.full(1, LEAF)
+        stump = (none, none, none, np.zeros(1), np.zeros(1))
+        return tables([stump], base.tolist(), [1.0] * self.classes)
+
     def _grow(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Any:
         kind = "Regressor" if self.classes is None else "Classifier"
         machine = getattr(ensembles(), f"HistGradientBoosting{kind}")(
@@ -102,7 +118,8 @@ class BoostedTrees:
             early_stopping=False,
             random_state=self.seed,
         )
-        return machine.fit(inputs.double().numpy(), labels(target, self.classes))
+        with calmly():
+            return machine.fit(inputs.double().numpy(), labels(target, self.classes))
 
     def _present(self, machine: Any) -> list[int]:
         """The output that each tree of a stage adds to; of two classes only the second has one."""
@@ -111,23 +128,18 @@ class BoostedTrees:
         present = [int(c) for c in machine.classes_]
         return present[1:] if len(present) == 2 else present
 
-    def _stages(
-        self, machine: Any, at: Tensor, target: Tensor
-    ) -> Iterator[tuple[int, Callable[[], Tensor]]]:
-        """After each step what the machine would say, once it is asked."""
-        rows = at.double().numpy()
+    def _stages(self, machine: Any, rows: Any) -> Iterator[Any]:
+        """What the machine says after each step: numbers, or shares of classes."""
+        staged = machine.staged_predict if self.classes is None else machine.staged_predict_proba
+        yield from staged(rows)
+
+    def _outputs(self, machine: Any, said: Any, target: Tensor) -> Tensor:
         if self.classes is None:
             middle, spread = level(target)
-            for steps, value in enumerate(machine.staged_predict(rows), 1):
-                yield steps, lambda v=value: middle + spread * torch.from_numpy(v).unsqueeze(1)
-            return
-        for steps, share in enumerate(machine.staged_predict_proba(rows), 1):
-            yield steps, lambda p=share: self._logits(machine, p)
-
-    def _logits(self, machine: Any, share: Any) -> Tensor:
-        logits = np.full((len(share), self.classes or 0), ABSENT)
+            return middle + spread * torch.from_numpy(said).unsqueeze(1)
+        logits = np.full((len(said), self.classes), ABSENT)
         columns = np.asarray(machine.classes_, dtype=np.int64)
-        logits[:, columns] = np.log(np.clip(share, math.exp(ABSENT), None))
+        logits[:, columns] = np.log(np.clip(said, math.exp(ABSENT), None))
         return torch.from_numpy(logits)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .grown import ensembles, labels, level, tables
+from .grown import calmly, ensembles, labels, level, tables
 from .trees import Trees
 
 BYTES = 4 << 20  # what one forest's tables may take
@@ -51,7 +51,8 @@ class ExtraTrees:
             max_leaf_nodes=most if len(inputs) > least * most else None,
             random_state=self.seed,
         )
-        return forest.fit(inputs.numpy(), labels(target, self.classes))
+        with calmly():
+            return forest.fit(inputs.numpy(), labels(target, self.classes))
 
     def _outputs(self, forest: Any, inputs: Tensor, target: Tensor) -> Trees:
         share = 1.0 / len(forest.estimators_)

@@ -29,6 +29,12 @@ def ensembles() -> Any:
         raise FedloreError("trees need scikit-learn: pip install 'fedlore[sklearn]'") from None
 
 
+def calmly() -> Any:
+    """scikit-learn without the checks that cost as much as growing a small tree."""
+    package = importlib.import_module("sklearn")
+    return package.config_context(skip_parameter_validation=True, assume_finite=True)
+
+
 def level(target: Tensor) -> tuple[float, float]:
     """Mean and spread of the numbers: trees learn them standardised, so float32 leaves do."""
     spread = float(target.double().std(correction=0))

@@ -36,7 +36,8 @@ def log_between(low: Tensor, high: Tensor) -> Tensor:
     a, b = torch.where(flip, -high, low), torch.where(flip, -low, high)
     upper, lower = torch.special.log_ndtr(b), torch.special.log_ndtr(a)
     gap = torch.where(lower.isinf(), -torch.inf, lower - upper)
-    return upper + torch.log(-torch.expm1(gap))
+    found: Tensor = upper + torch.log(-torch.expm1(gap))
+    return found
 
 
 @dataclass(frozen=True)

@@ -123,12 +123,12 @@ def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
 
 def _depth(place: int, feature: Tensor, child: Tensor, roots: Tensor) -> int:
     """How many steps lead from the roots to the last leaf."""
-    level, depth = roots.unique(), 0
+    level, depth = torch.unique(roots), 0
     while True:
         inner = level[feature[level] >= 0]
         if len(inner) == 0:
             return depth
-        level = torch.cat([child[inner], child[inner] + 1]).unique()
+        level = torch.unique(torch.cat([child[inner], child[inner] + 1]))
         depth += 1
         if depth > DEEPEST:
             raise FedloreError(f"trees of a member may be {DEEPEST} deep, those of {place} are not")

@@ -32,7 +32,7 @@ class Trees:
     def __call__(self, inputs: Tensor) -> Tensor:
         """(n, i) -> (n, o) float64."""
         size = max(1, AT_ONCE // max(1, len(self.roots) * self.values.shape[1]))
-        parts = [self._sums(rows) for rows in inputs.float().split(size)]
+        parts = [self._sums(rows) for rows in torch.split(inputs.float(), size)]
         return self.base + self.scale * torch.cat(parts)
 
     def _sums(self, x: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ def start_weights(shared: int, own: int) -> Tensor:
 def class_weights(
     held: Sequence[Tensor], y: Tensor, start: Tensor, *, strength: float = STRENGTH
 ) -> Tensor:
-    """Weights of members over classes by out-of-fold likelihood, (j,); `held` are log-probabilities.
+    """Weights of members over classes, (j,), by the likelihood of out-of-fold log-probabilities.
 
     Maximises Σ_i log Σ_j w_j g_j(y_i) + strength·Σ_j start_j log w_j by EM, which is concave: there
     is one answer. The expert's rows of 0 and 1 can be among the members.

@@ -1,0 +1,1 @@
+"""What the second lore was developed with: development seeds, settings tried, figures found."""

@@ -1,0 +1,163 @@
+"""A site's own models: honest held-out rows, nothing outside the range, the best of them."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from sklearn.model_selection import KFold
+
+from fedlore.coke.plants import coking_plants
+from fedlore.core.examples import Examples
+from fedlore.core.rng import stream
+from fedlore.errors import FedloreError
+from fedlore.knowledge.numbers import Bins, Sets, Told
+from fedlore.personal.own import best, folds, missing, own_classes, own_numbers, own_order
+from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, held_out
+from fedlore.personal.own.forest import ExtraTrees
+from fedlore.personal.own.linear import Ridge
+from fedlore.personal.own.sight import see_classes, see_numbers, see_order
+
+GRADES = 20
+
+
+def numbers(rows=60, seed=0):
+    """y = expert + a bend that he misses + noise; the range is give or take 4."""
+    draw = stream("own", "best", seed)
+    x = torch.randn(rows, 3, generator=draw)
+    said = 10 + 2 * x[:, 0].double()
+    y = said + torch.tanh(x[:, 1].double()) + 0.3 * torch.randn(rows, generator=draw).double()
+    return Told(x, y, said, Sets.of(said - 4, said + 4), Bins(-20.0, 40.0, 10))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Linear models alone, as without scikit-learn."""
+    monkeypatch.setattr(best, "installed", lambda: False)
+
+
+@pytest.fixture(scope="module")
+def plant():
+    plant = coking_plants(100, rows=(40, 40, 40, 60), test_rows=200)[3]
+    return plant.knowledge.annotate(plant.train), plant.knowledge.annotate(plant.test)
+
+
+def test_folds_are_scikit_learns():
+    wanted = KFold(FOLDS, shuffle=True, random_state=fold_seed(3, "a")).split(torch.zeros(23, 1))
+    for fold, (_, out) in enumerate(wanted):
+        assert (folds(23, seed=3, site="a") == fold).nonzero().squeeze(1).tolist() == sorted(out)
+    assert not torch.equal(folds(23, seed=3, site="a"), folds(23, seed=3, site="b"))
+
+
+def test_too_few_rows_are_said():
+    with pytest.raises(FedloreError, match="at least 5 rows, got 4"):
+        folds(4, seed=0)
+
+
+@pytest.mark.parametrize("family", [Ridge(""), ExtraTrees("", fewer=5)])
+def test_no_row_helps_to_predict_itself(family):
+    known = numbers()
+    sight, part = see_numbers(known), folds(60, seed=0)
+    y = known.y.unsqueeze(1)
+    changed = y.clone()
+    changed[part == 2] += 1000.0
+    before, after = (
+        held_out(family, sight, t, part, ALONE, family.settings[:1]) for t in (y, changed)
+    )
+    assert torch.equal(before[:, part == 2], after[:, part == 2])
+    assert not torch.allclose(before[:, part != 2], after[:, part != 2])
+
+
+def test_numbers_are_held_out_inside_the_range(quick):
+    known = numbers()
+    own = own_numbers(known)
+    assert [c.member.name for c in own.candidates] == [
+        "ridge, hearing the expert",
+        "ridge, over the expert",
+        "ridge",
+        "quadratic ridge, hearing the expert",
+        "quadratic ridge, over the expert",
+        "quadratic ridge",
+    ]
+    for candidate in own.candidates:
+        assert known.sets.holds(candidate.held).all()
+        assert known.sets.holds(candidate.member.number(known)).all()
+        assert candidate.member.width == pytest.approx(candidate.error**0.5)
+    assert own.best.error == min(c.error for c in own.candidates)
+    fresh = numbers(500, seed=1)
+    missed = (own.best.member.number(fresh) - fresh.y).square().mean().sqrt()
+    expert = (fresh.said - fresh.y).square().mean().sqrt()
+    assert missed < 0.75 * expert
+
+
+def test_without_an_expert_there_is_one_mode(quick):
+    known = replace(numbers(), said=None, sets=None)
+    assert [c.member.name for c in own_numbers(known).candidates] == ["ridge", "quadratic ridge"]
+
+
+def test_trees_are_there_with_scikit_learn():
+    names = {c.member.name for c in own_numbers(numbers(30)).candidates}
+    assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 12
+    assert missing() == {}
+
+
+def test_what_is_missing_is_said(quick):
+    assert missing() == dict.fromkeys(
+        ("extra trees", "boosted trees"), "pip install 'fedlore[sklearn]'"
+    )
+
+
+def test_trees_without_scikit_learn_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(FedloreError, match=r"pip install 'fedlore\[sklearn\]'"):
+        ExtraTrees("").fit(torch.zeros(5, 1), torch.zeros(5, 1), 1)
+
+
+def test_ordered_classes_beat_the_expert(quick, plant):
+    train, test = plant
+    own = own_order(train, GRADES, seed=100, site="plant-4")
+    for candidate in own.candidates:
+        assert (candidate.held[~train.allowed] == -torch.inf).all()
+        p = candidate.member.log_probs(test).exp()
+        assert (p[~test.allowed] == 0).all()
+        assert torch.allclose(p.sum(1), torch.ones(len(p), dtype=torch.float64))
+    right = (own.best.member.log_probs(test).argmax(1) == test.y).double().mean()
+    assert right > (test.prior.argmax(1) == test.y).double().mean()
+
+
+def test_classes_without_order_stay_in_the_range(quick, plant):
+    train, test = plant
+    own = own_classes(train, GRADES)
+    assert [c.member.name for c in own.candidates] == ["logistic, hearing the expert", "logistic"]
+    for candidate in own.candidates:
+        assert (candidate.member.log_probs(test).exp()[~test.allowed] == 0).all()
+
+
+def test_own_models_need_labels():
+    with pytest.raises(FedloreError, match="measured number"):
+        own_numbers(replace(numbers(), y=None))
+    with pytest.raises(FedloreError, match="with a class"):
+        own_order(Examples(torch.zeros(9, 2)), 3)
+
+
+def test_what_is_heard_of_ordered_classes():
+    prior = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 0.5, 0.5, 0.0]])
+    allowed = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 1], [1, 1, 1, 1]]).bool()
+    sight = see_order(Examples(torch.zeros(3, 1), None, prior, allowed), 4)
+    assert sight.heard.tolist() == [[1.0, 0.5, 0.5], [2.0, 2.0, 1.0], [1.5, 1.5, 1.5]]
+    assert sight.start.tolist() == [1.0, 2.0, 1.5]
+
+
+def test_what_is_heard_of_numbers():
+    said = torch.tensor([3.0, float("nan")], dtype=torch.float64)
+    sets = Sets.of(
+        torch.tensor([[1.0, 6.0], [2.0, torch.nan]]), torch.tensor([[2.0, 9.0], [4.0, torch.nan]])
+    )
+    sight = see_numbers(Told(torch.zeros(2, 1), None, said, sets, Bins(0.0, 10.0, 2)))
+    assert sight.heard.tolist() == [[3.0, 5.0, 4.0], [3.0, 3.0, 1.0]]
+
+
+def test_images_are_heard_flat():
+    known = Examples(torch.zeros(2, 1, 3, 3), None, torch.eye(2), None)
+    assert see_classes(known).inputs(hears=True).shape == (2, 11)
+    assert see_classes(known).inputs(hears=False).shape == (2, 9)
