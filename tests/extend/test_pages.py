@@ -14,7 +14,7 @@ from fedlore.cli.app import app
 from fedlore.core.models import make_kind, make_network
 from fedlore.core.nets import mlp
 from fedlore.core.wire import Task
-from fedlore.federation.coordinator.training import train
+from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import _knowledge
 from fedlore.federation.site.folder import read_kit
@@ -154,7 +154,7 @@ def test_all_of_them_in_a_federation_of_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*places, *filter(None, [inherited])]))
     try:
         with running(folder):
-            run = train(folder)
+            run = train_federation(folder)
         assert run.round == 2 and "body.0.2.weight" in run.state["model"]
         same_payloads(run.state, reference(folder).state, rtol=0.0, atol=1e-3)
     finally:

@@ -3,7 +3,8 @@
 import pytest
 
 from fedlore.testing.algorithm import ENGINES
-from fedlore.testing.clients import EXAMPLES, recipe_for
+from fedlore.testing.clients import EXAMPLES
+from fedlore.testing.clients import small_recipe as recipe_for
 
 ALGORITHMS = list(EXAMPLES)
 

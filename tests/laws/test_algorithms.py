@@ -1,7 +1,7 @@
 """Fedlore's own algorithms and engines under the laws that it ships in `fedlore.testing`."""
 
 from fedlore.testing.algorithm import ALGORITHM_LAWS
-from fedlore.testing.laws import Post
+from fedlore.testing.laws import Postbox as Post
 from fedlore.testing.laws import own_models as own
 from fedlore.testing.laws import same_payloads as assert_close
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedlore.knowledge.sources.catalog import KINDS
+from fedlore.knowledge.sources.catalog import SOURCE_KINDS
 from fedlore.testing import check_source
 from fedlore.testing.source import SOURCE_LAWS
 
@@ -34,9 +34,9 @@ CASES += [(key, VALUES, VALUED) for key in ("table", "formula", "lower")]
     ids=[f"{key} of {'grades' if files is GRADES else 'values'}" for key, files, _ in CASES],
 )
 def test_sources(key, files, rows, law):
-    law(KINDS[key], files, rows)
+    law(SOURCE_KINDS[key], files, rows)
 
 
 def test_a_file_without_the_source_says_nothing_about_it():
     with pytest.raises(AssertionError, match="the_example_uses_it"):
-        check_source(KINDS["onnx"], GRADES, GRADED)
+        check_source(SOURCE_KINDS["onnx"], GRADES, GRADED)

@@ -14,11 +14,11 @@ from ..core.tree import Params, Payload
 from ..core.wire import Task
 from ..engine import Local, Memory, Stacked, federate
 from ..errors import ConfigError
-from .clients import recipe_for, small_federation
+from .clients import small_federation, small_recipe
 from .laws import (
-    Chosen,
+    Losing,
     MakeEngine,
-    Post,
+    Postbox,
     check_laws,
     expect,
     own_models,
@@ -43,7 +43,7 @@ def check_algorithm(algorithm: Algorithm, *, engines: Sequence[MakeEngine] = ENG
 
 def inputs_are_not_changed(algorithm: Algorithm, engine: MakeEngine) -> None:
     """Weights, state and memories that were given out stay as they are."""
-    recipe = recipe_for(algorithm)
+    recipe = small_recipe(algorithm)
     weights = tree.clone(start_of(recipe))
     transport = engine(small_federation(), recipe)
     run = federate(transport, recipe, 2)
@@ -69,8 +69,8 @@ def same_seed_same_bits_in_any_order_of_clients(algorithm: Algorithm, engine: Ma
 
 def a_rate_of_zero_uploads_zeros(algorithm: Algorithm, engine: MakeEngine) -> None:
     """Who does not move has nothing to tell, and the model stays."""
-    recipe = recipe_for(algorithm, lr=0.0)
-    post = Post(engine(small_federation(), recipe))
+    recipe = small_recipe(algorithm, lr=0.0)
+    post = Postbox(engine(small_federation(), recipe))
     run = federate(post, recipe, 2)
     expect(len(post.replies) == 6, f"3 clients and 2 rounds made {len(post.replies)} replies")
     for reply in post.replies:
@@ -82,8 +82,8 @@ def a_rate_of_zero_uploads_zeros(algorithm: Algorithm, engine: MakeEngine) -> No
 
 def uploads_are_differences_shaped_like_the_model(algorithm: Algorithm, engine: MakeEngine) -> None:
     """An upload has the bundles of `uploads`, and a mean of zeros merges to no change."""
-    recipe = recipe_for(algorithm)
-    post = Post(engine(small_federation(), recipe))
+    recipe = small_recipe(algorithm)
+    post = Postbox(engine(small_federation(), recipe))
     run = federate(post, recipe, 1)
     expect(len(post.replies) == 3, f"3 clients made {len(post.replies)} replies")
     sent = algorithm.send(algorithm.init(start_of(recipe)))
@@ -104,7 +104,7 @@ def uploads_are_differences_shaped_like_the_model(algorithm: Algorithm, engine: 
 
 def memory_survives_a_save_and_a_load(algorithm: Algorithm, engine: MakeEngine) -> None:
     """What clients remember is named tensors and nothing else."""
-    recipe = recipe_for(algorithm)
+    recipe = small_recipe(algorithm)
     transport = engine(small_federation(), recipe)
     run = federate(transport, recipe, 2)
     fresh = engine(small_federation(), recipe)
@@ -150,7 +150,7 @@ def engines_agree(algorithm: Algorithm, engine: MakeEngine) -> None:
 def training_helps(algorithm: Algorithm, engine: MakeEngine) -> None:
     """The loss on test rows is less after twelve rounds than at the beginning."""
     for knowledge in (True, False):
-        recipe = recipe_for(algorithm, lr=0.1, schedule="constant")
+        recipe = small_recipe(algorithm, lr=0.1, schedule="constant")
         transport = engine(small_federation(knowledge=knowledge), recipe)
         run = federate(transport, recipe, 12, evaluate=1)
         loss = [float(row["nll"] or 0.0) for row in run.rows if "nll" in row]
@@ -176,8 +176,8 @@ def sampling_works_or_is_refused(algorithm: Algorithm, engine: MakeEngine) -> No
 
 def stated_traffic_is_the_measured_one(algorithm: Algorithm, engine: MakeEngine) -> None:
     """`facts.down` and `facts.up`, in multiples of the model; less where layers stay at home."""
-    facts, recipe = facts_of(algorithm), recipe_for(algorithm)
-    post = Post(Local(small_federation(), recipe))
+    facts, recipe = facts_of(algorithm), small_recipe(algorithm)
+    post = Postbox(Local(small_federation(), recipe))
     federate(post, recipe, 1)
     whole = payload_size({"model": start_of(recipe)})
     down = payload_size(algorithm.send(algorithm.init(start_of(recipe)))) / whole
@@ -191,7 +191,7 @@ def stated_traffic_is_the_measured_one(algorithm: Algorithm, engine: MakeEngine)
 
 def stated_memory_is_what_clients_keep(algorithm: Algorithm, engine: MakeEngine) -> None:
     """`facts.memory` says whether clients remember anything."""
-    recipe = recipe_for(algorithm)
+    recipe = small_recipe(algorithm)
     transport = engine(small_federation(), recipe)
     federate(transport, recipe, 1)
     for name, memory in transport.memories.items():
@@ -203,7 +203,7 @@ def finishing_steps_forget_themselves_when_training_goes_on(
     algorithm: Algorithm, engine: MakeEngine
 ) -> None:
     """Last local steps change what a client predicts with, never what training goes on from."""
-    recipe = recipe_for(algorithm, schedule="constant")
+    recipe = small_recipe(algorithm, schedule="constant")
     finishing = replace(recipe, plan=replace(recipe.plan, finish=3))
     through = engine(small_federation(), recipe)
     whole = federate(through, recipe, 3)
@@ -237,14 +237,14 @@ def _ended(
     *,
     rounds: int = 3,
     clients: Any = None,
-    lose: Chosen = lambda task, name: False,
-    skip: Chosen = lambda task, name: False,
+    lose: Losing = lambda task, name: False,
+    skip: Losing = lambda task, name: False,
     seed: int = 3,
     sample: float = 1.0,
 ) -> Ended:
-    recipe = recipe_for(algorithm, seed=seed)
+    recipe = small_recipe(algorithm, seed=seed)
     transport = engine(clients or small_federation(), recipe)
-    run = federate(Post(transport, lose, skip), recipe, rounds, sample=sample)
+    run = federate(Postbox(transport, lose, skip), recipe, rounds, sample=sample)
     return run.state, own_models(transport, recipe, run)
 
 

@@ -73,7 +73,7 @@ def small_federation(
     return clients if knowledge else [client.bare() for client in clients]
 
 
-def recipe_for(
+def small_recipe(
     algorithm: Algorithm, *, double: bool = True, seed: int = 3, **changes: Any
 ) -> Recipe:
     """A small recipe that the algorithm bears; `changes` are settings of its plan."""

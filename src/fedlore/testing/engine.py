@@ -10,8 +10,8 @@ from ..core.wire import Task
 from ..engine import Recipe, Run, federate
 from ..engine.loop import recall
 from .algorithm import ALGORITHM_LAWS
-from .clients import EXAMPLES, recipe_for, small_federation
-from .laws import MakeEngine, Post, Simulation, check_laws, expect
+from .clients import EXAMPLES, small_federation, small_recipe
+from .laws import MakeEngine, Postbox, Simulation, check_laws, expect
 
 LOST = {(2, "site-0"), (3, "site-0"), (3, "site-1"), (3, "site-2"), (5, "site-2")}
 
@@ -25,9 +25,9 @@ def check_engine(engine: MakeEngine, *, algorithms: Sequence[Algorithm] = EXAMPL
 def the_common_control_stays_the_mean_of_the_clients_controls(engine: MakeEngine) -> None:
     """SCAFFOLD's sum holds whatever gets lost on the way."""
     for sample in (1.0, 0.5):
-        recipe = recipe_for(Scaffold())
+        recipe = small_recipe(Scaffold())
         transport = engine(small_federation(), recipe)
-        run = federate(Post(transport, lose=_lost), recipe, 5, sample=sample)
+        run = federate(Postbox(transport, lose=_lost), recipe, 5, sample=sample)
         own = [m["control"] for m in _memories(transport, recipe, run)]
         for name, common in run.state["control"].items():
             mean = torch.stack([c[name] for c in own]).mean(0)
@@ -37,9 +37,9 @@ def the_common_control_stays_the_mean_of_the_clients_controls(engine: MakeEngine
 
 def the_shifts_of_scaffnew_still_sum_to_zero(engine: MakeEngine) -> None:
     """Scaffnew's sum holds, because a round with a gap is void."""
-    recipe = recipe_for(Scaffnew(chance=0.3))
+    recipe = small_recipe(Scaffnew(chance=0.3))
     transport = engine(small_federation(), recipe)
-    run = federate(Post(transport, lose=_lost), recipe, 5)
+    run = federate(Postbox(transport, lose=_lost), recipe, 5)
     merged = [row["merged"] for row in run.rows]
     expect(merged == [3, 0, 0, 3, 0], f"rounds with a gap are void, these were merged: {merged}")
     sent = recipe.algorithm.send(run.state)

@@ -11,12 +11,12 @@ from ..core.wire import Reply, Task
 from ..engine import Local, federate
 from ..engine.loop import Recipe, Weights
 from ..errors import ConfigError
-from ..privacy.defence import Defence, Lasting, Place, around_of
+from ..privacy.defence import Defence, Lasting, Standing, around_of
 from ..privacy.dp.filter import Noise
 from ..privacy.filters import Filter, Filtered, guarded
 from .algorithm import ENGINES
-from .clients import EXAMPLES, recipe_for, small_federation
-from .laws import MakeEngine, Post, check_laws, expect, start_of
+from .clients import EXAMPLES, small_federation, small_recipe
+from .laws import MakeEngine, Postbox, check_laws, expect, start_of
 
 WEIGHTS: tuple[Weights, ...] = ("equal", "size")
 
@@ -64,7 +64,7 @@ def a_training_ends_where_the_plain_one_does(
     """Three rounds with the filter and without, in every engine."""
     if why_not(defence, algorithm, sites=3) is not None:
         return
-    recipe = recipe_for(algorithm)
+    recipe = small_recipe(algorithm)
     for engine in engines:
         plain = federate(engine(small_federation(), recipe), recipe, 3)
         one = make_filter(defence, algorithm, sites=3, rounds=3)
@@ -77,7 +77,7 @@ def a_training_ends_where_the_plain_one_does(
 def a_client_that_is_not_asked_is_not_needed(defence: Defence, error: float) -> None:
     """Half of six clients in each round."""
     algorithm = FedAvg()
-    recipe = recipe_for(algorithm)
+    recipe = small_recipe(algorithm)
     clients = small_federation([9, 12, 15, 18, 21, 24])
     plain = federate(Local(clients, recipe), recipe, 3, sample=0.5)
     one = make_filter(defence, algorithm, sites=6, rounds=3, sample=0.5)
@@ -89,9 +89,9 @@ def a_client_that_is_not_asked_is_not_needed(defence: Defence, error: float) -> 
 def single_row_counts_do_not_reach_the_loop(defence: Defence, error: float) -> None:
     """How many rows a site has is about its rows; a reply may count sites."""
     algorithm = FedAvg()
-    recipe = recipe_for(algorithm)
+    recipe = small_recipe(algorithm)
     one = make_filter(defence, algorithm, sites=3, rounds=2)
-    post = Post(guarded(Local(small_federation(), recipe), [one]))
+    post = Postbox(guarded(Local(small_federation(), recipe), [one]))
     federate(post, replace(recipe, plan=replace(recipe.plan, finish=1)), 2, evaluate=1)
     for reply in (*post.replies, *post.kept.values()):  # of the training, and of the scores
         seen = reply.rows <= len(reply.names)
@@ -140,7 +140,7 @@ def make_filter(
         sample=sample,
         least=1,
     )
-    return defence.make(around, Place())
+    return defence.make(around, Standing())
 
 
 def why_not(
@@ -148,7 +148,7 @@ def why_not(
 ) -> str | None:
     """Why this federation is refused, None if it is not."""
     try:
-        check_fit(algorithm, recipe_for(algorithm).plan, weights=weights)
+        check_fit(algorithm, small_recipe(algorithm).plan, weights=weights)
         make_filter(defence, algorithm, sites=sites, weights=weights)
     except ConfigError as error:
         return str(error)
@@ -167,13 +167,13 @@ def mean_members(
 ) -> list[str]:
     """Who is in the mean of one exchange, which is that of what these clients had answered."""
     lost = lose or {}
-    recipe = replace(recipe_for(algorithm, double=double, epochs=1), weights=weights)
+    recipe = replace(small_recipe(algorithm, double=double, epochs=1), weights=weights)
     clients = small_federation([8 + (7 * i) % 23 for i in range(sites)])
-    inside = Post(Local(clients, recipe))
+    inside = Postbox(Local(clients, recipe))
     one = make_filter(defence, algorithm, sites=sites, weights=weights)
     halves = {c.id: [one.site(c.id)] for c in clients}
     filtered = Filtered(inside, halves, hides=one.hides)
-    wire = Post(filtered, lose=lambda task, name: name in lost.get(task.kind, ()))
+    wire = Postbox(filtered, lose=lambda task, name: name in lost.get(task.kind, ()))
     task = Task("train", 1, algorithm.send(algorithm.init(start_of(recipe))), recipe.seed)
     replies = list(one.over(wire).exchange(task, inside.clients()))
     members = [name for reply in replies for name in reply.names]
@@ -197,8 +197,8 @@ def _near(found: Payload, wanted: Payload, error: float) -> None:
 
 
 def _judge(one: Filter, kind: str) -> None:
-    recipe: Recipe = recipe_for(FedAvg())
-    inside = Post(Local(small_federation(), recipe))
+    recipe: Recipe = small_recipe(FedAvg())
+    inside = Postbox(Local(small_federation(), recipe))
     halves = {name: [one.site(name)] for name in inside.clients()}
     judged = _Judged(Filtered(inside, halves, hides=one.hides), inside, one, kind)
     task = Task(kind, 1, {"model": start_of(recipe)})
@@ -206,10 +206,10 @@ def _judge(one: Filter, kind: str) -> None:
     expect(kind in judged.asked, f"the server half never asked for '{kind}'")
 
 
-class _Judged(Post):
+class _Judged(Postbox):
     """A wire on which every reply is judged as the coordinator would."""
 
-    def __init__(self, wire: Filtered, inside: Post, one: Filter, kind: str) -> None:
+    def __init__(self, wire: Filtered, inside: Postbox, one: Filter, kind: str) -> None:
         super().__init__(wire)
         self._inside, self._one, self._kind = inside, one, kind
         self.asked: set[str] = set()

@@ -11,7 +11,7 @@ from ..engine import Client, Memory, Recipe, Run
 from ..engine.loop import own_params, recall
 
 Law = Callable[..., None]
-Chosen = Callable[[Task, str], bool]  # whether this is about a client's answer to a task
+Losing = Callable[[Task, str], bool]  # whether this is about a client's answer to a task
 
 
 class Simulation(Transport, Protocol):
@@ -41,21 +41,21 @@ def check_laws(laws: Iterable[Law], *cases: tuple[Any, ...]) -> None:
             try:
                 law(*case)
             except AssertionError as error:
-                broken.append(f"{named(law, case)}: {error}")
+                broken.append(f"{law_name(law, case)}: {error}")
             except Exception as error:
-                error.add_note(f"in the law {named(law, case)}")
+                error.add_note(f"in the law {law_name(law, case)}")
                 raise
     if broken:
         raise AssertionError("broken: " + "\n".join(broken))
 
 
-def named(law: Law, case: tuple[Any, ...] = ()) -> str:
+def law_name(law: Law, case: tuple[Any, ...] = ()) -> str:
     """A law and what it was asked of, for people."""
     about = ", ".join(getattr(one, "__name__", None) or repr(one)[:80] for one in case)
     return f"{law.__name__}({about})"
 
 
-class Post:
+class Postbox:
     """A transport that keeps every reply and loses those it is told to lose.
 
     A lost reply was worked out all the same; a reply that is not asked for was not.
@@ -64,8 +64,8 @@ class Post:
     def __init__(
         self,
         inner: Transport,
-        lose: Chosen = lambda task, name: False,
-        skip: Chosen = lambda task, name: False,
+        lose: Losing = lambda task, name: False,
+        skip: Losing = lambda task, name: False,
     ) -> None:
         self.inner, self.lose, self.skip = inner, lose, skip
         self.replies: list[Reply] = []  # to the task train

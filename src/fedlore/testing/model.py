@@ -8,7 +8,7 @@ from ..core.models import ModelKind, make_network
 from ..engine import Local, Recipe, federate
 from ..engine.choice import why_not_stacked
 from ..engine.stacked import Stacked
-from .clients import CLASSES, FEATURES, recipe_for, small_federation, small_rows
+from .clients import CLASSES, FEATURES, small_federation, small_recipe, small_rows
 from .laws import check_laws, expect, own_models, same_payloads, start_of
 
 
@@ -114,5 +114,5 @@ def _told(rows: torch.Tensor | None, end: int, start: int = 0) -> torch.Tensor |
 
 def _recipe(kind: ModelKind, hears: bool) -> Recipe:
     model = _network(kind, hears).double()
-    like = recipe_for(FedAvg(), lr=0.1, schedule="constant")
+    like = small_recipe(FedAvg(), lr=0.1, schedule="constant")
     return Recipe(model, FedAvg(), like.plan, like.seed)

@@ -11,20 +11,20 @@ from torch import Tensor
 
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, files_at, toml_in
-from ..knowledge.files import describe, packed
+from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.findings import errors
 from ..knowledge.lint.checkup import check_file
 from ..knowledge.numbers import Sets
 from ..knowledge.numbers.files import describe_numbers, read_numbers
-from ..knowledge.sources.catalog import KINDS
+from ..knowledge.sources.catalog import SOURCE_KINDS
 from ..knowledge.sources.found import plugin_named
-from ..knowledge.sources.kind import Asked, Kind
+from ..knowledge.sources.kind import Asked, SourceKind
 from ..knowledge.sources.words import words_of
 from ..knowledge.sources.writing import leaves, plain
 from .laws import check_laws, expect
 
 
-def check_source(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def check_source(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:
     """Every law for a kind of source of one's own.
 
     `files` are a knowledge.toml that uses it, about classes or about a number, and the files
@@ -33,22 +33,22 @@ def check_source(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
     check_laws(SOURCE_LAWS, (kind, files, rows))
 
 
-def its_key_leads_to_it(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def its_key_leads_to_it(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:
     """The key of a file is that of the entry point, and one of the entry's own."""
     expect(kind.name in kind.keys, f"'{kind.name}' is no key of {kind.entry.__name__}")
-    found = KINDS.get(kind.name) or plugin_named(kind.name)
+    found = SOURCE_KINDS.get(kind.name) or plugin_named(kind.name)
     expect(found is kind, f"'{kind.name}' in a file leads to {found!r:.80}: is it installed?")
     expect(kind.asked and set(kind.asked) <= set(get_args(Asked)), f"asked is {kind.asked}")
 
 
-def the_example_uses_it(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def the_example_uses_it(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:
     """Or the other laws would say nothing."""
     found = {type(leaf) for leaf in leaves(*(one for one, _ in _read(files).sides))}
     expect(found & set(kind.models), f"the file is read as {found}, none of {kind.models}")
 
 
 def answers_have_the_shape_of_what_is_asked(
-    kind: Kind, files: Mapping[str, bytes], rows: Tensor
+    kind: SourceKind, files: Mapping[str, bytes], rows: Tensor
 ) -> None:
     """(n, k) that sum to 1 or 0, (n, k) booleans with no empty row, (n,) numbers, or sets."""
     known, before = _read(files), rows.clone()
@@ -58,7 +58,7 @@ def answers_have_the_shape_of_what_is_asked(
     expect(torch.equal(rows, before), "the rows were changed")
 
 
-def a_row_is_answered_by_itself(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def a_row_is_answered_by_itself(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:
     """The answer does not depend on the rows beside it."""
     for model, _ in _read(files).sides:
         whole = model(rows)
@@ -71,10 +71,12 @@ def a_row_is_answered_by_itself(kind: Kind, files: Mapping[str, bytes], rows: Te
                 expect(same, f"row {i} is answered {alone[0].tolist()} alone, {mine.tolist()} here")
 
 
-def it_is_read_as_it_was_written(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def it_is_read_as_it_was_written(
+    kind: SourceKind, files: Mapping[str, bytes], rows: Tensor
+) -> None:
     """Written and read again it says the same, and answers the same."""
     one = _read(files)
-    two = _read(packed(one.said))
+    two = _read(pack_knowledge(one.said))
     expect(plain(one.said) == plain(two.said), "written and read again it says something else")
     for (a, _), (b, _) in zip(one.sides, two.sides, strict=True):
         for p, q in zip(_tensors(a(rows)), _tensors(b(rows)), strict=True):
@@ -82,7 +84,7 @@ def it_is_read_as_it_was_written(kind: Kind, files: Mapping[str, bytes], rows: T
 
 
 def it_is_read_from_a_folder_as_from_a_bundle(
-    kind: Kind, files: Mapping[str, bytes], rows: Tensor
+    kind: SourceKind, files: Mapping[str, bytes], rows: Tensor
 ) -> None:
     """Its files are read through the setting, wherever they lie."""
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +94,9 @@ def it_is_read_from_a_folder_as_from_a_bundle(
     expect(there == plain(_read(dict(files)).said), "a folder says something else than bytes")
 
 
-def words_are_a_list_for_each_row(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def words_are_a_list_for_each_row(
+    kind: SourceKind, files: Mapping[str, bytes], rows: Tensor
+) -> None:
     """What is said to people about n rows is n lists of lines."""
     for model, asked in _read(files).sides:
         said = words_of(model, rows, asked)
@@ -101,7 +105,7 @@ def words_are_a_list_for_each_row(kind: Kind, files: Mapping[str, bytes], rows: 
         expect(all(isinstance(line, str) and line for line in lines), f"no words: {lines[:3]}")
 
 
-def lint_has_no_complaint(kind: Kind, files: Mapping[str, bytes], rows: Tensor) -> None:
+def lint_has_no_complaint(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:
     """The file can be examined, and what is found is no error."""
     if "target" in toml_in(*files_at(files)):
         return  # numbers have no lint
