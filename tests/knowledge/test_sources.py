@@ -7,12 +7,16 @@ from typing import get_args
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from fedlore import Client, Examples, Knowledge, KnowledgeError, Personal, Plan, fit
-from fedlore.bundle import bundle_of, read_bundle, write_bundle
+from fedlore.bundle import Policies, bundle_of, load, read_bundle, write_bundle
 from fedlore.bundle.answer.reasons import reasons
 from fedlore.bundle.certificate import certify
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.storing import with_policies
+from fedlore.cli.app import app
 from fedlore.core.nets import mlp
 from fedlore.knowledge.content import files_at
 from fedlore.knowledge.lint.checkup import check_file
@@ -20,6 +24,8 @@ from fedlore.knowledge.sources.catalog import SOURCE_KINDS
 from fedlore.knowledge.sources.found import plugins_in
 from fedlore.knowledge.sources.kind import Asked
 from fedlore.knowledge.sources.writing import kind_of_model, plugins_of
+
+from ..installed import install
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend" / "source.md"
 PACKAGE = PAGE.read_text().split("```python\n")[1].split("```")[0]  # the page is the example
@@ -155,7 +161,7 @@ def test_it_trains_and_goes_into_a_bundle_but_into_no_certificate(site, tmp_path
     fitted = fit([client], mlp(1, 3), rounds=1, plan=Plan(epochs=1))
     model = fitted.model("plant")
     write_bundle(bundle_of(model, "plant"), tmp_path / "plant.lore")
-    found = read_bundle(tmp_path / "plant.lore")
+    found = read_bundle(tmp_path / "plant.lore", plugins=["bands"])
     assert "source-1.json" in found.members
     assert torch.equal(found.personal(X), model(X))
     assert "ash between the cuts (8, 12)" in reasons(found, X)[0]
@@ -163,6 +169,37 @@ def test_it_trains_and_goes_into_a_bundle_but_into_no_certificate(site, tmp_path
         KnowledgeError, match=r"tables and formulas: \[predict\] source 1 is a Bands"
     ):
         certify(found)
+
+
+def test_a_bundle_from_elsewhere_loads_no_package_that_was_not_allowed(site, tmp_path):
+    path = tmp_path / "plant.lore"
+    made = bundle_of(Personal(mlp(1, 3), Knowledge.read(site)), "plant")
+    write_bundle(made, path)
+    sys.modules.pop("bandbook")
+    for allowed in ([], ["other"]):
+        with pytest.raises(KnowledgeError, match="source 'bands' of another package, whose code"):
+            read_bundle(path, plugins=allowed)
+    (tmp_path / "rows.csv").write_text("ash\n5\n9\n")
+    asked = ["predict", str(path), str(tmp_path / "rows.csv"), "--out", str(tmp_path / "a.csv")]
+    refused = CliRunner().invoke(app, asked)
+    assert refused.exit_code != 0 and "--allow-plugin bands" in str(refused.exception)
+    assert "bandbook" not in sys.modules
+    assert CliRunner().invoke(app, [*asked, "--allow-plugin", "bands"]).exit_code == 0
+    assert "bandbook" in sys.modules
+    assert torch.equal(load(path, plugins=["bands"])(X), made.personal(X))
+    blind = with_policies(read_bundle(path, plugins=["bands"]), Policies(extra="error"))
+    assert reknow(blind, trust=0.25).personal.knowledge.trust == 0.25
+
+
+def test_a_name_of_fedlores_own_or_of_two_packages_is_refused(site, monkeypatch):
+    about = site.parent / "packages" / "bandbook-1.0.dist-info" / "entry_points.txt"
+    about.write_text("[fedlore.sources]\ntable = bandbook:KIND\n")
+    with pytest.raises(KnowledgeError, match="'table' of package 'bandbook' .* fedlore's own"):
+        Knowledge.read(site)
+    about.write_text("[fedlore.sources]\nbands = bandbook:KIND\n")
+    install(monkeypatch, site.parent / "more", package="more", sources="bands = more:KIND")
+    with pytest.raises(KnowledgeError, match="offered by two packages, 'bandbook' and 'more'"):
+        Knowledge.read(site)
 
 
 def test_it_goes_into_a_graph_with_a_face_for_it(site):

@@ -96,7 +96,7 @@ def test_golden_numbers(finished):
 
 def test_a_finished_study_computes_nothing(finished, monkeypatch):
     out, rows = finished
-    monkeypatch.setattr(paper, "Bench", None)
+    monkeypatch.setattr(paper, "PaperBench", None)
     again = run_study(Study("approaches", "covtype", str(out / "small.toml"), seeds=1), out)
     assert again == rows
 
@@ -125,7 +125,7 @@ def test_other_settings_are_computed_anew(finished, tmp_path, monkeypatch):
     out, rows = finished
     changed = protocol(tmp_path, **{"rounds = { 20 = 3": "rounds = { 20 = 2"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paper, "Bench", None)
+        patch.setattr(paper, "PaperBench", None)
         with pytest.raises(TypeError):  # it wants to compute
             run_study(Study("approaches", "covtype", changed, seeds=1), out)
     assert read_rows(out / "approaches-covtype-small.jsonl") == rows

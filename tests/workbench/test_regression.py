@@ -38,7 +38,7 @@ def made(n: int = 600) -> Rows:
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(regression, "load", lambda name, folder=None: made())
+    monkeypatch.setattr(regression, "load_numbers", lambda name, folder=None: made())
 
 
 def test_an_oracle_set_holds_the_label_and_the_experts_number():
@@ -165,7 +165,7 @@ def test_the_command_writes_rows_and_tables(stand_in, monkeypatch, tmp_path):
     def small(dataset, bins, seeds):
         return NumberStudy(dataset, bins=bins, seeds=seeds, parts=(), **TINY)
 
-    monkeypatch.setattr(command, "Study", small)
+    monkeypatch.setattr(command, "NumberStudy", small)
     app = typer.Typer()
     app.command()(command.regression)
     options = ["--dataset", "concrete", "--bins", "5", "--seeds", "1", "--out", str(tmp_path)]

@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.files import describe_numbers, read_numbers
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.schema import Schema
+from ..knowledge.sources.found import forbidden_in, plugins_in
 from ..knowledge.sources.writing import kind_of_model, leaves, plain
 from ..knowledge.toml import dump
 from .archive import Members
@@ -44,7 +45,7 @@ def store(
     try:
         said = _describe(knowledge, schema, bins)
         files = pack_knowledge(said)
-        held = restore(files)
+        held = restore(files, plugins=plugins_in(files))  # loaded with the knowledge already
         equal = plain(_describe(held.knowledge, held.schema, held.bins)) == plain(said)
     except KnowledgeError as error:
         raise KnowledgeError(f"this knowledge cannot be stored in a bundle: {error}") from None
@@ -63,11 +64,22 @@ def _describe(knowledge: Knowledge | Numbers, schema: Schema, bins: Bins | None)
     return describe_numbers(knowledge, schema, bins)
 
 
-def restore(members: Members) -> Held:
-    """The knowledge of a bundle. Code is never run: entry points are refused before they load."""
+def restore(members: Members, *, plugins: Collection[str] = ()) -> Held:
+    """The knowledge of a bundle.
+
+    No code is run that the caller did not allow by name: functions are refused always, and kinds
+    of source of other packages unless `plugins` has them, both before anything is imported.
+    """
     files = knowledge_members(members)
     if FILE not in files:
         raise FedloreError(f"the bundle has no {FILE}")
+    barred = forbidden_in(files, plugins)
+    if barred:
+        raise KnowledgeError(
+            f"{FILE} has a source '{barred[0]}' of another package, whose code would run here: "
+            f"allow it by name if you trust it (plugins=['{barred[0]}'], --allow-plugin "
+            f"{barred[0]})"
+        )
     return read_held(files)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..errors import KnowledgeError
 from ..knowledge.schema import Schema
+from ..knowledge.sources.found import plugins_in
 from .contents import Bundle
 from .header import read_header, task_about
 from .known import read_held, restore, store, with_trust
@@ -44,7 +45,7 @@ def reknow(
         bundle.personal,
         client or bundle.client,
         files,
-        held or restore(files),
+        held or restore(files, plugins=plugins_in(files)),  # the bundle's or the file's own
         confusion=confusion,
         metrics=metrics,
         policies=bundle.policies,

@@ -1,7 +1,7 @@
 """A personal model to the members of a bundle and back, each value checked on the way in."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
 from ..knowledge.schema import Schema
+from ..knowledge.sources.found import plugins_in
 from ..personal.classifier import Personal
 from ..personal.client import Predictor
 from ..personal.regressor import PersonalRegressor
@@ -38,11 +39,14 @@ from .networks import built, describe_network
 OWN = ("bundle.json", "weights.safetensors", "card.md")
 
 
-def read_bundle(path: str | Path) -> Bundle:
-    """The bundle of a folder or a `.lore` file, once everything about it has been checked."""
+def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
+    """The bundle of a folder or a `.lore` file, once everything about it has been checked.
+
+    A kind of source of another package is loaded where `plugins` names it, else refused.
+    """
     members = read_members(path)
     try:
-        return opened(members)
+        return opened(members, plugins=plugins)
     except FedloreError as error:
         raise type(error)(f"'{path}': {error}") from None
 
@@ -52,9 +56,9 @@ def write_bundle(bundle: Bundle, path: str | Path) -> None:
     write_members(bundle.members, path)
 
 
-def load(path: str | Path) -> Personal | PersonalRegressor:
+def load(path: str | Path, *, plugins: Collection[str] = ()) -> Personal | PersonalRegressor:
     """The personal model of a bundle, ready to predict on rows in raw units."""
-    return read_bundle(path).personal
+    return read_bundle(path, plugins=plugins).personal
 
 
 def bundle_of(
@@ -151,7 +155,7 @@ def bundled(
     return opened(members, held)
 
 
-def opened(members: Members, held: Held | None = None) -> Bundle:
+def opened(members: Members, held: Held | None = None, *, plugins: Collection[str] = ()) -> Bundle:
     """A bundle from its members: nothing in them is believed before it is checked.
 
     `held` is their knowledge where it was read already.
@@ -163,7 +167,7 @@ def opened(members: Members, held: Held | None = None) -> Bundle:
     if extra:
         raise Refused(f"a bundle has no member '{min(extra)}'")
     header = read_header(members["bundle.json"])
-    held = restore(members) if held is None else held
+    held = restore(members, plugins=plugins) if held is None else held
     check_agreement(header, held)
     model = built(header.model, _weights(members["weights.safetensors"]))
     task = task_about(held, hears=header.hears)
@@ -200,7 +204,7 @@ def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
     header = json.loads(bundle.members["bundle.json"])
     header["policies"] = asdict(policies)
     members = {**bundle.members, "bundle.json": _json(header)}
-    held = restore(members)
+    held = restore(members, plugins=plugins_in(members))  # those of a bundle that was opened
     members["card.md"] = card_of(header, held, members).encode()
     return opened(members, held)
 

@@ -16,7 +16,14 @@ from ..core.history import check_writable
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..report.blend import blend_tables, write_plan
-from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
+from .forms import (
+    DecimalOption,
+    EncodingOption,
+    FileForm,
+    PluginOption,
+    SeparatorOption,
+    SheetOption,
+)
 
 
 def blend_command(
@@ -45,6 +52,7 @@ def blend_command(
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
+    plugins: PluginOption = None,
     seed: Annotated[int, typer.Option(help="Same seed, same plan.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for plan and plots.")] = Path("blend-results"),
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
@@ -54,7 +62,7 @@ def blend_command(
     Exit code 0: there is a plan; 1: there is none, and why; 2: the input cannot be used.
     """
     torch.set_num_threads(threads)
-    bundle = read_bundle(model)
+    bundle = read_bundle(model, plugins=plugins or ())
     rules, fixed = ({}, {}) if mixing is None else read_mixing(mixing)
     order = order_for(
         bundle.personal,

@@ -9,6 +9,7 @@ from rich.console import Console
 from ..bundle import read_bundle
 from ..bundle.certificate import certify as issue
 from ..bundle.certificate import write_certificate
+from .forms import PluginOption
 
 
 def certify_command(
@@ -16,13 +17,14 @@ def certify_command(
     out: Annotated[
         Path | None, typer.Option(help="Where to write it; BUNDLE.certificate.json by default.")
     ] = None,
+    plugins: PluginOption = None,
 ) -> None:
     """Write a range certificate for a bundle whose knowledge is tables and formulas.
 
     Exit code 0: everything was proved; 1: something was refuted or could not be decided (the
     certificate says so); 2: the bundle cannot be certified.
     """
-    values = issue(read_bundle(bundle))
+    values = issue(read_bundle(bundle, plugins=plugins or ()))
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
     write_certificate(values, place)
     console = Console()

@@ -1,5 +1,6 @@
 """fedlore export: one site's model as a bundle, from a run, a site's kit, or shared weights."""
 
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from ..workbench.bundles import find_bundle
+from .forms import PluginOption
 
 
 def export(
@@ -33,6 +35,7 @@ def export(
         str | None, typer.Option(help="Other columns: ignore (default), or error.")
     ] = None,
     onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
+    plugins: PluginOption = None,
 ) -> None:
     """Write one site's model with its knowledge, schema and scaling to one file."""
     if out is None and onnx is None:
@@ -41,11 +44,11 @@ def export(
     said = {key: value for key, value in asked.items() if value is not None}
     policies = build(Policies, said)
     if source.is_file() or (source / "manifest.sha256").is_file():
-        found = read_bundle(source)  # it keeps what nothing else was said about
-        own = asdict(found.policies)
+        found = read_bundle(source, plugins=plugins or ())
+        own = asdict(found.policies)  # it keeps what nothing else was said about
         found = with_policies(found, build(Policies, own | said)) if said else found
     else:
-        found = _find(source, client, approach, knowledge, policies)
+        found = _find(source, client, approach, knowledge, policies, plugins or ())
     console = Console()
     if out is not None:
         write_bundle(found, out)
@@ -69,6 +72,7 @@ def _find(
     approach: str | None,
     knowledge: Path | None,
     policies: Policies,
+    plugins: Collection[str],
 ) -> Bundle:
     """A new bundle from whatever the folder is."""
     if (source / "site.toml").is_file():
@@ -83,7 +87,7 @@ def _find(
     if (source / "weights").is_dir():
         if client is None:
             raise ConfigError("a run has several sites: say which with --client")
-        return with_policies(find_bundle(source, client, approach), policies)
+        return with_policies(find_bundle(source, client, approach, plugins=plugins), policies)
     raise FedloreError(
         f"'{source}' is nothing to export from: neither a folder of fedlore run, nor a site's kit, "
         "nor a coordinator that has finished, nor a bundle"

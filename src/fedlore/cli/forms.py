@@ -1,4 +1,4 @@
-"""Options that say how a file of rows is written, for every command that reads one."""
+"""Options of several commands: how a file of rows is written, and whose code a bundle may load."""
 
 from typing import Annotated
 
@@ -10,5 +10,19 @@ SheetOption = Annotated[str | None, typer.Option(help="The sheet of a workbook; 
 SeparatorOption = Annotated[str | None, typer.Option(help="What ends a cell: , ; tab or |.")]
 DecimalOption = Annotated[str | None, typer.Option(help="The decimal mark: . or ,")]
 EncodingOption = Annotated[str | None, typer.Option(help="Of the text, such as latin-1.")]
+PluginOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-plugin",
+        help="A kind of source of an installed package that the bundle may load; repeatable.",
+    ),
+]
 
-__all__ = ["DecimalOption", "EncodingOption", "FileForm", "SeparatorOption", "SheetOption"]
+__all__ = [
+    "DecimalOption",
+    "EncodingOption",
+    "FileForm",
+    "PluginOption",
+    "SeparatorOption",
+    "SheetOption",
+]

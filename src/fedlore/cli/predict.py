@@ -11,7 +11,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import Summary, predict_file
 from ..config import build
-from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
+from .forms import (
+    DecimalOption,
+    EncodingOption,
+    FileForm,
+    PluginOption,
+    SeparatorOption,
+    SheetOption,
+)
 
 
 def predict_command(
@@ -30,11 +37,12 @@ def predict_command(
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
+    plugins: PluginOption = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
 ) -> None:
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
     torch.set_num_threads(threads)
-    found = read_bundle(bundle)
+    found = read_bundle(bundle, plugins=plugins or ())
     own = found.policies
     policies = build(Policies, {"blanks": blanks or own.blanks, "extra": extra or own.extra})
     console = Console(stderr=True)  # stdout may be the answers

@@ -15,6 +15,7 @@ from ..errors import ConfigError, KnowledgeError
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.findings import errors
 from ..knowledge.lint.checkup import check_data, check_file
+from .forms import PluginOption
 
 
 def reknow_command(
@@ -24,13 +25,14 @@ def reknow_command(
     trust: Annotated[float | None, typer.Option(help="λ in place of the one there is.")] = None,
     data: Annotated[Path | None, typer.Option(help="Labelled rows: scores and an audit.")] = None,
     client: Annotated[str | None, typer.Option(help="Another name, for another site.")] = None,
+    plugins: PluginOption = None,
 ) -> None:
     """Swap the rules or λ of a bundle, after an audit, with scores before and after."""
     if knowledge is None and trust is None:
         raise ConfigError("say what changes: a knowledge.toml, --trust, or both")
     if out is None:
         raise ConfigError("say where to write the new bundle: --out NAME.lore")
-    old = read_bundle(bundle)
+    old = read_bundle(bundle, plugins=plugins or ())
     console = Console()
     if knowledge is not None and "target" not in toml_in(*files_at(knowledge)):
         _audit(knowledge, data, console)

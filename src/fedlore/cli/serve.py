@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from ..errors import FedloreError
+from .forms import PluginOption
 
 
 def serve_command(
@@ -22,6 +23,7 @@ def serve_command(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
     ] = False,
+    plugins: PluginOption = None,
 ) -> None:
     """Answer predictions over HTTP, and show a page where a person can type or paste a row."""
     try:
@@ -34,7 +36,7 @@ def serve_command(
 
     limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
-    opened = read_bundle(bundle)
+    opened = read_bundle(bundle, plugins=plugins or ())
     console = Console(highlight=False, soft_wrap=True)
     guarded = "needs a token" if token else "open to whoever can connect"
 

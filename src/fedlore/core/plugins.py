@@ -1,7 +1,7 @@
 """What other packages bring: names found through Python entry points, loaded when asked for."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -9,13 +9,39 @@ from ..config import build
 from ..errors import ConfigError, unknown
 
 _T = TypeVar("_T")
-Loader = Callable[[], object]
 
 
-def found(group: str, builtin: Iterable[str] = ()) -> dict[str, Loader]:
+@dataclass(frozen=True)
+class Offer:
+    """What a package offers under a name; calling it imports the package."""
+
+    group: str
+    entry: EntryPoint
+
+    @property
+    def place(self) -> str:
+        """module:name, as the package says it."""
+        return self.entry.value
+
+    @property
+    def module(self) -> str:
+        """The module that loading would import."""
+        return self.entry.module
+
+    def __call__(self) -> object:
+        try:
+            return self.entry.load()
+        except Exception as error:  # whatever another package may raise while it is imported
+            raise ConfigError(
+                f"'{self.entry.name}' of package '{_package(self.entry)}' ({self.group}: "
+                f"{self.place}) cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
+
+
+def found(group: str, builtin: Iterable[str] = ()) -> dict[str, Offer]:
     """What installed packages offer under a group, by name in small letters.
 
-    Nothing is imported before a loader is called. A name of fedlore's own, or one that two
+    Nothing is imported before an offer is called. A name of fedlore's own, or one that two
     packages offer, is an error: the order of installation would decide what is meant.
     """
     own, offered = set(builtin), dict[str, EntryPoint]()
@@ -32,7 +58,7 @@ def found(group: str, builtin: Iterable[str] = ()) -> dict[str, Loader]:
                 f"'{_package(entry)}': remove one"
             )
         offered[name] = entry
-    return {name: _loader(group, entry) for name, entry in offered.items()}
+    return {name: Offer(group, entry) for name, entry in offered.items()}
 
 
 def make_named(
@@ -62,19 +88,6 @@ def _class(thing: object, what: str, name: str) -> type[Any]:
     raise ConfigError(
         f"{what} '{name}' must be a dataclass whose fields are its settings, got {thing!r}"
     )
-
-
-def _loader(group: str, entry: EntryPoint) -> Loader:
-    def load() -> object:
-        try:
-            return entry.load()
-        except Exception as error:  # whatever another package may raise while it is imported
-            raise ConfigError(
-                f"'{entry.name}' of package '{_package(entry)}' ({group}: {entry.value}) cannot be "
-                f"loaded: {type(error).__name__}: {error}"
-            ) from error
-
-    return load
 
 
 def _package(entry: EntryPoint) -> str:

@@ -18,7 +18,7 @@ from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .schema import Feature, Schema, in_order
 from .sources.kind import Setting
-from .sources.opening import check_source, naming, open_source, open_sources
+from .sources.opening import check_entry, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
 from .toml import dump
 
@@ -103,7 +103,7 @@ def check_sources(predict: tuple[dict[str, Any], ...], limits: tuple[dict[str, A
     """Refuse keys that no kind of source has."""
     for side, sources in (("predict", predict), ("range", limits)):
         for place, source in enumerate(sources):
-            check_source(source, f"{side}.sources[{place}]")
+            check_entry(source, f"{side}.sources[{place}]")
 
 
 def read(where: Where) -> tuple[str, dict[str, Any]]:

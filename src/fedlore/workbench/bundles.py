@@ -1,6 +1,6 @@
 """A bundle beside the weights of every site and approach, for `fedlore export`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,9 @@ def personal_of(approach: Approach, fitted: Fitted[Personal], client: Client) ->
     return personal.with_knowledge(known)
 
 
-def find_bundle(out: Path, client: str, approach: str | None = None) -> Bundle:
+def find_bundle(
+    out: Path, client: str, approach: str | None = None, *, plugins: Collection[str] = ()
+) -> Bundle:
     """The bundle of a site in a folder that `fedlore run` filled."""
     home = out / "weights"
     kinds = sorted(p.name for p in home.iterdir() if p.is_dir()) if home.is_dir() else []
@@ -65,7 +67,7 @@ def find_bundle(out: Path, client: str, approach: str | None = None) -> Bundle:
         raise FedloreError(unknown("client", client, sites))
     path = home / chosen / f"{client}.lore"
     if path.exists():
-        return read_bundle(path)
+        return read_bundle(path, plugins=plugins)
     note = path.with_suffix(".note")
     if note.exists():
         raise FedloreError(note.read_text(encoding="utf-8").strip())

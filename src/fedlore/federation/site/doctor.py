@@ -135,6 +135,7 @@ def _data(kit: Kit) -> str:
 def _knowledge(kit: Kit) -> str:
     if kit.file.knowledge is None:
         return "none: this site learns as in plain federated learning"
+    kit.check_sources()
     found = check_file(kit.path(kit.file.knowledge))
     bad = errors(found.findings)
     if bad:

@@ -14,6 +14,7 @@ from ...engine import Client
 from ...errors import ConfigError, FedloreError, unknown
 from ...knowledge import Knowledge
 from ...knowledge.schema import Schema
+from ...knowledge.sources.found import forbidden_in
 from ...privacy.catalog import FILTERS
 from ...privacy.defence import Standing
 from ..remote import Refusal
@@ -36,6 +37,7 @@ class Policy:
     max_epsilon: float | None = None  # demands differential privacy within this budget
     models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
     algorithms: tuple[str, ...] = ()  # likewise
+    sources: tuple[str, ...] = ()  # kinds of knowledge of other packages that this site loads
     metrics: tuple[str, ...] = ("ta", "nll", "pov")
     filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
     moments: bool = True  # sums and squares of the features, for the common scaling
@@ -153,9 +155,21 @@ class Kit:
         """Where the filters of this site keep what is theirs."""
         return Standing("site", self.folder, self.file.name, self.file.secrets, run)
 
+    def check_sources(self) -> None:
+        """Refuse knowledge of a kind that the policy does not name; nothing is loaded."""
+        if self.file.knowledge is None:
+            return
+        barred = forbidden_in(self.path(self.file.knowledge), self.file.policy.sources)
+        if barred:
+            raise ConfigError(
+                f"policy: source '{barred[0]}' in {self.file.knowledge} is of another package and "
+                "not named in sources"
+            )
+
     def knowledge(self) -> Knowledge:
         if self.file.knowledge is None:
             return Knowledge()
+        self.check_sources()
         known = Knowledge.read(self.path(self.file.knowledge))
         return known if self.file.trust is None else replace(known, trust=self.file.trust)
 

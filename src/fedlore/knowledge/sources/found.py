@@ -4,11 +4,11 @@ A package is loaded only where a file names its kind, or a model is of one of it
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ...errors import KnowledgeError
+from ...core.plugins import Offer, found
+from ...errors import ConfigError, KnowledgeError
 from ..content import Where, files_at, toml_in
 from .catalog import SOURCE_KINDS
 from .kind import SourceKind
@@ -18,7 +18,7 @@ _GROUP = "fedlore.sources"
 
 def plugin_names() -> tuple[str, ...]:
     """The keys of installed kinds; nothing is loaded."""
-    return tuple(sorted(_installed()))
+    return tuple(sorted(_offers()))
 
 
 def plugins_in(where: Where) -> tuple[str, ...]:
@@ -38,40 +38,43 @@ def _keys(values: Any) -> Iterator[str]:
             yield from _keys(value)
 
 
+def forbidden_in(where: Where, allowed: Collection[str]) -> tuple[str, ...]:
+    """The installed kinds that a knowledge file names and nobody allowed: nothing is loaded."""
+    return tuple(name for name in plugins_in(where) if name not in allowed)
+
+
 def plugin_named(name: str) -> SourceKind | None:
     """The kind of another package that a key names, loaded."""
-    found = _installed().get(name)
-    return None if found is None else _load(found)
+    offer = _offers().get(name)
+    return None if offer is None else _load(name, offer)
 
 
 def plugin_of(model: object) -> SourceKind | None:
     """The kind of another package that a model belongs to."""
     package = type(model).__module__.partition(".")[0]
-    for entry in _installed().values():
-        if entry.module in sys.modules or entry.module.partition(".")[0] == package:
-            kind = _load(entry)
+    for name, offer in _offers().items():
+        if offer.module in sys.modules or offer.module.partition(".")[0] == package:
+            kind = _load(name, offer)
             if type(model) in kind.models:
                 return kind
     return None
 
 
-def _installed() -> dict[str, EntryPoint]:
-    """Entry points by name; a built-in kind cannot be replaced."""
-    return {
-        entry.name: entry for entry in entry_points(group=_GROUP) if entry.name not in SOURCE_KINDS
-    }
-
-
-def _load(entry: EntryPoint) -> SourceKind:
+def _offers() -> dict[str, Offer]:
     try:
-        kind = entry.load()
-    except Exception as error:  # a package of others may fail in any way
+        return found(_GROUP, SOURCE_KINDS)
+    except ConfigError as error:
+        raise KnowledgeError(str(error)) from None
+
+
+def _load(name: str, offer: Offer) -> SourceKind:
+    try:
+        kind = offer()
+    except ConfigError as error:
+        raise KnowledgeError(str(error)) from error
+    if not isinstance(kind, SourceKind) or kind.name != name or kind.name not in kind.keys:
         raise KnowledgeError(
-            f"the source '{entry.name}' of '{entry.value}' cannot be loaded: {error}"
-        ) from error
-    if not isinstance(kind, SourceKind) or kind.name != entry.name or kind.name not in kind.keys:
-        raise KnowledgeError(
-            f"'{entry.value}' must be a fedlore SourceKind called '{entry.name}', with that key in "
-            f"its entry, got {kind!r:.100}"
+            f"'{offer.place}' must be a fedlore SourceKind called '{name}', with that key in its "
+            f"entry, got {kind!r:.100}"
         )
     return kind

@@ -28,7 +28,7 @@ def naming(place: str) -> Iterator[None]:
         raise KnowledgeError(f"{place}: {error}") from None
 
 
-def check_source(values: Values, where: str = "source") -> None:
+def check_entry(values: Values, where: str = "source") -> None:
     """Refuse unknown keys, with the near miss, and values of a wrong type; opens nothing."""
     named = _named(values)
     known = {key for kind in (*SOURCE_KINDS.values(), *named.values()) for key in kind.keys}
@@ -85,7 +85,7 @@ def _named(values: Values) -> dict[str, SourceKind]:
 
 
 def _kind(values: Values, asked: Asked) -> SourceKind:
-    check_source(values)
+    check_entry(values)
     named = _named(values)
     if len(set(map(id, named.values()))) != 1:
         told = " and ".join(named) or "none"

@@ -1,0 +1,74 @@
+"""What the pages name exists: modules, names to import, files, other pages."""
+
+import importlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+#: fedlore.NAME that is no module: groups of entry points, and keys in the metadata of a graph.
+NO_MODULES = {"models", "algorithms", "sources", "filters", "classes", "client", "features"}
+#: Where a path in a page may start: at the root, or at the package as pages about it do.
+STARTS = (ROOT, ROOT / "src", ROOT / "src" / "fedlore")
+
+DOTTED = re.compile(r"(?<![\w./-])fedlore((?:\.[A-Za-z_]\w*)+)(?![\w/-])")
+IMPORTS = re.compile(r"^from (fedlore[\w.]*) import (?:\(([^)]*)\)|(.+))$", re.M)
+PATHS = re.compile(r"(?<![\w/.-])((?:src|tests|studies|benchmarks|examples)/[\w./-]*\w/?)")
+FILES = re.compile(r"(?<![\w./-])((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)\b")
+LINKS = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def shown(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=shown)
+
+
+def resolves(module: str, name: str | None = None) -> bool:
+    """Whether a module exists, or a name in one."""
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("fedlore"):
+            pytest.skip(f"{module} needs {error.name}")
+        return False
+    return name is None or hasattr(found, name) or find_spec(f"{module}.{name}") is not None
+
+
+@each_page
+def test_modules_that_a_page_names_exist(page):
+    for rest in DOTTED.findall(page.read_text()):
+        parts = rest.strip(".").split(".")
+        if len(parts) == 1 and parts[0] in NO_MODULES:
+            continue
+        name = f"fedlore{rest}"
+        above, _, last = name.rpartition(".")
+        # a module, a name in a module, or a name in a class of a module
+        assert resolves(name) or resolves(above, last), f"{shown(page)} names {name}"
+
+
+@each_page
+def test_names_that_a_page_imports_exist(page):
+    for module, inside, line in IMPORTS.findall(page.read_text()):
+        for name in re.sub(r"#.*", "", inside or line).replace("\n", " ").split(","):
+            plain = name.split(" as ")[0].strip()
+            if plain:
+                assert resolves(module, plain), f"{shown(page)} imports {plain} from {module}"
+
+
+@each_page
+def test_files_that_a_page_names_exist(page):
+    text = page.read_text()
+    for path in {*PATHS.findall(text), *FILES.findall(text)}:
+        there = any((start / path.rstrip("/.")).exists() for start in STARTS)
+        assert there, f"{shown(page)} names {path}"
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    for link in LINKS.findall(page.read_text()):
+        assert (page.parent / link).exists(), f"{shown(page)} links to {link}"
