@@ -217,9 +217,7 @@ def number_sites(count=3, rows=40):
 
         known = Numbers(expert, trust=0.0)
         data = Measured(x, y)
-        sites.append(
-            NumberClient(f"site-{i}", data[:rows], known, test=data[rows:])
-        )
+        sites.append(NumberClient(f"site-{i}", data[:rows], known, test=data[rows:]))
     return sites
 
 
@@ -257,9 +255,7 @@ def test_a_bare_site_is_not_shown_the_knowledge():
 
 def test_examples_keep_their_rows_in_folds():
     clients = federation()
-    seat = Seat(
-        clients[0], training_room._common(clients, Training(), None, FEW, None, None, (8,))
-    )
+    seat = Seat(clients[0], training_room._common(clients, Training(), None, FEW, None, None, (8,)))
     counts = torch.bincount(seat.folds())
     assert int(counts.max() - counts.min()) <= 1
     assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)

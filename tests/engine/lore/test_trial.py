@@ -3,7 +3,17 @@
 import pytest
 
 from fedlore import ConfigError, FedloreError
-from fedlore.engine.lore import MAIN, NUMBERS, ORDERED, UNORDERED, Candidate, Menu, Trial, cost, rungs
+from fedlore.engine.lore import (
+    MAIN,
+    NUMBERS,
+    ORDERED,
+    UNORDERED,
+    Candidate,
+    Menu,
+    Trial,
+    cost,
+    rungs,
+)
 
 
 @pytest.mark.parametrize("trial", [Trial(0, 0, 1), Trial(11, 2, 60), Trial(3, MAIN, 40)])
