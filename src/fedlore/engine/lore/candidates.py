@@ -28,10 +28,13 @@ class Candidate:
     lr: float | None = None  # None: the plan's, here and below
     decay: float | None = None
     clip: float | None = None
+    batch: int | None = None  # 0: all rows of a site in every step
 
     def __post_init__(self) -> None:
         if self.head not in get_args(Head):
             raise ConfigError(f"head must be classes or ordered, got '{self.head}'")
+        if self.batch is not None and self.batch < 0:
+            raise ConfigError(f"batch must not be negative, got {self.batch}")
         if self.private and self.head != "ordered":
             raise ConfigError("private shift and width belong to head = ordered")
 
@@ -46,8 +49,10 @@ class Candidate:
 
     def plan(self, plan: Plan) -> Plan:
         """The federation's plan with what this candidate changes; last steps are private."""
-        own = {n: getattr(self, n) for n in ("lr", "decay", "clip")}
+        own = {n: getattr(self, n) for n in ("lr", "decay", "clip", "batch")}
         said = {name: value for name, value in own.items() if value is not None}
+        if self.batch == 0:
+            said["batch"] = None
         return replace(plan, plain=self.plain, finish=0, **said)
 
     def algorithm(self, usual: Algorithm) -> Algorithm:
@@ -55,9 +60,18 @@ class Candidate:
         return FedPer(private=("own",)) if self.private else usual
 
 
+#: With few rows a step over all of them is quieter and cheaper than several over some.
 _ORDERED = Candidate(
-    hears=True, head="ordered", private=True, hidden=(32,), lr=0.01, decay=5e-3, clip=5.0
+    hears=True,
+    head="ordered",
+    private=True,
+    hidden=(32,),
+    lr=0.03,
+    decay=3e-2,
+    clip=5.0,
+    batch=0,
 )
+_RESIDUAL = replace(_ORDERED, start="expert", hidden=(64,), lr=0.01, decay=1e-3, batch=None)
 
 #: From simple to rich: at a tie the first wins.
 UNORDERED = (
@@ -67,20 +81,20 @@ UNORDERED = (
     Candidate(False, 0.2, reread=True),
 )
 ORDERED = (
-    replace(_ORDERED, hidden=()),
     _ORDERED,
-    replace(_ORDERED, start="middle"),
+    replace(_ORDERED, hidden=()),
+    replace(_ORDERED, decay=0.1),
     replace(_ORDERED, start="expert"),
-    replace(_ORDERED, decay=3e-2),
-    replace(_ORDERED, start="middle", decay=3e-2),
+    replace(_ORDERED, lr=0.01, decay=5e-3, batch=None),
+    replace(_ORDERED, start="middle"),
     replace(_ORDERED, private=False),
     Candidate(True, 0.5),
 )
 #: Of a number: bins in order, started from the expert's number or from nothing, or free bins.
 NUMBERS = (
-    replace(_ORDERED, start="expert", hidden=(64,), decay=1e-3),
-    replace(_ORDERED, start="expert", hidden=(64,), decay=1e-3, lr=0.03),
-    replace(_ORDERED, start="none", hidden=(64,), decay=1e-3),
+    _RESIDUAL,
+    replace(_RESIDUAL, lr=0.03),
+    replace(_RESIDUAL, start="none"),
     Candidate(True, 0.5, soft=1.0),
     Candidate(True, 0.0, soft=1.0),
     Candidate(False, 0.2, soft=1.0),
