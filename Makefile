@@ -30,7 +30,7 @@ clean:
 .venv/core: pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e ".[plot]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[plot,sklearn]"
 	touch $@
 
 .venv/dev: .venv/core

@@ -1,4 +1,4 @@
-"""The seven approaches as values, compared on equal terms."""
+"""The approaches as values, compared on equal terms."""
 
 from dataclasses import replace
 
@@ -7,18 +7,31 @@ import torch
 
 from fedlore import Client, FedloreError, Lookup, Plan
 from fedlore.core.history import Row
+from fedlore.core.metrics import decide
 from fedlore.core.nets import mlp
 from fedlore.engine import Training
-from fedlore.engine.tuning import Candidate, Trials, lore
+from fedlore.engine.lore import Candidate, Menu, train_lore
+from fedlore.personal.own import best as own_models
+from fedlore.personal.own.best import own_classes, own_order
 from fedlore.workbench import approaches
-from fedlore.workbench.approaches import APPROACHES, CHOSEN, FL, FL_MASK, ML, PKM, compare
+from fedlore.workbench.approaches import (
+    APPROACHES,
+    FL,
+    FL_MASK,
+    LORE,
+    ML,
+    OWN_BEST,
+    PKM,
+    compare,
+)
+from fedlore.workbench.ownbest import own_best_words
 
 from ..engine.federation import CLASSES, FEATURES, federation
 
 PLAN = Plan(epochs=1, batch=16)
 
 
-def run(chosen=APPROACHES, clients=None, seed=0) -> list[Row]:
+def run(chosen=APPROACHES, clients=None, seed=0, ordered=None) -> list[Row]:
     return compare(
         clients or with_models(),
         lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
@@ -26,6 +39,7 @@ def run(chosen=APPROACHES, clients=None, seed=0) -> list[Row]:
         rounds=2,
         seed=seed,
         approaches=chosen,
+        ordered=ordered,
     )
 
 
@@ -46,7 +60,7 @@ def with_models() -> list[Client]:
 
 def test_names_are_the_fixed_ones_in_order():
     names = [a.name for a in APPROACHES]
-    assert names == ["ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
+    assert names == ["own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
 
 
 def test_every_approach_and_client_has_one_flat_row():
@@ -60,7 +74,7 @@ def test_every_approach_and_client_has_one_flat_row():
 def test_whoever_carries_the_range_never_leaves_it():
     rows = run()
     guarded = {a.name for a in APPROACHES if a.guarded}
-    assert guarded == {"P-KM", "MLwKM", "FLwKM", "FL+mask", "lore"}
+    assert guarded == {"own best", "P-KM", "MLwKM", "FLwKM", "FL+mask", "lore"}
     assert all(r["pov"] == 0.0 for r in rows if r["approach"] in guarded)
     assert any(r["pov"] > 0 for r in rows if r["approach"] in {"ML", "FL"})
 
@@ -93,19 +107,52 @@ def test_a_client_without_test_rows_cannot_be_scored():
 
 
 @pytest.mark.parametrize("reread", [False, True])
-def test_the_chosen_recipe_is_scored_with_what_each_client_chose(monkeypatch, reread):
-    few = Trials(candidates=(Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
-    monkeypatch.setattr(approaches, "lore", lambda *a, **k: lore(*a, **k, trials=few))
+def test_lore_is_scored_with_the_mixture_of_each_client(monkeypatch, reread):
+    few = Menu((Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
+    monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
     clients = with_models()
-    rows = run((CHOSEN,), clients)
-    assert [(r["approach"], r["pov"]) for r in rows] == [("lore", 0.0)] * 3
-    found = lore(
+    rows = run((LORE,), clients)
+    assert [(r["approach"], r["model"], r["pov"]) for r in rows] == [("lore", "mixture", 0.0)] * 3
+    assert {r["chosen"] for r in rows} == {str(few.candidates[0])}
+    fitted = train_lore(
         clients,
-        lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
         Training(plan=PLAN, rounds=2),
-        trials=few,
+        model=lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
+        menu=few,
     )
     for client, row in zip(clients, rows, strict=True):
         # the personal model, asked from raw rows, predicts what was scored
-        predicted = found.fitted.predict(client.id, client.test.x)
+        predicted = fitted.predict(client.id, client.test.x)
         assert row["ta"] == (predicted == client.test.y).double().mean()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordered):
+    clients = with_models()
+    rows = run((OWN_BEST,), clients, ordered=ordered)
+    make = own_order if ordered else own_classes
+    for client, row in zip(clients, rows, strict=True):
+        best = make(client.data, CLASSES, seed=0, site=client.id).best
+        predicted = decide(best.member.log_probs(client.test), client.test.prior)
+        assert row["ta"] == (predicted == client.test.y).double().mean()
+        assert (row["pov"], row["chosen"], row["model"]) == (0.0, best.member.name, "own")
+        assert "abstained" not in row
+
+
+def test_own_best_and_lore_make_a_sites_own_models_once(monkeypatch):
+    few = Menu((Candidate(True, 0.5),), folds=2, finishes=(0,))
+    monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
+    made, real = [], own_models.fit_whole
+    monkeypatch.setattr(own_models, "fit_whole", lambda *a: made.append(1) or real(*a))
+    run((OWN_BEST,))
+    alone = len(made)
+    run((OWN_BEST, LORE))
+    assert alone > 0 and len(made) == 2 * alone
+
+
+def test_what_own_best_lacks_is_said(monkeypatch):
+    monkeypatch.setattr(own_models, "installed", lambda: True)
+    assert "extra trees and boosted trees, with" in own_best_words()
+    monkeypatch.setattr(own_models, "installed", lambda: False)
+    assert "not installed (pip install 'fedlore[sklearn]')" in own_best_words()
+    assert "weaker than it should be" in own_best_words()

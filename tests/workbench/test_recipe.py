@@ -5,7 +5,8 @@ import pytest
 from fedlore import Plan
 from fedlore.core.history import read_rows
 from fedlore.core.nets import mlp
-from fedlore.engine.tuning import Candidate, Trials, Tuning
+from fedlore.engine.lore import Candidate, Menu
+from fedlore.engine.tuning import Tuning
 from fedlore.workbench.paper import recipe_study
 from fedlore.workbench.paper.recipe_study import StudyDrawing, drawing, measure, run_recipe_study
 from fedlore.workbench.paper.recipe_summary import recipe_means, recipe_summary_text
@@ -15,7 +16,7 @@ from ..engine.federation import CLASSES, FEATURES, federation
 from .test_approaches import with_models
 
 SETTINGS = {"plan": Plan(epochs=1, batch=16), "rounds": 2, "seed": 0}
-FEW = Trials(candidates=(Candidate(), Candidate(True, 0.5, True)), folds=2, finishes=(0, 2))
+FEW = Menu((Candidate(), Candidate(True, 0.5, True)), folds=2, finishes=(0, 2))
 
 
 def make_model(hears):
@@ -23,11 +24,13 @@ def make_model(hears):
 
 
 def test_lore_has_a_row_per_client_with_what_was_chosen():
-    rows, found = lore_rows(federation(), make_model, trials=FEW, **SETTINGS)
+    rows, fitted = lore_rows(federation(), make_model, menu=FEW, **SETTINGS)
     assert [r["client"] for r in rows] == ["site-0", "site-1", "site-2"]
-    assert {r["chosen"] for r in rows} == {str(found.candidate)}
+    assert {r["chosen"] for r in rows} < {str(one) for one in FEW.candidates}
     assert all(r["approach"] == "lore" and r["pov"] == 0 and 0 <= r["ta"] <= 1 for r in rows)
-    assert [r["rely"] for r in rows] == [found.private[str(r["client"])].rely for r in rows]
+    for row in rows:
+        told = fitted.brought(str(row["client"])).weights
+        assert row["weights"] == "; ".join(f"{name} {w:.3f}" for name, w in told.items())
 
 
 def test_private_trust_has_a_row_per_client_with_both_lambdas():
@@ -38,13 +41,13 @@ def test_private_trust_has_a_row_per_client_with_both_lambdas():
 
 
 def test_a_study_measures_every_part_on_the_same_clients(monkeypatch):
-    short = {"trials": FEW}
+    short = {"menu": FEW}
     monkeypatch.setattr(recipe_study, "lore_rows", lambda *a, **k: lore_rows(*a, **k, **short))
     it = StudyDrawing(with_models(), make_model, SETTINGS["plan"], 1, 0, True)
     rows = measure(it, parts=["paper", "fixed", "auto", "lore"])
     names = list(dict.fromkeys(r["approach"] for r in rows))
     assert names == [
-        *("ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore-fixed"),
+        *("own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore 1"),
         *(f"FLwKM {t:g}" for t in recipe_study.TRUSTS),
         *("FLwKM auto", "lore"),
     ]
@@ -66,7 +69,7 @@ def test_the_command_skips_finished_seeds_and_sums_up(tmp_path, monkeypatch, cap
             ["--dataset", "coke", "--seeds", seeds, "--parts", "paper", "--out", str(out)]
         )
     assert drawn == [0, 1]
-    assert len(read_rows(out)) == 2 * 7 * 3
+    assert len(read_rows(out)) == 2 * 8 * 3
     run_recipe_study(["--summary", str(out)])
     said = capsys.readouterr().out
     assert "coke, share 1.0, expert ranges, 2 seeds" in said

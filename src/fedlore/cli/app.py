@@ -15,7 +15,7 @@ from ..errors import FedloreError
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo:demo",
-        "Train seven approaches on four simulated coking plants and compare them.",
+        "Four simulated coking plants: what each gets alone, and what eight approaches bring.",
     ),
     "new": (
         "run:new",

@@ -15,11 +15,13 @@ from rich.table import Table
 from ..config import build, read_toml
 from ..core.history import Row, check_writable, write_rows
 from ..engine import Client
+from ..personal.own.best import missing
 from ..report import write_report
 from ..version import __version__
 from ..workbench.approaches import APPROACHES
 from ..workbench.demo import Demo, margins, means, run_demo, verdict
 from ..workbench.intervals import interval
+from ..workbench.ownbest import own_best_words
 from ..workbench.sites import read_sites
 
 
@@ -31,7 +33,7 @@ def demo(
     sites: Annotated[Path | None, typer.Option(help="Site folders to use instead.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
-    """Train seven approaches on four simulated coking plants and compare them."""
+    """Four simulated coking plants: what each gets alone, and what eight approaches bring."""
     setting = Demo() if config is None else build(Demo, read_toml(config))
     results = out / "results.jsonl"
     check_writable(results)
@@ -63,6 +65,10 @@ def demo(
     if seeds > 1:
         console.print(_margins(rows, seeds))
     console.print(f"\n{verdict(rows)}", highlight=False, soft_wrap=True)
+    if missing():
+        console.print(
+            f"own best: {own_best_words()}", highlight=False, soft_wrap=True, markup=False
+        )
     console.print(f"Rows written to {results}", highlight=False, soft_wrap=True)
     if find_spec("matplotlib") is None:
         console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
@@ -92,14 +98,21 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
     plan = setting.plan
     return {
         "in short": verdict(rows),
+        "own best": own_best_words(),
         "data": data,
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",
         "trust λ": f"{setting.trust:g}",
-        "lore": "the network hears the expert, half of the loss is ordinary cross-entropy, λ = 0",
+        "lore": _chosen(rows),
         "date": date.today().isoformat(),
         "versions": f"fedlore {__version__}, torch {torch.__version__}",
     }
+
+
+def _chosen(rows: Sequence[Row]) -> str:
+    """What the trials of lore chose, seed after seed."""
+    found = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
+    return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
 
 
 def _scores(rows: Sequence[Row], seeds: int, what: str) -> Table:

@@ -1,5 +1,6 @@
 """fedlore new and fedlore run: a federation of one's own files, in one process."""
 
+import json
 from collections.abc import Sequence
 from datetime import date
 from importlib.util import find_spec
@@ -13,8 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..core.history import Row, check_writable
+from ..personal.own.best import missing
 from ..report import write_report
+from ..report.brought import write_brought
+from ..workbench.brought import brought_path
 from ..workbench.federations import Gathering, gather
+from ..workbench.ownbest import own_best_words
 from ..workbench.runs import Finished, run_federation
 from ..workbench.starter import write_starter
 
@@ -74,9 +79,15 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
     if not found.rows:
         return
     console.print(_table(gathering.setting.name, found.rows))
-    chosen = next((row["chosen"] for row in found.rows if row.get("chosen")), None)
+    ours = [row for row in found.rows if row["approach"] == "lore"]
+    chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
         console.print(f"lore chose: {chosen}", highlight=False, soft_wrap=True)
+    if missing() and any(row["approach"] == "own best" for row in found.rows):
+        console.print(
+            f"own best: {own_best_words()}", highlight=False, soft_wrap=True, markup=False
+        )
+    _tell_sites(gathering, out, console)
     for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
         if spent:
             console.print(f"{name}: {spent}", highlight=False, soft_wrap=True, markup=False)
@@ -93,6 +104,16 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
         history=found.history,
     )
     console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
+
+
+def _tell_sites(gathering: Gathering, out: Path, console: Console) -> None:
+    """What taking part brought each site, and where its private page is."""
+    for client in gathering.clients:
+        path = brought_path(out, client.id)
+        if path.exists():
+            told = json.loads(path.read_text(encoding="utf-8"))
+            line = f"{client.id}: {told['sentence']} ({write_brought(path)})"
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _table(name: str, rows: Sequence[Row]) -> Table:
@@ -121,12 +142,12 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
     sizes = ", ".join(
         f"{c.id} {len(c.data)} + {0 if c.test is None else len(c.test)}" for c in gathering.clients
     )
-    recipe = chosen or "fixed: the network hears the expert, half of the loss is plain, λ = 0"
     return {
+        "own best": own_best_words(),
         "data": f"{gathering.size[0]} features, {gathering.size[1]} classes; training + test "
         f"rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",
-        "lore": recipe,
+        **({} if chosen is None else {"lore": chosen}),
         "date": date.today().isoformat(),
     }

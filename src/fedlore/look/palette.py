@@ -4,6 +4,7 @@ import zlib
 
 # after Okabe and Ito's palette, with grey for black so that dark pages show it
 COLOURS = {
+    "own best": "#F0E442",
     "ML": "#8c8c8c",
     "P-KM": "#CC79A7",
     "MLwKM": "#E69F00",
@@ -13,6 +14,7 @@ COLOURS = {
     "lore": "#D55E00",
 }
 MARKERS = {
+    "own best": "h",
     "ML": "o",
     "P-KM": "P",
     "MLwKM": "s",

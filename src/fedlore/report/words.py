@@ -3,17 +3,24 @@
 from collections.abc import Iterable, Mapping
 
 MEANINGS = {
+    "own best": "what a site gets without anybody: the best of its own models (linear, extra "
+    "trees, boosted trees; with and without the expert's word), chosen by cross-validation on its "
+    "own rows, behind the same range",
     "ML": "each client trains alone, without knowledge",
     "P-KM": "the expert's own answer; nobody learns",
     "MLwKM": "each client trains alone, with its knowledge",
     "FL": "one network trained together (federated), without knowledge",
     "FLwKM": "one network trained together, seen through each client's knowledge (the paper's)",
     "FL+mask": "the weights of FL, with the knowledge added only when predicting",
-    "lore": "our own recipe; which one was run is in the settings",
+    "lore": "our own recipe: a server model chosen by trials on training rows, and at each site a "
+    "mixture of it with the site's own models and the expert, weights private",
+    "lore 1": "our first recipe, one fixed combination: the network hears the expert, half of the "
+    "loss is ordinary cross-entropy, λ = 0",
 }
 
 WHOSE_WEIGHTS = {
     "own": "weights that a client trained for itself",
+    "mixture": "all that a site has: the shared network, its own models, its expert",
     "shared": "the network that all clients trained together, as the last round left it",
     "tuned": "the shared network after one more round of training at the client itself",
     "expert": "no weights: what the expert says",

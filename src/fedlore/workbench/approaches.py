@@ -1,7 +1,8 @@
 """The approaches that are compared, as values.
 
-The paper's five (Fan et al. 2022, section 6.1); FL+mask, which its authors' code contains and
-the paper leaves out; and lore, our own.
+First what a site would do without anybody, its own best model; then the paper's five (Fan et al.
+2022, section 6.1); FL+mask, which its authors' code contains and the paper leaves out; and lore,
+our own recipe.
 """
 
 import math
@@ -19,12 +20,15 @@ from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
 from ..engine import Client, Fitted, Training, fit
 from ..engine.loop import Weights
-from ..engine.tuning import lore, recalibrated
+from ..engine.lore import train_lore
+from ..engine.tuning import recalibrated
 from ..errors import FedloreError
 from ..knowledge.confusion import Recalibrated
 from ..personal.classifier import Personal
+from ..personal.own.memory import remembering
 from ..privacy import Privacy
 from .confusion import confusion
+from .ownbest import own_best, predict_own
 
 
 @dataclass(frozen=True)
@@ -39,26 +43,35 @@ class Approach:
     hears: bool = False  # knowledge as input of the network
     plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
     trust: float | None = None  # λ, where it is not the client's own
-    # what is common is chosen by trials on training rows, λ and last steps by each client
+    # what is common is chosen by trials on training rows, the site's mixture by each client
     chosen: bool = field(default=False, repr=False)
+    # each site alone makes several kinds of model and takes its best
+    alone: bool = field(default=False, repr=False)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody learns: the expert by himself."""
+        return self.algorithm is None and not self.alone
 
 
+#: What a site gets without us: never left out because it wins.
+OWN_BEST = Approach("own best", "own", None, guarded=True, alone=True)
 ML = Approach("ML", "own", Alone())
 PKM = Approach("P-KM", "expert", None, guarded=True)
 MLWKM = Approach("MLwKM", "own", Alone(), trained=True, guarded=True)
 FL = Approach("FL", "shared", FedAvg())
 FLWKM = Approach("FLwKM", "shared", FedAvg(), trained=True, guarded=True)
 FL_MASK = Approach("FL+mask", "shared", FedAvg(), guarded=True)
-#: Our own first recipe, one fixed combination chosen beforehand: the network hears the expert,
-#: half of the loss is ordinary cross-entropy, the range guards the output, and λ is 0, since
-#: what the P-KM says is learned from rather than mixed in.
-LORE = Approach(
-    "lore", "shared", FedAvg(), trained=True, guarded=True, hears=True, plain=0.5, trust=0.0
+#: Our own recipe: a server model chosen by trials, and at each site a mixture of all it has.
+LORE = Approach("lore", "mixture", FedAvg(), trained=True, guarded=True, chosen=True)
+#: Our first recipe, one fixed combination chosen beforehand: the network hears the expert, half
+#: of the loss is ordinary cross-entropy, the range guards the output, and λ is 0, since what the
+#: P-KM says is learned from rather than mixed in.
+LORE_1 = Approach(
+    "lore 1", "shared", FedAvg(), trained=True, guarded=True, hears=True, plain=0.5, trust=0.0
 )
-#: The same name where an experiment asks for the recipe that chooses for itself.
-CHOSEN = replace(LORE, chosen=True, trust=None)
 
-APPROACHES = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
+APPROACHES = (OWN_BEST, ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
 
@@ -66,6 +79,7 @@ _ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 RowSink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
 
 
+@remembering()  # own best and the mixture of lore need the same models of every site
 def compare(
     clients: Sequence[Client],
     make_model: _ModelMaker,
@@ -75,6 +89,7 @@ def compare(
     seed: int,
     scale: bool | Scaler = True,
     approaches: Sequence[Approach] = APPROACHES,
+    ordered: bool | None = None,
     on_done: Callable[[str], None] | None = None,
     on_history: RowSink | None = None,
     on_confusion: RowSink | None = None,
@@ -82,7 +97,8 @@ def compare(
     """Train and score approaches on the same clients, start and number of local steps.
 
     One row per approach and client. FL+mask scores the very weights that FL trained, so it has
-    no history of its own. `on_history` takes scores at up to 20 points of each training,
+    no history of its own. `ordered` says whether classes are, where no schema does; `own best` and
+    lore ask. `on_history` takes scores at up to 20 points of each training,
     `on_confusion` the counts of label against prediction.
     """
     every = math.ceil(rounds / 20) if on_history is not None else 0
@@ -90,6 +106,7 @@ def compare(
     trained: dict[Approach, Fitted[Personal]] = {}
     for approach in approaches:
         fitted = None
+        best = own_best(clients, seed=seed, ordered=ordered) if approach.alone else {}
         if approach.algorithm is not None:
             key = training(approach)
             if key not in trained:
@@ -102,16 +119,21 @@ def compare(
                     seed=seed,
                     scale=scale,
                     every=every,
+                    ordered=ordered,
                 )
                 if on_history is not None:
                     scored = [row for row in trained[key].history if "ta" in row]
                     on_history(_tagged(scored, approach=approach.name, seed=seed))
             fitted = trained[key]
         for client in clients:
-            predicted = predict_approach(approach, fitted, client)
+            if approach.alone:
+                predicted = predict_own(best[client.id], client)
+            else:
+                predicted = predict_approach(approach, fitted, client)
             where = {"approach": approach.name, "client": client.id, "seed": seed}
             scores = score_approach(approach, client, predicted)
-            rows += _tagged([{"model": approach.model, **scores}], **where)
+            picked = {"chosen": best[client.id].member.name} if approach.alone else chosen(fitted)
+            rows += _tagged([{"model": approach.model, **scores, **picked}], **where)
             if on_confusion is not None:
                 on_confusion(_tagged(confusion(predicted, _labels(client)), **where))
         if on_done is not None:
@@ -143,6 +165,7 @@ def train_approach(
     sample: float = 1.0,
     weights: Weights = "equal",
     privacy: Privacy | None = None,
+    ordered: bool | None = None,
 ) -> Fitted[Personal]:
     """The weights of one approach; with `every` = e its history has scores after each e rounds."""
     if approach.chosen:
@@ -157,7 +180,7 @@ def train_approach(
             weights=weights,
             privacy=privacy,
         )
-        return lore(clients, make_model, training).fitted
+        return train_lore(clients, training, model=make_model, ordered=ordered)
     if approach.trained:
         clients = [_trusting(client, approach.trust) for client in clients]
     else:
@@ -176,6 +199,12 @@ def train_approach(
         weights=weights,
         privacy=None if alone else privacy,  # nobody uploads anything
     )
+
+
+def chosen(fitted: Fitted[Personal] | None) -> dict[str, str]:
+    """What the trials of a training chose for all, where there were trials."""
+    said = [] if fitted is None else [row["recipe"] for row in fitted.history if "recipe" in row]
+    return {"chosen": str(said[-1])} if said else {}
 
 
 def _trusting(client: Client, trust: float | None) -> Client:
@@ -230,6 +259,6 @@ def score_approach(approach: Approach, client: Client, predicted: torch.Tensor) 
     assert client.test is not None
     if client.test.allowed is not None:
         scores["pov"] = violation(predicted, client.test.allowed)
-    if approach.algorithm is None:
+    if approach.silent:
         scores["abstained"] = float((predicted < 0).double().mean())
     return scores

@@ -40,7 +40,7 @@ def keep_bundle(
 def personal_of(approach: Approach, fitted: Fitted[Personal], client: Client) -> Personal:
     """The model that an approach predicts with at a site."""
     personal = fitted.model(client.id)
-    if approach.name == "lore" and personal.knowledge.schema is not None:
+    if approach.chosen and personal.knowledge.schema is not None:
         return personal
     if not approach.guarded:
         return personal.with_knowledge(None)
@@ -58,8 +58,8 @@ def find_bundle(
     kinds = sorted(p.name for p in home.iterdir() if p.is_dir()) if home.is_dir() else []
     if not kinds:
         raise FedloreError(f"'{out}' holds no weights of a fedlore run")
-    wanted = approach or next((k for k in ("lore", "FLwKM") if k in kinds), kinds[-1])
-    chosen = wanted.replace("+", "-")
+    wanted = approach or next((k for k in ("lore", "lore-1", "FLwKM") if k in kinds), kinds[-1])
+    chosen = wanted.replace("+", "-").replace(" ", "-")
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))
     sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix in KEPT})

@@ -1,5 +1,6 @@
-"""The first run: four simulated coking plants, seven approaches, one table."""
+"""The first run: four simulated coking plants, what each gets alone, and what together."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from ..coke.plants import coking_plants
 from ..core.history import Row
 from ..core.nets import mlp
 from ..engine import Client
-from .approaches import APPROACHES, RowSink, compare
+from .approaches import APPROACHES, Approach, RowSink, compare
 from .intervals import MeanInterval, interval, paired
 
 
@@ -49,12 +50,14 @@ def run_demo(
     *,
     seed: int,
     clients: Sequence[Client] | None = None,
+    approaches: Sequence[Approach] = APPROACHES,
     on_done: Callable[[str], None] | None = None,
     on_history: RowSink | None = None,
     on_confusion: RowSink | None = None,
 ) -> list[Row]:
     """Compare all approaches, one row per approach and plant: on simulated plants, or on others."""
     name = "coke" if clients is None else "sites"
+    ordered = COKE.ordered if clients is None else None  # of other sites their schemas tell
     clients = plants_of(demo, seed) if clients is None else clients
     features = clients[0].data.x.shape[1]
     classes = clients[0].audit.classes or len(COKE.classes)
@@ -68,6 +71,8 @@ def run_demo(
         plan=demo.plan,
         rounds=demo.rounds,
         seed=seed,
+        approaches=approaches,
+        ordered=ordered,
         on_done=on_done,
         on_history=on_history,
         on_confusion=on_confusion,
@@ -95,7 +100,7 @@ def margins(rows: Sequence[Row], of: str = "lore") -> dict[str, MeanInterval]:
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """What knowledge and federation each brought, in plain words, win or lose."""
+    """What a site has alone, and what knowledge and federation each brought, win or lose."""
     ta = {name: 100 * interval(values).mean for name, values in means(rows, "ta").items()}
     pov = {name: 100 * interval(values).mean for name, values in means(rows, "pov").items()}
     alone, shared = ta["ML"], ta["FL"]
@@ -108,8 +113,8 @@ def verdict(rows: Sequence[Row]) -> str:
     helped = [f"{name} ({gain:+.1f})" for name, gain in changes.items() if gain > 0]
     failed = [f"{name} ({gain:+.1f})" for name, gain in changes.items() if gain <= 0]
     parts = [
-        f"Federation alone moved accuracy by {shared - alone:+.1f} points (ML {alone:.1f} %, "
-        f"FL {shared:.1f} %)"
+        f"Federation of the same network moved accuracy by {shared - alone:+.1f} points "
+        f"(ML {alone:.1f} %, FL {shared:.1f} %)"
     ]
     if helped:
         parts.append(f"knowledge helped {_listed(helped)}")
@@ -119,7 +124,21 @@ def verdict(rows: Sequence[Row]) -> str:
     kept = all(pov[a.name] == 0.0 for a in APPROACHES if a.guarded)
     broke = f"without it {pov['ML']:.1f} % (ML) and {pov['FL']:.1f} % (FL) did"
     bound = "no prediction left the range" if kept else "predictions LEFT the range"
-    return f"{sentence}; with the range {bound}, {broke}."
+    return f"{_baseline(rows, ta)} {sentence}; with the range {bound}, {broke}."
+
+
+def _baseline(rows: Sequence[Row], ta: dict[str, float]) -> str:
+    """The honest baseline first: what each site gets alone, who is below it, and lore's place."""
+    own, ours = ta["own best"], ta["lore"]
+    gap = margins(rows)["own best"]
+    chance = "" if math.isnan(gap.half) else f", {100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
+    below = [name for name, value in ta.items() if value < own]
+    said = [
+        f"Without anybody a site's own best model is right on {own:.1f} % of its rows",
+        f"{_listed(below)} {'is' if len(below) == 1 else 'are'} below that" if below else "",
+        f"lore is at {ours:.1f} % ({ours - own:+.1f}{chance})",
+    ]
+    return "; ".join(part for part in said if part) + "."
 
 
 def _listed(names: Sequence[str]) -> str:

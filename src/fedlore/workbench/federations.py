@@ -13,7 +13,7 @@ from ..engine import Client
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..knowledge.scope import scaler_of_scope
-from .approaches import APPROACHES, Approach
+from .approaches import APPROACHES, LORE, LORE_1, Approach
 from .sites import find_sites, read_sites
 
 
@@ -70,7 +70,8 @@ def approaches_of(setting: Federation) -> list[Approach]:
             "[privacy] dp: every trial of lore would spend a budget of its own; use recipe "
             '= "fixed" or leave lore out of the approaches'
         )
-    return [a for a in APPROACHES if a.name in named]
+    fixed = setting.run.recipe == "fixed"
+    return [LORE_1 if a is LORE and fixed else a for a in APPROACHES if a.name in named]
 
 
 def gather(path: str | Path) -> Gathering:

@@ -1,23 +1,25 @@
 """The recipe and private λ as approaches of an experiment: train on all but test, then score."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import nn
 
-from ..algorithms import Algorithm, FedAvg, Plan
+from ..algorithms import Plan
 from ..core.history import Row
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
 from ..engine import Client, Fitted, Training, fit
-from ..engine.loop import Weights
-from ..engine.tuning import Lore, Trials, Tuning, lore, trusting, tune
-from ..engine.tuning.lore import ModelMaker
+from ..engine.lore import Menu, train_lore
+from ..engine.tuning import Tuning, trusting, tune
 from ..errors import FedloreError
 from ..personal.classifier import Personal
-from ..privacy import Privacy
+from .approaches import LORE, chosen, predict_approach, score_approach
 
 _BATCH = 8192  # test rows at a time
+
+ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 
 
 @torch.no_grad()
@@ -55,49 +57,42 @@ def lore_rows(
     rounds: int,
     seed: int,
     scale: bool | Scaler = True,
-    trials: Trials | None = None,
-    algorithm: Algorithm | None = None,
-    every: int = 0,
-    sample: float = 1.0,
-    weights: Weights = "equal",
-    privacy: Privacy | None = None,
-) -> tuple[list[Row], Lore]:
-    """The chosen recipe: one row per client, with what was chosen in common and in private."""
+    menu: Menu | None = None,
+    ordered: bool | None = None,
+) -> tuple[list[Row], Fitted[Personal]]:
+    """The recipe: one row per client, with what was chosen in common and who speaks with what."""
     start = time.perf_counter()
-    found = lore(
+    fitted = train_lore(
         clients,
-        make_model,
-        Training(
-            algorithm=algorithm or FedAvg(),
-            plan=plan,
-            rounds=rounds,
-            seed=seed,
-            scale=scale,
-            evaluate=every,
-            sample=sample,
-            weights=weights,
-            privacy=privacy,
-        ),
-        trials=trials,
+        Training(plan=plan, rounds=rounds, seed=seed, scale=scale),
+        model=make_model,
+        menu=menu,
+        ordered=ordered,
     )
     seconds = (time.perf_counter() - start) / len(clients)
     rows: list[Row] = []
-    for row in scored(found.fitted, found.clients):
-        mine = found.private.get(str(row["client"]))
+    for client in clients:
+        predicted = predict_approach(LORE, fitted, client)
+        table = fitted.tables.get(client.id)
         rows.append(
             {
-                "approach": "lore",
-                "model": "shared",
+                "approach": LORE.name,
+                "model": LORE.model,
                 "seed": seed,
-                **row,
+                "client": client.id,
+                **score_approach(LORE, client, predicted),
                 "trust": "auto",  # each client's own
-                "rely": None if mine is None else mine.rely,
-                "finish": 0 if mine is None else mine.finish,
-                "chosen": str(found.candidate),
+                "weights": None if table is None else _weights(table.weights),
+                **chosen(fitted),
                 "seconds": round(seconds, 2),
             }
         )
-    return rows, found
+    return rows, fitted
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    """Who speaks with what weight, in words."""
+    return "; ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
 
 
 def auto_rows(

@@ -19,14 +19,23 @@ from ..errors import FedloreError
 from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
 from ..personal.classifier import Personal
-from .approaches import Approach, predict_approach, score_approach, train_approach, training
+from ..personal.own.memory import remembering
+from .approaches import (
+    Approach,
+    chosen,
+    predict_approach,
+    score_approach,
+    train_approach,
+    training,
+)
+from .brought import write_tables
 from .bundles import KEPT, keep_bundle
 from .cells import ResultCell, ResultLedger, replace_rows
 from .confusion import confusion
 from .federations import Gathering
+from .ownbest import own_best, predict_own, too_few
 from .paper.protocol import protocol_fingerprint
 from .paper.study import package_versions, trust_of
-from .recipe import classes_of, lore_rows
 
 OnApproach = Callable[[str, bool], None]  # its name, and whether it was computed just now
 
@@ -41,6 +50,7 @@ class Finished:
     left_out: dict[str, str]  # approach -> why it could not be run
 
 
+@remembering()  # own best and the mixture of lore need the same models of every site
 def run_federation(
     gathering: Gathering, out: Path, *, on_approach: OnApproach | None = None
 ) -> Finished:
@@ -51,8 +61,12 @@ def run_federation(
     left_out: dict[str, str] = {}
     for approach in gathering.approaches:
         silent = [c.id for c in gathering.clients if c.data.prior is None]
-        if approach.algorithm is None and silent:
+        if approach.silent and silent:
             left_out[approach.name] = f"site '{silent[0]}' has no P-KM"
+            continue
+        few = too_few(gathering.clients) if approach.alone else None
+        if few is not None:
+            left_out[approach.name] = few
             continue
         cell = _cell(gathering, approach)
         config = _config(gathering, approach)
@@ -61,6 +75,8 @@ def run_federation(
         if fresh:
             made = _compute(gathering, approach, trained)
             _save(out, cell, approach, made)
+            if made.fitted is not None and made.fitted.tables:
+                write_tables(gathering, made.fitted, out)
             own = {"config": config, "versions": package_versions()}
             found = [{**cell.tags, **row, **own} for row in made.rows]
             ledger.add(cell, found)
@@ -89,8 +105,8 @@ def _compute(
 ) -> _Made:
     setting, clients = gathering.setting, gathering.clients
     every = math.ceil(setting.rounds / 20)
-    if approach.name == "lore" and setting.run.recipe == "chosen":
-        return _chosen(gathering, every)
+    if approach.alone:
+        return _alone(gathering, approach)
     fitted = None
     approach = _adapted(approach, setting)
     if approach.algorithm is not None:
@@ -115,33 +131,27 @@ def _compute(
     for client in clients:
         predicted = predict_approach(approach, fitted, client)
         found = score_approach(approach, client, predicted)
-        rows.append({"model": approach.model, "client": client.id, **found, **_spent(fitted)})
+        told = {**chosen(fitted), **_spent(fitted)}
+        rows.append({"model": approach.model, "client": client.id, **found, **told})
         mistakes += _confusion(client, predicted)
     own = approach.guarded == approach.trained  # else these weights are another approach's
     history = _history(fitted) if own and fitted is not None else []
     return _Made(rows, history, mistakes, fitted, clients)
 
 
-def _chosen(gathering: Gathering, every: int) -> _Made:
-    """lore, chosen by trials on training rows."""
-    setting = gathering.setting
-    rows, found = lore_rows(
-        gathering.clients,
-        gathering.make_model,
-        plan=setting.plan,
-        rounds=setting.rounds,
-        seed=setting.seed,
-        scale=gathering.scaling,
-        algorithm=setting.algorithm.make(),
-        every=every,
-        sample=setting.sample,
-        weights=setting.weights,
-        privacy=setting.privacy,
-    )
-    mistakes = [row for c in found.clients for row in _confusion(c, classes_of(found.fitted, c))]
-    # λ is each site's own, so the cell has no one value
-    plain: list[Row] = [{k: v for k, v in row.items() if k != "trust"} for row in rows]
-    return _Made(plain, _history(found.fitted), mistakes, found.fitted, found.clients)
+def _alone(gathering: Gathering, approach: Approach) -> _Made:
+    """What each site gets without anybody; there are no weights to keep."""
+    clients = gathering.clients
+    best = own_best(clients, seed=gathering.setting.seed)
+    rows: list[Row] = []
+    mistakes: list[Row] = []
+    for client in clients:
+        predicted = predict_own(best[client.id], client)
+        found = score_approach(approach, client, predicted)
+        picked = best[client.id].member.name
+        rows.append({"model": approach.model, "client": client.id, **found, "chosen": picked})
+        mistakes += _confusion(client, predicted)
+    return _Made(rows, [], mistakes, None, clients)
 
 
 def _history(fitted: Fitted[Personal]) -> list[Row]:
@@ -171,8 +181,6 @@ def _cell(gathering: Gathering, approach: Approach) -> ResultCell:
     setting = gathering.setting
     told = {c.knowledge.trust for c in gathering.clients}
     trust = trust_of(approach, told.pop()) if len(told) == 1 else None
-    if approach.name == "lore" and setting.run.recipe == "chosen":
-        trust = None
     return ResultCell(
         setting.name, "own", _range(gathering.clients), approach.name, setting.seed, 1.0, trust
     )

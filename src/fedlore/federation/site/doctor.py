@@ -16,6 +16,7 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
+from ...personal.own.best import missing
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
 from ..terms import describe_difference, fedlore_version
@@ -45,6 +46,7 @@ def examine(folder: Path) -> list[Check]:
         _check("data", lambda: _data(kit)),
         _check("knowledge", lambda: _knowledge(kit)),
         _check("policy", lambda: _policy(kit)),
+        _check("own models", _own_models),
     ]
 
 
@@ -53,6 +55,15 @@ def _check(name: str, look: Callable[[], str]) -> Check:
         return Check(name, True, look())
     except FedloreError as error:
         return Check(name, False, str(error))
+
+
+def _own_models() -> str:
+    """Which own learners a site can put into its mixture; none that is missing stops it."""
+    lacking = missing()
+    if not lacking:
+        return "linear models, extra trees and boosted trees can stand in this site's mixture"
+    (how,) = set(lacking.values())
+    return f"{' and '.join(lacking)} are missing, linear models are made all the same: {how}"
 
 
 def _key(kit: Kit) -> str:

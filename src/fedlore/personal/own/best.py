@@ -28,6 +28,7 @@ from .grown import installed
 from .linear import Ridge
 from .logistic import Logistic
 from .members import ClassMember, Member, NumberMember, OrderMember, masked, smoothed, within
+from .memory import once
 from .ordinal import OrdinalLinear, log_masses
 from .sight import Sight, see_classes, see_numbers, see_order
 
@@ -65,6 +66,7 @@ def missing() -> dict[str, str]:
     return dict.fromkeys(("extra trees", "boosted trees"), "pip install 'fedlore[sklearn]'")
 
 
+@once
 def own_numbers(known: Told, *, seed: int = 0, site: str = "") -> Own:
     """Own models of a number: ridge, quadratic ridge, extra and boosted trees, three modes each."""
     if known.y is None:
@@ -93,6 +95,7 @@ def own_numbers(known: Told, *, seed: int = 0, site: str = "") -> Own:
     return Own(tuple(found), part)
 
 
+@once
 def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -> Own:
     """Own models of ordered classes: a place and a width each."""
     y = _labels(known)
@@ -121,6 +124,7 @@ def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -
     return Own(tuple(found), part)
 
 
+@once
 def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "") -> Own:
     """Own models of classes without order: logistic, extra trees, boosted trees, two modes each."""
     y = _labels(known)

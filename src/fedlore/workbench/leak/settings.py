@@ -6,7 +6,7 @@ from typing import Literal
 
 from ...algorithms import FedPer
 from ...errors import ConfigError, unknown
-from ..approaches import FL_MASK, FLWKM, LORE, Approach
+from ..approaches import FL_MASK, FLWKM, LORE_1, Approach
 
 #: What the coordinator sees in a round: every upload, their sum, or the sum less that of one site
 #: that shares its own upload with the coordinator.
@@ -39,7 +39,7 @@ class LeakSetting:
 
 _HYBRID = replace(FLWKM, plain=0.5)
 #: The layers that take the expert's word in and give classes out never leave.
-_ENDS = replace(LORE, algorithm=FedPer(private=("first", "last")))
+_ENDS = replace(LORE_1, algorithm=FedPer(private=("first", "last")))
 _HIDDEN = "sums only (secure aggregation, or CKKS with the key at the sites)"
 
 SETTINGS = (
@@ -51,7 +51,7 @@ SETTINGS = (
         "private head", "FedPer: the last layer never leaves", replace(FLWKM, algorithm=FedPer())
     ),
     LeakSetting("mask", "no knowledge in training, the range at prediction (FL+mask)", FL_MASK),
-    LeakSetting("lore", "hears, hybrid loss, λ = 0 in training", LORE),
+    LeakSetting("lore", "hears, hybrid loss, λ = 0 in training", LORE_1),
     LeakSetting("private ends", "lore by FedPer: first and last layer never leave", _ENDS),
     LeakSetting("sum", f"plain, {_HIDDEN}", view="sum"),
     LeakSetting(
@@ -68,7 +68,7 @@ SETTINGS = (
         view="sum",
     ),
     LeakSetting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
-    LeakSetting("lore, sum", f"lore, {_HIDDEN}", LORE, view="sum"),
+    LeakSetting("lore, sum", f"lore, {_HIDDEN}", LORE_1, view="sum"),
     LeakSetting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
     LeakSetting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),
     LeakSetting(

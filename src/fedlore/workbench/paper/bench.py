@@ -13,8 +13,10 @@ from ...core.history import Row
 from ...engine import Client, Fitted
 from ...knowledge.audit import count
 from ...personal.classifier import Personal
+from ...personal.own.best import Candidate
 from ..approaches import Approach, predict_approach, score_approach, train_approach, training
 from ..confusion import confusion
+from ..ownbest import own_best, predict_own
 from .protocol import Setup
 from .tasks import DataExpert, PaperTask, experts, know, share_out
 
@@ -43,6 +45,7 @@ class PaperBench:
         self._experts: dict[bool, list[DataExpert]] = {}
         self._clients: dict[tuple[str, float], list[Client]] = {}
         self._trained: dict[tuple[object, ...], TrainedTable] = {}
+        self._own: dict[tuple[str, float], dict[str, Candidate]] = {}
 
     def clients(self, kind: str, share: float) -> list[Client]:
         """The clients with one kind of range and a share of their training rows."""
@@ -60,6 +63,12 @@ class PaperBench:
 
     def trained(self, approach: Approach, kind: str, share: float, *, watch: bool) -> TrainedTable:
         """The weights of an approach; without knowledge they are the same for every range."""
+        if approach.alone:
+            start = time.perf_counter()
+            if (kind, share) not in self._own:
+                self._own[kind, share] = own_best(self.clients(kind, share), seed=self.seed)
+            seconds = time.perf_counter() - start
+            return TrainedTable(None, approach.model, kind, 0, seconds)
         if approach.algorithm is None:
             return TrainedTable(None, approach.model, kind, 0, 0.0)
         key = (training(approach), kind if approach.trained else "", share)
@@ -117,7 +126,10 @@ class PaperBench:
         said, truth = [], []
         for client in self.clients(kind, share):
             start = time.perf_counter()
-            predicted = predict_approach(approach, got.fitted, client)
+            if approach.alone:
+                predicted = predict_own(self._own[kind, share][client.id], client)
+            else:
+                predicted = predict_approach(approach, got.fitted, client)
             scores = score_approach(approach, client, predicted)
             assert client.test is not None and client.test.y is not None
             ranges = count(client.test)

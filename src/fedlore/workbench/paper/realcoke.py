@@ -130,7 +130,9 @@ def run_real(
             return mlp(width, classes, hidden=case.hidden, hears=hears, seed=seed)
 
         ranges = {client.id: _ranges(client) for client in clients}
-        scored = compare(clients, make_model, plan=case.plan, rounds=case.rounds, seed=seed)
+        scored = compare(
+            clients, make_model, plan=case.plan, rounds=case.rounds, seed=seed, ordered=True
+        )
         found += [{**row, **ranges[str(row["client"])]} for row in scored]
         if on_done is not None:
             on_done(f"fold {fold + 1} of {case.folds}")

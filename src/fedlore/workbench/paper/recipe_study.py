@@ -3,9 +3,9 @@
 python -m fedlore.workbench.paper.recipe_study --dataset covtype --share 0.01 --range oracle
     --seeds 0-9 --out rows.jsonl
 
-Per seed: the paper's approaches, FL+mask, the fixed and the chosen recipe, FLwKM with one λ for
-all from 0 to 0.5, and FLwKM with private λ. A finished seed is not computed again. Needs torch
-and numpy alone. `--summary` reads such files and prints means and paired differences.
+Per seed: own best, the paper's approaches, FL+mask, lore 1, FLwKM with one λ for all from 0 to
+0.5, FLwKM with private λ, and lore. A finished seed is not computed again. `--summary` reads such
+files and prints means and paired differences.
 """
 
 import argparse
@@ -26,7 +26,8 @@ from ...core.history import Row, read_rows, write_rows
 from ...core.nets import mlp
 from ...engine import Client
 from ...errors import ConfigError, FedloreError
-from ..approaches import FL, FL_MASK, FLWKM, LORE, ML, MLWKM, PKM, compare
+from ...personal.own.memory import remembering
+from ..approaches import FL, FL_MASK, FLWKM, LORE_1, ML, MLWKM, OWN_BEST, PKM, compare
 from ..demo import Demo
 from ..recipe import auto_rows, lore_rows
 from .bench import PaperBench
@@ -47,6 +48,7 @@ class StudyDrawing:
     rounds: int
     seed: int
     scale: bool
+    ordered: bool = False  # whether classes have an order
 
 
 def drawing(
@@ -65,6 +67,7 @@ def drawing(
             demo.rounds,
             seed,
             True,
+            COKE.ordered,
         )
     if dataset not in PAPER_TASKS:
         raise ConfigError(f"dataset must be covtype, fmnist or coke, got '{dataset}'")
@@ -81,14 +84,20 @@ def drawing(
     )
 
 
+@remembering()  # own best and the mixture of lore need the same models of every site
 def measure(it: StudyDrawing, *, parts: Sequence[str]) -> list[Row]:
     """All rows of one seed; `parts` are any of paper, fixed, auto, lore."""
     settings = {"plan": it.plan, "rounds": it.rounds, "seed": it.seed, "scale": it.scale}
     rows: list[Row] = []
     if "paper" in parts:
-        fixed = replace(LORE, name="lore-fixed")
-        several = (ML, PKM, MLWKM, FL, FLWKM, FL_MASK, fixed)
-        rows += compare(it.clients, it.make_model, approaches=several, **settings)  # type: ignore[arg-type]
+        several = (OWN_BEST, ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE_1)
+        rows += compare(
+            it.clients,
+            it.make_model,
+            approaches=several,
+            ordered=it.ordered,
+            **settings,  # type: ignore[arg-type]
+        )
     if "fixed" in parts:
         for trust in TRUSTS:
             same = [row for row in rows if row["approach"] == FLWKM.name]
@@ -101,7 +110,7 @@ def measure(it: StudyDrawing, *, parts: Sequence[str]) -> list[Row]:
     if "auto" in parts:
         rows += auto_rows(it.clients, it.make_model, **settings)  # type: ignore[arg-type]
     if "lore" in parts:
-        found, _ = lore_rows(it.clients, it.make_model, **settings)  # type: ignore[arg-type]
+        found, _ = lore_rows(it.clients, it.make_model, ordered=it.ordered, **settings)  # type: ignore[arg-type]
         rows += found
     return rows
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...core.history import Row
 from ...errors import ConfigError, unknown
 from ...version import __version__
-from ..approaches import APPROACHES, CHOSEN, FL_MASK, FLWKM, LORE, Approach
+from ..approaches import APPROACHES, FL_MASK, FLWKM, LORE, LORE_1, Approach
 from ..cells import ResultCell, ResultLedger, replace_rows
 from .bench import PaperBench
 from .protocol import Protocol, Setup, level, protocol_fingerprint, read_protocol
@@ -30,7 +30,7 @@ class Study:
     protocol: str  # the name of a shipped protocol or the path of a TOML
     ranges: tuple[str, ...] = ()  # none: all of the protocol's
     seeds: int = 5
-    recipe: str = "fixed"  # what lore stands for: one fixed combination, or chosen by trials
+    recipe: str = "chosen"  # lore, chosen by trials, or lore 1, one fixed combination
 
     def __post_init__(self) -> None:
         if self.table not in TABLES:
@@ -70,7 +70,7 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
     for done, (cell, approach) in enumerate(work, 1):
         settings = (setup, repr(replace(approach, trust=cell.trust)), cell.range)
         config = (
-            protocol_fingerprint(*settings, "chosen")
+            protocol_fingerprint(*settings, "lore 2")
             if approach.chosen
             else protocol_fingerprint(*settings)
         )
@@ -100,7 +100,7 @@ def cells(study: Study, protocol: Protocol) -> Iterable[tuple[ResultCell, Approa
     for seed in range(study.seeds):
         for kind in study.ranges or setup.ranges:
             for line, share in _lines(study.table, setup):
-                approach = CHOSEN if line is LORE and study.recipe == "chosen" else line
+                approach = LORE_1 if line is LORE and study.recipe == "fixed" else line
                 where = (study.dataset, Path(study.protocol).stem, kind)
                 trust = trust_of(approach, setup.trust)
                 yield ResultCell(*where, approach.name, seed, share, trust), approach

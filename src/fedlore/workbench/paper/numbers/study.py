@@ -1,4 +1,4 @@
-"""fedlore paper regression: seven approaches and a network without bins on real numbers.
+"""fedlore paper regression: own best, seven approaches and a network without bins on numbers.
 
 Fan et al. (2022), appendix C, says how to carry the method to regression and shows no experiment;
 this is one. Five clients per data set, unlike by one column; the P-KM is a linear model on a third
@@ -8,16 +8,15 @@ formula's band). All networks start alike and take the same local steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
 
-from ....algorithms import Alone, FedAvg, Plan
+from ....algorithms import Alone, FedAvg
 from ....core.history import Row
 from ....core.rng import stream
 from ....engine import Fitted, NumberClient
-from ....errors import ConfigError, unknown
 from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.scores import all_scores, region_scores, rmse
 from ....knowledge.numbers.told import Told
@@ -25,35 +24,18 @@ from ....personal.distribution import Distribution
 from ....personal.regressor import PersonalRegressor
 from .direct import Direct, train_direct
 from .lore import Cache, NumberSetting, candidates, choose_number_candidate, train_chosen, widths
-from .sets import SOURCES, NumberSite, load_numbers, sites
-
-LEVEL = 0.9  # of prediction intervals
-RANGES = ("oracle", "honest")
-NO_BINS = 0  # k in the rows of approaches without bins
-RATES = (0.2, 0.05)  # of the networks without bins, chosen by validation
-
-
-@dataclass(frozen=True)
-class NumberStudy:
-    """What is run; the same settings for all data sets."""
-
-    dataset: str
-    bins: tuple[int, ...] = (10, 20, 50, 100)  # k
-    seeds: int = 5
-    first_seed: int = 0
-    rounds: int = 40
-    hidden: tuple[int, ...] = (64, 64)
-    trust: float = 0.3  # λ of MLwKM and FLwKM, as in the paper
-    parts: tuple[int, ...] = (50,)  # k for which what lore is made of is shown by itself
-    plan: Plan = field(default_factory=lambda: Plan(steps=25, batch=32, lr=0.1, schedule="cosine"))
-
-    def __post_init__(self) -> None:
-        if self.dataset not in SOURCES:
-            raise ConfigError(unknown("data set", self.dataset, SOURCES))
-        if self.seeds < 1:
-            raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
-        for k in self.bins:
-            Bins(0.0, 1.0, k)
+from .mixed import LORE, LORE_1, OWN_BEST, lore_rows, named_now, own_best_rows
+from .sets import NumberSite, load_numbers, sites
+from .settings import (
+    LEVEL,
+    NO_BINS,
+    RANGES,
+    RATES,
+    NumberStudy,
+    bounds_of,
+    clients_of,
+    setting_of,
+)
 
 
 def run_regression(
@@ -68,17 +50,31 @@ def run_regression(
     What is in `done` is not run again; `on_rows` gets all rows so far after each part.
     """
     rows = load_numbers(study.dataset, folder)
-    found = [row for row in done if row["dataset"] == study.dataset]
-    have = {(row["seed"], row["k"]) for row in found}
+    found = [named_now(row) for row in done if row["dataset"] == study.dataset]
+    have = {(row["seed"], row["k"], row["approach"]) for row in found}
     for seed in range(study.first_seed, study.first_seed + study.seeds):
         own = sites(rows, seed=seed)
-        for k in (NO_BINS, *study.bins):
-            if (seed, k) in have:
+        for k, approach, make in _parts_of(study):
+            if (seed, k, approach) in have:
                 continue
-            found += _cell(study, own, k, seed) if k else _direct(study, own, seed)
+            found += make(study, own, k, seed)
             if on_rows is not None:
-                on_rows(found, f"{study.dataset}, seed {seed}, {k or 'no'} bins")
+                on_rows(found, f"{study.dataset}, seed {seed}, {k or 'no'} bins, {approach}")
     return found
+
+
+_Make = Callable[[NumberStudy, list[NumberSite], int, int], list[Row]]
+
+
+def _parts_of(study: NumberStudy) -> Iterator[tuple[int, str, _Make]]:
+    """What is computed at once, by the number of bins and an approach that stands for it."""
+    yield NO_BINS, OWN_BEST, _own_best
+    yield NO_BINS, "direct FL", _direct
+    for k in study.bins:
+        yield k, "FLwKM", _cell
+        yield k, LORE, _lore
+        if study.old:
+            yield k, LORE_1, _lore_1
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +90,17 @@ class _Entry:
 
 def _cell(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
     """Everything for one number of bins and one seed."""
-    source = SOURCES[study.dataset]
-    bins = Bins(source.lower, source.upper, k)
-    setting = NumberSetting(bins, study.plan, study.rounds, study.hidden, seed)
-    bare = [c.bare() for c in _clients(own, "honest", study.trust)]  # any kind: it is not used
+    setting = setting_of(study, k, seed)
+    bins = setting.bins
+    bare = [c.bare() for c in clients_of(own, "honest", study.trust)]  # any kind: it is not used
     plain = setting.train(bare, Alone()), setting.train(bare, FedAvg())
-    cache: Cache = {}
     found: list[Row] = []
     for kind in RANGES:
         where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        clients = _clients(own, kind, study.trust)
+        clients = clients_of(own, kind, study.trust)
         told = [c.knowledge.examine(c.test, bins, training=False) for c in clients if c.test]
         rows = list(_expert(clients, told))
-        for entry in _entries(setting, clients, plain, cache):
+        for entry in _entries(setting, clients, plain):
             rows += _scored(entry, clients, told)
         if k in study.parts and kind == "honest":
             for entry in _parts(setting, clients):
@@ -119,7 +113,6 @@ def _entries(
     setting: NumberSetting,
     clients: list[NumberClient],
     plain: tuple[Fitted[PersonalRegressor], Fitted[PersonalRegressor]],
-    cache: Cache,
 ) -> Iterator[_Entry]:
     """The approaches that learn; `plain` are ML and FL, which know nothing of the range."""
     ml, fl = plain
@@ -128,9 +121,45 @@ def _entries(
     yield _Entry("FL", "shared", fl, guarded=False)
     yield _Entry("FLwKM", "shared", setting.train(clients, FedAvg()))
     yield _Entry("FL+mask", "shared", fl, reliance=0.0)
-    chosen = choose_number_candidate(clients, setting, candidates(setting.bins.k), cache)
-    lore = train_chosen(chosen, clients, setting, cache)
-    yield _Entry("lore", chosen.candidate.name, lore, reliance=chosen.reliance)
+
+
+def _lore_1(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
+    """The recipe of 0.1.0, for comparison."""
+    setting = setting_of(study, k, seed)
+    cache: Cache = {}
+    found: list[Row] = []
+    for kind in RANGES:
+        clients = clients_of(own, kind, study.trust)
+        told = [
+            c.knowledge.examine(c.test, setting.bins, training=False) for c in clients if c.test
+        ]
+        chosen = choose_number_candidate(clients, setting, candidates(k), cache)
+        fitted = train_chosen(chosen, clients, setting, cache)
+        entry = _Entry(LORE_1, chosen.candidate.name, fitted, reliance=chosen.reliance)
+        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
+        found += [{**where, **row} for row in _scored(entry, clients, told)]
+    return found
+
+
+def _lore(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
+    """The recipe, with every kind of range."""
+    setting = setting_of(study, k, seed)
+    found: list[Row] = []
+    for kind in RANGES:
+        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
+        rows = lore_rows(clients_of(own, kind, study.trust), setting, LEVEL)
+        found += [{**where, **row} for row in rows]
+    return found
+
+
+def _own_best(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
+    """What each site gets without anybody, with every kind of range."""
+    found: list[Row] = []
+    for kind in RANGES:
+        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
+        rows = own_best_rows(clients_of(own, kind, study.trust), bounds_of(study), seed)
+        found += [{**where, **row} for row in rows]
+    return found
 
 
 def _parts(setting: NumberSetting, clients: list[NumberClient]) -> Iterator[_Entry]:
@@ -154,12 +183,6 @@ def _missed(client: NumberClient) -> float:
     point = client.knowledge.point
     assert point is not None
     return max(rmse(point(client.data.x), client.data.numbers()), 1e-6)
-
-
-def _clients(own: list[NumberSite], kind: str, trust: float) -> list[NumberClient]:
-    return [
-        NumberClient(s.id, s.train, replace(s.knowledge[kind], trust=trust), s.test) for s in own
-    ]
 
 
 def _scored(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
@@ -204,10 +227,9 @@ def _expert(clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
         }
 
 
-def _direct(study: NumberStudy, own: list[NumberSite], seed: int) -> list[Row]:
+def _direct(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
     """The networks without bins, clipped to each kind of range."""
-    source = SOURCES[study.dataset]
-    bins = Bins(source.lower, source.upper, 2)  # the bounds are all that matters here
+    bins = bounds_of(study)
     found: list[Row] = []
     for name, alone in (("direct ML", True), ("direct FL", False)):
         rate, models = _best_direct(study, own, bins, seed, alone)
@@ -219,7 +241,7 @@ def _direct(study: NumberStudy, own: list[NumberSite], seed: int) -> list[Row]:
                 found.append(
                     {
                         "dataset": study.dataset,
-                        "k": NO_BINS,
+                        "k": k,
                         "seed": seed,
                         "range": kind,
                         "approach": name,

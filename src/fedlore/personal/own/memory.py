@@ -1,0 +1,55 @@
+"""Own models are made once where two comparisons in one block ask for the same ones."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from torch import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KEPT: ContextVar[dict[str, Any] | None] = ContextVar("own models of this block", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Inside this block a call on the same rows, seed and site gives the models of the first."""
+    before = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(before)
+
+
+def once(make: Callable[P, R]) -> Callable[P, R]:
+    """The same function, which looks first whether a `remembering` block has the answer."""
+
+    @wraps(make)
+    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+        kept = _KEPT.get()
+        if kept is None:
+            return make(*args, **kwargs)
+        key = hashlib.sha256(_told((make.__name__, args, sorted(kwargs.items())))).hexdigest()
+        if key not in kept:
+            kept[key] = make(*args, **kwargs)
+        return kept[key]  # type: ignore[no-any-return]
+
+    return found
+
+
+def _told(value: object) -> bytes:
+    """Bytes that differ wherever the arguments of a maker do."""
+    if isinstance(value, Tensor):
+        flat = value.detach().cpu().contiguous()
+        return f"{flat.dtype}{tuple(flat.shape)}".encode() + flat.numpy().tobytes()
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name) for field in fields(value)]
+        return type(value).__name__.encode() + b"".join(_told(part) for part in parts)
+    if isinstance(value, tuple | list):
+        return b"(" + b",".join(_told(part) for part in value) + b")"
+    return repr(value).encode()

@@ -1,0 +1,111 @@
+"""A site's private page: what did taking part bring me?"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.store import write_private
+from ..errors import FedloreError
+from ..look.page import Section, page
+from ..look.tables import Cell, TextTable
+from .scores import plain_text
+
+SHOWN = {
+    "own best": "own best, without anybody",
+    "network": "federation with knowledge",
+    "exact": "federation of one round",
+    "mixture": "mixture of all of them",
+}
+TERMS = {
+    "own best": "the best by cross-validation of the models that this site makes from its own rows",
+    "expert": "the expert's own answer",
+    "federation without knowledge": "one network that all sites train together, unaware of any "
+    "expert",
+    "federation with knowledge": "the shared network of the recipe, seen through this site's "
+    "knowledge",
+    "federation of one round": "a linear model from sums that every site sends once",
+    "mixture": "all of these together, with weights that this site chose on its own rows: what it "
+    "predicts with",
+    "cost of removing": "how much worse the mixture would be without a member; below 0 it would "
+    "be better",
+}
+READING = (
+    "Every number stands on this site's own training rows, each predicted by models that had not "
+    "seen it; the intervals hold for 95 % of such drawings of rows. The weights of the mixture "
+    "were tried on rows they were not learned from.",
+    "This page is this site's own: nothing of it was sent to anybody.",
+)
+
+
+def write_brought(path: Path) -> Path:
+    """The page of a brought.json, beside it; returns its path."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        html = brought_page(told)
+        target = path.with_suffix(".html")
+        write_private(target, html.encode())
+    except OSError as error:
+        raise FedloreError(f"cannot write beside '{path}': {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise FedloreError(f"'{path}' is no table of a site: {error!r}") from None
+    return target
+
+
+def brought_page(told: Mapping[str, Any]) -> str:
+    """The page of one site's table, as `Brought.plain` gives it, with its name under `site`."""
+    site = plain_text(told["site"])
+    facts = {"in short": plain_text(told["sentence"]), "rows": str(int(told["rows"]))}
+    section = Section("What each way is worth here", (), (_ways(told), _members(told)))
+    title = f"What taking part brought {site}"
+    return page(title, facts=facts, reading=READING, terms=TERMS, sections=[section])
+
+
+def _ways(told: Mapping[str, Any]) -> TextTable:
+    share = told["measure"] == "accuracy"
+    values = [float(line["value"]) for line in told["lines"]]
+    best = max(values) if share else min(values)
+    body = tuple(
+        (
+            Cell(_shown(line["name"])),
+            Cell(_number(line["value"], share), float(line["value"]) == best),
+            Cell(f"{_number(line['low'], share)} to {_number(line['high'], share)}"),
+        )
+        for line in told["lines"]
+    )
+    what = "rows predicted right, %" if share else "RMSE"
+    return TextTable(
+        "Ways to predict, on rows that no model had seen",
+        ("way", what, "95 % interval"),
+        body,
+        ("The best is marked.",),
+    )
+
+
+def _members(told: Mapping[str, Any]) -> TextTable:
+    share = told["measure"] == "accuracy"
+    costs = told["costs"]
+    body = tuple(
+        (
+            Cell(_shown(name)),
+            Cell(f"{100 * float(weight):.0f}"),
+            Cell(_signed(costs[name], share) if name in costs else "–"),
+        )
+        for name, weight in told["weights"].items()
+    )
+    unit = "points" if share else "RMSE"
+    head = ("member", "weight, %", f"cost of removing it, {unit}")
+    return TextTable("Who speaks in the mixture", head, body)
+
+
+def _shown(name: object) -> str:
+    text = plain_text(name)
+    return SHOWN.get(text, text)
+
+
+def _number(value: Any, share: bool) -> str:
+    return f"{100 * float(value):.1f}" if share else f"{float(value):.3g}"
+
+
+def _signed(value: Any, share: bool) -> str:
+    return f"{100 * float(value):+.1f}" if share else f"{float(value):+.3g}"

@@ -1,0 +1,78 @@
+"""The honest baseline: what a site gets from its own rows, without anybody."""
+
+from collections.abc import Sequence
+
+import torch
+
+from ..core.examples import Examples
+from ..core.metrics import decide
+from ..engine import Client
+from ..engine.lore.train import classes_of
+from ..errors import ConfigError, FedloreError
+from ..personal.own.best import Candidate, missing, own_classes, own_order
+from ..personal.own.crossfit import FOLDS
+
+_BATCH = 8192  # test rows at a time
+
+
+def in_order(clients: Sequence[Client], said: bool | None = None) -> bool:
+    """Whether the classes have an order: as is said, else as the sites' schemas agree."""
+    if said is not None:
+        return said
+    schemas = [c.knowledge.schema for c in clients if c.knowledge.schema is not None]
+    found = {schema.ordered for schema in schemas}
+    if len(found) > 1:
+        raise ConfigError("the sites' schemas differ in whether classes are ordered")
+    return found == {True}
+
+
+def own_best(
+    clients: Sequence[Client], *, seed: int, ordered: bool | None = None
+) -> dict[str, Candidate]:
+    """Each site's own best model, by client: chosen by cross-validation on its own rows.
+
+    With and without the expert's word as input, behind the same range as everything else.
+    """
+    make = own_order if in_order(clients, ordered) else own_classes
+    classes = classes_of(clients)
+    found = {}
+    for client in clients:
+        data = client.data if client.injected else Examples(client.data.x, client.data.y)
+        found[client.id] = make(data, classes, seed=seed, site=client.id).best
+    return found
+
+
+@torch.no_grad()
+def predict_own(best: Candidate, client: Client) -> torch.Tensor:
+    """The class of each of the client's test rows by its own best model, (n,)."""
+    test = client.test
+    if test is None or test.y is None:
+        raise FedloreError(f"client '{client.id}' has no test rows to score")
+    known = test if client.injected else Examples(test.x, test.y)
+    parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]
+    # a member that is asked about numbers has no log-probabilities, and none stands here
+    return torch.cat([decide(best.member.log_probs(p), p.prior) for p in parts])  # type: ignore[union-attr]
+
+
+def too_few(clients: Sequence[Client]) -> str | None:
+    """Why own models cannot be made here, if they cannot."""
+    for client in clients:
+        if len(client.data) < FOLDS:
+            return (
+                f"site '{client.id}' has {len(client.data)} training rows, its own models need "
+                f"at least {FOLDS}"
+            )
+    return None
+
+
+def own_best_words() -> str:
+    """What `own best` is on this machine, in one sentence; what is not installed is named."""
+    lacking = missing()
+    linear = "each site alone, the best by cross-validation of linear models"
+    if not lacking:
+        return f"{linear}, extra trees and boosted trees, with and without the expert's word"
+    (how,) = set(lacking.values())
+    return (
+        f"{linear} only, with and without the expert's word: {' and '.join(lacking)} are not "
+        f"installed ({how}), so this baseline is weaker than it should be"
+    )

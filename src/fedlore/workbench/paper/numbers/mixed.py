@@ -1,0 +1,72 @@
+"""What stands beside the paper's approaches on a number: each site's own best, and lore."""
+
+from collections.abc import Iterator, Sequence
+
+from ....core.history import Row
+from ....engine import Fitted, NumberClient, Training
+from ....engine.lore import train_lore
+from ....knowledge.numbers.bins import Bins
+from ....knowledge.numbers.scores import all_scores, region_scores
+from ....personal.own.best import own_numbers
+from ....personal.own.members import NumberMember
+from ....personal.regressor import PersonalRegressor
+from .lore import NumberSetting
+
+LORE, OWN_BEST, LORE_1 = "lore", "own best", "lore 1"
+MIXTURE = "mixture"  # whose weights the rows of lore are scored with
+
+
+def own_best_rows(clients: Sequence[NumberClient], bins: Bins, seed: int) -> Iterator[Row]:
+    """Each site's own best model, chosen by cross-validation on its own rows, inside S(x)."""
+    for client in clients:
+        assert client.test is not None
+        known = client.knowledge.examine(client.data, bins)
+        best = own_numbers(known, seed=seed, site=client.id).best
+        test = client.knowledge.examine(client.test, bins, training=False)
+        assert test.y is not None and isinstance(best.member, NumberMember)
+        yield {
+            "approach": OWN_BEST,
+            "model": "own",
+            "client": client.id,
+            "trust": 0.0,
+            **all_scores(best.member.number(test), test.y, test.sets),
+            "coverage": None,
+            "width": None,
+            "chosen": best.member.name,
+        }
+
+
+def lore_rows(
+    clients: Sequence[NumberClient], setting: NumberSetting, level: float
+) -> Iterator[Row]:
+    """The recipe: trials and votes, one training, and a mixture at every site."""
+    fitted: Fitted[PersonalRegressor] = train_lore(
+        clients,
+        Training(plan=setting.plan, rounds=setting.rounds, seed=setting.seed, workers=1),
+        bins=setting.bins,
+        hidden=setting.hidden,
+    )
+    chosen = [str(row["recipe"]) for row in fitted.history if "recipe" in row][-1]
+    for client in clients:
+        assert client.test is not None
+        test = client.knowledge.examine(client.test, setting.bins, training=False)
+        assert test.y is not None
+        regressor = fitted.model(client.id)
+        table = fitted.tables.get(client.id)
+        weights = {} if table is None else table.weights
+        yield {
+            "approach": LORE,
+            "model": MIXTURE,
+            "client": client.id,
+            "trust": regressor.reliance,
+            **all_scores(regressor.predict(test), test.y, test.sets),
+            **region_scores(regressor.distribution(test).region(level), test.y),
+            "chosen": chosen,
+            "weights": "; ".join(f"{name} {w:.3f}" for name, w in weights.items()),
+        }
+
+
+def named_now(row: Row) -> Row:
+    """A row of an older file: what it called lore is lore 1 now."""
+    old = row["approach"] == LORE and row.get("model") != MIXTURE
+    return {**row, "approach": LORE_1} if old else row
