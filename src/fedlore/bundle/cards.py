@@ -30,6 +30,7 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         f"- network: {_size(members)}, {'hearing' if header['hears'] else 'deaf'}",
         f"- range: {kinds[kind_of(rkm)] if rkm is not None else 'none'}",
         f"- expert's prediction: {_trust(header) if pkm is not None else 'none'}",
+        *_mixture(header),
         f"- missing values: {header['policies']['blanks']}; other columns: "
         f"{header['policies']['extra']}",
         *_owner(owner),
@@ -58,7 +59,20 @@ def _size(members: Members) -> str:
 
 def _trust(header: Mapping[str, object]) -> str:
     through = ", heard through his confusion" if header["confusion"] else ""
-    return f"λ = {header['rely']:g}{through}"
+    beside = header.get("beside")
+    weight = beside["expert"] if isinstance(beside, Mapping) else header["rely"]
+    return f"λ = {weight:g}{through}"
+
+
+def _mixture(header: Mapping[str, Any]) -> list[str]:
+    """Who speaks with which weight, where the network is not alone."""
+    beside = header.get("beside")
+    if beside is None:
+        return []
+    named = [("network", beside["network"])]
+    named += [(one["name"], one["weight"]) for one in beside["members"]]
+    named += [("expert", beside["expert"])] if beside["expert"] > 0 else []
+    return ["- mixture: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
 
 
 def _owner(card: Card | None) -> list[str]:

@@ -24,7 +24,8 @@ from .contents import Policies
 from .known import Held, same_schema
 from .networks import check_room
 
-FORMAT = 1  # rises when an older fedlore could misread what is written
+FORMAT = 2  # rises when an older fedlore could misread what is written
+PLAIN = 1  # what is written where there is neither a mixture nor an ordinal head
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Header:
     metrics: dict[str, float]
     versions: dict[str, str]
     created: str
+    beside: dict[str, Any] | None = None  # members and weights of a mixture
 
 
 def read_header(data: bytes) -> Header:
@@ -69,6 +71,12 @@ def read_header(data: bytes) -> Header:
         return build(Header, values)
     except ConfigError as error:
         raise Refused(f"bundle.json: {error}") from None
+
+
+def format_of(network: Mapping[str, object], beside: object) -> int:
+    """The least format that can say all this: what an older fedlore can read, it should."""
+    new = beside is not None or network.get("layer") == "ordered"
+    return FORMAT if new else PLAIN
 
 
 def check_agreement(header: Header, held: Held) -> None:

@@ -1,13 +1,15 @@
 """Networks as plain values: what layers there are and how they nest, never code."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..config import build
 from ..core.nets import Deaf, Hearing, _AsImage, server
+from ..core.ordinal import Ordered, Ordinal
 from ..core.tree import Params
 from ..errors import FedloreError, unknown
 
@@ -25,7 +27,9 @@ class LayerValues:
     bias: bool = False  # whether the class can do without one
 
 
-#: All that a bundle may hold, beside `sequential`, `deaf` and `hearing`.
+#: Layers that hold others.
+NESTED = ("sequential", "deaf", "hearing", "ordered")
+#: All that a bundle may hold beside those.
 LAYERS: dict[str, LayerValues] = {
     "linear": LayerValues(nn.Linear, ("in_features", "out_features"), bias=True),
     "conv2d": LayerValues(
@@ -117,6 +121,11 @@ def _described(module: nn.Module) -> dict[str, object]:
     if type(module) is Hearing:
         parts = {"trunk": _described(module.trunk), "head": _described(module.head)}
         return {"layer": "hearing", **parts, "classes": module.classes}
+    if type(module) is Ordered:
+        parts = {"trunk": _described(module.trunk), "head": _described(module.head)}
+        line = None if module.line is None else _described(module.line)
+        about = {"classes": module.classes, "options": asdict(module.options)}
+        return {"layer": "ordered", **parts, "line": line, **about}
     for name, layer in LAYERS.items():
         if type(module) is layer.kind:
             said = {key: getattr(module, key) for key in layer.said}
@@ -131,7 +140,7 @@ def _described(module: nn.Module) -> dict[str, object]:
             }
     raise FedloreError(
         f"a bundle cannot hold a layer of the class {type(module).__name__}: it would need your "
-        f"code to load (known: sequential, {', '.join(LAYERS)})"
+        f"code to load (known: {', '.join((*NESTED, *LAYERS))})"
     )
 
 
@@ -161,8 +170,15 @@ def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
     if name == "hearing":
         trunk, head = (_make(values[part], depth - 1, budget) for part in ("trunk", "head"))
         return Hearing(trunk, head, int(values["classes"]))
+    if name == "ordered":
+        trunk, head = (_make(values[part], depth - 1, budget) for part in ("trunk", "head"))
+        line = None if values["line"] is None else _make(values["line"], depth - 1, budget)
+        if line is not None and not isinstance(line, nn.Linear):
+            raise FedloreError(f"the line of an ordinal head must be linear, got {type(line)}")
+        options = build(Ordinal, values["options"], "options")
+        return Ordered(trunk, head, int(values["classes"]), options, line=line)
     if name not in LAYERS:
-        raise FedloreError(unknown("layer", str(name), ["sequential", "deaf", "hearing", *LAYERS]))
+        raise FedloreError(unknown("layer", str(name), [*NESTED, *LAYERS]))
     layer = LAYERS[name]
     for key in values:
         if key not in (*layer.said, "bias"):

@@ -6,9 +6,13 @@ from pathlib import Path
 from ..errors import KnowledgeError
 from ..knowledge.schema import Schema
 from ..knowledge.sources.found import plugins_in
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
+from ..personal.tasks import task_of
 from .contents import Bundle
 from .header import read_header, task_about
 from .known import read_held, restore, store, with_trust
+from .mixtures import with_expert
 from .storing import bundled
 
 
@@ -22,8 +26,11 @@ def reknow(
 ) -> Bundle:
     """The same network seen through another knowledge.toml, another λ, or both.
 
-    The features and classes must be the network's own. An expert's confusion belongs to his rules:
-    new rules drop it, a new λ alone keeps it. Scores do not carry over: give new `metrics`.
+    The members of a mixture and their weights stay under other rules, although they were learned
+    under the old ones; another λ is the expert's new weight, and the others share the rest as
+    before. The features and classes must be the network's own. An expert's confusion belongs to
+    his rules: new rules drop it, a new λ alone keeps it. Scores do not carry over: give new
+    `metrics`.
     """
     header = read_header(bundle.members["bundle.json"])
     confusion = header.confusion
@@ -41,8 +48,11 @@ def reknow(
         if not 0.0 <= trust <= 1.0:
             raise KnowledgeError(f"trust must lie in [0, 1], got {trust:g}")
         files, held = with_trust(files, trust), None
+    personal = bundle.personal
+    if trust is not None and personal.beside is not None:
+        personal = _reweighed(personal, trust)
     return bundled(
-        bundle.personal,
+        personal,
         client or bundle.client,
         files,
         held or restore(files, plugins=plugins_in(files)),  # the bundle's or the file's own
@@ -50,6 +60,16 @@ def reknow(
         metrics=metrics,
         policies=bundle.policies,
     )
+
+
+def _reweighed(
+    personal: Personal | PersonalRegressor, trust: float
+) -> Personal | PersonalRegressor:
+    """The same model, its expert with another weight in the mixture."""
+    assert personal.beside is not None
+    beside = with_expert(personal.beside, trust)
+    task, inner = task_of(personal), personal.inner
+    return task.build(inner.model, personal.knowledge, scaler=inner.scaler, beside=beside)
 
 
 def check_columns(own: Schema, asked: Schema, name: str) -> None:

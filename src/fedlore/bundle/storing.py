@@ -21,9 +21,9 @@ from .archive import Members, Refused, fingerprint_of, read_members, write_membe
 from .cards import card_of
 from .contents import Bundle, Policies
 from .header import (
-    FORMAT,
     check_agreement,
     finite_scores,
+    format_of,
     header_scaler,
     heard_through,
     read_header,
@@ -34,9 +34,11 @@ from .header import (
     versions,
 )
 from .known import Held, knowledge_members, restore, schema_values, store, unwrapped
+from .mixtures import describe_beside, restore_beside
 from .networks import built, describe_network
 
-OWN = ("bundle.json", "weights.safetensors", "card.md")
+BESIDE = "beside.safetensors"  # of a mixture
+OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE)
 
 
 def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
@@ -123,8 +125,10 @@ def bundled(
     if not isinstance(known, task.known):
         raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
     network = describe_network(inner.model)
+    beside = personal.beside if isinstance(personal, Personal | PersonalRegressor) else None
+    about, tensors = (None, {}) if beside is None else describe_beside(beside, personal.knowledge)
     header = {
-        "format": FORMAT,
+        "format": format_of(network, about),
         "client": client,
         "task": task.name,
         "model": network,
@@ -142,6 +146,7 @@ def bundled(
         "metrics": finite_scores(metrics or {}),
         "versions": versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **({} if about is None else {"beside": about}),
     }
     weights = {
         n: t.detach().cpu().contiguous().clone() for n, t in inner.model.state_dict().items()
@@ -150,6 +155,7 @@ def bundled(
         **knowledge_members(files),
         "bundle.json": _json(header),
         "weights.safetensors": pack_tensors(weights),
+        **({} if about is None else {BESIDE: pack_tensors(tensors)}),
     }
     members["card.md"] = card_of(header, held, members).encode()
     return opened(members, held)
@@ -169,12 +175,21 @@ def opened(members: Members, held: Held | None = None, *, plugins: Collection[st
     header = read_header(members["bundle.json"])
     held = restore(members, plugins=plugins) if held is None else held
     check_agreement(header, held)
-    model = built(header.model, _weights(members["weights.safetensors"]))
+    if (header.beside is None) != (BESIDE not in members):
+        raise Refused(f"{BESIDE} and the members in bundle.json belong together: one is missing")
+    model = built(header.model, _tensors(members, "weights.safetensors"))
     task = task_about(held, hears=header.hears)
     if task.listens(model) != header.hears:
         raise Refused("bundle.json and its network differ in whether it hears the expert")
     known = heard_through(held.knowledge, header)
-    personal = task.build(model, known, scaler=header_scaler(header, task.told))
+    beside = None
+    if header.beside is not None:
+        tensors, k = _tensors(members, BESIDE), len(held.schema.classes)
+        beside = restore_beside(
+            header.beside, tensors, held.knowledge, shape=header.shape, classes=k
+        )
+    scaler = header_scaler(header, task.told)
+    personal = task.build(model, known, scaler=scaler, beside=beside)
     try_row(personal, header, task.told)
     return Bundle(
         personal.eval(),
@@ -192,11 +207,11 @@ def opened(members: Members, held: Held | None = None, *, plugins: Collection[st
     )
 
 
-def _weights(data: bytes) -> Params:
+def _tensors(members: Members, name: str) -> Params:
     try:
-        return unpack_tensors(data)[0]
+        return unpack_tensors(members[name])[0]
     except Unreadable as error:
-        raise Refused(f"weights.safetensors cannot be read: {error}") from None
+        raise Refused(f"{name} cannot be read: {error}") from None
 
 
 def with_policies(bundle: Bundle, policies: Policies) -> Bundle:

@@ -9,6 +9,7 @@ from rich.table import Table as Grid
 
 from ..bundle import read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
+from ..bundle.mixtures import share_words
 from ..bundle.reknowing import reknow as renew
 from ..data import read_table
 from ..errors import ConfigError, KnowledgeError
@@ -41,6 +42,10 @@ def reknow_command(
         before, after = (score_bundle(one, data) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
         _compare(before, after, console)
+    if new.personal.beside is not None:
+        kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
+        words = share_words(new.personal.beside)
+        console.print(f"{kept}: {words}", highlight=False, soft_wrap=True, markup=False)
     write_bundle(new, out)
     console.print(f"written to {out}", highlight=False, soft_wrap=True)
     console.print(f"fingerprint {new.fingerprint}", highlight=False, soft_wrap=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core.examples import Examples
-from ..core.inject import inject
+from ..core.inject import guard, inject
 from ..errors import FedloreError
 from ..knowledge.numbers.told import Told
 from .own.members import ClassVoice, NumberVoice
@@ -50,7 +50,7 @@ class Beside:
         return Mixture((network, *self.members), weights).log_probs(known).to(logits.dtype)
 
     def _network(self, logits: Tensor, known: Examples) -> "_Said":
-        return _Said(inject(self.sharpness * logits, None, known.allowed))
+        return _Said(inject(guard(self.sharpness * logits), None, known.allowed))
 
 
 @dataclass(frozen=True, eq=False)

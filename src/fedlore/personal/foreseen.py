@@ -47,6 +47,6 @@ def number_at(place: Tensor, bins: Bins) -> Tensor:
     [2.5, 5.0, 10.0]
     """
     edges = torch.tensor(bins.edges, dtype=torch.float64, device=place.device)
-    at = (place.double() + 0.5).clamp(0.0, float(bins.k))
+    at = (place.double() + 0.5).nan_to_num(nan=0.0).clamp(0.0, float(bins.k))
     low = at.floor().clamp(max=bins.k - 1).long()
     return edges[low] + (at - low) * (edges[low + 1] - edges[low])

@@ -13,6 +13,7 @@ from ...knowledge.sources.words import words_of
 from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.classifier import Personal
 from ..contents import Bundle
+from ..mixtures import AnyBeside, share_words
 from .answering import answer_rows, shaped
 
 
@@ -31,11 +32,14 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
         _add(lines, words_of(known.rkm, rows, "range"))
         _add(lines, words_of(known.pkm, rows, "prediction"))
         _add(lines, _silenced(known, rows, bundle.schema))
-        _add(lines, _decided(found, bundle.schema.classes, known))
+        us = "network" if personal.beside is None else "mixture"
+        _add(lines, _decided(found, bundle.schema.classes, known, us))
     else:
         _add(lines, words_of(personal.knowledge.range, rows, "set"))
         _add(lines, words_of(personal.knowledge.point, rows, "number"))
-        _add(lines, _numbers_decided(found))
+        _add(lines, _numbers_decided(found, "network" if personal.beside is None else "mixture"))
+    if personal.beside is not None:
+        _add(lines, _spoken(found, personal.beside))
     _add(lines, _scope(bundle.schema, rows.flatten(1)))
     return lines
 
@@ -59,31 +63,31 @@ def _silenced(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
     return lines
 
 
-def _decided(found: Answers, classes: Sequence[str], known: Knowledge) -> Lines:
+def _decided(found: Answers, classes: Sequence[str], known: Knowledge, us: str) -> Lines:
     names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
     lines: Lines = []
     for p, e, d, λ in zip(*names, found.trust.tolist(), strict=True):
         if d == RANGE:
             why = f"{classes[p]} is the only class that the range allows"
         elif d == EXPERT:
-            why = f"the expert's {classes[p]} outweighs the network, with trust {λ:g}"
+            why = f"the expert's {classes[p]} outweighs the {us}, with trust {λ:g}"
         elif d == BOTH and p == e:
-            why = f"expert and network both say {classes[p]}"
+            why = f"expert and {us} both say {classes[p]}"
         elif d == BOTH:
-            why = f"{classes[p]} is what expert and network together favour, with trust {λ:g}"
+            why = f"{classes[p]} is what expert and {us} together favour, with trust {λ:g}"
         elif known.pkm is None:
-            why = f"the network says {classes[p]}; there is no expert's prediction"
+            why = f"the {us} says {classes[p]}; there is no expert's prediction"
         elif e < 0:
-            why = f"the network says {classes[p]}; the expert is silent"
+            why = f"the {us} says {classes[p]}; the expert is silent"
         elif λ == 0:
-            why = f"the network says {classes[p]}; the expert's {classes[e]} has trust 0"
+            why = f"the {us} says {classes[p]}; the expert's {classes[e]} has trust 0"
         else:
-            why = f"the network's {classes[p]} outweighs the expert's {classes[e]}, trust {λ:g}"
+            why = f"the {us}'s {classes[p]} outweighs the expert's {classes[e]}, trust {λ:g}"
         lines.append([why])
     return lines
 
 
-def _numbers_decided(found: Answers) -> Lines:
+def _numbers_decided(found: Answers, us: str) -> Lines:
     assert found.low is not None and found.high is not None  # of a number
     lines: Lines = []
     for p, e, d, λ, low, high in zip(
@@ -101,11 +105,17 @@ def _numbers_decided(found: Answers) -> Lines:
         elif d == EXPERT:
             why = f"{number} is the expert's number, with trust {λ:g}"
         elif d == BOTH:
-            why = f"{number} mixes the expert's {number_text(e)} and the network, trust {λ:g}"
+            why = f"{number} mixes the expert's {number_text(e)} and the {us}, trust {λ:g}"
         else:
-            why = f"the network says {number} within {number_text(low)} to {number_text(high)}"
+            why = f"the {us} says {number} within {number_text(low)} to {number_text(high)}"
         lines.append([why])
     return lines
+
+
+def _spoken(found: Answers, beside: AnyBeside) -> Lines:
+    """Who spoke in each row with which weight; of a silent expert the others share the part."""
+    loud, silent = (f"spoke: {share_words(beside, silent=quiet)}" for quiet in (False, True))
+    return [[loud if λ > 0 else silent] for λ in found.trust.tolist()]
 
 
 def _scope(schema: Schema, x: Tensor) -> Lines:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
+from .mixtures import KnownNodes, Part, guarded, mixed_parts, scaled, weighted
 from .networks import network
 from .sources import said
 from .tables import Said
@@ -53,7 +53,10 @@ def to_onnx(
     known = _known(build, single, len(row) + 1, personal.knowledge)
     logits = _logits(build, single, len(row) + 1, personal, known)
     k = _classes(personal, schema)
-    _outputs(build, logits, known, personal.knowledge.reliance, k)
+    parts, dtype = [Part(logits)], SINGLE
+    if personal.beside is not None:
+        parts, dtype = mixed_parts(build, single, logits, known, personal.beside), DOUBLE
+    _outputs(build, parts, known, personal.reliance, k, dtype)
     return _model(build, row, k, _metadata(personal, schema, metadata or {}))
 
 
@@ -78,16 +81,7 @@ def save_graph(model: Any, path: str | Path) -> None:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What the expert says in the graph."""
-
-    prior: str | None  # rows of g_p, nothing outside the range
-    allowed: str | None  # rows of g_r
-    refused: str | None  # (n, 1): where either refuses to answer
-
-
-def _known(build: Builder, x: str, rank: int, knowledge: Knowledge) -> _Known:
+def _known(build: Builder, x: str, rank: int, knowledge: Knowledge) -> KnownNodes:
     prior = None if knowledge.pkm is None else said(build, x, rank, knowledge.pkm)
     allowed = None if knowledge.rkm is None else said(build, x, rank, knowledge.rkm)
     refused = build.either(*[part.refused for part in (prior, allowed) if part is not None])
@@ -95,7 +89,7 @@ def _known(build: Builder, x: str, rank: int, knowledge: Knowledge) -> _Known:
     if prior is not None and allowed is not None:
         rows, conflict = _inside(build, prior, allowed, knowledge.conflict)
         refused = build.either(refused, conflict)
-    return _Known(rows, None if allowed is None else allowed.rows, refused)
+    return KnownNodes(rows, None if allowed is None else allowed.rows, refused)
 
 
 def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[str, str | None]:
@@ -117,14 +111,9 @@ def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[st
     return build.op("Where", conflict, inside, prior.rows), None
 
 
-def _logits(build: Builder, x: str, rank: int, personal: Personal, known: _Known) -> str:
+def _logits(build: Builder, x: str, rank: int, personal: Personal, known: KnownNodes) -> str:
     """What the network says, finite whatever its weights are, (n, k)."""
-    scaler = personal.scaler
-    if scaler is not None:
-        wide = build.cast(x, DOUBLE)
-        shift = build.weight("scaler.shift", scaler.shift.cpu().numpy().astype(DOUBLE))
-        spread = build.weight("scaler.spread", scaler.spread.cpu().numpy().astype(DOUBLE))
-        x = build.cast(build.op("Div", build.op("Sub", wide, shift), spread), SINGLE)
+    x = scaled(build, x, personal.scaler, "scaler")
     logits = network(
         build,
         personal.model,
@@ -134,13 +123,13 @@ def _logits(build: Builder, x: str, rank: int, personal: Personal, known: _Known
         prior=known.prior,
         allowed=known.allowed,
     )
-    limit = float(np.finfo(SINGLE).max)
-    number = build.op("Where", build.op("IsNaN", logits), build.constant(0.0), logits)
-    return build.op("Clip", number, build.constant(-limit), build.constant(limit))
+    return guarded(build, logits, SINGLE)
 
 
-def _outputs(build: Builder, logits: str, known: _Known, trust: float, k: int) -> None:
-    """(1-λ)·softmax within the range + λ·g_p, and everything outside set to 0 at the end."""
+def _outputs(
+    build: Builder, parts: Sequence[Part], known: KnownNodes, trust: float, k: int, dtype: Any
+) -> None:
+    """(1-λ)·Σ w_j softmax_j within the range + λ·g_p, and all outside set to 0 at the end."""
     zero = build.constant(0.0)
     rows = build.op("Shape", "rows", start=0, end=1)  # not of logits: no range hangs on them
     wide = build.op("Concat", rows, build.constant([k], INT64), axis=0)
@@ -152,16 +141,14 @@ def _outputs(build: Builder, logits: str, known: _Known, trust: float, k: int) -
         one = build.op("Concat", rows, build.constant([1], INT64), axis=0)
         refused = build.op("Expand", build.constant([[False]], BOOL), one)
     allowed = build.op("And", mask, build.op("Not", refused), name="allowed")
-    masked = build.op("Where", allowed, logits, build.constant(-np.inf))
-    top = build.op("ReduceMax", masked, axes=[1], keepdims=1)
-    weights = build.op("Exp", build.op("Sub", masked, top))
-    weights = build.op("Where", allowed, weights, zero)
-    mixed = build.op("Div", weights, build.total(weights))
+    mixed = weighted(build, parts, allowed, dtype)
     if known.prior is not None:
-        told = build.op("Mul", known.prior, build.constant(trust))
-        share = build.op("Min", build.total(told), build.constant(1.0))
-        kept = build.op("Mul", mixed, build.op("Sub", build.constant(1.0), share))
+        said = known.prior if dtype is SINGLE else build.cast(known.prior, dtype)
+        told = build.op("Mul", said, build.constant(trust, dtype))
+        share = build.op("Min", build.total(told), build.constant(1.0, dtype))
+        kept = build.op("Mul", mixed, build.op("Sub", build.constant(1.0, dtype), share))
         mixed = build.op("Add", kept, told)
+    mixed = mixed if dtype is SINGLE else build.cast(mixed, SINGLE)
     build.op("Where", allowed, mixed, zero, name="probabilities")
     _decide(build, known.prior, refused)
     build.op("Squeeze", refused, build.constant([1], INT64), name="refused")

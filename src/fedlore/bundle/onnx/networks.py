@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from ...core import nets
 from ...core.nets import Deaf, Hearing
+from ...core.ordinal import Ordered
 from ...errors import FedloreError
 from .builder import DOUBLE, INT64, SINGLE, Builder
+from .cells import heard_nodes, logistic_cells, normal_cells, place_nodes
 
 _PLAIN = {  # layers without weights or settings
     nn.ReLU: "Relu",
@@ -68,6 +70,34 @@ class _Walk:
         open_ = filled(1.0) if self.allowed is None else build.cast(self.allowed, SINGLE)
         heard = build.op("Concat", seen, told, open_, axis=1)
         return self.run(module.head, heard, f"{name}.head", rank)
+
+    def ordered(self, module: Ordered, x: str, name: str, rank: int) -> tuple[str, int]:
+        build, options, k = self.build, module.options, module.classes
+        seen, rank = self.run(module.trunk, x, f"{name}.trunk", rank)
+        start = build.constant((k - 1) / 2)
+        if module.hears:
+            middle, told = place_nodes(build, self.prior, self.allowed, k, SINGLE)
+            heard = heard_nodes(build, middle, told, k, SINGLE)
+            if options.start != "none":
+                far = build.op(
+                    "Mul", build.constant(k / 4), heard[0 if options.start == "middle" else 1]
+                )
+                start = build.op("Add", start, far)
+            if options.hears:
+                seen = build.op("Concat", seen, *heard, axis=1)
+        first = build.constant([0], INT64)
+        head, _ = self.run(module.head, seen, f"{name}.head", rank)
+        moved = build.op("Gather", head, first, axis=1)
+        moved = build.op("Add", moved, self.weight(f"{name}.own.shift", module.own.shift))
+        if module.line is not None:
+            line, _ = self.run(module.line, seen, f"{name}.line", rank)
+            moved = build.op("Add", moved, build.op("Gather", line, first, axis=1))
+        place = build.op("Add", start, build.op("Mul", build.constant(options.unit(k)), moved))
+        own = build.op("Exp", self.weight(f"{name}.own.width", module.own.width))
+        width = build.op("Mul", build.constant(options.width), own)
+        cells = logistic_cells if options.bell == "logistic" else normal_cells
+        made = cells(build, build.cast(place, DOUBLE), build.cast(width, DOUBLE), k)
+        return build.cast(made, SINGLE), 2
 
     def sequential(self, module: nn.Sequential, x: str, name: str, rank: int) -> tuple[str, int]:
         for place, layer in module.named_children():
@@ -199,6 +229,7 @@ def _pair(size: int | Sequence[int]) -> list[int]:
 _STEPS: dict[type[nn.Module], Callable[..., tuple[str, int]]] = {
     Deaf: _Walk.deaf,
     Hearing: _Walk.hearing,
+    Ordered: _Walk.ordered,
     nn.Sequential: _Walk.sequential,
     nn.Linear: _Walk.linear,
     nn.Flatten: _Walk.flatten,

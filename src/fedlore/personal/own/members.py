@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ...core.examples import Examples
+from ...core.inject import guard
 from ...knowledge.numbers import Told
 from .linear import Linear
 from .ordinal import log_masses
@@ -100,7 +101,8 @@ def within(numbers: Tensor, known: Told) -> Tensor:
 
 
 def masked(logits: Tensor, allowed: Tensor | None) -> Tensor:
-    """Log-probabilities with exactly no mass outside the range."""
+    """Log-probabilities with exactly no mass outside the range, whatever the logits are."""
+    logits = guard(logits)
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     return logits.log_softmax(1)

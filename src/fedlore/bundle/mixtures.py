@@ -1,0 +1,287 @@
+"""What stands beside a network in a bundle: members as plain values and tensors, never pickled.
+
+`beside` of bundle.json says who there is and with which weight; the numbers of trees, linear
+models and the model of one round lie in beside.safetensors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+
+from ..config import build
+from ..core.exact import Basis, Home, Posterior
+from ..core.foresight import Exact, Foresight
+from ..core.scaler import Scaler
+from ..core.tree import Params
+from ..errors import ConfigError, FedloreError
+from ..knowledge import Knowledge
+from ..knowledge.numbers.numbers import Numbers
+from ..personal.beside import Beside, NumberBeside
+from ..personal.foreseen import Foreseen, ForeseenNumber
+from ..personal.own.members import ClassMember, Member, NumberMember, OrderMember
+from ..personal.own.stored import MOST_BYTES, read_members, write_members
+from ..personal.own.trees import Trees
+from .archive import Refused
+
+AnyBeside = Beside | NumberBeside
+
+HEARD = 3  # numbers that a member hears of an expert who names a place
+EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
+_OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
+
+
+def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict[str, Any], Params]:
+    """Members and weights as values for JSON, and the tensors that belong to them."""
+    own: list[Member] = []
+    rounds: list[Foreseen | ForeseenNumber] = []
+    for member in beside.members:
+        if isinstance(member, NumberMember | OrderMember | ClassMember):
+            own.append(member)
+        elif isinstance(member, Foreseen | ForeseenNumber):
+            rounds.append(member)
+        else:
+            raise FedloreError(
+                f"a bundle cannot hold a member of the class {type(member).__name__}: it would "
+                "need your code to load"
+            )
+    if len(rounds) > 1:
+        raise FedloreError(f"a bundle holds one model of one round, not {len(rounds)}")
+    told, plain = write_members(own)
+    tensors = {f"{_OWN}{name}": t for name, t in plain.items()}
+    for one in rounds:
+        tensors |= {f"{_ONE_ROUND}{name}": t for name, t in _round_tensors(one).items()}
+    tensors = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    _check_size(tensors)
+    rest = iter(told)
+    said = [
+        _round_values(m) if isinstance(m, Foreseen | ForeseenNumber) else next(rest)
+        for m in beside.members
+    ]
+    far = {"sharpness": beside.sharpness} if isinstance(beside, Beside) else {"width": beside.width}
+    values = {
+        "network": beside.network,
+        "expert": beside.expert,
+        **far,
+        "heard": heard_sources(known),
+        "members": [{"weight": w, **one} for w, one in zip(beside.weights, said, strict=True)],
+    }
+    return values, tensors
+
+
+def restore_beside(
+    said: Mapping[str, Any],
+    tensors: Params,
+    known: Knowledge | Numbers,
+    *,
+    shape: Sequence[int],  # of one row
+    classes: int,  # or bins, k
+) -> AnyBeside:
+    """Members and weights again; nothing is believed before it is checked."""
+    numbers = isinstance(known, Numbers)
+    far = "width" if numbers else "sharpness"
+    values = _values(said, {"network", "expert", far, "heard", "members"})
+    _check_size(tensors)
+    told = values["members"]
+    if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
+        raise Refused("the members of a mixture must be a list of tables")
+    if [one.get("kind") for one in told].count(EXACT) > 1:
+        raise Refused("a bundle holds one model of one round")
+    plain = [{k: v for k, v in one.items() if k != "weight"} for one in told]
+    heard = heard_sources(known)
+    hearing = any(one.get("kind") == "classes" and one.get("hears") for one in plain)
+    if hearing and values["heard"] != heard:  # their columns would be others
+        raise Refused(
+            f"members of the mixture hear {_words(values['heard'])}, the knowledge gives "
+            f"{_words(heard)}"
+        )
+    columns = int(torch.Size(shape).numel())
+    left, count = dict(tensors), 0
+    members: list[Member | Foreseen | ForeseenNumber] = []
+    for place, one in enumerate(plain):
+        exact = one.get("kind") == EXACT
+        begin = _ONE_ROUND if exact else f"{_OWN}{count}."
+        found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
+        left = {n: t for n, t in left.items() if not n.startswith(begin)}
+        if exact:
+            members.append(_one_round(one, found, shape, classes, numbers=numbers))
+            continue
+        count += 1
+        (member,) = read_members(
+            [one],
+            {f"0.{name}": t for name, t in found.items()},
+            columns=columns,
+            heard=len(heard) * classes if one.get("kind") == "classes" else HEARD,
+        )
+        members.append(_fitting(place, member, classes, numbers=numbers))
+    if left:
+        raise Refused(f"no member has the tensor '{min(left)}'")
+    weights = tuple(_number(one.get("weight"), "weight") for one in told)
+    network, expert, last = (_number(values[name], name) for name in ("network", "expert", far))
+    kind: type[AnyBeside] = NumberBeside if numbers else Beside
+    if not 0.0 < last < float("inf"):
+        raise Refused(f"{far} of a mixture must be positive and finite, got {last}")
+    return kind(tuple(members), weights, network, expert, last)  # type: ignore[arg-type]
+
+
+def with_expert(beside: AnyBeside, weight: float) -> AnyBeside:
+    """The same mixture with another weight of the expert; the others share the rest as before."""
+    left = 1.0 - beside.expert
+    if left <= 0.0:  # nobody else had a part: the network takes it
+        none = (0.0,) * len(beside.weights)
+        return replace(beside, weights=none, network=1.0 - weight, expert=weight)
+    factor = (1.0 - weight) / left
+    return replace(
+        beside,
+        weights=tuple(factor * w for w in beside.weights),
+        network=factor * beside.network,
+        expert=weight,
+    )
+
+
+def shares(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
+    """Who speaks with which weight, by name; of a silent expert the others share the part."""
+    named = {"network": beside.network}
+    for place, (member, weight) in enumerate(zip(beside.members, beside.weights, strict=True)):
+        name = str(getattr(member, "name", f"member {place}"))
+        named[name if name not in named else f"{name} ({place})"] = weight
+    total = sum(named.values())
+    if silent and total > 0:
+        return {name: weight / total for name, weight in named.items()}
+    return named | ({"expert": beside.expert} if beside.expert > 0 else {})
+
+
+def share_words(beside: AnyBeside, *, silent: bool = False) -> str:
+    """The same as one line of text."""
+    found = shares(beside, silent=silent)
+    return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in found.items())
+
+
+def heard_sources(known: Knowledge | Numbers) -> list[str]:
+    """Which rows of an expert's there are for members to hear."""
+    first, second = (
+        (known.point, known.range) if isinstance(known, Numbers) else (known.pkm, known.rkm)
+    )
+    names = {"prediction": first, "range": second}
+    return [name for name, one in names.items() if one is not None]
+
+
+def _round_values(one: Foreseen | ForeseenNumber) -> dict[str, Any]:
+    foresight = one.foresight
+    return {
+        "kind": EXACT,
+        "name": one.name,
+        "basis": asdict(foresight.exact.basis),
+        "start": foresight.exact.start,
+        "hears": foresight.exact.hears,
+        "rows": foresight.home.rows,
+        "scaled": one.scaler is not None,
+    }
+
+
+def _round_tensors(one: Foreseen | ForeseenNumber) -> Params:
+    home, scaler = one.foresight.home, one.scaler
+    found = {**one.foresight.found.bundle(), "middle": home.middle, "level": home.level}
+    if scaler is not None:
+        found |= {"shift": scaler.shift, "spread": scaler.spread}
+    return {name: t.double() for name, t in found.items()}
+
+
+def _one_round(
+    said: Mapping[str, Any], own: Params, shape: Sequence[int], classes: int, *, numbers: bool
+) -> Foreseen | ForeseenNumber:
+    wanted = {"kind", "name", "basis", "start", "hears", "rows", "scaled"}
+    values = _values(said, wanted)
+    rows, name = values["rows"], values["name"]
+    if type(rows) is not int or rows < 1:
+        raise Refused(f"rows of the model of one round must be at least 1, got {rows!r}")
+    if not isinstance(name, str) or not 0 < len(name) <= 100:
+        raise Refused(f"name of the model of one round cannot be {name!r}")
+    if not isinstance(values["hears"], bool) or not isinstance(values["basis"], dict):
+        raise Refused("the model of one round must say its basis, and whether it hears")
+    try:
+        exact = Exact(build(Basis, values["basis"]), values["start"], values["hears"])
+    except (ConfigError, TypeError) as error:
+        raise Refused(f"the model of one round: {error}") from None
+    d = exact.columns(int(torch.Size(shape).numel()))
+    squares = d if exact.basis.terms != "linear" else 0
+    pairs = d * (d - 1) // 2 if exact.basis.terms == "quadratic" else 0
+    f = d + squares + pairs + exact.basis.random  # counted, not made: it may be beyond all measure
+    g = sum(n > 0 for n in (d, squares, pairs, exact.basis.random))
+    room: dict[str, tuple[int, ...]] = {
+        "mean": (f,),
+        "covariance": (f, f),
+        "noise": (),
+        "prior": (g,),
+        "middle": (f,),
+        "level": (),
+    }
+    if values["scaled"]:
+        room |= {"shift": tuple(shape), "spread": tuple(shape)}
+    _check_round(own, room)
+    scaler = Scaler(own["shift"], own["spread"]) if values["scaled"] else None
+    home = Home(own["middle"], own["level"], rows)
+    foresight = Foresight(exact, Posterior.of(own), home, classes)
+    kind = ForeseenNumber if numbers else Foreseen
+    return kind(foresight, scaler, name)
+
+
+def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
+    for name in sorted({*own, *room}):
+        found = tuple(own[name].shape) if name in own else None
+        if found != room.get(name) or own[name].dtype != torch.float64:
+            raise Refused(
+                f"'{_ONE_ROUND}{name}' should be float64 of shape {room.get(name, 'none')}, it is "
+                f"{own[name].dtype if name in own else 'missing'} of {found or 'none'}"
+            )
+        if not own[name].isfinite().all():
+            raise Refused(f"'{_ONE_ROUND}{name}' must be finite")
+    positive = [own[name] for name in ("noise", "spread") if name in own]
+    if not all(bool((t > 0).all()) for t in positive) or (own["covariance"].diagonal() < 0).any():
+        raise Refused("variances and spreads of the model of one round must be positive")
+
+
+def _fitting(place: int, member: Member, classes: int, *, numbers: bool) -> Member:
+    """A member that speaks of this many classes, or of a number."""
+    if isinstance(member, NumberMember) != numbers:
+        raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")
+    body = member.body
+    outputs = len(body.base) if isinstance(body, Trees) else len(body.constant)
+    wanted = classes if isinstance(member, ClassMember) else 1
+    if outputs != wanted or (isinstance(member, OrderMember) and member.classes != classes):
+        raise Refused(
+            f"member {place} gives {outputs} numbers a row, {wanted} are wanted for {classes} "
+            "classes"
+        )
+    if isinstance(member, ClassMember) and member.votes:
+        parts = (body.values, body.base, body.scale) if isinstance(body, Trees) else ()
+        if not parts or any(bool((t < 0).any()) for t in parts):
+            raise Refused(f"member {place} must vote by trees, with shares that are not negative")
+    return member
+
+
+def _values(said: Mapping[str, Any], wanted: set[str]) -> dict[str, Any]:
+    if set(said) != wanted:
+        raise Refused(
+            f"a mixture must say {', '.join(sorted(wanted))}, it says {', '.join(sorted(said))}"
+        )
+    return dict(said)
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused(f"{what} of a mixture must be a number, got {value!r}")
+    return float(value)
+
+
+def _words(names: object) -> str:
+    return " and ".join(map(str, names)) if isinstance(names, list) and names else "nothing"
+
+
+def _check_size(tensors: Params) -> None:
+    size = sum(t.numel() * t.element_size() for t in tensors.values())
+    if size > MOST_BYTES:
+        raise FedloreError(
+            f"members of a mixture may take {MOST_BYTES} bytes of a bundle, these take {size}"
+        )

@@ -1,0 +1,242 @@
+"""The members of a mixture as nodes: each masked, then softmaxed, then weighed."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...core.foresight import Exact
+from ...core.rng import stream
+from ...core.scaler import Scaler
+from ...errors import FedloreError
+from ...personal.beside import Beside
+from ...personal.foreseen import Foreseen
+from ...personal.own.linear import Linear
+from ...personal.own.members import SMOOTH, ClassMember, OrderMember
+from ...personal.own.trees import Trees
+from .builder import DOUBLE, INT64, SINGLE, Builder
+from .cells import filled, heard_nodes, normal_cells, place_nodes, sight_nodes
+
+
+@dataclass(frozen=True)
+class KnownNodes:
+    """What the expert says in the graph."""
+
+    prior: str | None  # rows of g_p, nothing outside the range
+    allowed: str | None  # rows of g_r
+    refused: str | None  # (n, 1): where either refuses to answer
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one member says before the range, (n, k), and its share of all but the expert's."""
+
+    logits: str
+    weight: float = 1.0
+
+
+def mixed_parts(
+    build: Builder, x: str, logits: str, known: KnownNodes, beside: Beside
+) -> list[Part]:
+    """The network, from its logits, and every member on rows x, float32, in double precision."""
+    sharp = guarded(build, build.op("Mul", logits, build.constant(beside.sharpness)), SINGLE)
+    weights = np.array([beside.network, *beside.weights])
+    total = weights.sum()
+    weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
+    said = [build.cast(sharp, DOUBLE)]
+    for place, member in enumerate(beside.members):
+        name = f"beside.{place}"
+        if isinstance(member, OrderMember):
+            found = _order(build, x, known, member, name)
+        elif isinstance(member, ClassMember):
+            found = _classes(build, x, known, member, name)
+        elif isinstance(member, Foreseen):
+            found = _foreseen(build, x, known, member, name)
+        else:
+            raise FedloreError(
+                f"a member of the class {type(member).__name__} cannot be put into a graph"
+            )
+        said.append(guarded(build, found, DOUBLE))
+    return [Part(one, float(w)) for one, w in zip(said, weights, strict=True)]
+
+
+def weighted(build: Builder, parts: Sequence[Part], allowed: str, dtype: Any) -> str:
+    """Σ w_j softmax(logits_j within the range), (n, k)."""
+    zero = build.constant(0.0, dtype)
+    mixed = None
+    for part in parts:
+        masked = build.op("Where", allowed, part.logits, build.constant(-np.inf, dtype))
+        top = build.op("ReduceMax", masked, axes=[1], keepdims=1)
+        raised = build.op("Exp", build.op("Sub", masked, top))
+        raised = build.op("Where", allowed, raised, zero)
+        share = build.op("Div", raised, build.total(raised))
+        if len(parts) == 1:
+            return share
+        share = build.op("Mul", share, build.constant(part.weight, dtype))
+        mixed = share if mixed is None else build.op("Add", mixed, share)
+    assert mixed is not None  # a mixture has members
+    return mixed
+
+
+def guarded(build: Builder, logits: str, dtype: Any) -> str:
+    """Finite logits whatever the numbers are, as `core.inject.guard`."""
+    limit = float(np.finfo(dtype).max)
+    number = build.op("Where", build.op("IsNaN", logits), build.constant(0.0, dtype), logits)
+    return build.op("Clip", number, build.constant(-limit, dtype), build.constant(limit, dtype))
+
+
+def scaled(build: Builder, x: str, scaler: Scaler | None, name: str) -> str:
+    """Rows as the scaler gives them, in single precision."""
+    if scaler is None:
+        return x
+    wide = build.cast(x, DOUBLE)
+    shift = build.weight(f"{name}.shift", scaler.shift.cpu().numpy().astype(DOUBLE))
+    spread = build.weight(f"{name}.spread", scaler.spread.cpu().numpy().astype(DOUBLE))
+    return build.cast(build.op("Div", build.op("Sub", wide, shift), spread), SINGLE)
+
+
+def _order(build: Builder, x: str, known: KnownNodes, member: OrderMember, name: str) -> str:
+    k = member.classes
+    flat = build.op("Flatten", x, axis=1)
+    heard, start = sight_nodes(build, known.prior, known.allowed, k)
+    inputs = build.op("Concat", flat, heard, axis=1) if member.hears else flat
+    place = _body(build, inputs, member.body, name)  # (n, 1)
+    if member.over:
+        place = build.op("Add", place, start)
+    return normal_cells(build, place, build.constant([member.width], DOUBLE), k)
+
+
+def _classes(build: Builder, x: str, known: KnownNodes, member: ClassMember, name: str) -> str:
+    inputs = build.op("Flatten", x, axis=1)
+    told = [build.cast(t, SINGLE) for t in (known.prior, known.allowed) if t is not None]
+    if member.hears and told:
+        inputs = build.op("Concat", inputs, *told, axis=1)
+    found = _body(build, inputs, member.body, name)  # (n, k)
+    if member.votes:
+        k = len(member.body.base if isinstance(member.body, Trees) else member.body.constant)
+        kept = build.op("Mul", found, build.constant(1.0 - SMOOTH, DOUBLE))
+        found = build.op("Log", build.op("Add", kept, build.constant(SMOOTH / k, DOUBLE)))
+    return build.op("Mul", found, build.constant(member.sharpness, DOUBLE))
+
+
+def _foreseen(build: Builder, x: str, known: KnownNodes, member: Foreseen, name: str) -> str:
+    seen, k = member.foresight, member.foresight.classes
+    x = scaled(build, x, member.scaler, name)
+    flat = build.cast(build.op("Flatten", x, axis=1), DOUBLE)
+    middle, told = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
+    start = {"middle": middle, "expert": told}.get(seen.exact.start)
+    if start is None:
+        start = filled(build, (k - 1) / 2, 1, DOUBLE)
+    columns = member.foresight.home.middle.numel()
+    if seen.exact.hears:
+        heard = heard_nodes(build, middle, told, k, DOUBLE)[1:]
+        flat = build.op("Concat", flat, *heard, axis=1)
+    features = _basis(build, flat, seen.exact, columns)
+    tensors = {**seen.found.bundle(), "middle": seen.home.middle, "level": seen.home.level}
+
+    def own(part: str, *shape: int) -> str:
+        values = tensors[part].double().cpu().numpy()
+        return build.weight(f"{name}.{part}", values.reshape(shape))
+
+    phi = build.op("Sub", features, own("middle", columns))
+    mean = build.op("Add", build.op("MatMul", phi, own("mean", columns, 1)), own("level", 1))
+    across = build.op("MatMul", phi, own("covariance", columns, columns))
+    spread = build.total(build.op("Mul", across, phi))
+    once = build.constant(1.0 + 1.0 / seen.home.rows, DOUBLE)
+    variance = build.op("Add", build.op("Mul", own("noise", 1), once), spread)
+    return normal_cells(build, build.op("Add", start, mean), build.op("Sqrt", variance), k)
+
+
+def _basis(build: Builder, x: str, exact: Exact, features: int) -> str:
+    """The features of `core.exact.Basis`, (n, d) double -> (n, f)."""
+    basis = exact.basis
+    one = build.constant(1.0, DOUBLE)
+    parts = [x]
+    if basis.terms != "linear":
+        above = build.op("Sub", build.op("Mul", x, x), one)
+        parts.append(build.op("Div", above, build.constant(math.sqrt(2.0), DOUBLE)))
+    d = _columns(features - basis.random, basis.terms)
+    if basis.terms == "quadratic" and d > 1:
+        parts.append(_pairs(build, x, *torch.triu_indices(d, d, 1).tolist()))
+    if basis.random:
+        draw = stream("random features", basis.seed)
+        ways = torch.randn(d, basis.random, generator=draw, dtype=torch.float64) / basis.reach
+        turn = 2.0 * math.pi * torch.rand(basis.random, generator=draw, dtype=torch.float64)
+        # the sine of a quarter more: runtimes have no cosine in double precision
+        turn = turn + math.pi / 2
+        angle = build.op("MatMul", x, build.constant(ways.numpy(), DOUBLE))
+        angle = build.op("Add", angle, build.constant(turn.numpy(), DOUBLE))
+        wave = build.op("Sin", angle)
+        parts.append(build.op("Mul", wave, build.constant(math.sqrt(2.0), DOUBLE)))
+    return parts[0] if len(parts) == 1 else build.op("Concat", *parts, axis=1)
+
+
+def _columns(terms: int, kind: str) -> int:
+    """How many columns make so many terms."""
+    if kind == "linear":
+        return terms
+    return terms // 2 if kind == "squares" else (math.isqrt(9 + 8 * terms) - 3) // 2
+
+
+def _body(build: Builder, inputs: str, body: Linear | Trees, name: str) -> str:
+    """(n, i) float32 -> (n, o) double."""
+    if isinstance(body, Trees):
+        return _trees(build, inputs, body, name)
+
+    def own(part: str) -> str:
+        values = getattr(body, part).double().cpu().numpy()
+        return build.weight(f"{name}.{part}", values)
+
+    wide = build.op("Sub", build.cast(inputs, DOUBLE), own("mean"))
+    z = build.op("Div", wide, own("scale"))
+    if body.quadratic:
+        i = len(body.mean)
+        z = build.op("Concat", z, _pairs(build, z, *torch.triu_indices(i, i).tolist()), axis=1)
+    return build.op("Add", build.op("MatMul", z, own("weight")), own("constant"))
+
+
+def _pairs(build: Builder, z: str, first: list[int], second: list[int]) -> str:
+    """Products of columns, (n, p)."""
+    a, b = (build.op("Gather", z, build.constant(i, INT64), axis=1) for i in (first, second))
+    return build.op("Mul", a, b)
+
+
+def _trees(build: Builder, x: str, body: Trees, name: str) -> str:
+    """All trees at once, level by level; a row that has reached its leaf stays there."""
+    feature, child, roots = (t.cpu().numpy() for t in (body.feature, body.child, body.roots))
+    leaf = feature < 0
+    nodes = np.arange(len(feature))
+    # nothing is above infinity, so that a leaf leads to itself
+    limit = np.where(leaf, np.float32(np.inf), body.threshold.cpu().numpy()).astype(SINGLE)
+    below = np.where(leaf, nodes, child).astype(INT64)
+    column = np.where(leaf, 0, feature).astype(INT64)
+    names = {"threshold": limit, "child": below, "feature": column}
+    tables = {part: build.weight(f"{name}.{part}", values) for part, values in names.items()}
+    seen = build.op("Gather", x, build.constant(column[roots], INT64), axis=1)  # (n, t)
+    above = build.op("Greater", seen, build.constant(limit[roots]))
+    node = build.op("Add", build.cast(above, INT64), build.constant(below[roots], INT64))
+    for _ in range(body.depth - 1):
+        which = build.op("Gather", tables["feature"], node, axis=0)
+        seen = build.op("GatherElements", x, which, axis=1)
+        above = build.op("Greater", seen, build.op("Gather", tables["threshold"], node, axis=0))
+        below_ = build.op("Gather", tables["child"], node, axis=0)
+        node = build.op("Add", build.cast(above, INT64), below_)
+    values = body.values.cpu().numpy()
+    row = np.where(leaf, child, 0).astype(INT64)
+    base, scale = (t.double().cpu().numpy() for t in (body.base, body.scale))
+    if values.shape[1] == 1:
+        ends = build.weight(f"{name}.values", values[row, 0])
+        found = build.cast(build.op("Gather", ends, node, axis=0), DOUBLE)  # (n, t)
+        to = np.zeros((len(roots), len(base)))
+        to[np.arange(len(roots)), body.output.long().cpu().numpy()] = 1.0
+        total = build.op("MatMul", found, build.constant(to, DOUBLE))
+    else:
+        at = build.op("Gather", build.weight(f"{name}.leaf", row), node, axis=0)
+        ends = build.weight(f"{name}.values", values)
+        found = build.cast(build.op("Gather", ends, at, axis=0), DOUBLE)  # (n, t, o)
+        total = build.op("ReduceSum", found, build.constant([1], INT64), keepdims=0)
+    grown = build.op("Mul", total, build.constant(scale, DOUBLE))
+    return build.op("Add", grown, build.constant(base, DOUBLE))

@@ -1,0 +1,158 @@
+"""Mixtures to test with: members made by hand, of every kind that a bundle holds."""
+
+import torch
+from torch import Tensor
+
+from fedlore import Knowledge, Personal
+from fedlore.core.exact import Basis, settle, solve
+from fedlore.core.foresight import Exact, Foresight, Rows
+from fedlore.core.nets import mlp
+from fedlore.core.ordinal import Ordinal, ordered_mlp
+from fedlore.core.rng import stream
+from fedlore.core.scaler import Scaler
+from fedlore.personal.beside import Beside, NumberBeside
+from fedlore.personal.foreseen import Foreseen, ForeseenNumber
+from fedlore.personal.own.linear import Linear
+from fedlore.personal.own.members import ClassMember, NumberMember, OrderMember
+from fedlore.personal.own.trees import LEAF, Trees
+from fedlore.personal.regressor import PersonalRegressor
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=stream("mixed", seed), dtype=torch.float64)
+
+
+def linear(inputs: int, outputs: int, *, quadratic: bool = False, seed: int = 0) -> Linear:
+    terms = inputs * (inputs + 3) // 2 if quadratic else inputs
+    return Linear(
+        10 * normal(inputs, seed=seed).abs(),
+        1.0 + 5 * normal(inputs, seed=seed + 1).abs(),
+        0.3 * normal(terms, outputs, seed=seed + 2),
+        1.0 + normal(outputs, seed=seed + 3).abs(),
+        quadratic,
+    )
+
+
+def trees(
+    inputs: int,
+    outputs: int,
+    *,
+    count: int = 7,
+    depth: int = 3,
+    votes: bool = False,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> Trees:
+    """Complete trees, but for the last one, which is a leaf alone."""
+    draw = stream("trees", seed)
+    feature, threshold, child, roots, leaves = [], [], [], [], 0
+    for tree in range(count):
+        levels = depth if tree < count - 1 else 0
+        first = len(feature)
+        roots.append(first)
+        inner = 2**levels - 1
+        for node in range(2 ** (levels + 1) - 1):
+            if node < inner:
+                feature.append(int(torch.randint(inputs, (), generator=draw)))
+                threshold.append(float(10 * torch.rand((), generator=draw)))
+                child.append(first + 2 * node + 1)
+            else:
+                feature.append(LEAF)
+                threshold.append(0.0)
+                child.append(leaves)
+                leaves += 1
+    values = torch.rand(leaves, outputs if votes else 1, generator=draw)
+    if votes:
+        values = values / values.sum(1, keepdim=True)
+    wide = votes or outputs == 1
+    output = torch.zeros(count) if wide else torch.arange(count) % outputs
+    return Trees(
+        torch.tensor(feature, dtype=torch.int16),
+        torch.tensor(threshold, dtype=torch.float32),
+        torch.tensor(child, dtype=torch.int32),
+        torch.tensor(roots, dtype=torch.int32),
+        values,
+        output.to(torch.int16),
+        torch.zeros(outputs, dtype=torch.float64),
+        torch.full((outputs,), scale / count if votes else scale, dtype=torch.float64),
+        depth,
+    )
+
+
+def foresight(x: Tensor, classes: int, *, terms="quadratic", random=5, start="expert", hears=True):
+    """The one-round model of drawn places, found from rows without knowledge."""
+    exact = Exact(Basis(terms, random), start, hears)
+    scaler = Scaler.of(x)
+    features, from_ = exact.rows(scaler(x), None, None, classes=classes)
+    y = (classes - 1) * torch.rand(len(x), generator=stream("places"), dtype=torch.float64)
+    rows = Rows(features, y - from_, from_)
+    home, sums = settle(rows.features, rows.target)
+    groups = exact.basis.groups(exact.columns(x.shape[1]))
+    return Foresight(exact, solve(sums, groups), home, classes), scaler
+
+
+def class_members(d: int, k: int, sources: int, x: Tensor) -> tuple[object, ...]:
+    """One of each kind; `sources` of the expert's two are there to be heard."""
+    heard = d + sources * k
+    return (
+        OrderMember("ridge, over", linear(d + 3, 1, seed=1), True, True, 0.6, k),
+        OrderMember("quadratic", linear(d, 1, quadratic=True, seed=5), False, False, 1.5, k),
+        OrderMember("boosted", trees(d + 3, 1, scale=0.5, seed=2), True, False, 0.9, k),
+        ClassMember("logistic", linear(heard, k, seed=9), True, False, 0.7),
+        ClassMember("forest", trees(heard, k, votes=True, seed=3), True, True, 1.2),
+        ClassMember("steps", trees(d, k, count=2 * k, seed=4), False, False, 1.0),
+        Foreseen(*foresight(x, k)),
+    )
+
+
+def mixture(
+    knowledge: Knowledge,
+    x: Tensor,
+    classes: int,
+    *,
+    members: tuple[object, ...] | None = None,
+    net: torch.nn.Module | None = None,
+    expert: float = 0.1,
+    sharpness: float = 1.5,
+) -> Personal:
+    """A personal model with a member of each kind beside an ordinal head."""
+    d = x.shape[1]
+    sources = (knowledge.pkm is not None) + (knowledge.rkm is not None)
+    members = class_members(d, classes, sources, x) if members is None else members
+    share = (1.0 - expert) / (len(members) + 1)
+    weights = (share,) * len(members)
+    beside = Beside(members, weights, 1.0 - expert - sum(weights), expert, sharpness)
+    net = net or ordinal(d, classes)
+    return Personal(net, knowledge, scaler=Scaler.of(x), beside=beside)
+
+
+def ordinal(d: int, classes: int, **options) -> torch.nn.Module:
+    net = ordered_mlp(d, classes, hidden=(6,), options=Ordinal(**options), seed=2)
+    with torch.no_grad():
+        for p in net.parameters():
+            p.add_(0.2 * torch.randn(p.shape, generator=stream("ordinal", p.numel())))
+    return net
+
+
+def number_mixture(plain: PersonalRegressor, x: Tensor) -> PersonalRegressor:
+    """A regressor with members of its own."""
+    d, k = x.shape[1], plain.bins.k
+    members = (
+        NumberMember("ridge", linear(d + 3, 1, seed=1), True, True, 2.0),
+        NumberMember("boosted", trees(d + 3, 1, scale=20.0, seed=2), True, False, 3.0),
+        ForeseenNumber(*foresight(x, k)),
+    )
+    beside = NumberBeside(members, (0.2, 0.3, 0.1), 0.3, 0.1, 4.0)
+    inner = plain.inner
+    return PersonalRegressor(
+        inner.model,
+        plain.bins,
+        plain.knowledge,
+        scaler=inner.scaler,
+        hears=plain.hears,
+        beside=beside,
+    )
+
+
+def plain_net(d: int, classes: int) -> torch.nn.Module:
+    return mlp(d, classes, hidden=(8,), seed=1)

@@ -1,0 +1,143 @@
+"""A mixture as a graph: onnxruntime says what Personal says, with exact zeros, row by row."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from fedlore.bundle.onnx import to_onnx
+from fedlore.core.cells import log_cells
+from fedlore.core.exact import Basis
+from fedlore.errors import FedloreError
+from fedlore.knowledge import Knowledge, table_of
+from fedlore.personal.beside import Beside
+from fedlore.personal.classifier import Personal
+from fedlore.personal.foreseen import Foreseen
+from fedlore.personal.own.members import ClassMember, OrderMember
+from fedlore.personal.own.ordinal import log_masses
+
+from ..mixed import class_members, foresight, linear, mixture, ordinal, plain_net, trees
+from .test_model import QUICK, answers, ran
+from .worlds import SCHEMA, rows, thin, worlds
+
+X = rows(np.random.default_rng(7))
+EXPERT = table_of([{"ash": "> 7.7", "then": "II"}], SCHEMA, kind="predict")
+RANGE = table_of(
+    [{"ash": "> 3", "then": "I..III"}, {"heat": "> 1", "then": "II..IV"}], SCHEMA, kind="range"
+)
+CALM = torch.rand(300, 4, generator=torch.Generator().manual_seed(3)) * torch.tensor(
+    [40.0, 5.0, 20.0, 3.0]
+) - torch.tensor([0.0, 0.0, 10.0, 0.0])
+CALM[:, 3] = CALM[:, 3].floor()
+
+
+def known(pkm=EXPERT, rkm=RANGE, **settings):
+    return Knowledge(pkm, rkm, 0.4, schema=SCHEMA, **settings)
+
+
+def compare(personal, x, tolerance=1e-5):
+    p, chosen, allowed, refused = ran(to_onnx(personal, SCHEMA), x)
+    for row, told in enumerate(answers(personal, x)):
+        assert (told is None) == bool(refused[row])
+        if told is None:
+            assert (p[row] == 0).all()
+            continue
+        assert (allowed[row] == told[1]).all()
+        assert (p[row][~told[1]] == 0).all()
+        np.testing.assert_allclose(p[row], told[0], atol=tolerance, rtol=0)
+        first, second = np.sort(told[0])[::-1][:2]
+        assert chosen[row] == told[2] or first - second < 2 * tolerance
+
+
+@QUICK
+@given(worlds())
+def test_the_graph_of_a_mixture_says_what_python_says(world):
+    knowledge = world.personal.knowledge
+    x = world.x[~thin(knowledge.pkm, world.x)]
+    members = class_members(4, 4, (knowledge.pkm is not None) + (knowledge.rkm is not None), CALM)
+    compare(mixture(knowledge, CALM, 4, members=members), x)
+
+
+MEMBERS = {
+    "ridge": OrderMember("ridge", linear(7, 1), True, True, 0.4, 4),
+    "quadratic": OrderMember("q", linear(4, 1, quadratic=True), False, False, 2.0, 4),
+    "narrow": OrderMember("n", linear(4, 1), False, True, 0.05, 4),
+    "trees": OrderMember("t", trees(7, 1, count=40, depth=6, scale=0.1), True, True, 0.7, 4),
+    "leaves": OrderMember("l", trees(4, 1, count=1, depth=1), False, False, 0.7, 4),
+    "logistic": ClassMember("logistic", linear(12, 4), True, False, 1.3),
+    "votes": ClassMember("votes", trees(12, 4, count=30, depth=5, votes=True), True, True, 0.8),
+    "boosted": ClassMember("boosted", trees(12, 4, count=40, depth=4), True, False, 0.3),
+}
+for _terms, _random, _start, _hears in (
+    ("quadratic", 0, "none", True),
+    ("squares", 7, "middle", False),
+    ("linear", 0, "expert", True),
+):
+    MEMBERS[f"exact-{_terms}"] = Foreseen(
+        *foresight(CALM, 4, terms=_terms, random=_random, start=_start, hears=_hears)
+    )
+
+
+@pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+@pytest.mark.parametrize("net", ["plain", "ordinal"])
+def test_each_kind_of_member_alone(member, net):
+    made = plain_net(4, 4) if net == "plain" else ordinal(4, 4)
+    compare(mixture(known(), CALM, 4, members=(member,), net=made, expert=0.0), CALM)
+
+
+@pytest.mark.parametrize(
+    ("start", "bell", "hears"),
+    list(itertools.product(("none", "middle", "expert"), ("logistic", "normal"), (True, False))),
+)
+def test_an_ordinal_head(start, bell, hears):
+    net = ordinal(4, 4, start=start, bell=bell, hears=hears)
+    for knowledge in (known(), known(pkm=None), known(rkm=None), known(None, None)):
+        compare(Personal(net, knowledge), CALM / 10)
+
+
+def test_a_mixture_of_the_network_alone():
+    personal = mixture(known(), CALM, 4, members=(), expert=0.25)
+    compare(personal, CALM)
+
+
+def test_a_network_without_a_weight_stays_in_the_graph():
+    ridge = MEMBERS["ridge"]
+    personal = Personal(ordinal(4, 4), known(), beside=Beside((ridge,), (0.7,), 0.0, 0.3))
+    graph = to_onnx(personal, SCHEMA).graph
+    names = {tensor.name.removeprefix("model.") for tensor in graph.initializer}
+    assert set(personal.model.state_dict()) <= names
+    compare(personal, CALM)
+
+
+def test_a_row_alone_is_answered_as_among_others():
+    graph = to_onnx(mixture(known(), CALM, 4), SCHEMA)
+    whole = ran(graph, CALM[:20])[0]
+    alone = np.concatenate([ran(graph, CALM[i : i + 1])[0] for i in range(20)])
+    np.testing.assert_allclose(whole, alone, atol=1e-7, rtol=0)
+
+
+def test_both_normals_are_one():
+    place = torch.linspace(-30, 30, 61, dtype=torch.float64)
+    for width in (0.05, 0.7, 9.0):
+        one = log_cells(place, torch.full_like(place, width), 5, "normal")
+        torch.testing.assert_close(one, log_masses(place, width, 5), rtol=1e-9, atol=1e-9)
+
+
+def test_a_member_of_ones_own_is_refused():
+    class Mine:
+        def log_probs(self, known):
+            return torch.zeros(len(known), 4)
+
+    with pytest.raises(FedloreError, match="Mine cannot be put into a graph"):
+        to_onnx(mixture(known(), CALM, 4, members=(Mine(),)), SCHEMA)
+
+
+def test_random_features_are_the_same_draw():
+    """The graph draws them again; another draw there would be another model."""
+    basis = Basis("linear", 3, seed=11)
+    assert basis.groups(4).tolist() == [0, 0, 0, 0, 1, 1, 1]
+    found, scaler = foresight(CALM, 4, terms="linear", random=9, start="none", hears=False)
+    personal = mixture(known(), CALM, 4, members=(Foreseen(found, scaler),), expert=0.0)
+    compare(personal, CALM, 1e-6)

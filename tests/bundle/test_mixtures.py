@@ -1,0 +1,259 @@
+"""A mixture in a bundle: the same answers, every member named, and nothing hostile believed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fedlore import Knowledge, Personal
+from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
+from fedlore.bundle.archive import Refused
+from fedlore.bundle.mixtures import shares
+from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.storing import BESIDE, opened
+from fedlore.cli.app import app
+from fedlore.core.store import pack_tensors, unpack_tensors
+from fedlore.errors import FedloreError
+from fedlore.personal.own.members import OrderMember
+
+from .making import SCHEMA, bundle, known, personal, regressor, rows
+from .mixed import linear, mixture, number_mixture, ordinal, plain_net, trees
+
+
+def mixed(knowledge=None, **settings):
+    return mixture(known() if knowledge is None else knowledge, rows(), 3, **settings)
+
+
+def stored(model, client="plant"):
+    return bundle_of(model, client, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("suffix", ["", ".lore"])
+def test_it_answers_the_same_after_being_read(tmp_path, suffix):
+    model = mixed()
+    write_bundle(stored(model), tmp_path / f"site{suffix}")
+    again = read_bundle(tmp_path / f"site{suffix}").personal
+    x = rows(200, seed=1)
+    assert torch.equal(again.predict_proba(x), model.predict_proba(x))
+    assert (again.predict_proba(x)[~model.annotate(x).allowed] == 0).all()
+
+
+@pytest.mark.parametrize("hears", [False, True])
+def test_a_number_is_the_same_after_being_read(tmp_path, hears):
+    model = number_mixture(regressor(hears), rows())
+    write_bundle(stored(model), tmp_path / "site.lore")
+    again = read_bundle(tmp_path / "site.lore")
+    x = rows(200, seed=1)
+    assert torch.equal(again.personal.predict(x), model.predict(x))
+    assert "spoke: network 30 %, ridge 20 %" in "; ".join(reasons(again, x[:1])[0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bell": "normal", "start": "expert"},
+        {"start": "middle", "hears": False},
+        {"linear": False, "hears": False},
+    ],
+)
+def test_an_ordinal_head_is_stored(tmp_path, options):
+    model = Personal(ordinal(2, 3, **options), known())
+    write_bundle(stored(model), tmp_path / "site.lore")
+    again = read_bundle(tmp_path / "site.lore").personal
+    assert torch.equal(again.predict_proba(rows()), model.predict_proba(rows()))
+
+
+def test_what_an_older_fedlore_can_read_has_its_format():
+    def header(made):
+        return json.loads(made.members["bundle.json"])
+
+    assert header(bundle())["format"] == 1 and "beside" not in header(bundle())
+    assert header(stored(mixed()))["format"] == 2
+    assert header(stored(Personal(ordinal(2, 3), known())))["format"] == 2
+
+
+def test_the_card_and_the_reasons_name_who_spoke():
+    model = mixed(members=(OrderMember("ridge", linear(2, 1), False, False, 1.0, 3),), expert=0.2)
+    made = stored(model)
+    assert "- mixture: network 40 %, ridge 40 %, expert 20 %" in made.card
+    loud, silent = reasons(made, torch.tensor([[20.0, 1.0], [10.0, 1.0]]))
+    assert "spoke: network 40 %, ridge 40 %, expert 20 %" in loud
+    assert "spoke: network 50 %, ridge 50 %" in silent
+    assert any("mixture" in line for line in silent)
+
+
+def test_other_rules_keep_members_and_weights(tmp_path):
+    made = stored(mixed())
+    other = replace(known(), rkm=None)
+    (tmp_path / "site").mkdir()
+    for name, data in bundle(other).members.items():
+        (tmp_path / "site" / name).write_bytes(data)
+    with pytest.raises(Refused, match="hear prediction and range, the knowledge gives prediction"):
+        reknow(made, tmp_path / "site" / "knowledge.toml")
+    deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
+    new = reknow(deaf, tmp_path / "site" / "knowledge.toml")
+    assert shares(new.personal.beside) == shares(deaf.personal.beside)
+    assert new.personal.knowledge.rkm is None
+
+
+def test_another_trust_is_the_experts_weight():
+    made = stored(mixed(expert=0.1))
+    new = reknow(made, trust=0.4).personal
+    old = made.personal
+    assert new.reliance == 0.4
+    assert new.beside.network == pytest.approx(old.beside.network * 0.6 / 0.9)
+    assert new.beside.weights == pytest.approx([w * 0.6 / 0.9 for w in old.beside.weights])
+
+
+def test_the_command_says_that_the_weights_stay(tmp_path):
+    ridge = OrderMember("ridge", linear(5, 1), True, True, 1.0, 3)
+    write_bundle(stored(mixed(members=(ridge,))), tmp_path / "old.lore")
+    (tmp_path / "site").mkdir()
+    for name, data in bundle(replace(known(), pkm=None)).members.items():
+        (tmp_path / "site" / name).write_bytes(data)
+    place = tmp_path / "site" / "knowledge.toml"
+    done = CliRunner().invoke(
+        app, ["reknow", str(tmp_path / "old.lore"), str(place), "--out", str(tmp_path / "n.lore")]
+    )
+    assert done.exit_code == 0, done.output
+    assert "the weights of the mixture stay: network" in done.output
+
+
+def test_trees_beyond_the_room_of_a_bundle_are_refused():
+    big = OrderMember("big", trees(2, 1, count=30, depth=15), False, False, 1.0, 3)
+    with pytest.raises(FedloreError, match="own members may take 20000000 bytes"):
+        stored(mixed(members=(big,)))
+
+
+def test_a_member_of_ones_own_code_is_refused():
+    class Mine:
+        def log_probs(self, known):
+            return torch.zeros(len(known), 3).log_softmax(1)
+
+    with pytest.raises(FedloreError, match="member of the class Mine: it would need your code"):
+        stored(mixed(members=(Mine(),)))
+
+
+def changed(change):
+    """The bundle with its description and tensors changed, opened."""
+    made = stored(mixed())
+    header = json.loads(made.members["bundle.json"])
+    tensors = unpack_tensors(made.members[BESIDE])[0]
+    change(header["beside"], tensors)
+    members = {**made.members, "bundle.json": json.dumps(header).encode()}
+    return opened({**members, BESIDE: pack_tensors(tensors)})
+
+
+def _set(name, place, value):
+    def change(beside, tensors):
+        tensors[name].view(-1)[place] = value
+
+    return change
+
+
+def _say(key, value, member=None):
+    def change(beside, tensors):
+        (beside if member is None else beside["members"][member])[key] = value
+
+    return change
+
+
+HOSTILE = {
+    "weights that sum to more": _say("network", 0.9),
+    "a negative weight": _say("weight", -0.1, 0),
+    "a weight that is no number": _say("weight", "much", 0),
+    "a truth as a weight": _say("weight", True, 0),
+    "NaN as a weight": _say("network", float("nan")),
+    "no sharpness": _say("sharpness", 0.0),
+    "an endless sharpness": _say("sharpness", float("inf")),
+    "another width": _say("width", -1.0, 0),
+    "another kind": _say("kind", "pickle", 0),
+    "another body": _say("body", "code", 0),
+    "more classes": _say("classes", 4, 0),
+    "a number for classes": _say("kind", "number", 0),
+    "members in no list": _say("members", {"0": {}}),
+    "an unknown key": _say("module", "os"),
+    "an unknown key of a member": _say("module", "os", 0),
+    "rows below 1": _say("rows", 0, 6),
+    "a basis without end": _say("basis", {"terms": "quadratic", "random": 10**12}, 6),
+    "an unknown basis": _say("basis", {"terms": "cubic"}, 6),
+    "a start of no kind": _say("start", "anywhere", 6),
+    "two models of one round": lambda b, t: b["members"].append(dict(b["members"][6])),
+    "a member too few": lambda b, t: b["members"].pop(),
+    "a member of no tensors": lambda b, t: b["members"].append(dict(b["members"][0])),
+    "a tensor of nobody": lambda b, t: t.update({"evil": torch.zeros(1)}),
+    "a feature that is not there": _set("own.2.feature", 0, 99),
+    "a child above its parent": _set("own.2.child", 1, 0),
+    "a child beyond the last node": _set("own.2.child", 0, 10**6),
+    "a root beyond the last node": _set("own.2.roots", 0, 10**6),
+    "an output that is not there": _set("own.5.output", 0, 7),
+    "an infinite leaf": _set("own.2.values", 0, float("inf")),
+    "a negative vote": _set("own.4.values", 0, -1.0),
+    "a threshold that is no number": _set("own.2.threshold", 0, float("nan")),
+    "a scale of 0": _set("own.0.scale", 0, 0.0),
+    "a NaN among the weights": _set("own.0.weight", 0, float("nan")),
+    "a negative variance": _set("exact.covariance", 0, -1.0),
+    "no noise": _set("exact.noise", 0, 0.0),
+    "a mean without end": _set("exact.mean", 0, float("inf")),
+    "a spread of 0": _set("exact.spread", 0, 0.0),
+    "a shape that does not fit": lambda b, t: t.update({"exact.mean": torch.zeros(3).double()}),
+    "single precision": lambda b, t: t.update({"own.0.mean": t["own.0.mean"].float()}),
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_hostile_is_refused_with_a_sentence(change):
+    with pytest.raises(FedloreError) as found:
+        changed(change)
+    assert 10 < len(str(found.value)) < 600
+
+
+def test_drawn_damage_never_gets_past_the_door_as_anything_but_a_sentence():
+    """Random bytes of the description and of the tensors, replaced one at a time."""
+    made = stored(mixed())
+    draw = torch.Generator().manual_seed(5)
+    x = rows(20)
+    for name in ("bundle.json", BESIDE):
+        for _ in range(150):
+            data = bytearray(made.members[name])
+            data[int(torch.randint(len(data), (), generator=draw))] = int(
+                torch.randint(256, (), generator=draw)
+            )
+            try:
+                found = opened({**made.members, name: bytes(data)})
+            except FedloreError:
+                continue
+            p = found.personal.predict_proba(x)  # another number, still a distribution
+            assert ((p.sum(1) - 1).abs() < 1e-4).all()
+            assert (p[~found.personal.annotate(x).allowed] == 0).all()
+
+
+def test_both_halves_of_a_mixture_must_be_there():
+    made = stored(mixed())
+    without = {n: d for n, d in made.members.items() if n != BESIDE}
+    with pytest.raises(Refused, match="belong together"):
+        opened(without)
+    with pytest.raises(Refused, match="belong together"):
+        opened({**bundle().members, BESIDE: made.members[BESIDE]})
+
+
+def test_members_stay_inside_the_range_whatever_overflows():
+    huge = linear(2, 1)
+    huge = replace(huge, weight=huge.weight * 1e300)
+    wild = OrderMember("wild", huge, False, False, 1e-3, 3)
+    model = mixed(members=(wild,), sharpness=1e30, net=plain_net(2, 3))
+    with torch.no_grad():
+        for values in model.model.parameters():
+            values.mul_(1e18)
+    x = torch.cat([rows(), 1e30 * rows()])
+    p = model.predict_proba(x)
+    assert ((p.sum(1) - 1).abs() < 1e-5).all()
+    assert (p[~model.annotate(x).allowed] == 0).all()
+
+
+def test_a_plain_model_has_nothing_beside_it():
+    assert personal(Knowledge(schema=SCHEMA)).beside is None
+    assert "mixture" not in bundle().card
