@@ -66,7 +66,7 @@ class Inside:
         self.restart()
         monkeypatch.setattr(coordinator, "healthy", lambda address, ca: None)
         monkeypatch.setattr(coordinator, "ATTEMPTS", 1)
-        monkeypatch.setattr(coordinator, "GRACE", 0.01)
+        monkeypatch.setattr(coordinator, "_GRACE", 0.01)
         monkeypatch.setattr(Link, "run", lambda link, secret: self.run())
 
     def restart(self) -> None:
