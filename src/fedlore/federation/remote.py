@@ -8,7 +8,6 @@ from typing import Protocol
 from ..core.wire import Reply, Task
 from ..errors import FedloreError
 
-
 ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
 
 

@@ -110,6 +110,13 @@ class Terms:
             else lambda hears: model.make(features, classes, seed=seed, hears=hears),
         )
 
+    def gram(self) -> int:
+        """How many features the model of one round has, 0 without one."""
+        exact = None if self.menu is None else self.menu.exact
+        if exact is None:
+            return 0
+        return len(exact.basis.groups(exact.columns(len(self.schema.features))))
+
     def recipe(self, trial: str = "") -> Recipe:
         """The same recipe on either side: even the initial weights follow from the seed.
 
