@@ -21,12 +21,21 @@ def make_trial(
     rounds: int = 10,
     test_rows: int = 200,
     secure: bool = SECURE,
+    recipe: str = "none",
 ) -> None:
     """A coordinator's folder, and under sites/ what would lie on the plants' own machines."""
     if not 1 <= sites <= len(PROFILES):
         raise FedloreError(f"the trial has up to {len(PROFILES)} plants, got {sites}")
     secure = secure and sites >= LEAST
-    init(folder, name="coke", address=address, schema=COKE, rounds=rounds, secure=secure)
+    init(
+        folder,
+        name="coke",
+        address=address,
+        schema=COKE,
+        rounds=rounds,
+        secure=secure,
+        recipe=recipe,
+    )
     home = folder / "sites"
     home.mkdir()
     paths = {"data": "train.csv", "test": "test.csv", "knowledge": "knowledge.toml"}

@@ -11,6 +11,7 @@ from ..core.plain import bytes_of_layout, from_bytes
 from ..core.store import Unreadable, clear_parts, pack_payload, unpack_payload, write_whole
 from ..core.tree import Payload
 from ..engine.loop import Run
+from ..engine.lore import Step
 from ..errors import FedloreError
 
 OLD = b"fedlore 1\n"  # how files of 0.1.0 begin
@@ -20,12 +21,14 @@ class Damaged(FedloreError):
     """A file that is not what was written."""
 
 
-def write_state(path: Path, header: Mapping[str, Any], payload: Payload) -> None:
+def write_state(
+    path: Path, header: Mapping[str, Any], payload: Payload, *, private: bool = False
+) -> None:
     """Write tensors and a header so that a crash leaves the old file or the new one."""
     data = pack_payload(payload, header)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
+        write_whole(path, data, private=private)
     except OSError as error:
         raise FedloreError(
             f"cannot write '{path}': {error.strerror}; what was written before is safe"
@@ -68,10 +71,20 @@ class JournalEntry:
     about: dict[str, Any]  # whatever the coordinator needs to go on: the run's name, its terms
     common: Payload  # tensors that all rounds share, such as the scaling
 
+    @property
+    def trial(self) -> str:
+        """The training that the round is of, where there are several."""
+        return str(self.about.get("trial", ""))
+
+    @property
+    def number(self) -> int:
+        """Counts the rounds of all trainings."""
+        return int(self.about.get("number", self.run.round))
+
 
 @dataclass(frozen=True)
 class Journal:
-    """One file for each of the last rounds."""
+    """One file for each of the last rounds, and one for each step of a recipe that is chosen."""
 
     folder: Path
     keep: int = 4
@@ -82,7 +95,8 @@ class Journal:
         payload |= {f"common.{key}": bundle for key, bundle in (common or {}).items()}
         rows = [dict(row) for row in run.rows]
         header = {"round": run.round, "accepted": run.accepted, "rows": rows, "about": dict(about)}
-        write_state(self.folder / f"round-{run.round:06d}.journal", header, payload)
+        number = int(about.get("number", run.round))
+        write_state(self.folder / f"round-{number:06d}.journal", header, payload)
         for old in self.files()[self.keep :]:
             old.unlink(missing_ok=True)
         clear_parts(self.folder, "round-*")
@@ -109,8 +123,28 @@ class Journal:
             return JournalEntry(run, header["about"], _part("common.", payload)), wrong
         return None, wrong
 
+    def add(self, step: Step, number: int) -> None:
+        """Write down a step, the `number`th of them, before the next one starts."""
+        header = {"name": step.name, "accepted": dict(step.accepted)}
+        write_state(self.folder / f"step-{number:06d}.journal", header, step.payload)
+        clear_parts(self.folder, "step-*")
+
+    def steps(self) -> tuple[dict[int, Step], list[str]]:
+        """The steps that can be read by their numbers, and what was wrong with the others."""
+        found, wrong = {}, []
+        for path in sorted(self.folder.glob("step-*.journal")):
+            try:
+                header, payload = read_state(path)
+            except Damaged as error:
+                wrong.append(str(error))
+                continue
+            accepted = {str(k): int(v) for k, v in header["accepted"].items()}
+            number = int(path.stem.partition("-")[2])
+            found[number] = Step(str(header["name"]), payload, accepted)
+        return found, wrong
+
     def clear(self) -> None:
-        for path in self.files():
+        for path in [*self.files(), *self.folder.glob("step-*.journal")]:
             path.unlink(missing_ok=True)
 
 

@@ -8,6 +8,8 @@ from typing import Protocol
 from ..core.wire import Reply, Task
 from ..errors import FedloreError
 
+ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
+
 
 class Refusal(FedloreError):
     """A site will not do what it was asked; the reason may leave the site."""
@@ -107,7 +109,7 @@ class Remote:
             now = time.monotonic()
             waiting = [s for s in to if s not in done]
             away = now > began + self.grace and not any(s in online for s in waiting)
-            enough = len(good) >= self.quorum or task.kind in ("evaluate", "finish")
+            enough = len(good) >= self.quorum or task.kind in ALONE
             hopeless = not enough and len(good) + len(waiting) < self.quorum
             if not waiting or hopeless or now > began + self.deadline or (away and enough):
                 break

@@ -13,6 +13,7 @@ from ..algorithms.catalog import Method
 from ..config import build, read_toml
 from ..core.models import MODELS, ModelKind, make_kind, make_network
 from ..engine.loop import Weights
+from ..engine.lore import Menu, menu_for
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..knowledge.scope import scaler_of_scope
@@ -82,6 +83,8 @@ class Federation:
     address: str = _deployed("")  # host:port where sites reach the coordinator
     schema: Schema | None = _deployed(None)
     task: Literal["classification"] = _deployed("classification")
+    recipe: Literal["lore", "none"] = "none"  # whether the sites choose one together, by votes
+    menu: Menu | None = None  # what they choose from; None: the usual for their schema
     model: Model = field(default_factory=Model)
     algorithm: Method = field(default_factory=Method)
     plan: Plan = field(default_factory=Plan)
@@ -111,6 +114,31 @@ class Federation:
             raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
         self.model.load()  # whoever reads this file chose what it names
         self.algorithm.make()
+        self._check_recipe()
+
+    def _check_recipe(self) -> None:
+        dp = self.privacy.dp
+        if self.recipe == "none":
+            if self.menu is not None:
+                raise ConfigError('[menu] belongs to recipe = "lore", got recipe = "none"')
+        elif dp is not None and dp.level == "record":
+            raise ConfigError(
+                'recipe = "lore" and dp with level = "record" do not go together: use level = '
+                '"site", or recipe = "none"'
+            )
+        elif dp is not None and (self.menu is None or len(self.menu.candidates) != 1):
+            count = "none" if self.menu is None else len(self.menu.candidates)
+            raise ConfigError(
+                'with [privacy] dp recipe = "lore" takes one fixed candidate, since every trial '
+                f"would spend the budget again: write it as [menu] candidates = [{{...}}], got "
+                f"{count}"
+            )
+
+    def offered(self) -> Menu | None:
+        """What the sites choose from, None where nothing is chosen."""
+        if self.recipe == "none" or self.schema is None:
+            return None
+        return self.menu or menu_for(len(self.schema.features), ordered=self.schema.ordered)
 
     @property
     def host(self) -> str:

@@ -13,6 +13,7 @@ from ..config import build
 from ..core.scaler import Scaler
 from ..engine import Recipe
 from ..engine.loop import Weights
+from ..engine.lore import Common, Menu, Trial
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..privacy import Privacy
@@ -69,6 +70,7 @@ class Terms:
     largest: float = 1000.0  # the largest norm of an upload: sites check it where it is hidden
     shift: tuple[float, ...] | None = None  # the common scaling, once it is known
     spread: tuple[float, ...] | None = None
+    menu: Menu | None = None  # the candidates that a trial may be of; None: nothing is chosen
 
     def text(self) -> str:
         """JSON; Python writes floats so that reading gives the same bits."""
@@ -78,20 +80,58 @@ class Terms:
         shift, spread = tuple(scaler.shift.tolist()), tuple(scaler.spread.tolist())
         return dataclasses.replace(self, shift=shift, spread=spread)
 
-    def recipe(self) -> Recipe:
-        """The same recipe on either side: even the initial weights follow from the seed."""
-        scaler = None
-        if self.shift is not None and self.spread is not None:
-            shift, spread = (
-                torch.tensor(v, dtype=torch.float64) for v in (self.shift, self.spread)
-            )
-            scaler = Scaler(shift, spread)
+    def scaler(self) -> Scaler | None:
+        """The common scaling, once it is known."""
+        if self.shift is None or self.spread is None:
+            return None
+        return Scaler(*(torch.tensor(v, dtype=torch.float64) for v in (self.shift, self.spread)))
+
+    def common(self) -> Common:
+        """What all candidates share, where there is something to choose from."""
+        if self.menu is None:
+            raise ConfigError("these terms have no candidates to choose from")
+        features, classes = len(self.schema.features), len(self.schema.classes)
+        model, seed = self.model, self.seed
+        return Common(
+            features,
+            classes,
+            self.menu,
+            self.plan,
+            self.rounds,
+            seed,
+            self.sample,
+            self.algorithm.make(),
+            self.weights,
+            scaler=self.scaler(),
+            hidden=model.hidden,
+            ordered=self.schema.ordered,
+            make_model=None
+            if model.kind == "mlp"
+            else lambda hears: model.make(features, classes, seed=seed, hears=hears),
+        )
+
+    def gram(self) -> int:
+        """How many features the model of one round has, 0 without one."""
+        exact = None if self.menu is None else self.menu.exact
+        if exact is None:
+            return 0
+        return len(exact.basis.groups(exact.columns(len(self.schema.features))))
+
+    def recipe(self, trial: str = "") -> Recipe:
+        """The same recipe on either side: even the initial weights follow from the seed.
+
+        Where there are candidates it is that of a trial, or of the first of them.
+        """
+        if self.menu is not None:
+            common = self.common()
+            named = common.candidate(Trial.read(trial)) if trial else self.menu.candidates[0]
+            return common.recipe(named)
         return Recipe(
             self.model.make(len(self.schema.features), len(self.schema.classes), seed=self.seed),
             self.algorithm.make(),
             self.plan,
             self.seed,
-            scaler,
+            self.scaler(),
             self.weights,
             records=self.privacy.records(self.rounds),
         )
@@ -136,4 +176,5 @@ def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
         f.sample,
         f.least(participants) if participants else 0,
         f.largest,
+        menu=f.offered(),
     )

@@ -5,22 +5,24 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from ...algorithms import Algorithm
 from ...core.history import Row, write_rows
 from ...core.scaler import Scaler
 from ...core.uploads import wanted_of
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
 from ...engine.loop import scale_together
+from ...engine.lore import Step, Trial
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.defence import Standing, around_of
 from ...privacy.filters import Filter, guarded, is_hidden
-from ...privacy.settings import filters_of, privacy_lines
+from ...privacy.settings import privacy_lines
 from ..flower.transport import Link, Mail
 from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
@@ -29,6 +31,8 @@ from ..processes import alone
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
+from .conducting import conduct_session
+from .defending import coordinator_filters
 from .server import healthy, link_of
 from .status import Status
 from .uploads import Judged, flaw
@@ -72,13 +76,17 @@ def _session(
     folder: Path, federation: Federation, keys: dict[str, bytes], resume: bool, reports: Reports
 ) -> "Session":
     journal = Journal(folder / "journal")
-    filters = _filters(federation, len(keys))  # refused before anything is moved
+    filters = coordinator_filters(federation, len(keys))  # refused before anything is moved
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
     entry: JournalEntry | None = None
+    steps: dict[int, Step] = {}
     if resume:
         entry, wrong = journal.last()
         for text in wrong:
             reports.line(f"{text}; falling back to the round before")
+        steps, wrong = journal.steps()
+        for text in wrong:
+            reports.line(f"{text}; that step is done again")
         if entry is None:
             raise FedloreError(f"'{journal.folder}' holds no round to resume from")
         before = str(entry.about.get("version", _FIRST))
@@ -94,13 +102,14 @@ def _session(
                 "same one, train without --resume starts anew"
             )
         terms = replace(terms, run=str(entry.about["run"]))
-        reports.line(f"resuming run {terms.run} after round {entry.run.round}")
+        of = f" of trial {entry.trial}" if entry.trial else ""
+        reports.line(f"resuming run {terms.run} after round {entry.run.round}{of}")
     elif journal.files():
         aside = folder / "journal.before"
         shutil.rmtree(aside, ignore_errors=True)
         journal.folder.rename(aside)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
-    return Session(folder, federation, keys, terms, journal, status, reports, entry, filters)
+    return Session(folder, federation, keys, terms, journal, status, reports, entry, filters, steps)
 
 
 @dataclass
@@ -116,11 +125,14 @@ class Session:
     reports: Reports
     entry: JournalEntry | None
     filters: list[Filter]
+    steps: dict[int, Step]  # what is done of a recipe that is chosen
+    main: str = ""  # its main training, once it is known
+    settled: set[str] = field(default_factory=set)  # sites that made their own model of it
 
     def to_the_end(self) -> Run:
         link = link_of(self.folder)
         secret = (self.folder / "runner.secret").read_bytes()
-        void, at = 0, -1
+        void, at = 0, (-1, 0)
         while True:
             self._wait_for(link)
             try:
@@ -130,7 +142,8 @@ class Session:
                 self.reports.line(f"{error}; waiting for it")
             except QuorumLost as error:
                 done = 0 if self.entry is None else self.entry.run.round
-                void, at = (void + 1, done) if done == at else (1, done)  # of this very round
+                here = (-1 if self.entry is None else self.entry.number, len(self.steps))
+                void, at = (void + 1, here) if here == at else (1, here)  # of this very round
                 if void >= ATTEMPTS:
                     raise QuorumLost(
                         f"{error}. The journal holds round {done}: mend the sites, then go on with "
@@ -161,17 +174,20 @@ class Session:
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
             initial = {n: p.detach().clone() for n, p in recipe.model.named_parameters()}
-            self._save(Run(recipe.algorithm.init(initial)), common)
+            chosen = terms.menu is not None  # then every trial starts by itself
+            self.save(Run({} if chosen else recipe.algorithm.init(initial)), common)
         assert self.entry is not None
-        terms, run = self._scaled(), self.entry.run
+        terms, run = self.scaled(), self.entry.run
         remote = self._remote(replace(mail, terms=terms.text()))
+        if terms.menu is not None:
+            return conduct_session(self, remote, terms)
         a = self.federation
         began = [time.monotonic()]
 
         def done(now: Run) -> None:
             assert self.entry is not None
-            self._save(now, self.entry.common)
-            self.status.write(round=now.round, privacy=self._told(now.round))
+            self.save(now, self.entry.common)
+            self.status.write(round=now.round, privacy=self.told(now.round))
             self.reports.round(now, time.monotonic() - began[0])
             began[0] = time.monotonic()
 
@@ -187,21 +203,32 @@ class Session:
 
     def _remote(self, mail: Mail) -> Transport:
         a = self.federation
-        algorithm = self.terms.recipe().algorithm
+        common = None if self.terms.menu is None else self.terms.common()
+        usual, gram = self.terms.algorithm.make(), self.terms.gram()
         features = len(self.terms.schema.features)
 
+        def algorithm(task: Task) -> Algorithm:
+            if common is None or not task.trial:
+                return usual
+            return common.candidate(Trial.read(task.trial)).algorithm(usual)
+
         def check(task: Task, reply: Reply) -> str | None:
-            return flaw(task, reply, algorithm, features=features, largest=a.largest)
+            return flaw(
+                task, reply, algorithm(task), features=features, largest=a.largest, terms=gram
+            )
 
         hiding = next((one for one in self.filters if one.hides), None)
 
         def first(task: Task, reply: Reply) -> str | None:
             if hiding is None or not is_hidden(task):
                 return check(task, reply)
-            return hiding.flaw(task, reply, wanted_of(task, algorithm.uploads, features))
+            wanted = wanted_of(task, algorithm(task).uploads, features, terms=gram)
+            return hiding.flaw(task, reply, wanted)
 
         def watch(notice: Notice) -> None:
             notice = replace(notice, detail=name_both_versions(notice.detail))
+            if (notice.what, notice.kind) == ("reply", "settle"):
+                self.settled.add(notice.site)
             self.status.notice(notice)
             self.reports.notice(notice)
 
@@ -211,51 +238,42 @@ class Session:
         transport = guarded(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
 
-    def _scaled(self) -> Terms:
+    def scaled(self) -> Terms:
         """The terms with the scaling, once there is one."""
         if self.entry is None or not self.entry.common:
             return self.terms
         return self.terms.scaled(Scaler(**self.entry.common["scaler"]))
 
-    def _save(self, run: Run, common: dict[str, dict[str, torch.Tensor]]) -> None:
-        about = {"run": self.terms.run, "version": self.terms.version}
+    def save(
+        self, run: Run, common: dict[str, dict[str, torch.Tensor]], *, trial: str = ""
+    ) -> None:
+        about: dict[str, Any] = {"run": self.terms.run, "version": self.terms.version}
         about["agreement"] = _fingerprint(self.federation)
+        if self.terms.menu is not None:  # rounds of several trainings, in one order
+            number = 0 if self.entry is None else self.entry.number + 1
+            about |= {"trial": trial, "number": number, "steps": len(self.steps)}
         self.journal.save(run, about, common)
         self.entry = JournalEntry(run, about, common)
 
-    def _told(self, rounds: int) -> list[str]:
+    def told(self, rounds: int) -> list[str]:
         """What privacy cost so far, as far as a coordinator can know."""
         a = self.federation
         return privacy_lines(self.filters, rounds=rounds, sample=a.sample)
 
     def finish(self, run: Run) -> None:
         """The shared weights and the scores, where the coordinator finds them."""
-        terms = self._scaled()
+        terms = self.scaled()
         about = {"run": terms.run, "round": run.round, "terms": terms.text()}
-        shared = terms.recipe().algorithm.send(run.state)
+        about |= {"trial": self.main} if self.main else {}
+        shared = terms.recipe(self.main).algorithm.send(run.state)
         write_state(self.folder / "shared.weights", about, shared)
         write_rows(run.rows, self.folder / "scores.jsonl")
         self.status.write(
             state="finished",
             round=run.round,
-            privacy=self._told(run.round),
+            privacy=self.told(run.round),
             scores=[dict(row) for row in last_scores(run.rows)],
         )
-
-
-def _filters(federation: Federation, sites: int) -> list[Filter]:
-    a = federation
-    recipe = terms_of(a, run="", participants=sites).recipe()
-    around = around_of(
-        recipe.algorithm,
-        sites=sites,
-        rounds=a.rounds,
-        weights=recipe.weights,
-        aggregate=recipe.aggregate,
-        sample=a.sample,
-        least=a.least(sites),
-    )
-    return filters_of(a.privacy, around, Standing("coordinator"))
 
 
 def last_scores(rows: list[Row]) -> list[Row]:

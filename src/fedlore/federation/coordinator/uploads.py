@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from ...algorithms import Algorithm
 from ...core.uploads import find_bad_metric, find_flaw, wanted_of
 from ...core.wire import Reply, Task, Transport
+from ...engine.lore.seat import WORST
 from ...privacy.filters import SUMMED
 from ..remote import QuorumLost
+
+_ROUNDED = 0.1  # how far sums of fixed-point numbers may be off
 
 
 def flaw(
@@ -32,12 +35,21 @@ def flaw(
         misfit = "sums of features with other names or shapes than asked for"
         return find_flaw(reply.upload, wanted, misfit=misfit)
     if task.kind != "train":
-        return find_flaw(
+        wrong = find_flaw(
             reply.upload, wanted, misfit="sums of other names or shapes than asked for"
         )
+        return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
     if reply.rows < 1:
         return f"a count of {reply.rows} rows"
     return find_flaw(reply.upload, wanted, largest=largest)
+
+
+def _bad_vote(reply: Reply) -> str | None:
+    """Why no rows can have given such a vote: a row's loss lies between 0 and that of the worst."""
+    loss, rows = (float(reply.upload["vote"][name]) for name in ("loss", "rows"))
+    if rows < 0 or not -_ROUNDED <= loss <= -WORST * rows + _ROUNDED:
+        return f"a loss of {loss:.4g} on {rows:g} rows"
+    return None
 
 
 class Judged:

@@ -28,6 +28,7 @@ TOP = """\
 name = "{name}"
 address = "{address}"     # host:port where sites reach the coordinator
 task = "classification"
+recipe = "{recipe}"           # lore: sites choose one by votes on short trials; none: as below
 rounds = {rounds}
 seed = 0
 quorum = 0.5              # share of the asked sites without whose answer a round does not count
@@ -52,6 +53,7 @@ schedule = "cosine"
 {loss}
 {privacy}
 """
+RECIPE = "lore"  # what init writes, where nobody says otherwise
 SECURE = True  # what init writes for secure_aggregation, where nobody says otherwise
 #: By what the coordinator sees: of sums alone these settings told nothing of a site's knowledge
 #: in the audit (docs/explain/privacy.md), and were more accurate than the paper's.
@@ -102,6 +104,7 @@ def init(
     rounds: int = ROUNDS,
     days: int = 365,
     secure: bool = SECURE,
+    recipe: str = RECIPE,
 ) -> None:
     """A coordinator's folder: federation.toml, an authority, a server certificate, enrolment."""
     if (folder / "federation.toml").exists():
@@ -110,7 +113,8 @@ def init(
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     table = privacy_table(secure)
-    text = TOP.format(name=name, address=address, rounds=rounds, privacy=table, **HABITS[secure])
+    told = {"name": name, "address": address, "rounds": rounds, "recipe": recipe}
+    text = TOP.format(**told, privacy=table, **HABITS[secure])
     text += dump({"schema": _schema(schema)})
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     try:
@@ -222,7 +226,8 @@ def _schema(schema: Schema) -> dict[str, Any]:
         return {k: v for k, v in values.items() if k == "name" or v != getattr(blank, k)}
 
     features = [told(feature) for feature in schema.features]
-    return {"label": schema.label, "classes": list(schema.classes), "features": features}
+    told = {"label": schema.label, "classes": list(schema.classes), "ordered": schema.ordered}
+    return {**told, "features": features}
 
 
 def _hosts(host: str) -> Sequence[str]:

@@ -11,6 +11,7 @@ from ...personal.classifier import Personal
 from ..journal import read_state
 from ..terms import read_terms
 from .folder import check_same, read_kit
+from .settled import personal_of
 
 
 def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
@@ -20,7 +21,7 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     if not path.exists():
         raise FedloreError(
             f"'{folder}' has no personal.weights yet: they come when the federation is scored, "
-            "after its last round"
+            "after its last round, or when the site has settled"
         )
     about, payload = read_state(path)
     terms = read_terms(about["terms"])
@@ -28,8 +29,11 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     known = kit.knowledge()
     if known.schema is not None:
         check_same(known.schema, terms.schema)
-    recipe = terms.recipe()
-    model = Personal(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
+    if "mixture" in about:
+        model = personal_of(kit, about, payload, terms)
+    else:
+        recipe = terms.recipe()
+        model = Personal(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
     return bundle_of(model, kit.file.name, schema=known.schema or terms.schema, policies=policies)
 
 
@@ -46,12 +50,12 @@ def bundle_of_shared(
     if not isinstance(held.knowledge, Knowledge):
         raise FedloreError(f"{knowledge.name} is about a number, the federation about classes")
     check_columns(held.schema, terms.schema, knowledge.name)
-    recipe = terms.recipe()
+    recipe = terms.recipe(about.get("trial", ""))
     weights = sent.get("model", {})
     if set(weights) != {name for name, _ in recipe.model.named_parameters()}:
         raise FedloreError(
-            f"{terms.algorithm.name} keeps a part of each network at its site: a newcomer has no "
-            "such part, let it join a training"
+            f"{type(recipe.algorithm).__name__} keeps a part of each network at its site: a "
+            "newcomer has no such part, let it join a training"
         )
     model = Personal(recipe.model, held.knowledge, scaler=recipe.scaler, weights=weights)
     return bundle_of(model, client, policies=policies)

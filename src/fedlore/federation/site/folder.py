@@ -1,6 +1,6 @@
 """A site's own file and its policy, which wins over whatever the coordinator asks."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,10 +55,16 @@ class Policy:
                 raise Refusal(reason)
 
     def _parts(self, terms: Terms) -> Iterator[tuple[bool, str]]:
-        for what, name, own, allowed in (
+        named: list[tuple[str, str, Collection[str], tuple[str, ...]]] = [
             ("model", terms.model.kind, MODELS, self.models),
             ("algorithm", terms.algorithm.name.lower(), ALGORITHMS, self.algorithms),
-        ):
+        ]
+        candidates = () if terms.menu is None else terms.menu.candidates
+        if any(one.head == "ordered" for one in candidates):  # a perceptron with another head
+            named.append(("model", "mlp", MODELS, self.models))
+        if any(one.private for one in candidates):
+            named.append(("algorithm", "fedper", ALGORITHMS, self.algorithms))
+        for what, name, own, allowed in named:
             reason = f"policy: {what} '{name}' is not allowed"
             if name not in own:  # code of another package: an empty list is no consent to load it
                 reason += f": it is of another package and not named in {what}s"
@@ -97,6 +103,10 @@ class Policy:
             (
                 task.kind == "moments" and not self.moments,
                 "policy: sums of features are not given away (scale = false needs none)",
+            ),
+            (
+                task.kind == "gram" and not self.moments,
+                "policy: sums of rows are not given away (moments = false)",
             ),
         ]
 

@@ -9,7 +9,7 @@ from ...algorithms import Desk
 from ...core.tree import Payload
 from ...core.uploads import find_flaw, wanted_of
 from ...core.wire import Reply, Task, digest
-from ...engine import Recipe, Site, answer, ready
+from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ..journal import write_state
@@ -21,12 +21,24 @@ from ..terms import (
     read_terms,
     version_of_terms,
 )
+from .agreed import refuse_breach
 from .audit import AuditLog, describe_payload
+from .choosing import Choosing
 from .folder import Kit
 from .guard import Guard
 from .store import Store
 
 _log = logging.getLogger("fedlore.site")
+
+
+class _Plain:
+    """A site's rows made ready for the one recipe of its terms."""
+
+    def __init__(self, client: Client, recipe: Recipe) -> None:
+        self._bench = (ready(client, recipe.model, recipe.scaler), recipe, Desk(recipe.model))
+
+    def bench(self, trial: str) -> tuple[Site, Recipe, Desk]:
+        return self._bench
 
 
 class Worker:
@@ -36,7 +48,7 @@ class Worker:
         self._kit, self._told = kit, told
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
-        self._ready: tuple[str, Site, Recipe, Desk, Guard] | None = None
+        self._ready: tuple[str, _Plain | Choosing, Guard] | None = None
 
     def __call__(self, task: Task, text: str) -> Reply:
         where: dict[str, Any] = {
@@ -45,6 +57,7 @@ class Worker:
             "site": self._kit.file.name,
         }
         where |= {"coordinator": self._kit.file.address, "model": digest(task.sent)}
+        where |= {"trial": task.trial} if task.trial else {}
         try:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
@@ -72,14 +85,18 @@ class Worker:
     def _answer(self, task: Task, terms: Terms, text: str, where: dict[str, Any]) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
         policy.refuse(terms, task)  # first: another version may have other tasks
-        site, recipe, desk, guard = self._prepared(terms, text)
+        refuse_breach(terms, task)
+        part, guard = self._prepared(terms, text)
         read = guard.summed(task)
         if read is not None:
             where["survivors"] = sorted(read)  # the audit log tells whose sum was read
         own = guard.answer(task)
         if own is not None:
             return own
-        store = Store(self._kit.state, terms.run)
+        if isinstance(part, Choosing) and part.takes(task):
+            return guard.hidden(task, self._checked(task, terms, part.answer(task), (), guard))
+        site, recipe, desk = part.bench(task.trial)
+        store = Store(self._kit.state, terms.run, task.trial)
         accepted = task.accepted.get(name, 0)
         if task.kind in ("train", "finish"):
             known = store.again(name, task)
@@ -87,24 +104,33 @@ class Worker:
                 return guard.hidden(task, known)
         settled = store.settle(accepted)
         reply, memory = answer(site, recipe, task, settled, desk)
-        wanted = wanted_of(task, recipe.algorithm.uploads, len(terms.schema.features))
+        reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
+        if task.kind in ("train", "finish"):
+            store.commit(task, accepted, memory, reply)
+        if isinstance(part, Choosing):
+            if task.kind == "train":
+                part.over(task, memory)
+        elif task.kind == "evaluate":
+            self._keep(task, terms, text, recipe, memory)
+        return guard.hidden(task, reply)
+
+    def _checked(
+        self, task: Task, terms: Terms, reply: Reply, uploads: Sequence[str], guard: Guard
+    ) -> Reply:
+        """A reply that can be used, with its noise, and with no number that may not leave."""
+        wanted = wanted_of(task, uploads, len(terms.schema.features), terms=terms.gram())
         wrong = find_flaw(reply.upload, wanted)
         if wrong is not None:  # where numbers are not finite, training has diverged
             raise Refusal(f"this site's own upload cannot be used: {wrong}")
         reply = guard.kept(task, reply)
         allowed = ("steps",) if task.kind == "train" else self._scores(terms)
-        reply = replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
-        if task.kind in ("train", "finish"):
-            store.commit(task, accepted, memory, reply)
-        if task.kind == "evaluate":
-            self._keep(task, terms, text, recipe, memory)
-        return guard.hidden(task, reply)
+        return replace(reply, metrics={k: v for k, v in reply.metrics.items() if k in allowed})
 
     def _scores(self, terms: Terms) -> Sequence[str]:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
-    def _prepared(self, terms: Terms, text: str) -> tuple[Site, Recipe, Desk, Guard]:
+    def _prepared(self, terms: Terms, text: str) -> tuple["_Plain | Choosing", Guard]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
             try:
@@ -117,7 +143,9 @@ class Worker:
                 ) from error
             try:
                 client = self._kit.client(terms.schema)
-                site = ready(client, recipe.model, recipe.scaler)
+                part: _Plain | Choosing = _Plain(client, recipe)
+                if terms.menu is not None:
+                    part = Choosing(self._kit, terms, text, client)
             except FedloreError as error:
                 _log.error("%s", error)
                 self._told(f"cannot take part: {error}")
@@ -126,7 +154,7 @@ class Worker:
                     "log says what to mend (fedlore doctor)"
                 ) from error
             guard = Guard(self._kit, terms, recipe)
-            self._ready = (text, site, recipe, Desk(recipe.model), guard)
+            self._ready = (text, part, guard)
         return self._ready[1:]
 
     def _keep(self, task: Task, terms: Terms, text: str, recipe: Recipe, memory: Payload) -> None:

@@ -1,0 +1,29 @@
+"""The coordinator's halves of the filters that a federation asks for."""
+
+from ...engine.lore import MAIN, Trial
+from ...privacy.defence import Standing, around_of
+from ...privacy.filters import Filter
+from ...privacy.settings import filters_of
+from ..settings import Federation
+from ..terms import terms_of
+
+
+def coordinator_filters(federation: Federation, sites: int) -> list[Filter]:
+    """The filters, or why there cannot be any; none of the candidates may be unfit for them."""
+    a = federation
+    terms = terms_of(a, run="", participants=sites)
+    count = 1 if terms.menu is None else len(terms.menu.candidates)
+    trials = [""] if terms.menu is None else [str(Trial(c, MAIN, a.rounds)) for c in range(count)]
+    found = []
+    for recipe in map(terms.recipe, trials):
+        around = around_of(
+            recipe.algorithm,
+            sites=sites,
+            rounds=a.rounds,
+            weights=recipe.weights,
+            aggregate=recipe.aggregate,
+            sample=a.sample,
+            least=a.least(sites),
+        )
+        found.append(filters_of(a.privacy, around, Standing("coordinator")))
+    return found[0]

@@ -1,0 +1,126 @@
+"""A site's own model after it has settled, on its own disk: plain values and tensors, no pickle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from ...core.exact import Home, Posterior
+from ...core.foresight import Foresight
+from ...core.store import write_whole
+from ...core.tree import Params, Payload
+from ...engine.lore import Private, Seat
+from ...errors import FedloreError
+from ...knowledge import Knowledge
+from ...knowledge.confusion import Recalibrated
+from ...personal.beside import Beside
+from ...personal.classifier import Personal
+from ...personal.foreseen import Foreseen
+from ...personal.own.sight import see_classes, see_order
+from ...personal.own.stored import read_members, write_members
+from ..journal import read_state, write_state
+from ..terms import Terms
+from .folder import Kit
+
+PERSONAL = "personal.weights"
+BROUGHT = "brought.json"  # what taking part brought this site
+EXACT = "exact"  # the model of one round among the members
+
+
+def write_settled(
+    kit: Kit, about: Mapping[str, Any], seat: Seat, private: Private, network: Params
+) -> None:
+    """What a site chose for itself, readable by its owner alone."""
+    known, beside = private.knowledge, private.beside
+    assert isinstance(known, Knowledge) and not hasattr(beside, "width")
+    header = {**about, "trust": known.trust, "rely": known.rely, "mixture": None}
+    payload: Payload = {"model": network}
+    if isinstance(known.pkm, Recalibrated):
+        payload["confusion"] = {"rows": known.pkm.confusion}
+    if isinstance(beside, Beside):
+        header["mixture"], more = _described(seat, beside)
+        payload |= more
+    write_state(kit.path(PERSONAL), header, payload, private=True)
+    if private.brought is not None:
+        text = json.dumps({**about_run(about), **private.brought.plain()}, indent=1)
+        write_whole(kit.path(BROUGHT), text, private=True)
+    else:
+        kit.path(BROUGHT).unlink(missing_ok=True)  # of an earlier run
+
+
+def about_run(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: about[name] for name in ("run", "trial")}
+
+
+def personal_of(kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Terms) -> Personal:
+    """The site's own model as it was written, with the knowledge that the site has now."""
+    recipe = terms.recipe(about["trial"])
+    known = replace(kit.knowledge(), trust=about["trust"], rely=about["rely"])
+    if "confusion" in payload:
+        pkm = Recalibrated(known.pkm, payload["confusion"]["rows"])
+        known = replace(known, pkm=pkm, conflict="restrict")
+    beside = None
+    if about["mixture"] is not None:
+        beside = _mixed(about["mixture"], payload, terms)
+    return Personal(
+        recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=beside
+    )
+
+
+def is_settled(kit: Kit, run: str) -> bool:
+    """Whether this site has its own model of a run."""
+    path = kit.path(PERSONAL)
+    if not path.exists():
+        return False
+    about, _ = read_state(path)
+    return about.get("run") == run and "mixture" in about
+
+
+def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
+    """A mixture as values for JSON and as tensors."""
+    own = [m for m in beside.members if not isinstance(m, Foreseen)]
+    said, tensors = write_members(own)  # type: ignore[arg-type]  # what is not exact is own
+    data = seat.plain().data
+    sight = see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
+    values = {
+        "members": [EXACT if isinstance(m, Foreseen) else "own" for m in beside.members],
+        "own": said,
+        "heard": sight.heard.shape[1],
+        "weights": list(beside.weights),
+        "network": beside.network,
+        "expert": beside.expert,
+        "sharpness": beside.sharpness,
+    }
+    payload: Payload = {"members": tensors}
+    for member in beside.members:
+        if isinstance(member, Foreseen):
+            home = member.foresight.home
+            payload[EXACT] = member.foresight.found.bundle()
+            payload["home"] = {"middle": home.middle, "level": home.level}
+            values["rows"] = home.rows
+    return values, payload
+
+
+def _mixed(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside:
+    features, classes = len(terms.schema.features), len(terms.schema.classes)
+    tensors: Mapping[str, Tensor] = payload["members"]
+    own = iter(read_members(values["own"], tensors, columns=features, heard=values["heard"]))
+    members: list[Any] = []
+    for kind in values["members"]:
+        if kind != EXACT:
+            members.append(next(own))
+            continue
+        if terms.menu is None or terms.menu.exact is None:
+            raise FedloreError("a model of one round that the terms know nothing of")
+        home = Home(payload["home"]["middle"], payload["home"]["level"], int(values["rows"]))
+        found = Foresight(terms.menu.exact, Posterior.of(payload[EXACT]), home, classes)
+        members.append(Foreseen(found, terms.scaler()))
+    return Beside(
+        tuple(members),
+        tuple(values["weights"]),
+        values["network"],
+        values["expert"],
+        values["sharpness"],
+    )

@@ -1,0 +1,351 @@
+"""A deployed federation that chooses its recipe: the same models as in one process."""
+
+import json
+import stat
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore import ConfigError, FedloreError
+from fedlore.algorithms.catalog import Method
+from fedlore.coke.trial import trial_sites
+from fedlore.core.wire import Task
+from fedlore.engine.lore import Candidate, Menu, Trial, train_lore
+from fedlore.engine.training import Training
+from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.journal import Journal, read_state
+from fedlore.federation.remote import Refusal
+from fedlore.federation.settings import Federation, read_deployed
+from fedlore.federation.site import export
+from fedlore.federation.site.agreed import agreed_trials, find_breach
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.settled import personal_of
+from fedlore.federation.site.store import Store
+from fedlore.federation.terms import read_terms, terms_of
+
+from .inside import Inside, edited, small
+
+MENU = """
+[menu]
+folds = 2
+own = false
+finishes = [0, 5]
+exact = {basis = {terms = "linear"}}
+candidates = [
+  {hears = true, head = "ordered", private = true, hidden = [4], lr = 0.01, clip = 5.0},
+  {hears = true, plain = 0.5, reread = true},
+]
+
+[model]"""
+
+
+def chosen(folder, *, sites=4, menu=MENU, secure=False):
+    """A small federation that chooses."""
+    small(folder, sites=sites, rounds=3)
+    edited(folder / "federation.toml", ('recipe = "none"', 'recipe = "lore"'), ("\n[model]", menu))
+    if secure:
+        edited(
+            folder / "federation.toml",
+            ("secure_aggregation = false", "secure_aggregation = true"),
+            ("deadline = 1.0", "deadline = 20.0"),
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def inprocess(tmp_path_factory):
+    """The same federation by one call in this process."""
+    folder = chosen(tmp_path_factory.mktemp("one") / "fed")
+    f = read_deployed(folder)
+    clients = [read_kit(home).client(f.schema) for home in trial_sites(folder)]
+    training = Training(
+        rounds=f.rounds,
+        plan=f.plan,
+        seed=f.seed,
+        algorithm=Method("fedavg").make(),
+        scale=True,
+        engine="local",
+        evaluate=f.rounds,
+    )
+    return train_lore(clients, training, menu=f.offered(), hidden=f.model.hidden)
+
+
+def own_models(folder):
+    found = {}
+    for home in trial_sites(folder):
+        kit = read_kit(home)
+        about, payload = read_state(home / "personal.weights")
+        found[home.name] = personal_of(kit, about, payload, read_terms(about["terms"]))
+    return found
+
+
+def probabilities(model, folder, name):
+    kit = read_kit(folder / "sites" / name)
+    return model.predict_proba(kit.client(read_deployed(folder).schema).test.x)
+
+
+def check_same(folder, fitted, *, within=0.0):
+    for name, model in own_models(folder).items():
+        other = fitted.model(name)
+        for key, weights in model.model.state_dict().items():
+            assert float((weights - other.model.state_dict()[key]).abs().max()) <= within
+        mine, theirs = (probabilities(m, folder, name) for m in (model, other))
+        assert float((mine - theirs).abs().max()) <= 100 * within
+        assert model.beside is not None and len(model.beside.members) >= 1
+
+
+def scores(rows):
+    return {r["client"]: {k: r[k] for k in ("ta", "nll", "pov")} for r in rows if "client" in r}
+
+
+def test_each_site_has_the_bits_of_the_run_in_one_process(tmp_path, monkeypatch, inprocess):
+    folder = chosen(tmp_path / "fed")
+    inside, lines = Inside(folder, monkeypatch), []
+    run = inside.train(line=lines.append)
+    check_same(folder, inprocess)
+    assert scores(run.rows) == scores(inprocess.run.rows)
+    losses = {r["trial"]: r["loss"] for r in run.rows if "trial" in r}
+    assert losses == {r["trial"]: r["loss"] for r in inprocess.run.rows if "trial" in r}
+    assert any("trial 0/0/3" in line for line in lines)
+    assert lines[-1] == "every site has its own model"
+
+
+def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
+    only = MENU.replace(MENU[MENU.index("  {") : MENU.index("  {hears = true, plain")], "")
+    folder = chosen(tmp_path / "fed", sites=3, menu=only)
+    Inside(folder, monkeypatch).train()
+    for name, model in own_models(folder).items():
+        about, payload = read_state(folder / "sites" / name / "personal.weights")
+        assert "confusion" in payload and about["trial"] == "0/main/3"
+        assert torch.equal(model.knowledge.pkm.confusion, payload["confusion"]["rows"])
+
+
+def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch, inprocess):
+    folder = chosen(tmp_path / "fed", secure=True)
+    Inside(folder, monkeypatch).train()
+    check_same(folder, inprocess, within=1e-3)
+
+
+class Crash(BaseException):
+    """The coordinator ends here, without a word."""
+
+
+@pytest.mark.parametrize("after", ["gram", "a trial", "a round of a trial", "the main training"])
+def test_resuming_in_the_middle_changes_nothing(tmp_path, monkeypatch, inprocess, after):
+    folder = chosen(tmp_path / "fed")
+    inside, trains, lines = Inside(folder, monkeypatch), [], []
+
+    def line(text):
+        words = {"gram": "one round", "a trial": "trial 0/0/3", "the main training": "main/3"}
+        if words.get(after, "never") in text:
+            raise Crash
+
+    def notice(found):
+        trains.append(found.kind == "train")
+        if after == "a round of a trial" and sum(trains) == 4 * 5 + 1:  # the second trial's third
+            raise Crash
+
+    with pytest.raises(Crash):
+        inside.train(line=line, notice=notice)
+    before = {step.name for step in Journal(folder / "journal").steps()[0].values()}
+    inside.restart()
+    asked = []
+    inside.wrap = dict.fromkeys(inside.workers, lambda w: recording(w, asked))
+    inside.train(resume=True, line=lines.append)
+    assert "resuming run" in lines[0]
+    assert not before & {task.trial for task in asked if task.kind in ("train", "vote")}
+    if after == "a round of a trial":
+        rounds = [t.round for t in asked if (t.kind, t.trial) == ("train", "1/0/3")]
+        assert set(rounds) == {3}
+    check_same(folder, inprocess)
+
+
+def recording(worker, asked):
+    def answer(task, text):
+        asked.append(task)
+        return worker(task, text)
+
+    return answer
+
+
+def test_a_damaged_step_is_done_again(tmp_path, monkeypatch, inprocess):
+    folder = chosen(tmp_path / "fed")
+    inside, lines = Inside(folder, monkeypatch), []
+
+    def line(text):
+        if "trial 1/0/3" in text:
+            raise Crash
+
+    with pytest.raises(Crash):
+        inside.train(line=line)
+    path = sorted((folder / "journal").glob("step-*"))[1]
+    path.write_bytes(path.read_bytes()[:-9])
+    inside.train(resume=True, line=lines.append)
+    assert "that step is done again" in lines[0]
+    check_same(folder, inprocess)
+
+
+def test_a_site_that_was_away_at_the_end_settles_when_asked_again(tmp_path, monkeypatch, inprocess):
+    folder = chosen(tmp_path / "fed")
+    inside, lines = Inside(folder, monkeypatch), []
+
+    def away(worker):
+        def answer(task, text):
+            if task.kind == "settle":
+                raise RuntimeError("away")
+            return worker(task, text)
+
+        return answer
+
+    inside.wrap["plant-2"] = away
+    inside.train(line=lines.append)
+    assert "plant-2 did not settle" in lines[-1]
+    assert not (folder / "sites" / "plant-2" / "personal.weights").exists()
+    first = (folder / "sites" / "plant-1" / "personal.weights").stat().st_mtime_ns
+    inside.wrap.clear()
+    inside.train(resume=True)
+    check_same(folder, inprocess)
+    assert (folder / "sites" / "plant-1" / "personal.weights").stat().st_mtime_ns == first
+
+
+def test_what_is_private_stays_readable_by_its_owner_alone(tmp_path, monkeypatch):
+    folder = chosen(tmp_path / "fed", sites=3)
+    inside = Inside(folder, monkeypatch)
+    inside.train()
+    for home in trial_sites(folder):
+        for name in ("personal.weights", "brought.json"):
+            assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
+        told = json.loads((home / "brought.json").read_text())
+        assert "Taking part" in told["sentence"] and told["sentence"].encode() not in b"".join(
+            inside.wire
+        )
+        left = sorted(p.name.partition("-")[0] for p in (home / "state").glob("*-*"))
+        # what the folds left and the versions of the main training, nothing of other trials
+        assert left.count("final") <= 4 and left.count("reply") == 1 and left.count("memory") == 3
+
+
+def test_export_of_a_kit_is_of_the_mixture(tmp_path, monkeypatch):
+    folder = chosen(tmp_path / "fed", sites=3)
+    Inside(folder, monkeypatch).train()
+    given = []
+    monkeypatch.setattr(export, "bundle_of", lambda model, name, **more: given.append(model))
+    export.bundle_of_kit(folder / "sites" / "plant-1")
+    assert given[0].beside.weights == own_models(folder)["plant-1"].beside.weights
+
+
+@pytest.fixture(scope="module")
+def terms(tmp_path_factory):
+    folder = chosen(tmp_path_factory.mktemp("terms") / "fed", sites=3)
+    return terms_of(read_deployed(folder), run="r", participants=3)
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (Task("train", 1, trial="2/0/3"), "trial '2/0/3' is not one of those agreed to"),
+        (Task("train", 1, trial="0/2/3"), "not one of those agreed"),
+        (Task("train", 1, trial="0/0/2"), "not one of those agreed"),
+        (Task("train", 1, trial="00/0/3"), "not one of those agreed"),
+        (Task("train", 1, trial="../0/3"), "candidate/fold/rounds"),
+        (Task("train", 1), "candidate/fold/rounds"),
+        (Task("train", 4, trial="0/0/3"), "does not belong to round 4"),
+        (Task("vote", 2, trial="0/0/3"), "does not belong to round 2"),
+        (Task("vote", 3, trial="0/main/3"), "does not belong"),
+        (Task("settle", 4, trial="0/0/3"), "does not belong"),
+        (Task("evaluate", 3, trial="0/0/3"), "does not belong"),
+        (Task("finish", 4, trial="0/main/3"), "chosen in private"),
+        (Task("gram", 0, trial="0/0/3"), "no model of one round"),
+        (Task("moments", 0, trial="0/0/3"), "belongs to no trial"),
+    ],
+    ids=lambda value: f"{value.kind} {value.trial}" if isinstance(value, Task) else "",
+)
+def test_a_lying_coordinator_is_refused(terms, task, reason):
+    assert reason in find_breach(terms, task)
+
+
+def test_what_the_server_asks_is_agreed_to(terms):
+    trials = {"0/0/3", "1/0/3", "0/1/3", "1/1/3", "0/main/3", "1/main/3"}
+    assert {str(trial) for trial in agreed_trials(terms)} == trials
+    assert find_breach(terms, Task("gram", 0)) is None
+    assert find_breach(terms, Task("settle", 4, trial="1/main/3")) is None
+    plain = replace(terms, menu=None)
+    assert "have no candidates" in find_breach(plain, Task("vote", 3, trial="0/0/3"))
+    assert "have no candidates" in find_breach(plain, Task("train", 1, trial="0/0/3"))
+    assert find_breach(plain, Task("train", 1)) is None
+    bare = replace(terms, menu=replace(terms.menu, exact=None))
+    assert "no model of one round" in find_breach(bare, Task("gram", 0))
+
+
+def test_a_trial_outside_the_list_is_refused_by_the_worker_and_audited(tmp_path, monkeypatch):
+    folder = chosen(tmp_path / "fed", sites=3)
+    inside = Inside(folder, monkeypatch)
+    text = terms_of(read_deployed(folder), run="r", participants=3).text()
+    with pytest.raises(Refusal, match="trial '5/0/3' is not one of those agreed to"):
+        inside.workers["plant-1"](Task("train", 1, trial="5/0/3"), text)
+    assert "5/0/3" in (folder / "sites" / "plant-1" / "audit.jsonl").read_text()
+
+
+def test_policies_cover_the_candidates(terms, tmp_path):
+    kit = read_kit(trial_sites(chosen(tmp_path / "fed", sites=3))[0])
+    policy = kit.file.policy
+    with pytest.raises(Refusal, match="algorithm 'fedper' is not allowed"):
+        replace(policy, algorithms=("fedavg",)).refuse(terms, Task("gram", 0))
+    with pytest.raises(Refusal, match="sums of rows are not given away"):
+        replace(policy, moments=False).refuse(terms, Task("gram", 0))
+
+
+def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
+    folder = chosen(tmp_path / "fed")
+
+    def boasting(worker):
+        def answer(task, text):
+            reply = worker(task, text)
+            if task.kind == "vote":
+                vote = reply.upload["vote"]
+                return replace(reply, upload={"vote": vote | {"loss": vote["loss"] - 1e6}})
+            return reply
+
+        return answer
+
+    inside = Inside(folder, monkeypatch)
+    inside.wrap["plant-2"] = boasting
+    inside.train()
+    site = read_status(folder)["sites"]["plant-2"]
+    assert site["counts"]["rejected"] == 3 and "a loss of -1e+06" in site["note"]
+
+
+def test_memory_of_another_trial_is_forgotten_and_what_it_left_is_not(tmp_path):
+    one, two = (Store(tmp_path, "run", trial) for trial in ("0/0/3", "1/0/3"))
+    task = Task("train", 1, trial="0/0/3")
+    from fedlore.core.wire import Reply
+
+    memory = {"head": {"w": torch.ones(2)}}
+    one.commit(task, 0, memory, Reply("a", 1, rows=3))
+    one.keep(memory)
+    assert torch.equal(one.settle(1)["head"]["w"], torch.ones(2))
+    two.commit(replace(task, trial="1/0/3"), 0, {}, Reply("a", 1, rows=3))
+    with pytest.raises(Refusal, match="memory of round 1 is lost"):
+        one.settle(1)
+    assert torch.equal(one.kept()["head"]["w"], torch.ones(2)) and two.kept() is None
+    Store(tmp_path, "another").commit(task, 0, {}, Reply("a", 1, rows=3))
+    assert one.kept() is None
+
+
+def test_with_a_budget_one_candidate_is_needed(terms):
+    from fedlore.privacy import Dp, Privacy
+
+    budget = Privacy(dp=Dp(epsilon=4.0, delta=1e-5, level="site"))
+    with pytest.raises(ConfigError, match=r"one fixed candidate.*\[menu\] candidates.*got none"):
+        Federation(recipe="lore", privacy=budget)
+    with pytest.raises(ConfigError, match="got 12"):
+        Federation(recipe="lore", privacy=budget, menu=Menu())
+    fixed = Federation(recipe="lore", privacy=budget, menu=Menu().only(Candidate(True, 0.5)))
+    assert len(fixed.menu.candidates) == 1
+    with pytest.raises(ConfigError, match="belongs to recipe"):
+        Federation(menu=Menu())
+    with_dp = replace(terms, privacy=budget)
+    assert {trial.fold for trial in agreed_trials(with_dp)} == {-1}
+    assert "no model of one round" in find_breach(with_dp, Task("gram", 0))
+    with pytest.raises(FedloreError, match="candidate/fold/rounds"):
+        Trial.read("0/0")
