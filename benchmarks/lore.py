@@ -36,7 +36,7 @@ def main() -> None:
         settling = [0.0]
         settle = room.settle
 
-        def timed(*some, **more):
+        def timed(*some, settle=settle, settling=settling, **more):
             start = time.perf_counter()
             found = settle(*some, **more)
             settling[0] += time.perf_counter() - start

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
 from fedlore.bundle.archive import Refused
-from fedlore.bundle.mixtures import shares
+from fedlore.bundle.mixtures import shares_of
 from fedlore.bundle.reknowing import reknow
 from fedlore.bundle.storing import BESIDE, opened
 from fedlore.cli.app import app
@@ -95,7 +95,7 @@ def test_other_rules_keep_members_and_weights(tmp_path):
         reknow(made, tmp_path / "site" / "knowledge.toml")
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
     new = reknow(deaf, tmp_path / "site" / "knowledge.toml")
-    assert shares(new.personal.beside) == shares(deaf.personal.beside)
+    assert shares_of(new.personal.beside) == shares_of(deaf.personal.beside)
     assert new.personal.knowledge.rkm is None
 
 

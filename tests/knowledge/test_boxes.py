@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.knowledge.lint.axes import Axis, within
+from fedlore.knowledge.lint.axes import Axis, within_axis
 from fedlore.knowledge.lint.boxes import Box, Boxes, GaveUp, Meter, grown, outside, uncovered
 from fedlore.knowledge.schema import Feature
 from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span, parse_condition
@@ -103,7 +103,7 @@ cuts = st.tuples(numbers, st.booleans()).map(lambda pair: Cut(pair[0] + 0.0, pai
 @given(cuts, cuts)
 def test_a_number_within_a_span_is_found_where_a_float_fits(one, other):
     span = Span(*sorted([one, other]))
-    found = within(span)
+    found = within_axis(span)
     if found is None:
         assert span.start == span.stop or math.nextafter(span.start.value, math.inf) == other.value
         assert span.start.after or span.start == span.stop
@@ -119,7 +119,7 @@ def test_a_number_within_a_span_is_found_where_a_float_fits(one, other):
 def test_counterexamples_are_short_numbers(text, value):
     condition = parse_condition(text, Feature("a"))
     assert isinstance(condition, NumberSpans)
-    assert within(condition.spans[0]) == pytest.approx(value)
+    assert within_axis(condition.spans[0]) == pytest.approx(value)
 
 
 def test_the_gap_between_neighbouring_floats_is_no_cell():

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
-from fedlore.engine.tuning import Candidate, Trials
+from fedlore.engine.tuning import ClassCandidate, Trials
 from fedlore.workbench import runs
 from fedlore.workbench.bundles import find_bundle
 from fedlore.workbench.federations import gather, read_federation
@@ -123,7 +123,7 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
 
 
 def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
-    few = Trials(candidates=(Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
+    few = Trials(candidates=(ClassCandidate(), ClassCandidate(True, 0.5)), folds=2, finishes=(0, 2))
     monkeypatch.setattr(runs, "lore_rows", lambda *a, **k: lore_rows(*a, **k, trials=few))
     done = run_federation(gather(config(folder, "lore", recipe="chosen")), tmp_path / "o")
     assert len({r["chosen"] for r in done.rows}) == 1

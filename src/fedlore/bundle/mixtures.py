@@ -20,21 +20,21 @@ from ..knowledge import Knowledge
 from ..knowledge.numbers.numbers import Numbers
 from ..personal.beside import Beside, NumberBeside
 from ..personal.foreseen import Foreseen, ForeseenNumber
-from ..personal.own.members import ClassMember, Member, NumberMember, OrderMember
-from ..personal.own.stored import MOST_BYTES, read_members, write_members
+from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
+from ..personal.own.stored import MOST_BYTES, read_own_members, write_own_members
 from ..personal.own.trees import Trees
 from .archive import Refused
 
 AnyBeside = Beside | NumberBeside
 
-HEARD = 3  # numbers that a member hears of an expert who names a place
-EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
+_HEARD = 3  # numbers that a member hears of an expert who names a place
+_EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
 _OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
 
 
 def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
-    own: list[Member] = []
+    own: list[OwnMember] = []
     rounds: list[Foreseen | ForeseenNumber] = []
     for member in beside.members:
         if isinstance(member, NumberMember | OrderMember | ClassMember):
@@ -48,7 +48,7 @@ def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict
             )
     if len(rounds) > 1:
         raise FedloreError(f"a bundle holds one model of one round, not {len(rounds)}")
-    told, plain = write_members(own)
+    told, plain = write_own_members(own)
     tensors = {f"{_OWN}{name}": t for name, t in plain.items()}
     for one in rounds:
         tensors |= {f"{_ONE_ROUND}{name}": t for name, t in _round_tensors(one).items()}
@@ -86,7 +86,7 @@ def restore_beside(
     told = values["members"]
     if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
         raise Refused("the members of a mixture must be a list of tables")
-    if [one.get("kind") for one in told].count(EXACT) > 1:
+    if [one.get("kind") for one in told].count(_EXACT) > 1:
         raise Refused("a bundle holds one model of one round")
     plain = [{k: v for k, v in one.items() if k != "weight"} for one in told]
     heard = heard_sources(known)
@@ -98,9 +98,9 @@ def restore_beside(
         )
     columns = int(torch.Size(shape).numel())
     left, count = dict(tensors), 0
-    members: list[Member | Foreseen | ForeseenNumber] = []
+    members: list[OwnMember | Foreseen | ForeseenNumber] = []
     for place, one in enumerate(plain):
-        exact = one.get("kind") == EXACT
+        exact = one.get("kind") == _EXACT
         begin = _ONE_ROUND if exact else f"{_OWN}{count}."
         found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
         left = {n: t for n, t in left.items() if not n.startswith(begin)}
@@ -108,11 +108,11 @@ def restore_beside(
             members.append(_one_round(one, found, shape, classes, numbers=numbers))
             continue
         count += 1
-        (member,) = read_members(
+        (member,) = read_own_members(
             [one],
             {f"0.{name}": t for name, t in found.items()},
             columns=columns,
-            heard=len(heard) * classes if one.get("kind") == "classes" else HEARD,
+            heard=len(heard) * classes if one.get("kind") == "classes" else _HEARD,
         )
         members.append(_fitting(place, member, classes, numbers=numbers))
     if left:
@@ -140,7 +140,7 @@ def with_expert(beside: AnyBeside, weight: float) -> AnyBeside:
     )
 
 
-def shares(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
+def shares_of(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
     """Who speaks with which weight, by name; of a silent expert the others share the part."""
     named = {"network": beside.network}
     for place, (member, weight) in enumerate(zip(beside.members, beside.weights, strict=True)):
@@ -154,7 +154,7 @@ def shares(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
 
 def share_words(beside: AnyBeside, *, silent: bool = False) -> str:
     """The same as one line of text."""
-    found = shares(beside, silent=silent)
+    found = shares_of(beside, silent=silent)
     return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in found.items())
 
 
@@ -170,7 +170,7 @@ def heard_sources(known: Knowledge | Numbers) -> list[str]:
 def _round_values(one: Foreseen | ForeseenNumber) -> dict[str, Any]:
     foresight = one.foresight
     return {
-        "kind": EXACT,
+        "kind": _EXACT,
         "name": one.name,
         "basis": asdict(foresight.exact.basis),
         "start": foresight.exact.start,
@@ -242,7 +242,7 @@ def _check_round(own: Params, room: Mapping[str, tuple[int, ...]]) -> None:
         raise Refused("variances and spreads of the model of one round must be positive")
 
 
-def _fitting(place: int, member: Member, classes: int, *, numbers: bool) -> Member:
+def _fitting(place: int, member: OwnMember, classes: int, *, numbers: bool) -> OwnMember:
     """A member that speaks of this many classes, or of a number."""
     if isinstance(member, NumberMember) != numbers:
         raise Refused(f"member {place} does not speak of {'a number' if numbers else 'classes'}")

@@ -15,7 +15,7 @@ from rich.table import Table
 from ..config import build, read_toml
 from ..core.history import Row, check_writable, write_rows
 from ..engine import Client
-from ..personal.own.best import missing
+from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..version import __version__
 from ..workbench.approaches import APPROACHES
@@ -65,7 +65,7 @@ def demo(
     if seeds > 1:
         console.print(_margins(rows, seeds))
     console.print(f"\n{verdict(rows)}", highlight=False, soft_wrap=True)
-    if missing():
+    if missing_learners():
         console.print(
             f"own best: {own_best_words()}", highlight=False, soft_wrap=True, markup=False
         )

@@ -27,7 +27,7 @@ from ..workbench.paper.numbers.tables import (
     worst_violation,
 )
 
-TERMS = {
+_TERMS = {
     "RMSE": "root of the mean squared error of the decoded numbers; mean over clients",
     "POV": "share of decoded numbers outside the expert's set S(x), without tolerance",
     "P-KM": "the expert's number alone",
@@ -123,7 +123,7 @@ def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
     }
     reading = ("± is half of the 95 % interval over seeds. The best of a column is marked.",)
     title = f"Regression: {study.dataset}"
-    return page(title, facts=facts, reading=reading, terms=TERMS, sections=sections)
+    return page(title, facts=facts, reading=reading, terms=_TERMS, sections=sections)
 
 
 def _written(cells: list[list[str]], title: str) -> Written:

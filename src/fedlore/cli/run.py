@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..core.history import Row, check_writable
-from ..personal.own.best import missing
+from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
 from ..workbench.brought import brought_path
@@ -83,7 +83,7 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
         console.print(f"lore chose: {chosen}", highlight=False, soft_wrap=True)
-    if missing() and any(row["approach"] == "own best" for row in found.rows):
+    if missing_learners() and any(row["approach"] == "own best" for row in found.rows):
         console.print(
             f"own best: {own_best_words()}", highlight=False, soft_wrap=True, markup=False
         )

@@ -42,7 +42,7 @@ class Ordinal:
         return classes / 4.0 if self.start == "none" else 1.0
 
 
-class Own(nn.Module):
+class HeadAtHome(nn.Module):
     """What a site may keep to itself: a shift of the place, and a factor on the width (log)."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Ordered(nn.Module):
         self.trunk = trunk
         self.head = head
         self.line = line
-        self.own = Own()
+        self.own = HeadAtHome()
         self.classes = classes
         self.options = options or Ordinal()
         self.hears = self.options.hears or self.options.start != "none"

@@ -11,7 +11,7 @@ from ..core.plain import bytes_of_layout, from_bytes
 from ..core.store import Unreadable, clear_parts, pack_payload, unpack_payload, write_whole
 from ..core.tree import Payload
 from ..engine.loop import Run
-from ..engine.lore import Step
+from ..engine.lore import DoneStep
 from ..errors import FedloreError
 
 OLD = b"fedlore 1\n"  # how files of 0.1.0 begin
@@ -123,13 +123,13 @@ class Journal:
             return JournalEntry(run, header["about"], _part("common.", payload)), wrong
         return None, wrong
 
-    def add(self, step: Step, number: int) -> None:
+    def add(self, step: DoneStep, number: int) -> None:
         """Write down a step, the `number`th of them, before the next one starts."""
         header = {"name": step.name, "accepted": dict(step.accepted)}
         write_state(self.folder / f"step-{number:06d}.journal", header, step.payload)
         clear_parts(self.folder, "step-*")
 
-    def steps(self) -> tuple[dict[int, Step], list[str]]:
+    def steps(self) -> tuple[dict[int, DoneStep], list[str]]:
         """The steps that can be read by their numbers, and what was wrong with the others."""
         found, wrong = {}, []
         for path in sorted(self.folder.glob("step-*.journal")):
@@ -140,7 +140,7 @@ class Journal:
                 continue
             accepted = {str(k): int(v) for k, v in header["accepted"].items()}
             number = int(path.stem.partition("-")[2])
-            found[number] = Step(str(header["name"]), payload, accepted)
+            found[number] = DoneStep(str(header["name"]), payload, accepted)
         return found, wrong
 
     def clear(self) -> None:

@@ -55,7 +55,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RunTable:
     """[run]: what a run in one process compares, and where its sites are."""
 
     sites: str | tuple[str, ...] = "sites"  # a folder of site folders, or a list of them
@@ -89,7 +89,7 @@ class Federation:
     algorithm: Method = field(default_factory=Method)
     plan: Plan = field(default_factory=Plan)
     privacy: Privacy = field(default_factory=Privacy)
-    run: Trial = field(default_factory=Trial)
+    run: RunTable = field(default_factory=RunTable)
     rounds: int = ROUNDS
     sample: float = 1.0  # share of the sites asked in each round
     seed: int = 0

@@ -13,7 +13,7 @@ from ..config import build
 from ..core.scaler import Scaler
 from ..engine import Recipe
 from ..engine.loop import Weights
-from ..engine.lore import Common, Menu, Trial
+from ..engine.lore import Agreement, Menu, Trial
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
 from ..privacy import Privacy
@@ -86,13 +86,13 @@ class Terms:
             return None
         return Scaler(*(torch.tensor(v, dtype=torch.float64) for v in (self.shift, self.spread)))
 
-    def common(self) -> Common:
+    def common(self) -> Agreement:
         """What all candidates share, where there is something to choose from."""
         if self.menu is None:
             raise ConfigError("these terms have no candidates to choose from")
         features, classes = len(self.schema.features), len(self.schema.classes)
         model, seed = self.model, self.seed
-        return Common(
+        return Agreement(
             features,
             classes,
             self.menu,

@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Line:
+class BroughtLine:
     """One way to predict, and how it did: accuracy, or RMSE, with a 95 % interval."""
 
     name: str
@@ -20,10 +20,10 @@ class Brought:
 
     measure: str  # "accuracy" or "rmse"
     rows: int
-    lines: tuple[Line, ...]
+    lines: tuple[BroughtLine, ...]
     weights: dict[str, float]  # of the mixture, by member
     costs: dict[str, float]  # what removing a member would cost; above 0 it is missed
-    gain: Line  # the mixture over own best, paired; above 0 it is better
+    gain: BroughtLine  # the mixture over own best, paired; above 0 it is better
     sentence: str
 
     def value(self, name: str) -> float:

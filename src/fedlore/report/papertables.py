@@ -15,7 +15,7 @@ def paper_tables(rows: Sequence[Row], name: str) -> list[TextTable]:
     if any(row.get("coverage") is not None for row in rows):
         made.append(ranges(rows))
     if rows[0]["dataset"] == "coke-real":
-        made.append(few(rows))
+        made.append(few_rows_table(rows))
     if name.startswith("case-"):
         made.append(private_case())
     return made
@@ -36,7 +36,7 @@ def ranges(rows: Sequence[Row]) -> TextTable:
     return TextTable("What the ranges promise and hold", head, tuple(body), (note,))
 
 
-def few(rows: Sequence[Row]) -> TextTable:
+def few_rows_table(rows: Sequence[Row]) -> TextTable:
     """Mean TA with the uncertainty of so few rows."""
     body = []
     for approach in dict.fromkeys(str(row["approach"]) for row in rows):

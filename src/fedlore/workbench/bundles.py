@@ -25,7 +25,7 @@ def keep_bundle(
     path, note = weights.with_suffix(".lore"), weights.with_suffix(".note")
     try:
         found = bundle_of(
-            personal_of(approach, fitted, client),
+            _personal_of(approach, fitted, client),
             client.id,
             schema=client.knowledge.schema,
             metrics={k: v for k, v in scores.items() if k in ("ta", "pov")},
@@ -37,7 +37,7 @@ def keep_bundle(
         path.unlink(missing_ok=True)
 
 
-def personal_of(approach: Approach, fitted: Fitted[Personal], client: Client) -> Personal:
+def _personal_of(approach: Approach, fitted: Fitted[Personal], client: Client) -> Personal:
     """The model that an approach predicts with at a site."""
     personal = fitted.model(client.id)
     if approach.chosen and personal.knowledge.schema is not None:

@@ -7,15 +7,15 @@ import torch
 from ..core.examples import Examples
 from ..core.metrics import decide
 from ..engine import Client
-from ..engine.lore.train import classes_of
+from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
-from ..personal.own.best import Candidate, missing, own_classes, own_order
+from ..personal.own.best import OwnModel, missing_learners, own_classes, own_order
 from ..personal.own.crossfit import FOLDS
 
 _BATCH = 8192  # test rows at a time
 
 
-def in_order(clients: Sequence[Client], said: bool | None = None) -> bool:
+def _in_order(clients: Sequence[Client], said: bool | None = None) -> bool:
     """Whether the classes have an order: as is said, else as the sites' schemas agree."""
     if said is not None:
         return said
@@ -28,13 +28,13 @@ def in_order(clients: Sequence[Client], said: bool | None = None) -> bool:
 
 def own_best(
     clients: Sequence[Client], *, seed: int, ordered: bool | None = None
-) -> dict[str, Candidate]:
+) -> dict[str, OwnModel]:
     """Each site's own best model, by client: chosen by cross-validation on its own rows.
 
     With and without the expert's word as input, behind the same range as everything else.
     """
-    make = own_order if in_order(clients, ordered) else own_classes
-    classes = classes_of(clients)
+    make = own_order if _in_order(clients, ordered) else own_classes
+    classes = count_classes(clients)
     found = {}
     for client in clients:
         data = client.data if client.injected else Examples(client.data.x, client.data.y)
@@ -43,7 +43,7 @@ def own_best(
 
 
 @torch.no_grad()
-def predict_own(best: Candidate, client: Client) -> torch.Tensor:
+def predict_own(best: OwnModel, client: Client) -> torch.Tensor:
     """The class of each of the client's test rows by its own best model, (n,)."""
     test = client.test
     if test is None or test.y is None:
@@ -67,7 +67,7 @@ def too_few(clients: Sequence[Client]) -> str | None:
 
 def own_best_words() -> str:
     """What `own best` is on this machine, in one sentence; what is not installed is named."""
-    lacking = missing()
+    lacking = missing_learners()
     linear = "each site alone, the best by cross-validation of linear models"
     if not lacking:
         return f"{linear}, extra trees and boosted trees, with and without the expert's word"

@@ -19,7 +19,7 @@ from .approaches import LORE, chosen, predict_approach, score_approach
 
 _BATCH = 8192  # test rows at a time
 
-ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+_ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 
 
 @torch.no_grad()
@@ -51,7 +51,7 @@ def scored(fitted: Fitted[Personal], clients: Sequence[Client]) -> list[dict[str
 
 def lore_rows(
     clients: Sequence[Client],
-    make_model: ModelMaker,
+    make_model: _ModelMaker,
     *,
     plan: Plan,
     rounds: int,
@@ -97,7 +97,7 @@ def _weights(weights: Mapping[str, float]) -> str:
 
 def auto_rows(
     clients: Sequence[Client],
-    make_model: ModelMaker,
+    make_model: _ModelMaker,
     *,
     plan: Plan,
     rounds: int,

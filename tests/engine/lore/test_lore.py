@@ -24,10 +24,10 @@ from fedlore.core.scaler import Scaler
 from fedlore.engine.lore import (
     ORDERED,
     Candidate,
+    DoneStep,
     Menu,
     Progress,
     Seat,
-    Step,
     Trial,
     menu_for,
     train_lore,
@@ -102,7 +102,7 @@ def test_votes_and_models_are_the_same_under_masks():
 
 
 def test_it_goes_on_after_any_step_and_any_round():
-    steps: list[Step] = []
+    steps: list[DoneStep] = []
     rounds = []
     whole = run(progress=Progress(on_step=steps.append))
     names = [step.name for step in steps]

@@ -9,17 +9,17 @@ from torch.nn.functional import one_hot
 from fedlore import ConfigError, Examples, Plan, inject
 from fedlore.core.nets import mlp
 from fedlore.engine import Training, local
-from fedlore.engine.tuning import Cached, Candidate, Trials, choose, lore, settle
+from fedlore.engine.tuning import Cached, ClassCandidate, Trials, choose, lore, settle_trust
 from fedlore.engine.tuning.candidates import CANDIDATES, ranked
 from fedlore.engine.tuning.recalibrate import confusion_of, recalibrated, reread
 from fedlore.knowledge.confusion import Recalibrated
 
 from ..federation import CLASSES, FEATURES, federation
 
-DEAF, HEARING = Candidate(), Candidate(hears=True)
+DEAF, HEARING = ClassCandidate(), ClassCandidate(hears=True)
 PLAN = Plan(epochs=1, batch=16)
 FEW = Trials(
-    candidates=(DEAF, HEARING, Candidate(True, 0.5, reread=True)),
+    candidates=(DEAF, HEARING, ClassCandidate(True, 0.5, reread=True)),
     folds=2,
     shortlist=2,
     finishes=(0, 3),
@@ -53,9 +53,9 @@ def test_more_local_steps_must_be_worth_more_than_chance():
     base = [True] * 10 + [False] * 10
     little = [True] * 9 + [False] + [True] * 2 + [False] * 8  # one more, two changed their mind
     much = [True] * 16 + [False] * 4
-    assert settle({0: cached(base), 40: cached(little)}).finish == 0
-    assert settle({0: cached(base), 40: cached(much)}).finish == 40
-    assert settle({0: cached(base), 40: cached(much)}).loss == pytest.approx(0.2)
+    assert settle_trust({0: cached(base), 40: cached(little)}).finish == 0
+    assert settle_trust({0: cached(base), 40: cached(much)}).finish == 40
+    assert settle_trust({0: cached(base), 40: cached(much)}).loss == pytest.approx(0.2)
 
 
 def test_the_winner_is_trained_with_all_rows_and_each_sites_own_end():

@@ -12,8 +12,8 @@ from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
 from fedlore.knowledge.numbers import Bins, Sets, Told
-from fedlore.personal.own import best, folds, missing, own_classes, own_numbers, own_order
-from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, held_out
+from fedlore.personal.own import best, folds, missing_learners, own_classes, own_numbers, own_order
+from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, predict_held_out
 from fedlore.personal.own.forest import ExtraTrees
 from fedlore.personal.own.linear import Ridge
 from fedlore.personal.own.sight import see_classes, see_numbers, see_order
@@ -62,7 +62,7 @@ def test_no_row_helps_to_predict_itself(family):
     changed = y.clone()
     changed[part == 2] += 1000.0
     before, after = (
-        held_out(family, sight, t, part, ALONE, family.settings[:1]) for t in (y, changed)
+        predict_held_out(family, sight, t, part, ALONE, family.settings[:1]) for t in (y, changed)
     )
     assert torch.equal(before[:, part == 2], after[:, part == 2])
     assert not torch.allclose(before[:, part != 2], after[:, part != 2])
@@ -98,11 +98,11 @@ def test_without_an_expert_there_is_one_mode(quick):
 def test_trees_are_there_with_scikit_learn():
     names = {c.member.name for c in own_numbers(numbers(30)).candidates}
     assert {"extra trees, over the expert", "boosted trees"} <= names and len(names) == 12
-    assert missing() == {}
+    assert missing_learners() == {}
 
 
 def test_what_is_missing_is_said(quick):
-    assert missing() == dict.fromkeys(
+    assert missing_learners() == dict.fromkeys(
         ("extra trees", "boosted trees"), "pip install 'fedlore[sklearn]'"
     )
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from fedlore.core.rng import stream
 from fedlore.personal.own import ordinal
 from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.logistic import Logistic
+from fedlore.personal.own.logistic import LogisticLearner
 from fedlore.personal.own.ordinal import OrdinalLinear, log_between, log_masses
 
 CLASSES = 9
@@ -125,7 +125,7 @@ def test_residual_classes_are_closed(rows):
 def test_logistic_is_scikit_learns(rows):
     x, y, _ = rows
     few = (y.squeeze(1).argsort().argsort() * 3) // len(x)
-    ours = Logistic("", 4).fit(x, few, 0.01)
+    ours = LogisticLearner("", 4).fit(x, few, 0.01)
     peer = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (0.01 * len(x)), tol=1e-8))
     peer.fit(x.double().numpy(), few.numpy())
     said = ours(x).softmax(1)
@@ -137,7 +137,7 @@ def test_logistic_is_scikit_learns(rows):
 def test_logistic_is_at_rest(rows):
     x, y, _ = rows
     few = (y.squeeze(1).argsort().argsort() * 3) // len(x)
-    model = Logistic("", 3).fit(x, few, 0.1)
+    model = LogisticLearner("", 3).fit(x, few, 0.1)
     z = ((x.double() - model.mean) / model.scale)[:, :4]
     off = model(x).softmax(1) - torch.nn.functional.one_hot(few, 3)
     slope = z.T @ off / len(x) + 0.1 * model.weight[:4]

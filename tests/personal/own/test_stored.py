@@ -8,11 +8,17 @@ import torch
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.personal.own import ClassMember, NumberMember, OrderMember, read_members, write_members
+from fedlore.personal.own import (
+    ClassMember,
+    NumberMember,
+    OrderMember,
+    read_own_members,
+    write_own_members,
+)
 from fedlore.personal.own.boosted import BoostedTrees, Boosting
 from fedlore.personal.own.forest import ExtraTrees
 from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.logistic import Logistic
+from fedlore.personal.own.logistic import LogisticLearner
 from tests.personal.own.test_best import numbers
 
 pytest.importorskip("sklearn")
@@ -32,14 +38,14 @@ def members():
             "steps", BoostedTrees("").fit(x, y, Boosting(0.1, 4, 5, 9)), False, True, 2.0, 3
         ),
         ClassMember("votes", ExtraTrees("", 3, trees=5).fit(x, c, 1), False, True, 1.0),
-        ClassMember("logits", Logistic("", 3).fit(x, c, 0.1), False, False, 1.0),
+        ClassMember("logits", LogisticLearner("", 3).fit(x, c, 0.1), False, False, 1.0),
     ]
 
 
 def test_there_and_back(members, tmp_path):
     safetensors = pytest.importorskip("safetensors.torch")
-    said, tensors = write_members(members)
-    again = read_members(
+    said, tensors = write_own_members(members)
+    again = read_own_members(
         json.loads(json.dumps(said)),
         safetensors.load(safetensors.save(tensors)),
         columns=3,
@@ -86,9 +92,9 @@ def first(value):
     ],
 )
 def test_tables_that_were_tampered_with_are_refused(members, name, value, rule):
-    said, tensors = write_members(members)
+    said, tensors = write_own_members(members)
     with pytest.raises(FedloreError, match=rule):
-        read_members(said, changed(tensors, name, value), columns=3, heard=3)
+        read_own_members(said, changed(tensors, name, value), columns=3, heard=3)
 
 
 @pytest.mark.parametrize(
@@ -103,24 +109,24 @@ def test_tables_that_were_tampered_with_are_refused(members, name, value, rule):
     ],
 )
 def test_values_that_were_tampered_with_are_refused(members, change, rule):
-    said, tensors = write_members(members)
+    said, tensors = write_own_members(members)
     with pytest.raises(FedloreError, match=rule):
-        read_members([{**said[0], **change}, *said[1:]], tensors, columns=3, heard=3)
+        read_own_members([{**said[0], **change}, *said[1:]], tensors, columns=3, heard=3)
 
 
 def test_tensors_of_nobody_and_tensors_that_lack_are_refused(members):
-    said, tensors = write_members(members)
+    said, tensors = write_own_members(members)
     with pytest.raises(FedloreError, match="no member has the tensor '9.mean'"):
-        read_members(said, {**tensors, "9.mean": torch.zeros(1)}, columns=3, heard=3)
+        read_own_members(said, {**tensors, "9.mean": torch.zeros(1)}, columns=3, heard=3)
     del tensors["1.child"]
     with pytest.raises(FedloreError, match="member 1 must have"):
-        read_members(said, tensors, columns=3, heard=3)
+        read_own_members(said, tensors, columns=3, heard=3)
 
 
 def test_members_have_a_limit(members, monkeypatch):
-    said, tensors = write_members(members)
+    said, tensors = write_own_members(members)
     monkeypatch.setattr("fedlore.personal.own.stored.MOST_BYTES", 1000)
     with pytest.raises(FedloreError, match="may take 1000 bytes"):
-        write_members(members)
+        write_own_members(members)
     with pytest.raises(FedloreError, match="may take 1000 bytes"):
-        read_members(said, tensors, columns=3, heard=3)
+        read_own_members(said, tensors, columns=3, heard=3)

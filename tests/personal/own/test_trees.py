@@ -87,7 +87,7 @@ def test_one_class_alone_is_said_of_every_row(rows):
 
 def test_leaves_are_limited_where_tables_would_grow_too_large(rows, monkeypatch):
     x, y, _ = rows
-    monkeypatch.setattr("fedlore.personal.own.forest.BYTES", 10 * 24 * 20)
+    monkeypatch.setattr("fedlore.personal.own.forest._BYTES", 10 * 24 * 20)
     forest = ExtraTrees("", trees=10).fit(x, y, 1)
     assert len(forest.values) <= 10 * 20
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.cells import BEND, FARTHEST, STEEP
+from ...core.cells import _FARTHEST, BEND, STEEP
 from .builder import DOUBLE, INT64, SINGLE, Builder
 
 _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
@@ -105,7 +105,7 @@ def normal_cells(build: Builder, place: str, width: str, classes: int) -> str:
     k, half = classes, build.constant(0.5, DOUBLE)
     zero, one = build.constant(0.0, DOUBLE), build.constant(1.0, DOUBLE)
     rate = build.op("Div", one, width)
-    limits = build.constant(-FARTHEST, DOUBLE), build.constant(FARTHEST, DOUBLE)
+    limits = build.constant(-_FARTHEST, DOUBLE), build.constant(_FARTHEST, DOUBLE)
 
     def away(at: Any) -> str:
         gap = build.op("Sub", build.constant([at], DOUBLE), place)

@@ -74,11 +74,11 @@ class BlendPlan:
     looked: int = 0  # blends in the wide look
 
 
-Progress = Callable[[str, int, int], None]
+_Progress = Callable[[str, int, int], None]
 
 
 def plan(
-    order: Order, *, seed: int = 0, compare: bool = True, progress: Progress | None = None
+    order: Order, *, seed: int = 0, compare: bool = True, progress: _Progress | None = None
 ) -> BlendPlan:
     """The cheapest blend that keeps the order, or why there is none.
 

@@ -16,7 +16,7 @@ from .cells import BLANK
 from .problems import Stumbled
 from .source import FileForm, OnProgress, RowBatch
 
-BYTES = 8 << 20  # of a file at a time, for pyarrow
+_BYTES = 8 << 20  # of a file at a time, for pyarrow
 BROKEN = (csv.Error, UnicodeError, OSError, EOFError, zlib.error)  # what a bad file raises
 
 
@@ -121,7 +121,7 @@ def _arrow_batches(
     options = {
         "read_options": reader.ReadOptions(
             use_threads=False,
-            block_size=BYTES,
+            block_size=_BYTES,
             column_names=[str(i) for i in range(len(file.titles))],
             skip_rows_after_names=1,
             encoding="utf8" if file.dialect.encoding == "utf-8-sig" else file.dialect.encoding,

@@ -5,7 +5,7 @@ from .candidates import NUMBERS, ORDERED, UNORDERED, Candidate, Menu, menu_for
 from .inside import Inside, part_of
 from .private import Private
 from .seat import Seat
-from .server import Outcome, Progress, Step, conduct
+from .server import DoneStep, Outcome, Progress, conduct
 from .site import settle, vote
 from .train import train_lore
 from .trial import MAIN, Trial, cost, rungs
@@ -22,7 +22,7 @@ __all__ = [
     "Private",
     "Progress",
     "Seat",
-    "Step",
+    "DoneStep",
     "Trial",
     "UNORDERED",
     "conduct",

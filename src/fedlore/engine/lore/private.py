@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ...core.tree import Params
 from ...personal.beside import Beside, NumberBeside
-from ...personal.brought import Brought, Line
+from ...personal.brought import Brought, BroughtLine
 from ...personal.client import Known
-from ...personal.own.best import Candidate, Own
+from ...personal.own.best import Own, OwnModel
 from ...personal.own.weights import SHARED, start_weights
 
 HARDLY = 0.001  # the expert's weight before any row has spoken
@@ -45,7 +45,7 @@ NETWORK, EXPERT, OWN_BEST = "network", "expert", "own best"
 
 Weigh = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, rows (bool) -> weights
 Mixed = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, weights -> what they say together
-Errors = Callable[[Tensor], Tensor]  # what was said -> the loss of each row, (n,)
+_Errors = Callable[[Tensor], Tensor]  # what was said -> the loss of each row, (n,)
 
 
 def pruned(voices: Sequence[Voice], weights: Tensor) -> tuple[list[Voice], list[float]]:
@@ -100,7 +100,7 @@ def compose(
     voices: Sequence[Voice],
     weigh: Weigh,
     mixed: Mixed,
-    errors: Errors,
+    errors: _Errors,
     *,
     rows: int,
     own: Tensor | None,  # what the best own model says
@@ -137,7 +137,7 @@ def compose(
     )
 
 
-def start_of(voices: Sequence[Voice]) -> Tensor:
+def weigh_voices(voices: Sequence[Voice]) -> Tensor:
     """Where the weights of voices in any order begin, (j,).
 
     The expert begins at almost nothing: others have heard him, and rows must speak for more.
@@ -152,37 +152,37 @@ def start_of(voices: Sequence[Voice]) -> Tensor:
     return torch.stack(found) / torch.stack(found).sum()
 
 
-def few(own: Own) -> list[Candidate]:
+def few_rows(own: Own) -> list[OwnModel]:
     """Of each kind of learner the best way to use the expert."""
-    best: dict[str, Candidate] = {}
+    best: dict[str, OwnModel] = {}
     for one in sorted(own.candidates, key=lambda c: c.error):
         best.setdefault(one.member.name.partition(",")[0], one)
     return list(best.values())
 
 
-def _line(name: str, errors: Tensor, measure: str) -> Line:
+def _line(name: str, errors: Tensor, measure: str) -> BroughtLine:
     n, mean = len(errors), float(errors.mean())
     wide = WIDE * float(errors.std(correction=0)) / n**0.5
     if measure == "rmse":
         low, high = max(mean - wide, 0.0), mean + wide
-        return Line(name, mean**0.5, low**0.5, high**0.5)
+        return BroughtLine(name, mean**0.5, low**0.5, high**0.5)
     # Wilson 1927: it is right for few rows and for shares near 0 and 1
     right, z = 1.0 - mean, WIDE**2 / n
     centre = (right + z / 2) / (1 + z)
     half = (z * right * (1 - right) + z * z / 4) ** 0.5 / (1 + z)
-    return Line(name, right, max(centre - half, 0.0), min(centre + half, 1.0))
+    return BroughtLine(name, right, max(centre - half, 0.0), min(centre + half, 1.0))
 
 
-def _gain(before: Tensor, after: Tensor, measure: str) -> Line:
+def _gain(before: Tensor, after: Tensor, measure: str) -> BroughtLine:
     gain = before - after
     mean, wide = float(gain.mean()), WIDE * float(gain.std(correction=0)) / len(gain) ** 0.5
     unit = 1.0
     if measure == "rmse":  # a - b of roots is (a² - b²) / (a + b)
         unit = float(before.mean()) ** 0.5 + float(after.mean()) ** 0.5 or 1.0
-    return Line("gain", mean / unit, (mean - wide) / unit, (mean + wide) / unit)
+    return BroughtLine("gain", mean / unit, (mean - wide) / unit, (mean + wide) / unit)
 
 
-def _sentence(gain: Line, against: str, rows: int, measure: str) -> str:
+def _sentence(gain: BroughtLine, against: str, rows: int, measure: str) -> str:
     scale, unit = (100.0, " points of accuracy") if measure == "accuracy" else (1.0, " of RMSE")
     digits = ".1f" if measure == "accuracy" else ".3g"
     said = (

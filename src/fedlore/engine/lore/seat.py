@@ -108,7 +108,9 @@ def nll_rows(logits: Tensor, known: Examples) -> Tensor:
     return -log_probs.gather(1, known.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
 
 
-def polish(seat: Seat, candidate: Candidate, client: Client, params: Params, steps: int) -> Params:
+def polish_seat(
+    seat: Seat, candidate: Candidate, client: Client, params: Params, steps: int
+) -> Params:
     """A network's weights after `steps` more steps on the site's own rows."""
     common = seat.common
     model = common.model(candidate)

@@ -25,7 +25,7 @@ STATE = "state."  # before the names of a state's bundles in a step
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class DoneStep:
     """Something that is done, as it can be written down."""
 
     name: str  # gram, a trial's name, settle
@@ -63,15 +63,15 @@ class Outcome:
 class Progress:
     """What was done before and what is done now; `running` is a training that was cut short."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DoneStep] = field(default_factory=list)
     running: tuple[str, Run] | None = None
-    on_step: Callable[[Step], None] = lambda step: None
+    on_step: Callable[[DoneStep], None] = lambda step: None
     on_round: Callable[[str, Run], None] = lambda name, run: None
 
-    def find(self, name: str) -> Step | None:
+    def find(self, name: str) -> DoneStep | None:
         return next((step for step in self.steps if step.name == name), None)
 
-    def add(self, step: Step) -> Step:
+    def add(self, step: DoneStep) -> DoneStep:
         self.steps.append(step)
         self.on_step(step)
         return step
@@ -118,10 +118,10 @@ class _Work:
             groups = exact.basis.groups(exact.columns(self.common.features))
             with torch.no_grad():
                 found = solve_together(self.transport, groups)
-            done = self.progress.add(Step("gram", {"exact": found.bundle()}))
+            done = self.progress.add(DoneStep("gram", {"exact": found.bundle()}))
         return Posterior.of(done.payload["exact"])
 
-    def chosen(self) -> tuple[int, list[Step]]:
+    def chosen(self) -> tuple[int, list[DoneStep]]:
         """The candidate that the votes favour, and its trainings on every fold."""
         menu, rounds = self.common.menu, self.common.rounds
         left = list(range(len(menu.candidates)))
@@ -130,7 +130,7 @@ class _Work:
             left = sorted(steps, key=lambda c: steps[c].loss)
         return left[0], [self.tried(Trial(left[0], fold, rounds)) for fold in range(menu.folds)]
 
-    def tried(self, trial: Trial) -> Step:
+    def tried(self, trial: Trial) -> DoneStep:
         """A training on the rows outside one fold, and the votes of the rows inside it."""
         done = self.progress.find(str(trial))
         if done is not None:
@@ -147,7 +147,7 @@ class _Work:
         payload: Payload = {"vote": self.summed(task)["vote"]}
         if trial.rounds == self.common.rounds:  # its networks may be needed to settle
             payload |= {STATE + key: bundle for key, bundle in run.state.items()}
-        return self.progress.add(Step(str(trial), payload, run.accepted))
+        return self.progress.add(DoneStep(str(trial), payload, run.accepted))
 
     def trained(self, trial: Trial) -> Run:
         """The main training, on all rows."""
@@ -156,7 +156,7 @@ class _Work:
             return Run(done.state, trial.rounds, dict(done.accepted))
         run = self.federated(trial)
         payload = {STATE + key: bundle for key, bundle in run.state.items()}
-        self.progress.add(Step(str(trial), payload, run.accepted))
+        self.progress.add(DoneStep(str(trial), payload, run.accepted))
         return run
 
     def federated(self, trial: Trial) -> Run:
@@ -175,7 +175,7 @@ class _Work:
         )
 
     def settled(
-        self, main: Trial, run: Run, folds: Sequence[Step], posterior: Posterior | None
+        self, main: Trial, run: Run, folds: Sequence[DoneStep], posterior: Posterior | None
     ) -> None:
         """Tell every site to make its own model of what there is."""
         if self.progress.find("settle") is not None:
@@ -196,7 +196,7 @@ class _Work:
         )
         for _ in self.transport.exchange(task, sorted(self.transport.clients())):
             pass
-        self.progress.add(Step("settle"))
+        self.progress.add(DoneStep("settle"))
 
     def summed(self, task: Task) -> Payload:
         """The sum over the sites of what they answer."""

@@ -21,11 +21,13 @@ from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
 from ..exact import exact_rows
 from .candidates import Candidate
-from .private import EXPERT, NETWORK, Private, Voice, compose, few, paid, start_of
-from .seat import Seat, nll_rows, polish
+from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
+from .seat import Seat, nll_rows, polish_seat
 from .trial import MAIN, Trial
 
-SHARPNESS: tuple[float, ...] = tuple(2.0 ** (i / 4) for i in range(-12, 5))  # of a network's logits
+_SHARPNESS: tuple[float, ...] = tuple(
+    2.0 ** (i / 4) for i in range(-12, 5)
+)  # of a network's logits
 
 
 def settle_classes(
@@ -42,21 +44,23 @@ def settle_classes(
     y, places = data.y, seat.folds()
     if y is None or places is None:
         return Private(None, seat.member.knowledge)
-    own = own_models(seat, data)
+    own = site_models(seat, data)
     voices, sharpness, finished = [], 1.0, None
     heard = data
     if folds:
-        logits, heard, steps = out_of_fold(seat, candidate, folds, places)
+        logits, heard, steps = _out_of_fold(seat, candidate, folds, places)
         sharpness = sharpest(logits, heard)
         said = inject(sharpness * logits.double(), None, heard.allowed)
         voices.append(Voice(NETWORK, said, shared=True))
         if steps:
-            finished = polish(seat, candidate, client, main, steps)
+            finished = polish_seat(seat, candidate, client, main, steps)
     foreseen = foreseen_classes(seat, client, posterior)
     if foreseen is not None:
         voices.append(foreseen)
     if own is not None:
-        voices += [Voice(c.member.name, c.held, shared=False, member=c.member) for c in few(own)]
+        voices += [
+            Voice(c.member.name, c.held, shared=False, member=c.member) for c in few_rows(own)
+        ]
     if not voices:  # nothing is known of any row that was not learned from
         return Private(None, client.knowledge, finished)
     expert = expert_voice(heard, voices[0].held)
@@ -64,7 +68,7 @@ def settle_classes(
         voices.append(expert)
 
     def weigh(some: Sequence[Voice], rows: Tensor) -> Tensor:
-        return class_weights([voice.held[rows] for voice in some], y[rows], start_of(some))
+        return class_weights([voice.held[rows] for voice in some], y[rows], weigh_voices(some))
 
     def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
         return mix(torch.stack([v.held.double().exp() for v in some]), weights.tolist()).log()
@@ -79,7 +83,7 @@ def settle_classes(
     return Private(beside, client.knowledge, finished, found.brought)
 
 
-def own_models(seat: Seat, data: Examples) -> Own | None:
+def site_models(seat: Seat, data: Examples) -> Own | None:
     """The site's own learners; none for images and for a handful of rows."""
     if not seat.common.menu.own or data.x.ndim != 2 or len(data) < FOLDS:
         return None
@@ -87,7 +91,7 @@ def own_models(seat: Seat, data: Examples) -> Own | None:
     return make(data, seat.common.classes, seed=seat.common.seed, site=seat.id)
 
 
-def out_of_fold(
+def _out_of_fold(
     seat: Seat, candidate: Candidate, folds: Sequence[Params], places: Tensor
 ) -> tuple[Tensor, Examples, int]:
     """Logits of every row by the network that had not seen it, the rows, and last steps that pay.
@@ -101,7 +105,7 @@ def out_of_fold(
         for fold, params in enumerate(folds):
             rest, held = seat.part(candidate, fold)
             assert held is not None
-            last = polish(seat, candidate, rest, params, steps) if steps else params
+            last = polish_seat(seat, candidate, rest, params, steps) if steps else params
             logits = seat.logits(candidate, last, held).double()
             at = found.setdefault(steps, logits.new_empty(len(places), logits.shape[1]))
             at[places == fold] = logits
@@ -134,8 +138,8 @@ def _losses(seat: Seat, logits: Tensor, rows: Examples) -> Tensor:
 
 def sharpest(logits: Tensor, rows: Examples) -> float:
     """The factor on a network's logits under which rows that it had not seen are likeliest."""
-    costs = [float(nll_rows(s * logits, rows).mean()) for s in SHARPNESS]
-    _, best = min(zip(costs, SHARPNESS, strict=True))
+    costs = [float(nll_rows(s * logits, rows).mean()) for s in _SHARPNESS]
+    _, best = min(zip(costs, _SHARPNESS, strict=True))
     return best
 
 

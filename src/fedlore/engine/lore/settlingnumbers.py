@@ -19,8 +19,8 @@ from ...personal.own.weights import number_weights
 from ...personal.regressor import decoded
 from ..exact import exact_rows
 from .candidates import Candidate
-from .private import EXPERT, NETWORK, Private, Voice, compose, few, paid, start_of
-from .seat import Seat, polish
+from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
+from .seat import Seat, polish_seat
 from .trial import MAIN, Trial
 
 
@@ -42,15 +42,17 @@ def settle_number(
         own = own_numbers(told, seed=seat.common.seed, site=seat.id)
     voices, finished = [], None
     if folds:
-        said, steps = out_of_fold(seat, candidate, folds, places, told)
+        said, steps = _out_of_fold(seat, candidate, folds, places, told)
         voices.append(Voice(NETWORK, said, shared=True))
         if steps:
-            finished = polish(seat, candidate, client, main, steps)
+            finished = polish_seat(seat, candidate, client, main, steps)
     foreseen = foreseen_number(seat, posterior, told)
     if foreseen is not None:
         voices.append(foreseen)
     if own is not None:
-        voices += [Voice(c.member.name, c.held, shared=False, member=c.member) for c in few(own)]
+        voices += [
+            Voice(c.member.name, c.held, shared=False, member=c.member) for c in few_rows(own)
+        ]
     if not voices:
         return Private(None, knowledge, finished)
     if told.said is not None:
@@ -58,7 +60,7 @@ def settle_number(
         voices.append(Voice(EXPERT, spoken, shared=False))
 
     def weigh(some: Sequence[Voice], rows: Tensor) -> Tensor:
-        return number_weights([voice.held[rows] for voice in some], y[rows], start_of(some))
+        return number_weights([voice.held[rows] for voice in some], y[rows], weigh_voices(some))
 
     def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
         return within(weights @ torch.stack([voice.held for voice in some]), told)
@@ -76,7 +78,7 @@ def settle_number(
     return Private(beside, knowledge, finished, found.brought)
 
 
-def out_of_fold(
+def _out_of_fold(
     seat: Seat, candidate: Candidate, folds: Sequence[Params], places: Tensor, told: Told
 ) -> tuple[Tensor, int]:
     """A number for every row by the network that had not seen it, and last steps that pay."""
@@ -87,7 +89,7 @@ def out_of_fold(
         for fold, params in enumerate(folds):
             rest, held = seat.part(candidate, fold)
             assert held is not None
-            last = polish(seat, candidate, rest, params, steps) if steps else params
+            last = polish_seat(seat, candidate, rest, params, steps) if steps else params
             away = places == fold
             at[away] = decoded(seat.logits(candidate, last, held), told[away], 0.0).mean()
     best = 0

@@ -12,7 +12,7 @@ from ...core.examples import Examples
 from ...core.tree import Params
 from ...personal.client import NumberClient
 from ...personal.regressor import decoded
-from ..tuning.candidates import settle as settle_trust
+from ..tuning.candidates import settle_trust as settle_trust
 from ..tuning.curves import Cached
 from .private import Private
 from .seat import Seat, nll_rows

@@ -155,7 +155,7 @@ def _common(
         raise ConfigError("recipe = lore and record level differential privacy do not go together")
     return Agreement(
         features,
-        bins.k if bins is not None else classes_of([s for s in sites if isinstance(s, Client)]),
+        bins.k if bins is not None else count_classes([s for s in sites if isinstance(s, Client)]),
         menu,
         training.plan,
         training.rounds,
@@ -172,7 +172,7 @@ def _common(
     )
 
 
-def classes_of(clients: Sequence[Client]) -> int:
+def count_classes(clients: Sequence[Client]) -> int:
     """How many classes there are: as the schemas say, else the knowledge, else the labels."""
     for client in clients:
         if client.knowledge.schema is not None:

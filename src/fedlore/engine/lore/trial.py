@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...errors import FedloreError
 
 MAIN = -1  # the fold of the main training: nothing is held back
-LEAST = 3  # rounds of the shortest trial, below which a vote says nothing
+_LEAST = 3  # rounds of the shortest trial, below which a vote says nothing
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
     found = []
     left = candidates
     if left > 2:
-        length = max(rounds // left, min(LEAST, rounds))
+        length = max(rounds // left, min(_LEAST, rounds))
         left = min(left, rounds // length)
         found.append((left, length))
         fewer = math.ceil(left / 3)

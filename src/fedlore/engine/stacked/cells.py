@@ -10,11 +10,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from ...core.cells import BEND, CURVE, HALF_LOG_TAU, STEEP, Bell, log_ratio
 from .layers import Scratch
 
-_log_sigmoid = torch.ops.aten.log_sigmoid.out
 _FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow
 
 
@@ -53,8 +53,8 @@ def cells_for(bell: Bell, scale: Scale, scratch: Scratch, name: str, a: int, b: 
 class _Logistic:
     """A sum of two log-sigmoids in every class.
 
-    A step of few clients is bound by the number of passes, so there are as few as can be: all
-    edges are in units, and views are made once.
+    A step of few clients is bound by the number of calls, and a view or a plain number costs as
+    much as a pass: so all edges are in units, views are made once, and numbers are tensors.
     """
 
     def __init__(self, scale: Scale, scratch: Scratch, name: str, a: int, b: int) -> None:
@@ -65,35 +65,41 @@ class _Logistic:
         # below an edge, above an edge; beside the open ends there is a 0 that stays
         self._below, self._above = self._z.new_zeros(2, a, k, b)
         self._lower, self._upper = self._below[:, :-1], self._above[:, 1:]
-        self._inner = self._below[:, 1:-1]
-        self._out = scratch.take(f"{name} out", a, k, b)
+        self._inside = self._below[:, 1:-1]
+        self._out, self._delta = (
+            scratch.take(f"{name} {part}", a, k, b) for part in ("out", "delta")
+        )
+        self._first, self._second = self._delta[:, :-1], self._delta[:, 1:]
+        self._inner = self._delta[:, 1:-1]
         at = (self._z.new_tensor(range(k - 1)) + 0.5 - scale.centre) / scale.unit
         self._at = torch.stack([-torch.ones_like(at), at])  # (2, k-1)
         self._edges = self._z.new_empty(a, 2, k - 1)
         self._column = self._edges[:, 1].unsqueeze(2)
-        self._start, self._unit = math.log(scale.rate * STEEP * scale.unit), scale.unit
+        self._found = self._z.new_empty(a, 2, b)
+        self._slope, self._spread = self._found[:, :1], self._found[:, 1:]
+        self._start = self._z.new_tensor(math.log(scale.rate * STEEP * scale.unit))
+        self._per = self._z.new_tensor(1.0 / scale.unit)
 
     def forward(self, m: Tensor, log: Tensor) -> Tensor:
-        rate = torch.rsub(log, self._start).exp_()  # of one unit
+        rate = torch.sub(self._start, log).exp_()  # of one unit
         torch.mul(self._at, rate, out=self._edges)
         z = torch.sub(self._column, m * rate, out=self._z)
-        torch.sub(_log_sigmoid(z, out=self._lower), z, out=self._upper)
-        self._step = rate.div_(self._unit)  # of one class
-        self._inner.add_(torch.expm1(-rate).neg_().log_())
-        self._m = m
+        self._m, self._step = m, rate.mul_(self._per)  # of one class
+        below = self._lower.copy_(logsigmoid(z))
+        torch.sub(below, z, out=self._upper)
+        self._inside.add_(torch.expm1(-rate).neg_().log_())
         return torch.add(self._below, self._above, out=self._out)
 
     def backward(self, delta: Tensor) -> tuple[Tensor, Tensor]:
-        first = delta[:, :-1]
+        self._delta.copy_(delta)
         share = torch.sigmoid(self._z, out=self._share)
-        both = torch.add(first, delta[:, 1:], out=self._z)
-        push = torch.addcmul(first, share, both, value=-1.0, out=self._push)
-        found = torch.bmm(self._edges, push)  # (a, 2, b)
-        slope, spread = found[:, :1], found[:, 1:]
-        spread.addcmul_(slope, self._m)
-        inner = delta[:, 1:-1].sum(1, keepdim=True)
+        both = torch.add(self._first, self._second, out=self._z)
+        push = torch.addcmul(self._first, share, both, value=-1.0, out=self._push)
+        torch.bmm(self._edges, push, out=self._found)
+        spread = self._spread.addcmul_(self._slope, self._m)
+        inner = self._inner.sum(1, keepdim=True)
         spread.addcmul_(inner, self._step / torch.expm1(self._step))
-        return slope, spread
+        return self._slope, spread
 
 
 class _Normal:

@@ -1,7 +1,7 @@
 """What is chosen on training rows before the main training: private λ, and our own recipe."""
 
 from ...knowledge.confusion import Recalibrated
-from .candidates import CANDIDATES, Candidate, Private, Trials, choose, settle
+from .candidates import CANDIDATES, ClassCandidate, PrivateTrust, Trials, choose, settle_trust
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .lore import Lore, lore
 from .recalibrate import recalibrated
@@ -11,10 +11,10 @@ from .ways import Trust, Tuning
 __all__ = [
     "CANDIDATES",
     "Cached",
-    "Candidate",
+    "ClassCandidate",
     "GRID",
     "Lore",
-    "Private",
+    "PrivateTrust",
     "Recalibrated",
     "Trials",
     "Trust",
@@ -26,7 +26,7 @@ __all__ = [
     "loss",
     "most_hits",
     "recalibrated",
-    "settle",
+    "settle_trust",
     "trust_slope",
     "trusting",
     "tune",

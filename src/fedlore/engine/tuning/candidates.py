@@ -18,7 +18,7 @@ from .folds import check_folds
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ClassCandidate:
     """What all sites would have in common. λ in training is 0: the range alone is in the loss."""
 
     hears: bool = False  # the network gets the expert's rows as inputs
@@ -32,10 +32,10 @@ class Candidate:
 
 #: From simple to rich: at a tie the first wins.
 CANDIDATES = (
-    *(Candidate(False, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
-    *(Candidate(True, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
-    *(Candidate(True, plain, reread=True) for plain in (0.2, 0.5, 1.0)),
-    Candidate(False, 0.2, reread=True),
+    *(ClassCandidate(False, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
+    *(ClassCandidate(True, plain) for plain in (0.0, 0.2, 0.5, 1.0)),
+    *(ClassCandidate(True, plain, reread=True) for plain in (0.2, 0.5, 1.0)),
+    ClassCandidate(False, 0.2, reread=True),
 )
 
 
@@ -49,7 +49,7 @@ class Trials:
     the defaults that is 2/3·(1/2·(12 + 2·3) + 3) = 8 and 1.
     """
 
-    candidates: tuple[Candidate, ...] = CANDIDATES
+    candidates: tuple[ClassCandidate, ...] = CANDIDATES
     folds: int = 3
     length: float = 0.5  # rounds of a trial, as a share of the main training's
     shortlist: int = 3
@@ -72,7 +72,7 @@ class Trials:
 
 
 @dataclass(frozen=True)
-class Private:
+class PrivateTrust:
     """What one site chose for itself, and the one number per candidate that it reports."""
 
     rely: float  # λ at prediction
@@ -80,7 +80,7 @@ class Private:
     loss: float  # share of its held-out rows that were predicted wrong
 
 
-def choose(reports: Mapping[Candidate, Sequence[float]]) -> Candidate:
+def choose(reports: Mapping[ClassCandidate, Sequence[float]]) -> ClassCandidate:
     """The candidate with the least mean of the sites' losses; the first of equals.
 
     >>> str(choose({Candidate(): [0.2, 0.4], Candidate(hears=True): [0.3, 0.1]}))
@@ -89,7 +89,7 @@ def choose(reports: Mapping[Candidate, Sequence[float]]) -> Candidate:
     return ranked(reports)[0]
 
 
-def ranked(reports: Mapping[Candidate, Sequence[float]]) -> list[Candidate]:
+def ranked(reports: Mapping[ClassCandidate, Sequence[float]]) -> list[ClassCandidate]:
     """Candidates by the mean of the sites' losses, equals as they came."""
     return sorted(reports, key=lambda candidate: mean_loss(reports[candidate]))
 
@@ -101,16 +101,16 @@ def mean_loss(losses: Sequence[float]) -> float:
     return sum(losses) / len(losses)
 
 
-def settle(cached: Mapping[int, Cached], grid: Sequence[float] = GRID) -> Private:
+def settle_trust(cached: Mapping[int, Cached], grid: Sequence[float] = GRID) -> PrivateTrust:
     """One site's λ and last steps, from its held-out logits after each number of steps.
 
     More steps must be worth it: their gain has to exceed its own standard error.
     """
-    best: tuple[Private, torch.Tensor] | None = None
+    best: tuple[PrivateTrust, torch.Tensor] | None = None
     for steps in sorted(cached):
         rely = most_hits(cached[steps], grid)
         right = hits(cached[steps], [rely])[0].double()  # (n,)
-        found = Private(rely, steps, 1.0 - float(right.mean()))
+        found = PrivateTrust(rely, steps, 1.0 - float(right.mean()))
         if best is None:
             best = (found, right)
             continue

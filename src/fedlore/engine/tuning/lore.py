@@ -12,12 +12,20 @@ from ...personal.classifier import Personal
 from ...personal.client import Client
 from ..fitted import Fitted
 from ..training import Training, train
-from .candidates import Candidate, Private, Trials, choose, mean_loss, ranked, settle
+from .candidates import (
+    ClassCandidate,
+    PrivateTrust,
+    Trials,
+    choose,
+    mean_loss,
+    ranked,
+    settle_trust,
+)
 from .curves import Cached
 from .folds import held_out, polish
 from .recalibrate import recalibrated
 
-ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+_ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 OnTrial = Callable[[int, int], None]  # trainings done, of how many
 _Found = dict[str, dict[int, Cached]]  # site -> last steps -> held-out logits
 
@@ -28,14 +36,14 @@ class Lore:
 
     fitted: Fitted[Personal]
     clients: tuple[Client, ...]  # as they were trained: the expert reread where that was chosen
-    candidate: Candidate
-    losses: dict[Candidate, float]  # mean of what the sites reported, on the folds tried
-    private: dict[str, Private]  # each site's own; only in one process can they be looked at
+    candidate: ClassCandidate
+    losses: dict[ClassCandidate, float]  # mean of what the sites reported, on the folds tried
+    private: dict[str, PrivateTrust]  # each site's own; only in one process can they be looked at
 
 
 def lore(
     clients: Sequence[Client],
-    make_model: ModelMaker,
+    make_model: _ModelMaker,
     training: Training | None = None,
     *,
     trials: Trials | None = None,
@@ -53,7 +61,7 @@ def lore(
     chosen = choose(reports)
     # after a short training more steps and more trust look better than they are
     full = shop.attempt(chosen, list(range(setting.folds)), length=1.0)
-    private = {name: settle(found, setting.grid) for name, found in full.items()}
+    private = {name: settle_trust(found, setting.grid) for name, found in full.items()}
     fitted, known = shop.main(chosen, private)
     losses |= {c: mean_loss(reported) for c, reported in reports.items()}
     return Lore(fitted, tuple(known), chosen, losses, private)
@@ -64,14 +72,14 @@ class _Shop:
     """One federation in which candidates are tried."""
 
     clients: Sequence[Client]
-    make_model: ModelMaker
+    make_model: _ModelMaker
     training: Training
     trials: Trials
     on_trial: OnTrial | None
-    done: list[Candidate]  # trainings so far, for whoever watches
+    done: list[ClassCandidate]  # trainings so far, for whoever watches
 
     def train(
-        self, candidate: Candidate, clients: Sequence[Client], rounds: int
+        self, candidate: ClassCandidate, clients: Sequence[Client], rounds: int
     ) -> Fitted[Personal]:
         plan = replace(self.training.plan, plain=candidate.plain, finish=0)
         fitted = train(
@@ -87,7 +95,7 @@ class _Shop:
         return fitted
 
     def attempt(
-        self, candidate: Candidate, folds: Sequence[int], length: float | None = None
+        self, candidate: ClassCandidate, folds: Sequence[int], length: float | None = None
     ) -> _Found:
         """Held-out logits of one candidate after trainings on the other rows, short ones."""
         rounds = math.ceil((length or self.trials.length) * self.training.rounds)
@@ -103,17 +111,17 @@ class _Shop:
             prepare=_reread if candidate.reread else None,
         )
 
-    def polishing(self, candidate: Candidate) -> Plan:
+    def polishing(self, candidate: ClassCandidate) -> Plan:
         """How the last steps at home are taken."""
         lr = self.trials.finish_rate * self.training.plan.lr
         return replace(self.training.plan, plain=candidate.plain, lr=lr, schedule="constant")
 
     def reports(self, found: _Found) -> list[float]:
         """All that the sites say about a candidate: one number each."""
-        return [settle(mine, self.trials.grid).loss for mine in found.values()]
+        return [settle_trust(mine, self.trials.grid).loss for mine in found.values()]
 
     def main(
-        self, candidate: Candidate, private: Mapping[str, Private]
+        self, candidate: ClassCandidate, private: Mapping[str, PrivateTrust]
     ) -> tuple[Fitted[Personal], list[Client]]:
         """The main training with all rows, then each site's last steps and its own λ."""
         known = [_untrusting(c) for c in self.clients]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ...core.history import Row
 from ...core.wire import Task, Transport
 from ...engine import Run
-from ...engine.lore import MAIN, Outcome, Progress, Step, Trial, conduct
+from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
 from ..terms import Terms
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def conduct_session(session: "Session", remote: Transport, terms: Terms) -> Run:
     common, menu = terms.common(), terms.common().menu
     began = [time.monotonic()]
 
-    def stepped(step: Step) -> None:
+    def stepped(step: DoneStep) -> None:
         missing = sorted(set(session.keys) - session.settled)
         if step.name == "settle" and missing:  # not done: resuming asks them again
             session.reports.line(
@@ -57,7 +57,7 @@ def conduct_session(session: "Session", remote: Transport, terms: Terms) -> Run:
     return Run(found.run.state, found.run.round, dict(found.run.accepted), rows)
 
 
-def _ordered(session: "Session") -> list[Step]:
+def _ordered(session: "Session") -> list[DoneStep]:
     return [session.steps[number] for number in sorted(session.steps)]
 
 
@@ -97,7 +97,7 @@ def _scores(remote: Transport, found: Outcome, *, seed: int) -> list[Row]:
     ]
 
 
-def _line(step: Step, terms: Terms) -> str:
+def _line(step: DoneStep, terms: Terms) -> str:
     if "vote" in step.payload:
         candidate = terms.common().candidate(Trial.read(step.name))
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"

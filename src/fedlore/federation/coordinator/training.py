@@ -18,7 +18,7 @@ from ...core.uploads import wanted_of
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
 from ...engine.loop import scale_together
-from ...engine.lore import Step, Trial
+from ...engine.lore import DoneStep, Trial
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
 from ...privacy.filters import Filter, guarded, is_hidden
@@ -79,7 +79,7 @@ def _session(
     filters = coordinator_filters(federation, len(keys))  # refused before anything is moved
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
     entry: JournalEntry | None = None
-    steps: dict[int, Step] = {}
+    steps: dict[int, DoneStep] = {}
     if resume:
         entry, wrong = journal.last()
         for text in wrong:
@@ -125,7 +125,7 @@ class Session:
     reports: Reports
     entry: JournalEntry | None
     filters: list[Filter]
-    steps: dict[int, Step]  # what is done of a recipe that is chosen
+    steps: dict[int, DoneStep]  # what is done of a recipe that is chosen
     main: str = ""  # its main training, once it is known
     settled: set[str] = field(default_factory=set)  # sites that made their own model of it
 

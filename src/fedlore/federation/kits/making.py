@@ -221,11 +221,11 @@ def _schema(schema: Schema) -> dict[str, Any]:
     """A schema as TOML values, without what is left open."""
     blank = Feature("blank")
 
-    def told(feature: Feature) -> dict[str, Any]:
+    def declared(feature: Feature) -> dict[str, Any]:
         values = asdict(feature)
         return {k: v for k, v in values.items() if k == "name" or v != getattr(blank, k)}
 
-    features = [told(feature) for feature in schema.features]
+    features = [declared(feature) for feature in schema.features]
     told = {"label": schema.label, "classes": list(schema.classes), "ordered": schema.ordered}
     return {**told, "features": features}
 

@@ -9,7 +9,7 @@ from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...engine import Client, Recipe, Site, ready
-from ...engine.exact import rows_of
+from ...engine.exact import exact_rows
 from ...engine.loop import own_params, recall
 from ...engine.lore import Seat, Trial, part_of, settle, vote
 from ...engine.lore.train import mixture_scores
@@ -20,7 +20,7 @@ from .folder import Kit
 from .settled import PERSONAL, is_settled, personal_of, write_settled
 from .store import Store
 
-Bench = tuple[Site, Recipe, Desk]
+TrialDesks = tuple[Site, Recipe, Desk]
 
 
 class Choosing:
@@ -30,9 +30,9 @@ class Choosing:
         self._kit, self._terms, self._text = kit, terms, text
         self._common = terms.common()
         self._seat = Seat(client, self._common)
-        self._bench: tuple[str, Bench] | None = None
+        self._bench: tuple[str, TrialDesks] | None = None
 
-    def bench(self, trial: str) -> Bench:
+    def bench(self, trial: str) -> TrialDesks:
         """What trains and scores in one of the trainings; without a name, in the first."""
         if self._bench is None or self._bench[0] != trial:
             named = Trial.read(trial) if trial else Trial(0, -1, self._common.rounds)
@@ -69,7 +69,7 @@ class Choosing:
         exact, common = self._common.menu.exact, self._common
         assert exact is not None  # or it was refused
         client = self._seat.plain()
-        return rows_of(client, exact, common.scaler, classes=common.classes).sums()
+        return exact_rows(client, exact, common.scaler, classes=common.classes).sums()
 
     def _vote(self, task: Task) -> Params:
         trial = Trial.read(task.trial)

@@ -16,7 +16,7 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
-from ...personal.own.best import missing
+from ...personal.own.best import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
 from ..terms import describe_difference, fedlore_version
@@ -59,7 +59,7 @@ def _check(name: str, look: Callable[[], str]) -> Check:
 
 def _own_models() -> str:
     """Which own learners a site can put into its mixture; none that is missing stops it."""
-    lacking = missing()
+    lacking = missing_learners()
     if not lacking:
         return "linear models, extra trees and boosted trees can stand in this site's mixture"
     (how,) = set(lacking.values())

@@ -19,14 +19,14 @@ from ...personal.beside import Beside
 from ...personal.classifier import Personal
 from ...personal.foreseen import Foreseen
 from ...personal.own.sight import see_classes, see_order
-from ...personal.own.stored import read_members, write_members
+from ...personal.own.stored import read_own_members, write_own_members
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit
 
 PERSONAL = "personal.weights"
 BROUGHT = "brought.json"  # what taking part brought this site
-EXACT = "exact"  # the model of one round among the members
+_EXACT = "exact"  # the model of one round among the members
 
 
 def write_settled(
@@ -81,11 +81,11 @@ def is_settled(kit: Kit, run: str) -> bool:
 def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
     own = [m for m in beside.members if not isinstance(m, Foreseen)]
-    said, tensors = write_members(own)  # type: ignore[arg-type]  # what is not exact is own
+    said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
     data = seat.plain().data
     sight = see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
     values = {
-        "members": [EXACT if isinstance(m, Foreseen) else "own" for m in beside.members],
+        "members": [_EXACT if isinstance(m, Foreseen) else "own" for m in beside.members],
         "own": said,
         "heard": sight.heard.shape[1],
         "weights": list(beside.weights),
@@ -97,7 +97,7 @@ def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
     for member in beside.members:
         if isinstance(member, Foreseen):
             home = member.foresight.home
-            payload[EXACT] = member.foresight.found.bundle()
+            payload[_EXACT] = member.foresight.found.bundle()
             payload["home"] = {"middle": home.middle, "level": home.level}
             values["rows"] = home.rows
     return values, payload
@@ -106,16 +106,16 @@ def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
 def _mixed(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside:
     features, classes = len(terms.schema.features), len(terms.schema.classes)
     tensors: Mapping[str, Tensor] = payload["members"]
-    own = iter(read_members(values["own"], tensors, columns=features, heard=values["heard"]))
+    own = iter(read_own_members(values["own"], tensors, columns=features, heard=values["heard"]))
     members: list[Any] = []
     for kind in values["members"]:
-        if kind != EXACT:
+        if kind != _EXACT:
             members.append(next(own))
             continue
         if terms.menu is None or terms.menu.exact is None:
             raise FedloreError("a model of one round that the terms know nothing of")
         home = Home(payload["home"]["middle"], payload["home"]["level"], int(values["rows"]))
-        found = Foresight(terms.menu.exact, Posterior.of(payload[EXACT]), home, classes)
+        found = Foresight(terms.menu.exact, Posterior.of(payload[_EXACT]), home, classes)
         members.append(Foreseen(found, terms.scaler()))
     return Beside(
         tuple(members),

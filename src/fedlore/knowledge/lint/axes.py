@@ -75,7 +75,7 @@ class Axis:
         """Some value in the cells: a short number well inside, or the first level."""
         if self.groups:
             return self.feature.levels[self.groups[run[0]][0]]
-        inside = within(Span(self.spans[run[0]].start, self.spans[run[1]].stop))
+        inside = within_axis(Span(self.spans[run[0]].start, self.spans[run[1]].stop))
         return self.spans[run[0]].start.value if inside is None else inside
 
     def text(self, run: Stretch) -> str:
@@ -144,7 +144,7 @@ def axis_scope(feature: Feature) -> Span:
     return Span(start, Cut(high, not math.isinf(high)))
 
 
-def within(span: Span) -> float | None:
+def within_axis(span: Span) -> float | None:
     """A number inside a span with as few digits as will do, or None where no float fits.
 
     It also lies inside after rounding to float32 where it can.

@@ -1,19 +1,19 @@
 """A site's own models: what it gets without anybody, and what it adds to the shared one."""
 
-from .best import Candidate, Own, missing, own_classes, own_numbers, own_order
+from .best import Own, OwnModel, missing_learners, own_classes, own_numbers, own_order
 from .crossfit import FOLDS, folds
-from .members import ClassMember, ClassVoice, Member, NumberMember, NumberVoice, OrderMember
+from .members import ClassMember, ClassVoice, NumberMember, NumberVoice, OrderMember, OwnMember
 from .mixture import Mixture, NumberMixture, mix
-from .stored import MOST_BYTES, read_members, write_members
+from .stored import MOST_BYTES, read_own_members, write_own_members
 from .weights import class_weights, number_weights, start_weights
 
 __all__ = [
     "FOLDS",
     "MOST_BYTES",
-    "Candidate",
+    "OwnModel",
     "ClassMember",
     "ClassVoice",
-    "Member",
+    "OwnMember",
     "Mixture",
     "NumberMember",
     "NumberMixture",
@@ -22,13 +22,13 @@ __all__ = [
     "Own",
     "class_weights",
     "folds",
-    "missing",
+    "missing_learners",
     "mix",
     "number_weights",
     "own_classes",
     "own_numbers",
     "own_order",
-    "read_members",
+    "read_own_members",
     "start_weights",
-    "write_members",
+    "write_own_members",
 ]

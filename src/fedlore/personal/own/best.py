@@ -16,7 +16,7 @@ from .crossfit import (
     HEARING,
     OVER,
     Family,
-    Judged,
+    JudgedOutputs,
     Mode,
     fit_whole,
     fold_seed,
@@ -26,22 +26,22 @@ from .crossfit import (
 from .forest import ExtraTrees
 from .grown import installed
 from .linear import Ridge
-from .logistic import Logistic
-from .members import ClassMember, Member, NumberMember, OrderMember, masked, smoothed, within
+from .logistic import LogisticLearner
+from .members import ClassMember, NumberMember, OrderMember, OwnMember, masked, smoothed, within
 from .memory import once
 from .ordinal import OrdinalLinear, log_masses
 from .sight import Sight, see_classes, see_numbers, see_order
 
 MOST_TERMS = 1000  # of a quadratic model
 WIDTHS = torch.logspace(-0.6, 0.8, 15, dtype=torch.float64)  # in classes
-SHARPNESS = torch.logspace(-1.0, 0.5, 16, dtype=torch.float64)
+_SHARPNESS = torch.logspace(-1.0, 0.5, 16, dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class OwnModel:
     """An own model made from all rows, and what its like said of rows they had not seen."""
 
-    member: Member
+    member: OwnMember
     held: Tensor  # (n,) numbers in S(x), or (n, k) log-probabilities
     error: float  # of `held`: mean squared error, or the share of wrong classes (ties by nll)
 
@@ -50,16 +50,16 @@ class Candidate:
 class Own:
     """All own models of a site; `folds` says which row was held out when, for others to join."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[OwnModel, ...]
     folds: Tensor  # (n,)
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> OwnModel:
         """The baseline `own best`."""
         return min(self.candidates, key=lambda c: c.error)
 
 
-def missing() -> dict[str, str]:
+def missing_learners() -> dict[str, str]:
     """Own learners that cannot be made here, and what to install for them."""
     if installed():
         return {}
@@ -74,10 +74,10 @@ def own_numbers(known: Told, *, seed: int = 0, site: str = "") -> Own:
     y = known.y
     sight = see_numbers(known)
 
-    def judge(outputs: Tensor) -> Judged:
+    def judge(outputs: Tensor) -> JudgedOutputs:
         held = within(outputs.squeeze(1), known)
         missed = float((held - y).square().mean())
-        return Judged(max(math.sqrt(missed), 1e-12), held, missed)
+        return JudgedOutputs(max(math.sqrt(missed), 1e-12), held, missed)
 
     def target(mode: Mode) -> Tensor:
         return (y - sight.start if mode.over else y).unsqueeze(1)
@@ -91,7 +91,7 @@ def own_numbers(known: Told, *, seed: int = 0, site: str = "") -> Own:
             body = fit_whole(one, sight, target(one.mode))
             mode, width = one.mode, one.judged.width
             member = NumberMember(one.name, body, mode.hears, mode.over, width)
-            found.append(Candidate(member, one.judged.held, one.judged.error))
+            found.append(OwnModel(member, one.judged.held, one.judged.error))
     return Own(tuple(found), part)
 
 
@@ -101,12 +101,12 @@ def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -
     y = _labels(known)
     sight = see_order(known, classes)
 
-    def judge(outputs: Tensor) -> Judged:
+    def judge(outputs: Tensor) -> JudgedOutputs:
         place = outputs.squeeze(1)
         every = [masked(log_masses(place, float(w), classes), known.allowed) for w in WIDTHS]
         costs = [_nll(rows, y) for rows in every]
         best = min(range(len(costs)), key=lambda i: costs[i])
-        return Judged(float(WIDTHS[best]), every[best], _wrong(every[best], y))
+        return JudgedOutputs(float(WIDTHS[best]), every[best], _wrong(every[best], y))
 
     def target(mode: Mode) -> Tensor:
         return (y - sight.start if mode.over else y.double()).unsqueeze(1)
@@ -120,7 +120,7 @@ def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -
             body = fit_whole(one, sight, target(one.mode))
             mode, width = one.mode, one.judged.width
             member = OrderMember(one.name, body, mode.hears, mode.over, width, classes)
-            found.append(Candidate(member, one.judged.held, one.judged.error))
+            found.append(OwnModel(member, one.judged.held, one.judged.error))
     return Own(tuple(found), part)
 
 
@@ -134,18 +134,18 @@ def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "")
     for family in _class_families(classes, fold_seed(seed, site)):
         votes = isinstance(family, ExtraTrees)
 
-        def judge(outputs: Tensor, votes: bool = votes) -> Judged:
+        def judge(outputs: Tensor, votes: bool = votes) -> JudgedOutputs:
             logits = smoothed(outputs) if votes else outputs
-            every = [masked(float(s) * logits, known.allowed) for s in SHARPNESS]
+            every = [masked(float(s) * logits, known.allowed) for s in _SHARPNESS]
             costs = [_nll(rows, y) for rows in every]
             best = min(range(len(costs)), key=lambda i: costs[i])
-            return Judged(float(SHARPNESS[best]), every[best], _wrong(every[best], y))
+            return JudgedOutputs(float(_SHARPNESS[best]), every[best], _wrong(every[best], y))
 
         modes = _modes(known, over=False)
         for one in try_family(family, sight, lambda _: y, part, modes, judge):
             body = fit_whole(one, sight, y)
             member = ClassMember(one.name, body, one.mode.hears, votes, one.judged.width)
-            found.append(Candidate(member, one.judged.held, one.judged.error))
+            found.append(OwnModel(member, one.judged.held, one.judged.error))
     return Own(tuple(found), part)
 
 
@@ -163,7 +163,7 @@ def _order_families(sight: Sight, classes: int, seed: int) -> list[Family]:
 
 
 def _class_families(classes: int, seed: int) -> list[Family]:
-    found: list[Family] = [Logistic("logistic", classes)]
+    found: list[Family] = [LogisticLearner("logistic", classes)]
     if installed():
         found.append(ExtraTrees("extra trees", classes, seed))
         found.append(BoostedTrees("boosted trees", classes, seed))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .grown import calmly, ensembles, labels, level, tables
+from .grown import calmly, ensembles, grow_tables, labels, level_of
 from .trees import LEAF, Trees
 
 ABSENT = -30.0  # the logit of a class that no row had
@@ -25,10 +25,10 @@ class Boosting:
     steps: int
 
 
-Shapes = Sequence[tuple[tuple[float, int, int], Sequence[int]]]
+_Shapes = Sequence[tuple[tuple[float, int, int], Sequence[int]]]
 
 #: For numbers: rate, leaves, least leaf, and the steps at which a run is looked at.
-NUMBERS = (
+_NUMBERS = (
     ((0.05, 4, 5), (50, 100, 200, 300)),
     ((0.05, 8, 5), (50, 100, 200)),
     ((0.1, 4, 10), (50, 100, 150)),
@@ -38,7 +38,7 @@ NUMBERS = (
 CLASSES = (((0.15, 4, 5), (10, 20, 40, 60)), ((0.15, 12, 5), (10, 20, 30, 40)))
 
 
-def settings_of(shapes: Shapes) -> tuple[Boosting, ...]:
+def _settings_of(shapes: _Shapes) -> tuple[Boosting, ...]:
     """All settings of some shapes."""
     return tuple(Boosting(*shape, steps) for shape, looks in shapes for steps in looks)
 
@@ -53,7 +53,7 @@ class BoostedTrees:
 
     @property
     def settings(self) -> tuple[Boosting, ...]:
-        return settings_of(NUMBERS if self.classes is None else CLASSES)
+        return _settings_of(_NUMBERS if self.classes is None else CLASSES)
 
     def trace(
         self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Boosting]
@@ -90,12 +90,12 @@ class BoostedTrees:
                 outputs.append(present[place])
         start = np.asarray(machine._baseline_prediction, dtype=np.float64).ravel()
         if self.classes is None:
-            middle, spread = level(target)
-            return tables(grown, [middle + spread * float(start[0])], [spread])
+            middle, spread = level_of(target)
+            return grow_tables(grown, [middle + spread * float(start[0])], [spread])
         base = np.full(self.classes, ABSENT)
         base[np.asarray(machine.classes_, dtype=np.int64)] = 0.0
         base[present] = start
-        return tables(grown, base.tolist(), [1.0] * self.classes, outputs)
+        return grow_tables(grown, base.tolist(), [1.0] * self.classes, outputs)
 
     def _only(self, target: Tensor) -> Trees | None:
         """Where all rows have one class there is nothing to boost: a single leaf that says it."""
@@ -105,7 +105,7 @@ class BoostedTrees:
         base[target[0]] = 0.0
         none = np.full(1, LEAF)
         stump = (none, none, none, np.zeros(1), np.zeros(1))
-        return tables([stump], base.tolist(), [1.0] * self.classes)
+        return grow_tables([stump], base.tolist(), [1.0] * self.classes)
 
     def _grow(self, inputs: Tensor, target: Tensor, setting: Boosting) -> Any:
         kind = "Regressor" if self.classes is None else "Classifier"
@@ -135,7 +135,7 @@ class BoostedTrees:
 
     def _outputs(self, machine: Any, said: Any, target: Tensor) -> Tensor:
         if self.classes is None:
-            middle, spread = level(target)
+            middle, spread = level_of(target)
             return middle + spread * torch.from_numpy(said).unsqueeze(1)
         logits = np.full((len(said), self.classes), ABSENT)
         columns = np.asarray(machine.classes_, dtype=np.int64)

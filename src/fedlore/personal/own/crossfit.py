@@ -53,7 +53,7 @@ OVER = Mode(", over the expert", hears=True, over=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedOutputs:
     """Out-of-fold outputs behind the range: how wide they miss, what they say, how bad it is."""
 
     width: float
@@ -68,14 +68,14 @@ class Tried:
     family: Family
     mode: Mode
     setting: Any
-    judged: Judged
+    judged: JudgedOutputs
 
     @property
     def name(self) -> str:
         return self.family.name + self.mode.words
 
 
-Judge = Callable[[Tensor], Judged]  # (n, o) out-of-fold outputs
+_Judge = Callable[[Tensor], JudgedOutputs]  # (n, o) out-of-fold outputs
 
 
 def folds(rows: int, *, seed: int, site: str = "") -> Tensor:
@@ -101,13 +101,13 @@ def try_family(
     target: Callable[[Mode], Tensor],
     part: Tensor,  # (n,) folds
     modes: Sequence[Mode],
-    judge: Judge,
+    judge: _Judge,
 ) -> list[Tried]:
     """One entry per mode; the first mode tries every setting, the others those near its best."""
     found: list[Tried] = []
     settings = family.settings
     for mode in modes:
-        outputs = held_out(family, sight, target(mode), part, mode, settings)
+        outputs = predict_held_out(family, sight, target(mode), part, mode, settings)
         each = [judge(one) for one in outputs]
         best = min(range(len(each)), key=lambda i: each[i].error)
         found.append(Tried(family, mode, settings[best], each[best]))
@@ -116,7 +116,7 @@ def try_family(
     return found
 
 
-def held_out(
+def predict_held_out(
     family: Family,
     sight: Sight,
     target: Tensor,

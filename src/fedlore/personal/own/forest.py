@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .grown import calmly, ensembles, labels, level, tables
+from .grown import calmly, ensembles, grow_tables, labels, level_of
 from .trees import Trees
 
-BYTES = 4 << 20  # what one forest's tables may take
-NODE = 10  # bytes of a node
+_BYTES = 4 << 20  # what one forest's tables may take
+_NODE = 10  # bytes of a node
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ExtraTrees:
     def _grow(self, inputs: Tensor, target: Tensor, least: int, trees: int) -> Any:
         kind = "ExtraTreesRegressor" if self.classes is None else "ExtraTreesClassifier"
         wide = 1 if self.classes is None else self.classes
-        most = BYTES // (self.trees * (2 * NODE + 4 * wide))  # leaves that a tree may have
+        most = _BYTES // (self.trees * (2 * _NODE + 4 * wide))  # leaves that a tree may have
         forest = getattr(ensembles(), kind)(
             trees,
             min_samples_leaf=least,
@@ -61,12 +61,12 @@ class ExtraTrees:
             for t in (e.tree_ for e in forest.estimators_)
         ]
         if self.classes is None:
-            middle, spread = level(target)
-            return tables(grown, [middle], [spread * share])
+            middle, spread = level_of(target)
+            return grow_tables(grown, [middle], [spread * share])
         columns = np.asarray(forest.classes_, dtype=np.int64)
         wide = []
         for left, right, feature, threshold, value in grown:
             all_classes = np.zeros((len(value), self.classes))
             all_classes[:, columns] = value
             wide.append((left, right, feature, threshold, all_classes))
-        return tables(wide, [0.0] * self.classes, [share] * self.classes)
+        return grow_tables(wide, [0.0] * self.classes, [share] * self.classes)

@@ -35,7 +35,7 @@ def calmly() -> Any:
     return package.config_context(skip_parameter_validation=True, assume_finite=True)
 
 
-def level(target: Tensor) -> tuple[float, float]:
+def level_of(target: Tensor) -> tuple[float, float]:
     """Mean and spread of the numbers: trees learn them standardised, so float32 leaves do."""
     spread = float(target.double().std(correction=0))
     return float(target.double().mean()), spread if spread > 0 else 1.0
@@ -45,11 +45,11 @@ def labels(target: Tensor, classes: int | None) -> Any:
     """What scikit-learn is given to learn: classes, or standardised numbers."""
     if classes is not None:
         return target.numpy()
-    middle, spread = level(target)
+    middle, spread = level_of(target)
     return ((target.double().squeeze(1) - middle) / spread).numpy()
 
 
-def tables(
+def grow_tables(
     grown: Sequence[Grown],
     base: Sequence[float],
     scale: Sequence[float],

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from .linear import Linear, standardised
 
-STEPS = 400  # for each penalty, which starts where the one before it ended
-NEAR = 1e-7  # the step at which it stops
+_STEPS = 400  # for each penalty, which starts where the one before it ended
+_NEAR = 1e-7  # the step at which it stops
 HOLD = 1e-3  # a small charge on the constants: those of absent classes stay finite
 
 
 @dataclass(frozen=True)
-class Logistic:
+class LogisticLearner:
     """Cross-entropy with a penalty on the weights, per row; the largest penalty comes first."""
 
     name: str
@@ -73,7 +73,7 @@ def _descend(
     bound = 0.5 * moments.unsqueeze(1) + charge
     point = ahead = start
     pace = 1.0
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         off = (rows @ ahead).softmax(1) - wanted
         step = (rows.T @ off / len(rows) + charge * (ahead - anchor)) / bound
         new = ahead - step
@@ -82,6 +82,6 @@ def _descend(
         further = 0.5 + (0.25 + pace * pace) ** 0.5
         ahead = new + (pace - 1.0) / further * (new - point)
         point, pace = new, further
-        if float(step.abs().max()) < NEAR:
+        if float(step.abs().max()) < _NEAR:
             break
     return point

@@ -81,7 +81,7 @@ class ClassMember:
         )
 
 
-Member = NumberMember | OrderMember | ClassMember
+OwnMember = NumberMember | OrderMember | ClassMember
 
 
 def _place(member: NumberMember | OrderMember, sight: Sight) -> Tensor:

@@ -21,7 +21,7 @@ from ...knowledge.numbers import Told
 from ...knowledge.numbers.told import normal
 from .members import ClassVoice, NumberVoice, within
 
-NEAR = 1e-9  # by which weights may miss a sum of 1
+_NEAR = 1e-9  # by which weights may miss a sum of 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,5 +124,5 @@ def _check(members: int, weights: Sequence[float], expert: float) -> None:
     if bad:
         raise FedloreError(f"weights must lie in [0, 1], got {bad[0]:g}")
     total = math.fsum((*weights, expert))
-    if abs(total - 1.0) > NEAR:
+    if abs(total - 1.0) > _NEAR:
         raise FedloreError(f"weights must sum to 1, got {total:g}")

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from .linear import Linear, standardised
 
-STEPS = 50  # of Newton's method; eight are usual
-NEAR = 1e-10  # the gain at which it stops
-LEAST = 1e-3  # the least 1 / width tried: a thousand classes wide
+_STEPS = 50  # of Newton's method; eight are usual
+_NEAR = 1e-10  # the gain at which it stops
+_LEAST = 1e-3  # the least 1 / width tried: a thousand classes wide
 
 
 def log_masses(place: Tensor, width: float | Tensor, classes: int) -> Tensor:
@@ -90,7 +90,7 @@ def _newton(design: Tensor, low: Tensor, high: Tensor, penalty: float, start: Te
     charge[-2:] = 0.0
     value = _loss(design, low, high, charge, start)
     point = start
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         slope, curve = _slopes(design, low, high, point)
         slope = slope + charge * point
         curve = curve + torch.diag(charge)
@@ -100,13 +100,13 @@ def _newton(design: Tensor, low: Tensor, high: Tensor, penalty: float, start: Te
         length, gain = 1.0, 0.0
         while length > 1e-6:
             tried = point - length * step
-            if tried[-1] >= LEAST:
+            if tried[-1] >= _LEAST:
                 new = _loss(design, low, high, charge, tried)
                 if new < value:
                     gain, value, point = value - new, new, tried
                     break
             length /= 2
-        if gain <= NEAR * (1.0 + abs(value)):
+        if gain <= _NEAR * (1.0 + abs(value)):
             break
     return point
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ...errors import FedloreError, unknown
 from .linear import Linear
-from .members import Body, ClassMember, Member, NumberMember, OrderMember
+from .members import Body, ClassMember, NumberMember, OrderMember, OwnMember
 from .trees import LEAF, Trees
 
 MOST_BYTES = 20_000_000  # of all own members of a bundle
-DEEPEST = 512
+_DEEPEST = 512
 KINDS: dict[str, type[NumberMember] | type[OrderMember] | type[ClassMember]] = {
     "number": NumberMember,
     "order": OrderMember,
@@ -34,7 +34,9 @@ TYPES = {
 }  # every other tensor is float64
 
 
-def write_members(members: Sequence[Member]) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+def write_own_members(
+    members: Sequence[OwnMember],
+) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
     """Members as values for JSON and as tensors by name, `0.feature` and so on."""
     said, tensors = [], {}
     for place, member in enumerate(members):
@@ -52,9 +54,9 @@ def write_members(members: Sequence[Member]) -> tuple[list[dict[str, Any]], dict
     return said, tensors
 
 
-def read_members(
+def read_own_members(
     said: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor], *, columns: int, heard: int
-) -> list[Member]:
+) -> list[OwnMember]:
     """The members again; `columns` are the features of a row and `heard` the expert's numbers."""
     if sum(t.numel() * t.element_size() for t in tensors.values()) > MOST_BYTES:
         raise FedloreError(f"own members may take {MOST_BYTES} bytes")
@@ -130,8 +132,10 @@ def _depth(place: int, feature: Tensor, child: Tensor, roots: Tensor) -> int:
             return depth
         level = torch.unique(torch.cat([child[inner], child[inner] + 1]))
         depth += 1
-        if depth > DEEPEST:
-            raise FedloreError(f"trees of a member may be {DEEPEST} deep, those of {place} are not")
+        if depth > _DEEPEST:
+            raise FedloreError(
+                f"trees of a member may be {_DEEPEST} deep, those of {place} are not"
+            )
 
 
 def _check_tensors(place: int, own: Mapping[str, Tensor], ranks: Mapping[str, int]) -> None:
@@ -169,5 +173,5 @@ def _known(table: Mapping[str, Any], what: str, name: object) -> Any:
     return table[name]
 
 
-def _name(table: Mapping[str, type], one: Member | Body) -> str:
+def _name(table: Mapping[str, type], one: OwnMember | Body) -> str:
     return next(name for name, kind in table.items() if type(one) is kind)

@@ -14,8 +14,8 @@ from ...errors import FedloreError
 
 STRENGTH = 30.0  # rows
 SHARED = 0.5  # of the start's weight is on members that all sites made together
-STEPS = 2000
-STILL = 1e-10  # a change of the weights at which the search ends
+_STEPS = 2000
+_STILL = 1e-10  # a change of the weights at which the search ends
 FLOOR = 1e-9  # the least likelihood of a row: a label outside its range is nobody's fault
 
 
@@ -44,12 +44,12 @@ def class_weights(
     likely = likely.exp().clamp(min=FLOOR)  # (j, n)
     _check(likely, start, strength)
     weights = start
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         share = weights.unsqueeze(1) * likely
         counted = (share / share.sum(0)).sum(1) + strength * start
         new = counted / (likely.shape[1] + strength)
         moved, weights = float((new - weights).abs().max()), new
-        if moved < STILL:
+        if moved < _STILL:
             break
     return weights / weights.sum()
 
@@ -70,12 +70,12 @@ def number_weights(
     rate = 1.0 / torch.linalg.eigvalsh(curve)[-1]
     weights = ahead = start
     pace = 1.0
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         new = onto_simplex(ahead - rate * (curve @ ahead - pull * start))
         further = 0.5 + (0.25 + pace * pace) ** 0.5
         ahead = new + (pace - 1.0) / further * (new - weights)
         moved, weights, pace = float((new - weights).abs().max()), new, further
-        if moved < STILL:
+        if moved < _STILL:
             break
     return weights / weights.sum()
 

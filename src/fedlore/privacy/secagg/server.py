@@ -20,7 +20,7 @@ from .pact import Agree, Pact, message, pack_message, packed_all, raw_all, raw_b
 from .shamir import join_shares
 from .site import BOX, PUBLIC, mask_key, sign
 
-SHARED = ("seeds", "keys")  # what shares are given of
+_SHARED = ("seeds", "keys")  # what shares are given of
 
 _log = logging.getLogger("fedlore")
 
@@ -152,7 +152,7 @@ def unmask(
     survivors: Sequence[str],
 ) -> None:
     """Take every mask that is left away from the sum of the survivors' words, in place."""
-    told = {kind: {s: _told(r, kind) for s, r in shares.items()} for kind in SHARED}
+    told = {kind: {s: _told(r, kind) for s, r in shares.items()} for kind in _SHARED}
     for site in sorted(promises):
         lost = site not in survivors
         secret = _secret(pact, told["keys" if lost else "seeds"], site)

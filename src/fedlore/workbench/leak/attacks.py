@@ -24,14 +24,14 @@ ATTACKS = {
 }
 
 Distance = Callable[[Tensor, Tensor], list[float]]  # guesses and truths (n, k) -> (n,)
-Errors = dict[str, tuple[list[float], list[float]]]  # attack -> errors and chances, by site
+_Errors = dict[str, tuple[list[float], list[float]]]  # attack -> errors and chances, by site
 
 
 def attack(
     seen: Sequence[Observed],
     groups: Sequence[Sequence[int]],
     usual: Mapping[str, Tensor] | None = None,
-) -> Errors:
+) -> _Errors:
     """Errors of every attack at every site, and of the best guess without an upload.
 
     `groups` names for every site of every observation whose shadow it may not be: in simulations
@@ -42,7 +42,7 @@ def attack(
     """
     group = torch.tensor([g for some in groups for g in some])
     whole = torch.cat([o.whole for o in seen])
-    found: Errors = {}
+    found: _Errors = {}
     union, frequency, labels = (
         torch.cat([getattr(o, name) for o in seen]) for name in ("union", "frequency", "labels")
     )

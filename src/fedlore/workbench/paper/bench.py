@@ -13,7 +13,7 @@ from ...core.history import Row
 from ...engine import Client, Fitted
 from ...knowledge.audit import count
 from ...personal.classifier import Personal
-from ...personal.own.best import Candidate
+from ...personal.own.best import OwnModel
 from ..approaches import Approach, predict_approach, score_approach, train_approach, training
 from ..confusion import confusion
 from ..ownbest import own_best, predict_own
@@ -45,7 +45,7 @@ class PaperBench:
         self._experts: dict[bool, list[DataExpert]] = {}
         self._clients: dict[tuple[str, float], list[Client]] = {}
         self._trained: dict[tuple[object, ...], TrainedTable] = {}
-        self._own: dict[tuple[str, float], dict[str, Candidate]] = {}
+        self._own: dict[tuple[str, float], dict[str, OwnModel]] = {}
 
     def clients(self, kind: str, share: float) -> list[Client]:
         """The clients with one kind of range and a share of their training rows."""

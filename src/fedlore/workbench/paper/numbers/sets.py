@@ -238,7 +238,7 @@ def _uniform(rows: int, draw: torch.Generator) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearExpert:
     """A P-KM: a linear model on some of the columns."""
 
     columns: Tensor  # (c,)
@@ -265,7 +265,7 @@ class Bounded:
         return self.point(x).double().clamp(self.lower, self.upper)
 
 
-def linear(rows: Rows, data: Measured, draw: torch.Generator) -> Linear:
+def linear(rows: Rows, data: Measured, draw: torch.Generator) -> LinearExpert:
     """Least squares on a third of the columns, drawn at random."""
     width = rows.x.shape[1]
     columns = torch.randperm(width, generator=draw)[: max(1, round(width / 3))].sort().values
@@ -273,7 +273,7 @@ def linear(rows: Rows, data: Measured, draw: torch.Generator) -> Linear:
     design = torch.cat([seen, torch.ones(len(data), 1, dtype=torch.float64)], 1)
     scale = design.abs().amax(0).clamp(min=1e-12)
     found = torch.linalg.lstsq(design / scale, data.numbers().unsqueeze(1), driver="gelsd")
-    return Linear(columns, found.solution.squeeze(1) / scale)
+    return LinearExpert(columns, found.solution.squeeze(1) / scale)
 
 
 def dulong(columns: tuple[str, ...]) -> Formula:

@@ -8,7 +8,7 @@ from .settings import NO_BINS, RANGES
 
 SEVEN = ("P-KM", "ML", "MLwKM", "FL", "FLwKM", "FL+mask", "lore")
 WITHOUT_BINS = ("own best", "direct ML", "direct FL")
-ORDER = ("own best", *SEVEN, "lore 1", "direct ML", "direct FL")  # the honest baseline first
+_ORDER = ("own best", *SEVEN, "lore 1", "direct ML", "direct FL")  # the honest baseline first
 BEATEN = ("own best", "P-KM", "ML", "MLwKM", "FL")  # what lore has to beat
 GUARDED = ("P-KM", "MLwKM", "FLwKM", "FL+mask", "lore", "lore 1", *WITHOUT_BINS)
 
@@ -39,7 +39,7 @@ def rmse_table(rows: Sequence[Row], kind: str) -> list[list[str]]:
     table = [["approach", *(f"k = {k}" for k in columns)]]
     found = {
         (name, k): interval(values)
-        for name in ORDER
+        for name in _ORDER
         for k in columns
         if (
             values := per_seed(
@@ -65,7 +65,7 @@ def detail_table(rows: Sequence[Row], kind: str, k: int) -> list[list[str]]:
     metrics = ("rmse", "mae", "r2", "pov", "coverage", "width")
     table = [["approach", "RMSE", "MAE", "R²", "POV %", "90 % interval holds %", "its width"]]
     names = dict.fromkeys(str(r["approach"]) for r in rows if r["k"] in (k, NO_BINS))
-    order = [n for n in ORDER if n in names] + [n for n in names if n not in ORDER]
+    order = [n for n in _ORDER if n in names] + [n for n in names if n not in _ORDER]
     for name in order:
         own = NO_BINS if name in WITHOUT_BINS else k
         cells = []
@@ -86,7 +86,7 @@ def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanI
     """RMSE of lore minus every other's, paired by seed; below 0 lore is better."""
     ours = per_seed(rows, "lore", "rmse", k=k, kind=kind)
     found = {}
-    for name in ORDER:
+    for name in _ORDER:
         theirs = per_seed(rows, name, "rmse", k=NO_BINS if name in WITHOUT_BINS else k, kind=kind)
         if name != "lore" and theirs and len(theirs) == len(ours):
             found[name] = paired(ours, theirs)
