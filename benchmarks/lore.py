@@ -18,6 +18,19 @@ from fedlore.engine.training import Training, train
 from fedlore.workbench.demo import Demo, plants_of
 
 
+class Watch:
+    """A function that knows how long it took in all."""
+
+    def __init__(self, inner):
+        self.inner, self.seconds = inner, 0.0
+
+    def __call__(self, *some, **more):
+        began = time.perf_counter()
+        found = self.inner(*some, **more)
+        self.seconds += time.perf_counter() - began
+        return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out")
@@ -33,29 +46,20 @@ def main() -> None:
         began = time.perf_counter()
         train(clients, network, training)
         plain = time.perf_counter() - began
-        settling = [0.0]
-        settle = room.settle
-
-        def timed(*some, settle=settle, settling=settling, **more):
-            start = time.perf_counter()
-            found = settle(*some, **more)
-            settling[0] += time.perf_counter() - start
-            return found
-
-        room.settle = timed
+        watch = Watch(room.settle)
+        room.settle = watch
         try:
             began = time.perf_counter()
             train_lore(clients, training, ordered=True)
-            whole = time.perf_counter() - began
+            federated = time.perf_counter() - began - watch.seconds
         finally:
-            room.settle = settle
-        federated = whole - settling[0]
+            room.settle = watch.inner
         row = {
             "turn": turn,
             "FLwKM_s": round(plain, 3),
             "lore_federated_s": round(federated, 3),
             "ratio": round(federated / plain, 2),
-            "settle_s_per_site": round(settling[0] / len(clients), 3),
+            "settle_s_per_site": round(watch.seconds / len(clients), 3),
             **machine(),
         }
         print(row, flush=True)

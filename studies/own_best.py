@@ -16,7 +16,7 @@ from studies.own_learners import Grid, class_grids, log_between, number_grids, o
 
 Array = Any
 FOLDS = 5
-WIDTHS = np.logspace(-0.6, 0.8, 15)
+WIDTHS = np.array([0.6, 0.75, 0.9, 1.05, 1.25, 1.6])
 SHARPNESS = np.logspace(-1.0, 0.5, 16)
 
 
@@ -63,8 +63,8 @@ def best_order(
     y = train.y.astype(int)
 
     def judge(held: Array) -> tuple[float, Array]:
-        rows = [_masses(held, w, allowed) for w in WIDTHS]
-        return _judge_classes(rows, WIDTHS, y)
+        widths = WIDTHS * max(np.sqrt(np.mean((held - y) ** 2)), 0.3)
+        return _judge_classes([_masses(held, w, allowed) for w in widths], widths, y)
 
     every = _modes("ordinal linear", ordinal_grid(classes), train, test, seed, judge, over=False)
     for name, grid in number_grids(seed).items():

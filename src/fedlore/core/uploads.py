@@ -22,14 +22,12 @@ def wanted_of(task: Task, uploads: Sequence[str], features: int, *, terms: int =
     """
     if task.kind == "train":
         return {key: task.sent[key] for key in uploads}
-    if task.kind == "moments":
-        return {"moments": moments(torch.zeros(1, features))}
-    if task.kind == "gram":
-        none = {name: torch.zeros(s, dtype=torch.float64) for name, s in sum_shapes(terms).items()}
-        return {"gram": none}
+    if task.kind == "gram" and terms:
+        like = {n: torch.zeros(s, dtype=torch.float64) for n, s in sum_shapes(terms).items()}
+        return {"gram": like}
     if task.kind == "vote":
         return {"vote": {name: torch.zeros(1, dtype=torch.float64) for name in ("loss", "rows")}}
-    return {}
+    return {"moments": moments(torch.zeros(1, features))} if task.kind == "moments" else {}
 
 
 def find_flaw(

@@ -182,7 +182,7 @@ def test_a_vote_counts_the_rows_that_were_held_back():
     agreement = training_room._common(clients, Training(plan=PLAN), None, FEW, None, None, (8,))
     seats = [Seat(client, agreement) for client in clients]
     for seat in seats:
-        folds = seat.folds()
+        folds = seat.folds
         ballots = []
         for fold in range(FEW.folds):
             rest, held = seat.part(FEW.candidates[0], fold)
@@ -192,7 +192,7 @@ def test_a_vote_counts_the_rows_that_were_held_back():
         assert sum(float(b["rows"]) for b in ballots) == len(folds)
         assert all(0 <= float(b["loss"]) <= 1.02 * float(b["rows"]) for b in ballots)
     lone = Seat(replace(clients[0], data=clients[0].data[:1]), agreement)
-    assert lone.folds() is None
+    assert lone.folds is None
     weights = dict(agreement.model(FEW.candidates[0]).state_dict())
     assert float(vote(lone, Trial(0, 0, 3), weights)["rows"]) == 0.0
 
@@ -256,6 +256,6 @@ def test_a_bare_site_is_not_shown_the_knowledge():
 def test_examples_keep_their_rows_in_folds():
     clients = federation()
     seat = Seat(clients[0], training_room._common(clients, Training(), None, FEW, None, None, (8,)))
-    counts = torch.bincount(seat.folds())
+    counts = torch.bincount(seat.folds)
     assert int(counts.max() - counts.min()) <= 1
     assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)

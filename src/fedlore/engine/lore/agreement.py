@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import nn
@@ -53,6 +54,15 @@ class Agreement:
 
     def recipe(self, candidate: Candidate) -> Recipe:
         """The same on either side: even the initial weights follow from the seed."""
+        if candidate not in self._recipes:
+            self._recipes[candidate] = self._made(candidate)
+        return self._recipes[candidate]
+
+    @cached_property
+    def _recipes(self) -> dict[Candidate, Recipe]:
+        return {}
+
+    def _made(self, candidate: Candidate) -> Recipe:
         return Recipe(
             self.model(candidate),
             candidate.algorithm(self.algorithm),

@@ -1,6 +1,8 @@
 """One site in a federation that chooses its recipe: its rows, folds, and networks at work."""
 
+import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +42,7 @@ class Seat:
             found = self.task(candidate).enter(self.member)
         return replace(found, knowledge=replace(found.knowledge, trust=0.0, rely=0.0))
 
+    @cached_property
     def plain(self) -> Client:
         """The site as the model of one round reads it: the features alone."""
         return self.client(Candidate())
@@ -50,6 +53,7 @@ class Seat:
         widened = candidate.hears and candidate.head == "classes"
         return Regression(self.common.bins, ordinal=candidate.soft, hears=widened)
 
+    @cached_property
     def told(self) -> Told:
         """Numbers with what the expert says of them; a bare site hears nothing."""
         member, bins = self.member, self.common.bins
@@ -57,10 +61,11 @@ class Seat:
         found = member.knowledge.examine(member.data, bins)
         return found if member.injected else replace(found, said=None, sets=None)
 
+    @cached_property
     def folds(self) -> Tensor | None:
         """The fold of each training row, (n,), labels dealt out evenly; None: too few rows."""
         count = self.common.menu.folds
-        client = self.plain()
+        client = self.plain
         n, y = len(client.data), client.data.y
         if n < max(count, 2):
             return None
@@ -74,7 +79,7 @@ class Seat:
     def part(self, candidate: Candidate, fold: int) -> tuple[Client, Examples | None]:
         """The site less a fold, and the fold; fold -1 holds nothing back."""
         client = self.client(candidate)
-        places = self.folds() if fold >= 0 else None
+        places = self.folds if fold >= 0 else None
         if places is None:
             whole = recalibrated(client)[0] if candidate.reread else client
             return (replace(whole, test=None, measure=None) if fold >= 0 else whole), None
@@ -87,9 +92,19 @@ class Seat:
 
     def logits(self, candidate: Candidate, params: Params, rows: Examples) -> Tensor:
         """What a network with these weights says of rows in raw units, (n, k)."""
-        model = self.common.model(candidate)
+        model = self._model(candidate)
         model.load_state_dict(params)
         return said_by(model, self, candidate, rows)
+
+    def _model(self, candidate: Candidate) -> nn.Module:
+        """A network to load weights into, the same one for a candidate."""
+        if candidate not in self._models:
+            self._models[candidate] = copy.deepcopy(self.common.recipe(candidate).model)
+        return self._models[candidate]
+
+    @cached_property
+    def _models(self) -> dict[Candidate, nn.Module]:
+        return {}
 
 
 @torch.no_grad()
@@ -113,7 +128,7 @@ def polish_seat(
 ) -> Params:
     """A network's weights after `steps` more steps on the site's own rows."""
     common = seat.common
-    model = common.model(candidate)
+    model = common.recipe(candidate).model
     plan = candidate.plan(common.plan)
     plan = replace(plan, lr=common.menu.finish_rate * plan.lr, schedule="constant")
     lesson = ready(client, model, common.scale(candidate)).lesson

@@ -19,7 +19,7 @@ from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import masked
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
-from ..exact import exact_rows
+from ..exact import rows_of
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
 from .seat import Seat, nll_rows, polish_seat
@@ -41,7 +41,7 @@ def settle_classes(
     candidate = seat.common.candidate(trial)
     client, _ = seat.part(candidate, MAIN)
     data = client.data if client.injected else Examples(client.data.x, client.data.y)
-    y, places = data.y, seat.folds()
+    y, places = data.y, seat.folds
     if y is None or places is None:
         return Private(None, seat.member.knowledge)
     own = site_models(seat, data)
@@ -76,8 +76,8 @@ def settle_classes(
     def errors(said: Tensor) -> Tensor:
         return (decide(said, heard.prior) != y).double()
 
-    best = None if own is None else own.best.held
-    found = compose(voices, weigh, mixed, errors, rows=len(y), own=best, measure="accuracy")
+    alone = [] if own is None else [candidate.held for candidate in own.candidates]
+    found = compose(voices, weigh, mixed, errors, rows=len(y), own=alone, measure="accuracy")
     share = found.share
     beside = Beside(found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), sharpness)
     return Private(beside, client.knowledge, finished, found.brought)
@@ -148,7 +148,7 @@ def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) ->
     exact, common = seat.common.menu.exact, seat.common
     if posterior is None or exact is None:
         return None
-    rows = exact_rows(client, exact, common.scaler, classes=common.classes)
+    rows = rows_of(client, exact, common.scaler, classes=common.classes)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     allowed = client.data.allowed if client.injected else None
     held = masked(foresight.held_out(rows), allowed)

@@ -17,7 +17,7 @@ from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import within
 from ...personal.own.weights import number_weights
 from ...personal.regressor import decoded
-from ..exact import exact_rows
+from ..exact import rows_of
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
 from .seat import Seat, polish_seat
@@ -33,7 +33,7 @@ def settle_number(
 ) -> Private:
     """What a site with a number chooses, or what it had where it has too few rows to choose by."""
     candidate, knowledge = seat.common.candidate(trial), seat.member.knowledge
-    client, told, places = seat.part(candidate, MAIN)[0], seat.told(), seat.folds()
+    client, told, places = seat.part(candidate, MAIN)[0], seat.told, seat.folds
     y = told.y
     if y is None or places is None:
         return Private(None, knowledge)
@@ -68,8 +68,8 @@ def settle_number(
     def errors(said: Tensor) -> Tensor:
         return (said - y).square()
 
-    best = None if own is None else own.best.held
-    found = compose(voices, weigh, mixed, errors, rows=len(y), own=best, measure="rmse")
+    alone = [] if own is None else [candidate.held for candidate in own.candidates]
+    found = compose(voices, weigh, mixed, errors, rows=len(y), own=alone, measure="rmse")
     width = max(float(errors(found.together).mean()) ** 0.5, 1e-12)
     share = found.share
     beside = NumberBeside(
@@ -104,8 +104,8 @@ def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voic
     exact, common = seat.common.menu.exact, seat.common
     if posterior is None or exact is None:
         return None
-    client: Client = seat.plain()
-    rows = exact_rows(client, exact, common.scaler, classes=common.classes)
+    client: Client = seat.plain
+    rows = rows_of(client, exact, common.scaler, classes=common.classes)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
     held = within(number_at(rows.start + mean, told.bins), told)

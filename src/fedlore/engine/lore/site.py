@@ -29,9 +29,9 @@ def vote(seat: Seat, trial: Trial, params: Params) -> Params:
         return _ballot(0.0, 0)
     logits = seat.logits(candidate, params, held)
     if isinstance(seat.member, NumberClient):
-        places = seat.folds()
+        places = seat.folds
         assert places is not None
-        told = seat.told()
+        told = seat.told
         rows = told[places == trial.fold]
         assert told.y is not None and rows.y is not None
         # in units of the site's own variance, so that no site counts for more by its scale

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...errors import FedloreError
 
 MAIN = -1  # the fold of the main training: nothing is held back
+MANY = 8  # candidates above which the better ones are tried a second time
 _LEAST = 3  # rounds of the shortest trial, below which a vote says nothing
 
 
@@ -45,7 +46,7 @@ def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
     Every rung but the last costs at most one training of full length, the last has two of them.
 
     >>> rungs(12, 60), rungs(8, 40), rungs(1, 40)
-    ([(12, 5), (4, 15), (2, 60)], [(8, 5), (3, 13), (2, 40)], [])
+    ([(12, 5), (4, 15), (2, 60)], [(8, 5), (2, 40)], [])
     """
     found = []
     left = candidates
@@ -53,10 +54,9 @@ def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
         length = max(rounds // left, min(_LEAST, rounds))
         left = min(left, rounds // length)
         found.append((left, length))
-        fewer = math.ceil(left / 3)
-        if fewer > 2:
-            found.append((fewer, rounds // fewer))
-            left = fewer
+        if left > MANY:
+            left = math.ceil(left / 3)
+            found.append((left, rounds // left))
     if left > 1:
         found.append((2, rounds))
     return found

@@ -33,7 +33,8 @@ from .ordinal import OrdinalLinear, log_masses
 from .sight import Sight, see_classes, see_numbers, see_order
 
 MOST_TERMS = 1000  # of a quadratic model
-WIDTHS = torch.logspace(-0.6, 0.8, 15, dtype=torch.float64)  # in classes
+WIDTHS = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6)  # times the root of the mean squared miss
+LEAST_WIDTH = 0.3  # in classes
 _SHARPNESS = torch.logspace(-1.0, 0.5, 16, dtype=torch.float64)
 
 
@@ -103,10 +104,11 @@ def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -
 
     def judge(outputs: Tensor) -> JudgedOutputs:
         place = outputs.squeeze(1)
-        every = [masked(log_masses(place, float(w), classes), known.allowed) for w in WIDTHS]
+        usual = max(float((place - y).square().mean().sqrt()), LEAST_WIDTH)
+        every = [masked(log_masses(place, usual * w, classes), known.allowed) for w in WIDTHS]
         costs = [_nll(rows, y) for rows in every]
         best = min(range(len(costs)), key=lambda i: costs[i])
-        return JudgedOutputs(float(WIDTHS[best]), every[best], _wrong(every[best], y))
+        return JudgedOutputs(usual * WIDTHS[best], every[best], _wrong(every[best], y))
 
     def target(mode: Mode) -> Tensor:
         return (y - sight.start if mode.over else y.double()).unsqueeze(1)

@@ -29,10 +29,9 @@ _Shapes = Sequence[tuple[tuple[float, int, int], Sequence[int]]]
 
 #: For numbers: rate, leaves, least leaf, and the steps at which a run is looked at.
 _NUMBERS = (
-    ((0.05, 4, 5), (50, 100, 200, 300)),
-    ((0.05, 8, 5), (50, 100, 200)),
-    ((0.1, 4, 10), (50, 100, 150)),
-    ((0.1, 16, 5), (25, 50, 100)),
+    ((0.08, 4, 5), (30, 60, 120, 200)),
+    ((0.08, 8, 5), (30, 60, 120)),
+    ((0.08, 16, 10), (30, 60, 100)),
 )
 #: For classes, where each step grows a tree per class: short runs with large steps.
 CLASSES = (((0.15, 4, 5), (10, 20, 40, 60)), ((0.15, 12, 5), (10, 20, 30, 40)))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from .linear import Linear, standardised
 
-_STEPS = 400  # for each penalty, which starts where the one before it ended
-_NEAR = 1e-7  # the step at which it stops
+_STEPS = 200  # for each penalty, which starts where the one before it ended
+_NEAR = 1e-5  # the step at which it stops
 HOLD = 1e-3  # a small charge on the constants: those of absent classes stay finite
 
 

@@ -1,0 +1,70 @@
+"""Sums of rows under every filter: what the server finds from them is what it finds without."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore import ConfigError, FedAvg, FedloreError
+from fedlore.core.exact import Basis
+from fedlore.core.foresight import Exact
+from fedlore.engine.exact import solve_together
+from fedlore.privacy.filters import Filtered, guarded
+from fedlore.testing.clients import FEATURES, small_federation
+from fedlore.testing.filter import make_filter
+from fedlore.testing.laws import Postbox
+
+from .lists import each_engine, recipe_for
+from .test_filters import FILTERS, each_filter
+
+
+def asked(terms):
+    """A recipe with a model of one round, and the groups of its weights."""
+    exact = Exact(Basis(terms))
+    return replace(recipe_for(FedAvg()), exact=exact), exact.basis.groups(exact.columns(FEATURES))
+
+
+def check_same(found, wanted, error):
+    for name, value in wanted.bundle().items():
+        gap = float((found.bundle()[name] - value).norm() / value.norm())
+        assert gap < error, name
+
+
+@pytest.mark.parametrize("weights", ["equal", "size"])  # sums are counted, never weighed
+@each_engine
+@each_filter
+def test_sums_come_to_the_plain_ones_or_are_refused(filter, engine, weights):
+    defence, error = FILTERS[filter]
+    recipe, groups = asked("quadratic")
+    plain = solve_together(engine(small_federation(), recipe), groups)
+    if filter.startswith("dp"):  # no noise was promised for them
+        hidden = guarded(
+            engine(small_federation(), recipe), [make_filter(defence, FedAvg(), sites=3)]
+        )
+        with pytest.raises(FedloreError, match="sums of rows are exact and no budget covers"):
+            solve_together(hidden, groups)
+        return
+    one = make_filter(defence, FedAvg(), sites=3, weights=weights)
+    hidden = guarded(engine(small_federation(), recipe), [one])
+    check_same(solve_together(hidden, groups), plain, error)
+
+
+@each_engine
+def test_sums_bear_the_loss_of_a_site(engine):
+    """Under masks as without: the posterior is that of the sites whose sums arrived."""
+    recipe, groups = asked("linear")
+    clients = small_federation([9, 12, 15, 18, 21])
+    plain = solve_together(engine(clients[:-1], recipe), groups)
+    one = make_filter(FILTERS["secure aggregation"][0], FedAvg(), sites=5)
+    filtered = Filtered(
+        engine(clients, recipe), {c.id: [one.site(c.id)] for c in clients}, hides=True
+    )
+    wire = Postbox(filtered, lose=lambda task, name: (task.kind, name) == ("gram", "site-4"))
+    check_same(solve_together(one.over(wire), groups), plain, 1e-6)
+
+
+@each_engine
+def test_sums_that_nobody_agreed_to_are_not_given(engine):
+    transport = engine(small_federation(), recipe_for(FedAvg()))
+    with pytest.raises(ConfigError, match="the recipe has no model of one round"):
+        solve_together(transport, torch.zeros(1).long())
