@@ -218,10 +218,12 @@ if __name__ == "__main__":
         out = train(plants, net)
         a, e = accuracy(single(out), plants), accuracy(mixed(out), plants)
         loss = torch.stack([
-            -f.gather(-1, t.y[..., None]).mean() for f, (_, t) in zip(mixed(out), plants, strict=True)
+            -f.gather(-1, t.y[..., None]).mean()
+            for f, (_, t) in zip(mixed(out), plants, strict=True)
         ]).mean()  # fmt: skip
         print(
-            f"{text:90s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}  mixed {e.mean():.2f} nll {loss:.4f}  "
+            f"{text:90s} {a.mean():.2f} ± {a.std() / 20**0.5:.2f}  mixed {e.mean():.2f} "
+            f"nll {loss:.4f}  "
             f"{time.time() - t:.0f} s",
             flush=True,
         )

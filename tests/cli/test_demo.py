@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+from typer.testing import CliRunner
+
+from fedlore.cli.app import app
 from fedlore.core.history import read_rows
+from fedlore.personal.own import best
 
 SMALL = "rounds = 2\nhidden = [8]\nrows = [10, 11, 12, 13]\ntest_rows = 30\n[plan]\nepochs = 1\n"
 
@@ -20,15 +24,21 @@ def fedlore(*arguments, cwd) -> subprocess.CompletedProcess:
     )
 
 
-def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path):
+def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(best, "installed", lambda: False)  # trees take seconds at every plant
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)
-    done = fedlore("demo", "--config", "small.toml", "--seeds", "2", "--out", "o", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    for name in ("ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore", "simulated"):
+    arguments = ["demo", "--config", "small.toml", "--seeds", "2", "--out", "o"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.exception
+    assert "Without anybody a site's own best model is right on" in done.stdout
+    assert "extra trees and boosted trees are not installed" in done.stdout
+    for name in ("own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore", "simulated"):
         assert name in done.stdout
     assert "95 % interval, paired by seed" in done.stdout
     rows = read_rows(tmp_path / "o" / "results.jsonl")
-    assert len(rows) == 2 * 7 * 4
+    assert len(rows) == 2 * 8 * 4
     assert all(type(v) in (str, int, float) for row in rows for v in row.values())
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from fedlore.core.history import read_rows
 from fedlore.errors import ConfigError
+from fedlore.personal.own import best
 from fedlore.workbench.cells import ResultCell, ResultLedger
 from fedlore.workbench.paper import study as paper
+from fedlore.workbench.paper.protocol import read_protocol
 from fedlore.workbench.paper.study import Study, run_study
 from fedlore.workbench.paper.tasks import PAPER_TASKS
 
@@ -19,13 +21,19 @@ def small(monkeypatch):
     monkeypatch.setitem(PAPER_TASKS, "covtype", small_task())
 
 
+def fixed(where: str) -> Study:
+    """All approaches with the quick recipe."""
+    return Study("approaches", "covtype", where, seeds=1, recipe="fixed")
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """One finished table of approaches: its folder and its rows."""
     out = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PAPER_TASKS, "covtype", small_task())
-        rows = run_study(Study("approaches", "covtype", protocol(out), seeds=1), out)
+        patch.setattr(best, "installed", lambda: False)  # linear own models are enough here
+        rows = run_study(fixed(protocol(out)), out)
     return out, rows
 
 
@@ -35,7 +43,7 @@ def without_time(rows):
 
 def test_rows_are_flat_and_say_where_they_come_from(finished):
     _, rows = finished
-    assert len(rows) == 2 * 7 * 5  # ranges, approaches, clients
+    assert len(rows) == 2 * 8 * 5  # ranges, approaches, clients
     keys = "dataset protocol range approach seed share trust model client ta pov abstained coverage"
     keys += " width train_rows test_rows rounds seconds config versions"
     assert all(list(row) == keys.split() for row in rows)
@@ -74,7 +82,7 @@ def test_the_first_seed_tells_its_history_and_its_confusions(finished):
     out, rows = finished
     history = read_rows(out / "rounds-covtype-small.jsonl")
     assert {row["round"] for row in history} == {1, 2, 3}
-    assert {row["approach"] for row in history} == {"ML", "MLwKM", "FL", "FLwKM", "lore"}
+    assert {row["approach"] for row in history} == {"ML", "MLwKM", "FL", "FLwKM", "lore 1"}
     mistakes = read_rows(out / "confusion-covtype-small.jsonl")
     mine = [r for r in mistakes if (r["approach"], r["range"]) == ("FLwKM", "oracle")]
     right = sum(r["count"] for r in mine if r["label"] == r["predicted"])
@@ -87,18 +95,29 @@ def test_golden_numbers(finished):
     """One small fixed run; a change of these means a change of data, seeds or training."""
     _, rows = finished
     found = {}
-    for name in ("P-KM", "ML", "FLwKM", "FL+mask", "lore"):
+    for name in ("P-KM", "ML", "FLwKM", "FL+mask", "lore 1"):
         mine = [r["ta"] for r in rows if (r["approach"], r["range"]) == (name, "oracle")]
         found[name] = sum(mine) / len(mine)
-    wanted = {"P-KM": 0.4387, "ML": 0.5693, "FLwKM": 0.5, "FL+mask": 0.616, "lore": 0.712}
+    wanted = {"P-KM": 0.4387, "ML": 0.5693, "FLwKM": 0.5, "FL+mask": 0.616, "lore 1": 0.712}
     assert found == pytest.approx(wanted, abs=0.01)
 
 
 def test_a_finished_study_computes_nothing(finished, monkeypatch):
     out, rows = finished
     monkeypatch.setattr(paper, "PaperBench", None)
-    again = run_study(Study("approaches", "covtype", str(out / "small.toml"), seeds=1), out)
+    again = run_study(fixed(str(out / "small.toml")), out)
     assert again == rows
+
+
+def test_the_table_has_the_honest_baseline_first_and_the_chosen_recipe_last(tmp_path):
+    where = protocol(tmp_path)
+    for recipe, ours in (("chosen", "lore"), ("fixed", "lore 1")):
+        study = Study("approaches", "covtype", where, ("oracle",), seeds=1, recipe=recipe)
+        found = list(paper.cells(study, read_protocol(where)))
+        names = [cell.approach for cell, _ in found]
+        assert (names[0], names[-1], len(names)) == ("own best", ours, 8)
+        assert found[0][0].trust is None
+    assert Study("approaches", "covtype", where).recipe == "chosen"
 
 
 class Stopped(Exception):
@@ -106,7 +125,7 @@ class Stopped(Exception):
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(finished, tmp_path):
-    study = Study("approaches", "covtype", protocol(tmp_path), seeds=1)
+    study = fixed(protocol(tmp_path))
 
     def stop(cell, done, total):
         if done == 4:
@@ -127,7 +146,7 @@ def test_other_settings_are_computed_anew(finished, tmp_path, monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "PaperBench", None)
         with pytest.raises(TypeError):  # it wants to compute
-            run_study(Study("approaches", "covtype", changed, seeds=1), out)
+            run_study(fixed(changed), out)
     assert read_rows(out / "approaches-covtype-small.jsonl") == rows
 
 

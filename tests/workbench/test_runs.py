@@ -1,5 +1,6 @@
 """A federation of one's own files: read, run, saved, and gone on with."""
 
+import json
 import shutil
 from dataclasses import replace
 from functools import cache
@@ -11,11 +12,12 @@ import safetensors.torch
 import torch
 
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
-from fedlore.engine.tuning import ClassCandidate, Trials
-from fedlore.workbench import runs
+from fedlore.engine.lore import Candidate, Menu, train_lore
+from fedlore.report.brought import write_brought
+from fedlore.workbench import approaches, runs
+from fedlore.workbench.brought import brought_path
 from fedlore.workbench.bundles import find_bundle
 from fedlore.workbench.federations import gather, read_federation
-from fedlore.workbench.recipe import lore_rows
 from fedlore.workbench.runs import read_weights, run_federation, weights_path
 from fedlore.workbench.starter import write_starter
 
@@ -82,11 +84,11 @@ def test_every_site_has_a_row_and_weights_that_predict_alike(folder, tmp_path):
     found = gather(config(folder, "ML", "FLwKM", "lore"))
     done = run_federation(found, tmp_path / "o")
     assert [(r["approach"], r["client"]) for r in done.rows] == [
-        (a, f"plant-{i}") for a in ("ML", "FLwKM", "lore") for i in (1, 2, 3, 4)
+        (a, f"plant-{i}") for a in ("ML", "FLwKM", "lore 1") for i in (1, 2, 3, 4)
     ]
     assert all(r["pov"] == 0 for r in done.rows if r["approach"] != "ML")
     assert {r["range"] for r in done.rows} == {"conformal"}  # plant-4's is statistical
-    assert {r["approach"] for r in done.history} == {"ML", "FLwKM", "lore"}
+    assert {r["approach"] for r in done.history} == {"ML", "FLwKM", "lore 1"}
     client = found.clients[1]
     weights, scaler = read_weights(weights_path(tmp_path / "o", "FLwKM", "plant-2"))
     model = found.make_model(False)
@@ -123,12 +125,39 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
 
 
 def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
-    few = Trials(candidates=(ClassCandidate(), ClassCandidate(True, 0.5)), folds=2, finishes=(0, 2))
-    monkeypatch.setattr(runs, "lore_rows", lambda *a, **k: lore_rows(*a, **k, trials=few))
+    few = Menu((Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
+    monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
     done = run_federation(gather(config(folder, "lore", recipe="chosen")), tmp_path / "o")
-    assert len({r["chosen"] for r in done.rows}) == 1
+    assert {r["chosen"] for r in done.rows} < {str(one) for one in few.candidates}
     assert all(r["trust"] is None and r["pov"] == 0 for r in done.rows)
-    assert all(0 <= r["rely"] < 1 for r in done.rows)
+    for client in ("plant-1", "plant-4"):
+        path = brought_path(tmp_path / "o", client)
+        told = json.loads(path.read_text())
+        names = [line["name"] for line in told["lines"]]
+        assert names[:3] == ["own best", "federation without knowledge", "network"]
+        assert names[-1] == "mixture" and told["site"] == client
+        assert path.stat().st_mode & 0o077 == 0  # it is the site's own
+        assert "Taking part" in write_brought(path).read_text()
+
+
+def test_own_best_needs_no_weights_and_says_what_it_picked(folder, tmp_path):
+    found = gather(config(folder, "own best", "ML"))
+    done = run_federation(found, tmp_path / "o")
+    mine = [r for r in done.rows if r["approach"] == "own best"]
+    assert len(mine) == 4 and all(r["pov"] == 0 and r["chosen"] for r in mine)
+    assert not (tmp_path / "o" / "weights" / "own-best").exists()
+    told = []
+    run_federation(found, tmp_path / "o", on_approach=lambda *a: told.append(a))
+    assert told == [("own best", False), ("ML", False)]
+
+
+def test_own_best_is_left_out_where_a_site_has_too_few_rows(folder, tmp_path):
+    train = folder / "sites" / "plant-2" / "train.csv"
+    train.write_text("\n".join(train.read_text().splitlines()[:4]) + "\n")
+    done = run_federation(gather(config(folder, "own best", "P-KM")), tmp_path / "o")
+    assert done.left_out == {
+        "own best": "site 'plant-2' has 3 training rows, its own models need at least 5"
+    }
 
 
 def test_other_algorithms_and_a_plain_folder_of_sites(folder, tmp_path):

@@ -103,8 +103,8 @@ class PersonalRegressor(nn.Module):
     def _number(self, told: Told) -> Tensor:
         """The number of the mixture, (n,), in S(x)."""
         assert self.beside is not None
-        starts = range(0, max(len(told), 1), BLOCK)
-        parts = (told[i : i + BLOCK] for i in starts)
+        starts = range(0, max(len(told), 1), NUMBER_BLOCK)
+        parts = (told[i : i + NUMBER_BLOCK] for i in starts)
         return torch.cat([self.beside.number(self._network(part), part) for part in parts])
 
     @torch.no_grad()

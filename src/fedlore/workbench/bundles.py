@@ -60,6 +60,8 @@ def find_bundle(
         raise FedloreError(f"'{out}' holds no weights of a fedlore run")
     wanted = approach or next((k for k in ("lore", "lore-1", "FLwKM") if k in kinds), kinds[-1])
     chosen = wanted.replace("+", "-").replace(" ", "-")
+    if chosen == "lore" and chosen not in kinds and "lore-1" in kinds:
+        chosen = "lore-1"  # what recipe = "fixed" makes of approaches = ["lore"]
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))
     sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix in KEPT})

@@ -8,7 +8,7 @@ from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task
 from ...errors import ConfigError
 from ..choice import engine_for
-from ..exact import rows_of
+from ..exact import exact_rows
 from ..local import Local
 from ..loop import Recipe, own_params, recall
 from ..stacked import Stacked
@@ -79,7 +79,7 @@ class Inside:
         if common.menu.exact is None:
             raise ConfigError("sums of rows were asked for, and the menu has no model of one round")
         client = seat.plain
-        return rows_of(client, common.menu.exact, common.scaler, classes=common.classes).sums()
+        return exact_rows(client, common.menu.exact, common.scaler, classes=common.classes).sums()
 
     def _recipe(self, trial: Trial) -> Recipe:
         return self._common.recipe(self._common.candidate(trial))

@@ -19,7 +19,7 @@ from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import masked
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
-from ..exact import rows_of
+from ..exact import exact_rows
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
 from .seat import Seat, nll_rows, polish_seat
@@ -148,7 +148,7 @@ def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) ->
     exact, common = seat.common.menu.exact, seat.common
     if posterior is None or exact is None:
         return None
-    rows = rows_of(client, exact, common.scaler, classes=common.classes)
+    rows = exact_rows(client, exact, common.scaler, classes=common.classes)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     allowed = client.data.allowed if client.injected else None
     held = masked(foresight.held_out(rows), allowed)

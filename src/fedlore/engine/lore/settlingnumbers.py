@@ -17,7 +17,7 @@ from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import within
 from ...personal.own.weights import number_weights
 from ...personal.regressor import decoded
-from ..exact import rows_of
+from ..exact import exact_rows
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
 from .seat import Seat, polish_seat
@@ -105,7 +105,7 @@ def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voic
     if posterior is None or exact is None:
         return None
     client: Client = seat.plain
-    rows = rows_of(client, exact, common.scaler, classes=common.classes)
+    rows = exact_rows(client, exact, common.scaler, classes=common.classes)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
     held = within(number_at(rows.start + mean, told.bins), told)

@@ -1,7 +1,8 @@
-"""One call in this process: sites take their seats, the server conducts, each site has its model."""
+"""One call in this process: sites take seats, the server conducts, each site gets its model."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,10 +18,10 @@ from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.scores import all_scores
 from ...personal.client import Client, Member, NumberClient
 from ...personal.tasks import Classification
-from ...privacy.ckks.cipher import new_key
+from ...privacy.defence import Standing, around_of
 from ...privacy.filters import guarded
+from ...privacy.settings import filters_of, privacy_lines
 from ..choice import brought_home, scaler_of
-from ..defences import books_for, filters_for, privacy_lines, records_of
 from ..fitted import Fitted
 from ..training import Training
 from .agreement import Agreement, ModelMaker
@@ -53,17 +54,16 @@ def train_lore(
     seats = [Seat(site, common) for site in sites]
     plain = [seat.plain for seat in seats]
     first = common.recipe(common.menu.candidates[0])
-    books = books_for(privacy, [site.id for site in sites], training.ledgers)
-    filters = filters_for(
-        privacy,
-        first,
+    around = around_of(
+        first.algorithm,
         sites=len(sites),
         rounds=rounds,
+        weights=first.weights,
+        aggregate=first.aggregate,
         sample=sample,
-        ledger=books.__getitem__,
-        run=f"seed {training.seed}",
-        key=new_key() if privacy is not None and privacy.encryption else None,
     )
+    folder = None if training.ledgers is None else Path(training.ledgers)
+    filters = filters_of(privacy, around, Standing(folder=folder, run=f"seed {training.seed}"))
     if isinstance(training.scale, Scaler):
         common = common.scaled(training.scale)
     elif training.scale:
@@ -86,7 +86,7 @@ def train_lore(
     like = replace(common, device=None).model(found.candidate)
     run, at_home = brought_home(found.run, dict(memories), like)
     recipe = replace(recipe, model=like)
-    spent = privacy_lines(privacy, filters, list(books.values()), rounds=rounds, sample=sample)
+    spent = privacy_lines(filters, rounds=rounds, sample=sample)
     told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     told += [{"round": run.round, "trial": n, "loss": loss} for n, loss in found.losses.items()]
     told.append({"round": run.round, "recipe": str(found.candidate)})
@@ -150,7 +150,8 @@ def _common(
         maker = lambda hears: given  # noqa: E731
     elif model is not None:
         maker = model
-    if records_of(training.privacy, training.rounds) is not None:
+    privacy = training.privacy
+    if privacy is not None and privacy.records(training.rounds) is not None:
         raise ConfigError("recipe = lore and record level differential privacy do not go together")
     return Agreement(
         features,

@@ -68,7 +68,7 @@ class Choosing:
     def _gram(self) -> Params:
         exact, common = self._common.menu.exact, self._common
         assert exact is not None  # or it was refused
-        client = self._seat.plain()
+        client = self._seat.plain
         return exact_rows(client, exact, common.scaler, classes=common.classes).sums()
 
     def _vote(self, task: Task) -> Params:

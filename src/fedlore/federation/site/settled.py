@@ -44,7 +44,7 @@ def write_settled(
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
     if private.brought is not None:
-        text = json.dumps({**about_run(about), **private.brought.plain()}, indent=1)
+        text = json.dumps({**about_run(about), **private.brought.plain}, indent=1)
         write_whole(kit.path(BROUGHT), text, private=True)
     else:
         kit.path(BROUGHT).unlink(missing_ok=True)  # of an earlier run
@@ -82,7 +82,7 @@ def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
     own = [m for m in beside.members if not isinstance(m, Foreseen)]
     said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
-    data = seat.plain().data
+    data = seat.plain.data
     sight = see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
     values = {
         "members": [_EXACT if isinstance(m, Foreseen) else "own" for m in beside.members],
