@@ -28,7 +28,7 @@ from ...version import __version__
 from .. import Bundle
 from ..known import knowledge_members, unwrapped
 from ..onnx import bundle_to_onnx
-from .checker.graphs import Graph
+from .checker.graphs import Graph, structure
 from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, claim_verdict
 from .coverage import never_empty
@@ -46,6 +46,11 @@ STRUCTURE = (
     "structure: scores are made finite, those outside the range become -inf before the softmax, "
     "which makes their probabilities exactly 0, and the prediction's weight there is removed"
 )
+MIXTURE = (
+    "structure: a sum of {members} members with weights that are not negative and sum to 1; the "
+    "scores of each are made finite, and those outside the range become -inf before its softmax, "
+    "which makes their probabilities exactly 0; the prediction's weight there is removed"
+)
 
 
 def certify(bundle: Bundle) -> dict[str, Any]:
@@ -59,7 +64,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     assert isinstance(knowledge, Knowledge)  # of classes
     experts = _experts(knowledge)
     claims = [
-        Claim("inside-range", "proved", STRUCTURE),
+        Claim("inside-range", "proved", _structure(personal)),
         _finite(personal),
         never_empty(knowledge, bundle.schema),
     ]
@@ -122,6 +127,12 @@ def _experts(knowledge: Knowledge) -> Sequence[Any]:
     return [part for part in parts if part is not None]
 
 
+def _structure(personal: Personal) -> str:
+    if personal.beside is None:
+        return STRUCTURE
+    return MIXTURE.format(members=1 + len(personal.beside.members))
+
+
 def _finite(personal: Personal) -> Claim:
     for name, values in personal.model.state_dict().items():
         if not values.isfinite().all():
@@ -169,7 +180,11 @@ def _graph(bundle: Bundle) -> dict[str, str] | None:
     """How each output of the bundle's ONNX graph is computed, hashed; None without `onnx`."""
     if importlib.util.find_spec("onnx") is None:
         return None
-    return Graph(bundle_to_onnx(bundle).SerializeToString()).digests()
+    graph = Graph(bundle_to_onnx(bundle).SerializeToString())
+    wrong = structure(graph)
+    if wrong:
+        raise FedloreError(f"no certificate: the graph of this model is not understood, {wrong[0]}")
+    return graph.digests()
 
 
 def _row(finding: Finding, bundle: Bundle) -> tuple[float, ...] | None:

@@ -15,7 +15,7 @@ from .cells import Unreadable
 Array = np.ndarray
 MANIFEST = "manifest.sha256"
 LARGEST = 1 << 30
-_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4", "I16": "<i2"}
 
 
 def read_members(path: Path) -> dict[str, bytes]:

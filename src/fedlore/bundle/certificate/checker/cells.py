@@ -31,6 +31,7 @@ class Column:
     low: float
     high: float
     levels: tuple[str, ...]
+    unit: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,34 @@ import numpy as np
 
 from .answers import Said
 from .cells import Unreadable
+from .members import cells, heard_numbers, member_shares, places, softmax
 
 Array = Any  # of numpy
 
 
 def probabilities(
-    header: Mapping[str, Any], weights: Mapping[str, Array], x: Array, said: Said, trust: float
+    header: Mapping[str, Any],
+    weights: Mapping[str, Array],
+    x: Array,
+    said: Said,
+    trust: float,
+    tensors: Mapping[str, Array] | None = None,  # of a mixture
 ) -> Array:
-    """(1-λ)·softmax(f masked to the range) + λ·g_p on rows (n, d) that are not refused."""
+    """(1-λ)·Σ w_j softmax(f_j masked to the range) + λ·g_p on rows (n, d) that are not refused."""
+    beside = header.get("beside")
     with np.errstate(all="ignore"):
         logits = _logits(header, weights, x, said)
-        largest = np.finfo(np.float32).max
-        logits = np.clip(np.where(np.isnan(logits), 0, logits), -largest, largest)
-        masked = np.where(said.allowed, logits.astype(np.float64), -np.inf)
-        share = np.exp(masked - masked.max(1, keepdims=True))
-        share = share / share.sum(1, keepdims=True)
+        if beside is None:
+            share = softmax(logits, said.allowed)
+        else:
+            largest = np.finfo(np.float32).max
+            logits = np.clip(np.where(np.isnan(logits), 0, logits), -largest, largest)
+            sharp = softmax(logits * np.float32(beside["sharpness"]), said.allowed)
+            parts = [(float(beside["network"]), sharp)]
+            parts += member_shares(header, tensors or {}, x, said)
+            trust, total = float(beside["expert"]), sum(w for w, _ in parts)
+            even = total <= 0  # nobody but the expert has a weight
+            share = sum((1 / len(parts) if even else w / total) * p for w, p in parts)
     if said.prior is None:
         return share
     told = trust * said.prior
@@ -50,6 +63,8 @@ def _run(
         )
         heard = np.concatenate([seen, told, said.allowed], axis=1).astype(np.float32)
         return _run(layer["head"], f"{name}head.", weights, heard, said)
+    if kind == "ordered":
+        return _ordered(layer, name, weights, x, said)
     if kind == "sequential":
         for place, part in enumerate(layer["parts"]):
             x = _run(part, f"{name}{place}.", weights, x, said)
@@ -64,3 +79,24 @@ def _run(
     if kind in ("flatten", "identity", "dropout"):
         return x
     raise Unreadable(f"a layer of kind '{kind}'")
+
+
+def _ordered(
+    layer: Mapping[str, Any], name: str, weights: Mapping[str, Array], x: Array, said: Said
+) -> Array:
+    """A place and a width, as log-probabilities of ordered classes."""
+    options, k = layer["options"], layer["classes"]
+    seen = _run(layer["trunk"], f"{name}trunk.", weights, x, said)
+    middle, told = places(said)
+    heard = heard_numbers(middle, told, k).astype(np.float32)
+    start = {"none": (k - 1) / 2, "middle": middle, "expert": told}[options["start"]]
+    if options["hears"]:
+        seen = np.concatenate([seen, heard], 1)
+    moved = _run(layer["head"], f"{name}head.", weights, seen, said)[:, 0]
+    moved = moved + weights[f"{name}own.shift"]
+    if layer["line"] is not None:
+        moved = moved + _run(layer["line"], f"{name}line.", weights, seen, said)[:, 0]
+    width = options["width"] * np.exp(weights[f"{name}own.width"].astype(np.float64))
+    unit = k / 4.0 if options["start"] == "none" else 1.0
+    made = cells(start + unit * moved, width, k, options["bell"])
+    return made.astype(np.float32)

@@ -11,19 +11,14 @@ from .bundles import digest
 from .cells import Unreadable
 from .expressions import value
 from .knowledge import Known, Limits, scope_of
+from .mixtures import Reader, Unproved
 from .proofs import samples
+from .rowwise import OPERATORS, crossing
 
 Array = Any  # of numpy
 
-#: No loops, no branches, nothing random, no strings: a row's answer hangs on that row alone.
-OPERATORS = set(
-    "Abs Add And ArgMax AveragePool Cast Clip Concat Conv CumSum Div Equal Erf Exp Expand Flatten "
-    "Gather Gemm Greater GreaterOrEqual Identity InstanceNormalization IsNaN LayerNormalization "
-    "LeakyRelu Less LessOrEqual Log MatMul Max MaxPool Min Mul Neg Not Or Pow ReduceMax ReduceSum "
-    "Relu Reshape ScatterElements Shape Sigmoid Slice Softmax Sqrt Squeeze Sub Tanh TopK Unsqueeze "
-    "Where".split()
-)
 MOST_CELLS = 20_000
+_LEARNED = ("scaler.", "beside.")  # how constants are called that were learned from rows
 
 
 class Graph:
@@ -135,9 +130,37 @@ def structure(graph: Graph) -> list[str]:
     if not (zero in graph.constants and (graph.constants[zero] == 0).all()):
         wrong.append("outside the range the probabilities are not the constant 0")
     names, _ = graph.behind("allowed")
-    learned = sorted(name for name in names if _is_weight(name) or name.startswith("scaler."))
+    learned = sorted(name for name in names if _is_weight(name) or name.startswith(_LEARNED))
     if learned:
         wrong.append(f"the range depends on the network: {learned[0]}")
+    across = crossing(graph.model, graph.constants) if not odd else None
+    if across is not None:
+        wrong.append(f"a row's answer may hang on other rows: {across}")
+    try:
+        Reader(graph.made, graph.constants).weights()
+    except (Unproved, LookupError) as error:
+        wrong.append(f"its probabilities are no weighted sum of softmaxes in the range: {error}")
+    return wrong
+
+
+def other_names(graph: Graph, known: Known) -> list[str]:
+    """What the graph calls its columns and classes otherwise than the knowledge does."""
+    wrong = []
+    try:
+        classes = json.loads(graph.metadata["fedlore.classes"])
+        features = json.loads(graph.metadata["fedlore.features"])
+        told = [(f["name"], f["unit"], f["low"], f["high"], list(f["levels"])) for f in features]
+    except (KeyError, ValueError, TypeError):
+        return ["it does not name its features and classes"]
+    if classes != list(known.classes):
+        wrong.append(f"its classes are {classes}, those of the knowledge {list(known.classes)}")
+    for place, column in enumerate(known.columns):
+        low, high = (end if np.isfinite(end) else None for end in (column.low, column.high))
+        own = (column.name, column.unit, low, high, list(column.levels))
+        if place >= len(told) or told[place] != own:
+            wrong.append(f"its feature {place + 1} is not '{column.name}' of the knowledge")
+    if len(told) > len(known.columns):
+        wrong.append(f"it names {len(told)} features, the knowledge {len(known.columns)}")
     return wrong
 
 

@@ -141,6 +141,7 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
             float(entry.get("low", -math.inf)),
             float(entry.get("high", math.inf)),
             tuple(entry.get("levels", ())),
+            str(entry.get("unit", "")),
         )
         for entry in said["features"]
     )

@@ -14,8 +14,17 @@ from .answers import Said, said_of
 from .bundles import digest, faults, knowledge_texts, manifest, read_members, read_weights
 from .cells import Unreadable
 from .forward import probabilities
-from .graphs import Graph, cells, checked_rows, differences, only_thresholds, structure
+from .graphs import (
+    Graph,
+    cells,
+    checked_rows,
+    differences,
+    only_thresholds,
+    other_names,
+    structure,
+)
 from .knowledge import Known, read_knowledge, scope_of
+from .members import mixture_faults
 from .proofs import Verdict, agrees, inside, never_empty, samples
 
 FORMAT = "fedlore range certificate"
@@ -88,7 +97,14 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
         known = _heard(read_knowledge(texts), said)
         yield from _claims(known, said)
-        yield _definition(header, weights, known)
+        tensors = None
+        if header.get("beside") is not None:
+            tensors = read_weights(members["beside.safetensors"])
+            wrong = mixture_faults(header["beside"], tensors)
+            count = sum(values.size for values in tensors.values())
+            found = wrong[0] if wrong else f"{len(header['beside']['members'])}, {count} numbers"
+            yield Line("members finite, weights sum to 1", not wrong, found)
+        yield _definition(header, weights, known, tensors)
 
 
 def _heard(known: Known, said: Mapping[str, Any]) -> Known:
@@ -152,7 +168,12 @@ def _agrees(what: str, found: Verdict, told: str | None) -> Line:
     return Line(what, found.status == "proved" and told == "proved", words)
 
 
-def _definition(header: Mapping[str, Any], weights: Mapping[str, Any], known: Known) -> Line:
+def _definition(
+    header: Mapping[str, Any],
+    weights: Mapping[str, Any],
+    known: Known,
+    tensors: Mapping[str, Any] | None,
+) -> Line:
     """The personal model by its definition, on rows of the scope, with these very weights."""
     what = "zeros outside the range on rows of the scope"
     x = samples(known, 1_000, seed=1).astype(np.float32)
@@ -160,7 +181,7 @@ def _definition(header: Mapping[str, Any], weights: Mapping[str, Any], known: Kn
     keep = ~said.refused
     said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
     try:
-        p = probabilities(header, weights, x[keep], said, known.trust)
+        p = probabilities(header, weights, x[keep], said, known.trust, tensors)
     except Unreadable as error:
         return Line(what, True, f"not computed: {error} is beyond this checker")
     good = bool((p[~said.allowed] == 0).all() and np.isfinite(p).all())
@@ -178,6 +199,8 @@ def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line
         yield Line("graph as certified", not other, words)
     wrong = structure(graph)
     yield Line("graph keeps the range by its structure", not wrong, "; ".join(wrong))
+    wrong = other_names(graph, known)
+    yield Line("names of features and classes", not wrong, wrong[0] if wrong else "")
     rows = checked_rows(known, seed=2)
     wrong = differences(graph, known, rows)
     yield Line(
