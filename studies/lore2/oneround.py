@@ -65,7 +65,7 @@ def run(plants, *, over="told", kind="quadratic", alone=False, hear=False, steps
         total = [sum(p) for p in zip(*sums, strict=True)]
         if not alone:
             fitted = evidence(*total, groups, steps=steps)
-        for i, (mf, mr, ft, t, fa, a, rc, c) in enumerate(kept):
+        for i, (mf, mr, ft, t, _, a, rc, c) in enumerate(kept):
             w, S, noise, prior = evidence(*sums[i], groups, steps=steps) if alone else fitted
             z = ft - mf
             m = base(t, over) + mr + z @ w

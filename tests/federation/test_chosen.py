@@ -10,8 +10,9 @@ import torch
 from fedlore import ConfigError, FedloreError
 from fedlore.algorithms.catalog import Method
 from fedlore.coke.trial import trial_sites
-from fedlore.core.wire import Task
-from fedlore.engine.lore import Candidate, Menu, Trial, train_lore
+from fedlore.core.scaler import from_moments
+from fedlore.core.wire import Reply, Task
+from fedlore.engine.lore import Candidate, Menu, Private, Seat, Trial, train_lore
 from fedlore.engine.training import Training
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.journal import Journal, read_state
@@ -20,9 +21,14 @@ from fedlore.federation.settings import Federation, read_deployed
 from fedlore.federation.site import export
 from fedlore.federation.site.agreed import agreed_trials, find_breach
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.settled import personal_of
+from fedlore.federation.site.settled import personal_of, write_settled
 from fedlore.federation.site.store import Store
 from fedlore.federation.terms import read_terms, terms_of
+from fedlore.personal.beside import Beside
+from fedlore.personal.own.linear import Linear
+from fedlore.personal.own.members import OrderMember
+from fedlore.personal.own.sight import see_order
+from fedlore.privacy import Dp, Privacy
 
 from .inside import Inside, edited, small
 
@@ -312,14 +318,12 @@ def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
     inside.wrap["plant-2"] = boasting
     inside.train()
     site = read_status(folder)["sites"]["plant-2"]
-    assert site["counts"]["rejected"] == 3 and "a loss of -1e+06" in site["note"]
+    assert site["counts"]["rejected"] == 3 and "a loss of -9.99" in site["note"]
 
 
 def test_memory_of_another_trial_is_forgotten_and_what_it_left_is_not(tmp_path):
     one, two = (Store(tmp_path, "run", trial) for trial in ("0/0/3", "1/0/3"))
     task = Task("train", 1, trial="0/0/3")
-    from fedlore.core.wire import Reply
-
     memory = {"head": {"w": torch.ones(2)}}
     one.commit(task, 0, memory, Reply("a", 1, rows=3))
     one.keep(memory)
@@ -333,8 +337,6 @@ def test_memory_of_another_trial_is_forgotten_and_what_it_left_is_not(tmp_path):
 
 
 def test_with_a_budget_one_candidate_is_needed(terms):
-    from fedlore.privacy import Dp, Privacy
-
     budget = Privacy(dp=Dp(epsilon=4.0, delta=1e-5, level="site"))
     with pytest.raises(ConfigError, match=r"one fixed candidate.*\[menu\] candidates.*got none"):
         Federation(recipe="lore", privacy=budget)
@@ -349,3 +351,43 @@ def test_with_a_budget_one_candidate_is_needed(terms):
     assert "no model of one round" in find_breach(with_dp, Task("gram", 0))
     with pytest.raises(FedloreError, match="candidate/fold/rounds"):
         Trial.read("0/0")
+
+
+def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, monkeypatch):
+    only = MENU.replace(MENU[MENU.index("  {hears = true, plain") : MENU.index("]\n\n[model]")], "")
+    folder = chosen(tmp_path / "fed", sites=3, menu=only)
+    asked = "secure_aggregation = false"
+    dp = "dp = {epsilon = 8, delta = 1e-5, level = 'site', clip = 1.0}"
+    edited(folder / "federation.toml", (asked, f"{asked}\n{dp}"))
+    inside, tasks = Inside(folder, monkeypatch), []
+    inside.wrap = dict.fromkeys(inside.workers, lambda w: recording(w, tasks))
+    run = inside.train()
+    assert {task.kind for task in tasks} == {"train", "settle", "evaluate"}
+    assert {task.trial for task in tasks} == {"0/main/3"} and run.round == 3
+    assert set(own_models(folder)) == {"plant-1", "plant-2", "plant-3"}
+
+
+def test_own_members_come_back_as_they_were(tmp_path, terms):
+    kit = read_kit(trial_sites(chosen(tmp_path / "fed", sites=3))[0])
+    client = kit.client(terms.schema)
+    scaled = terms.scaled(from_moments(client.sums()))
+    seat = Seat(client, scaled.common())
+    places, y = see_order(client.data, 20), client.data.y.double()
+    inputs = places.inputs(hears=True)
+    line = Linear(*moments_of(inputs), torch.full((inputs.shape[1], 1), 0.1).double(), y[:1])
+    member = OrderMember("ridge", line, True, False, 1.5, 20)
+    private = Private(Beside((member,), (0.4,), 0.5, 0.1, 2.0), client.knowledge)
+    network = {n: p.detach() for n, p in scaled.recipe("0/main/3").model.named_parameters()}
+    about = {"run": "r", "round": 3, "terms": scaled.text(), "trial": "0/main/3", "key": "k"}
+    write_settled(kit, about, seat, private, network)
+    model = personal_of(kit, *read_state(kit.path("personal.weights")), scaled)
+    x = client.test.x
+    assert torch.equal(
+        model.beside.members[0].log_probs(client.test), member.log_probs(client.test)
+    )
+    wanted = private.beside.log_probs(model.logits(model.annotate(x)), model.annotate(x)).exp()
+    assert torch.equal(model.predict_proba(x), wanted)
+
+
+def moments_of(inputs):
+    return inputs.double().mean(0), inputs.double().std(0).clamp(min=1.0)

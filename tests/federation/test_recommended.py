@@ -16,6 +16,8 @@ def test_init_writes_the_recommended_setting(tmp_path):
     init(tmp_path, name="coke", address="h:1", schema=COKE)
     agreed = read_deployed(tmp_path)
     assert agreed.privacy.secure_aggregation
+    assert agreed.recipe == "lore" and agreed.schema.ordered
+    assert len(agreed.offered().candidates) > 1 and agreed.offered().exact is not None
     assert agreed.model.hears and agreed.plan.plain == 0.5
     assert make(agreed.algorithm.name, **agreed.algorithm.settings) == FedPer(("first", "last"))
 

@@ -269,6 +269,9 @@ def up(
     sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
     rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
     resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
+    recipe: Annotated[
+        str, typer.Option(help="lore or none, in a folder that is made anew; lore takes longer.")
+    ] = "none",
 ) -> None:
     """A whole federation on this machine: server, sites and one training."""
     _needed()
@@ -276,6 +279,6 @@ def up(
     from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
-    with together(folder, sites=sites, rounds=rounds, told=_say):
+    with together(folder, sites=sites, rounds=rounds, told=_say, recipe=recipe):
         run = run_all(folder, resume=resume, reports=_reports(folder))
     _finished(folder, run.round)

@@ -38,11 +38,17 @@ class Household:
 
 @contextmanager
 def together(
-    folder: Path, *, sites: int, rounds: int, told: Callable[[str], None]
+    folder: Path,
+    *,
+    sites: int,
+    rounds: int,
+    told: Callable[[str], None],
+    recipe: str = "none",
 ) -> Iterator[Household]:
     """Make the folder where there is none, start everything, and stop it all at the end."""
     if not (folder / "federation.toml").exists():
-        make_trial(folder, sites=sites, address=f"127.0.0.1:{free_port()}", rounds=rounds)
+        address = f"127.0.0.1:{free_port()}"
+        make_trial(folder, sites=sites, address=address, rounds=rounds, recipe=recipe)
         told(f"made '{folder}' with {sites} simulated coking plants")
     began = time.monotonic()
     homes = trial_sites(folder)

@@ -44,7 +44,7 @@ def write_settled(
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
     if private.brought is not None:
-        text = json.dumps({**about_run(about), **private.brought.plain}, indent=1)
+        text = json.dumps({**about_run(about), **private.brought.plain()}, indent=1)
         write_whole(kit.path(BROUGHT), text, private=True)
     else:
         kit.path(BROUGHT).unlink(missing_ok=True)  # of an earlier run
