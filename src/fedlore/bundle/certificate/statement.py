@@ -46,7 +46,7 @@ STRUCTURE = (
     "structure: scores are made finite, those outside the range become -inf before the softmax, "
     "which makes their probabilities exactly 0, and the prediction's weight there is removed"
 )
-MIXTURE = (
+_MIXTURE = (
     "structure: a sum of {members} members with weights that are not negative and sum to 1; the "
     "scores of each are made finite, and those outside the range become -inf before its softmax, "
     "which makes their probabilities exactly 0; the prediction's weight there is removed"
@@ -130,7 +130,7 @@ def _experts(knowledge: Knowledge) -> Sequence[Any]:
 def _structure(personal: Personal) -> str:
     if personal.beside is None:
         return STRUCTURE
-    return MIXTURE.format(members=1 + len(personal.beside.members))
+    return _MIXTURE.format(members=1 + len(personal.beside.members))
 
 
 def _finite(personal: Personal) -> Claim:

@@ -13,7 +13,7 @@ from ....personal.regressor import PersonalRegressor
 from .lore import NumberSetting
 
 LORE, OWN_BEST, LORE_1 = "lore", "own best", "lore 1"
-MIXTURE = "mixture"  # whose weights the rows of lore are scored with
+_MIXTURE = "mixture"  # whose weights the rows of lore are scored with
 
 
 def own_best_rows(clients: Sequence[NumberClient], bins: Bins, seed: int) -> Iterator[Row]:
@@ -56,7 +56,7 @@ def number_lore_rows(
         weights = {} if table is None else table.weights
         yield {
             "approach": LORE,
-            "model": MIXTURE,
+            "model": _MIXTURE,
             "client": client.id,
             "trust": regressor.reliance,
             **all_scores(regressor.predict(test), test.y, test.sets),
@@ -68,5 +68,5 @@ def number_lore_rows(
 
 def named_now(row: Row) -> Row:
     """A row of an older file: what it called lore is lore 1 now."""
-    old = row["approach"] == LORE and row.get("model") != MIXTURE
+    old = row["approach"] == LORE and row.get("model") != _MIXTURE
     return {**row, "approach": LORE_1} if old else row
