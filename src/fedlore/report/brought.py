@@ -11,13 +11,13 @@ from ..look.page import Section, page
 from ..look.tables import Cell, TextTable
 from .scores import plain_text
 
-SHOWN = {
+_SHOWN = {
     "own best": "own best, without anybody",
     "network": "federation with knowledge",
     "exact": "federation of one round",
     "mixture": "mixture of all of them",
 }
-TERMS = {
+_TERMS = {
     "own best": "the best by cross-validation of the models that this site makes from its own rows",
     "expert": "the expert's own answer",
     "federation without knowledge": "one network that all sites train together, unaware of any "
@@ -30,7 +30,7 @@ TERMS = {
     "cost of removing": "how much worse the mixture would be without a member; below 0 it would "
     "be better",
 }
-READING = (
+_READING = (
     "Every number stands on this site's own training rows, each predicted by models that had not "
     "seen it; the intervals hold for 95 % of such drawings of rows. The weights of the mixture "
     "were tried on rows they were not learned from.",
@@ -58,7 +58,7 @@ def brought_page(told: Mapping[str, Any]) -> str:
     facts = {"in short": plain_text(told["sentence"]), "rows": str(int(told["rows"]))}
     section = Section("What each way is worth here", (), (_ways(told), _members(told)))
     title = f"What taking part brought {site}"
-    return page(title, facts=facts, reading=READING, terms=TERMS, sections=[section])
+    return page(title, facts=facts, reading=_READING, terms=_TERMS, sections=[section])
 
 
 def _ways(told: Mapping[str, Any]) -> TextTable:
@@ -100,7 +100,7 @@ def _members(told: Mapping[str, Any]) -> TextTable:
 
 def _shown(name: object) -> str:
     text = plain_text(name)
-    return SHOWN.get(text, text)
+    return _SHOWN.get(text, text)
 
 
 def _number(value: Any, share: bool) -> str:

@@ -19,7 +19,7 @@ from ..personal.classifier import Personal
 from .federations import Gathering
 from .intervals import wilson
 
-FOLDS = 3
+_FOLDS = 3
 WITHOUT = "federation without knowledge"
 
 
@@ -59,12 +59,12 @@ def with_line(table: Brought, right: Tensor) -> Brought:
 def right_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
     """Whether FL is right on each training row, (n,) bool, by a training that had not seen it."""
     setting = gathering.setting
-    clients = [c for c in gathering.clients if len(c.data) >= FOLDS]
+    clients = [c for c in gathering.clients if len(c.data) >= _FOLDS]
     if len(clients) < len(gathering.clients):
         return {}  # a site would be away from some of the trainings
     places = {c.id: _places(c, setting.seed) for c in clients}
     right = {c.id: torch.zeros(len(c.data), dtype=torch.bool) for c in clients}
-    for fold in range(FOLDS):
+    for fold in range(_FOLDS):
         with torch.enable_grad():
             fitted = fit(
                 _without(clients, places, fold),
@@ -95,4 +95,4 @@ def _places(client: Client, seed: int) -> Tensor:
     """The fold of each training row, (n,)."""
     n = len(client.data)
     order = torch.randperm(n, generator=stream(seed, "brought", client.id))
-    return order.argsort() % FOLDS
+    return order.argsort() % _FOLDS

@@ -36,7 +36,7 @@ def own_best_rows(clients: Sequence[NumberClient], bins: Bins, seed: int) -> Ite
         }
 
 
-def lore_rows(
+def number_lore_rows(
     clients: Sequence[NumberClient], setting: NumberSetting, level: float
 ) -> Iterator[Row]:
     """The recipe: trials and votes, one training, and a mixture at every site."""

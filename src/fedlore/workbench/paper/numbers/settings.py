@@ -39,7 +39,7 @@ class NumberStudy:
             Bins(0.0, 1.0, k)
 
 
-def setting_of(study: NumberStudy, k: int, seed: int) -> NumberSetting:
+def number_setting(study: NumberStudy, k: int, seed: int) -> NumberSetting:
     """What all trainings with one number of bins share."""
     source = SOURCES[study.dataset]
     bins = Bins(source.lower, source.upper, k)

@@ -24,7 +24,7 @@ from ....personal.distribution import Distribution
 from ....personal.regressor import PersonalRegressor
 from .direct import Direct, train_direct
 from .lore import Cache, NumberSetting, candidates, choose_number_candidate, train_chosen, widths
-from .mixed import LORE, LORE_1, OWN_BEST, lore_rows, named_now, own_best_rows
+from .mixed import LORE, LORE_1, OWN_BEST, named_now, number_lore_rows, own_best_rows
 from .sets import NumberSite, load_numbers, sites
 from .settings import (
     LEVEL,
@@ -34,7 +34,7 @@ from .settings import (
     NumberStudy,
     bounds_of,
     clients_of,
-    setting_of,
+    number_setting,
 )
 
 
@@ -90,7 +90,7 @@ class _Entry:
 
 def _cell(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
     """Everything for one number of bins and one seed."""
-    setting = setting_of(study, k, seed)
+    setting = number_setting(study, k, seed)
     bins = setting.bins
     bare = [c.bare() for c in clients_of(own, "honest", study.trust)]  # any kind: it is not used
     plain = setting.train(bare, Alone()), setting.train(bare, FedAvg())
@@ -125,7 +125,7 @@ def _entries(
 
 def _lore_1(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
     """The recipe of 0.1.0, for comparison."""
-    setting = setting_of(study, k, seed)
+    setting = number_setting(study, k, seed)
     cache: Cache = {}
     found: list[Row] = []
     for kind in RANGES:
@@ -143,11 +143,11 @@ def _lore_1(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> lis
 
 def _lore(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
     """The recipe, with every kind of range."""
-    setting = setting_of(study, k, seed)
+    setting = number_setting(study, k, seed)
     found: list[Row] = []
     for kind in RANGES:
         where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        rows = lore_rows(clients_of(own, kind, study.trust), setting, LEVEL)
+        rows = number_lore_rows(clients_of(own, kind, study.trust), setting, LEVEL)
         found += [{**where, **row} for row in rows]
     return found
 
