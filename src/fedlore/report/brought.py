@@ -30,7 +30,7 @@ _TERMS = {
     "cost of removing": "how much worse the mixture would be without a member; below 0 it would "
     "be better",
 }
-READING = (
+_READING = (
     "Every number stands on this site's own training rows, each predicted by models that had not "
     "seen it; the intervals hold for 95 % of such drawings of rows. The weights of the mixture "
     "were tried on rows they were not learned from.",
@@ -58,7 +58,7 @@ def brought_page(told: Mapping[str, Any]) -> str:
     facts = {"in short": plain_text(told["sentence"]), "rows": str(int(told["rows"]))}
     section = Section("What each way is worth here", (), (_ways(told), _members(told)))
     title = f"What taking part brought {site}"
-    return page(title, facts=facts, reading=READING, terms=_TERMS, sections=[section])
+    return page(title, facts=facts, reading=_READING, terms=_TERMS, sections=[section])
 
 
 def _ways(told: Mapping[str, Any]) -> TextTable:

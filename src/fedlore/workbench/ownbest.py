@@ -15,7 +15,7 @@ from ..personal.own.crossfit import FOLDS
 _BATCH = 8192  # test rows at a time
 
 
-def _in_order(clients: Sequence[Client], said: bool | None = None) -> bool:
+def ordered_classes(clients: Sequence[Client], said: bool | None = None) -> bool:
     """Whether the classes have an order: as is said, else as the sites' schemas agree."""
     if said is not None:
         return said
@@ -33,8 +33,8 @@ def own_best(
 
     With and without the expert's word as input, behind the same range as everything else.
     """
-    make = own_order if _in_order(clients, ordered) else own_classes
-    classes = count_classes(clients)
+    make = own_order if ordered_classes(clients, ordered) else own_classes
+    classes = classes_of(clients)
     found = {}
     for client in clients:
         data = client.data if client.injected else Examples(client.data.x, client.data.y)

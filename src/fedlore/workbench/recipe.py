@@ -19,11 +19,11 @@ from .approaches import LORE, chosen, predict_approach, score_approach
 
 _BATCH = 8192  # test rows at a time
 
-_ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
+_Maker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 
 
 @torch.no_grad()
-def classes_of(fitted: Fitted[Personal], client: Client) -> torch.Tensor:
+def predicted_classes(fitted: Fitted[Personal], client: Client) -> torch.Tensor:
     """The class of each of the client's test rows by its own model and its own λ, (n,)."""
     if client.test is None:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
@@ -37,7 +37,7 @@ def scored(fitted: Fitted[Personal], clients: Sequence[Client]) -> list[dict[str
     """TA and POV of each client's own model on its own test rows."""
     rows: list[dict[str, str | float]] = []
     for client in clients:
-        predicted = classes_of(fitted, client)
+        predicted = predicted_classes(fitted, client)
         assert client.test is not None and client.test.y is not None
         row: dict[str, str | float] = {
             "client": client.id,
@@ -51,7 +51,7 @@ def scored(fitted: Fitted[Personal], clients: Sequence[Client]) -> list[dict[str
 
 def lore_rows(
     clients: Sequence[Client],
-    make_model: _ModelMaker,
+    make_model: _Maker,
     *,
     plan: Plan,
     rounds: int,
@@ -97,7 +97,7 @@ def _weights(weights: Mapping[str, float]) -> str:
 
 def auto_rows(
     clients: Sequence[Client],
-    make_model: _ModelMaker,
+    make_model: _Maker,
     *,
     plan: Plan,
     rounds: int,

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from torch import Tensor
 
 _P = ParamSpec("_P")
-R = TypeVar("R")
+_R = TypeVar("_R")
 
 _KEPT: ContextVar[dict[str, Any] | None] = ContextVar("own models of this block", default=None)
 
@@ -26,11 +26,11 @@ def remembering() -> Iterator[None]:
         _KEPT.reset(before)
 
 
-def once(make: Callable[_P, R]) -> Callable[_P, R]:
+def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
     """The same function, which looks first whether a `remembering` block has the answer."""
 
     @wraps(make)
-    def found(*args: _P.args, **kwargs: _P.kwargs) -> R:
+    def found(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         kept = _KEPT.get()
         if kept is None:
             return make(*args, **kwargs)
