@@ -8,7 +8,7 @@ from typing import Protocol
 from ..core.wire import Reply, Task
 from ..errors import FedloreError
 
-ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
+_ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
 
 
 class Refusal(FedloreError):
@@ -109,7 +109,7 @@ class Remote:
             now = time.monotonic()
             waiting = [s for s in to if s not in done]
             away = now > began + self.grace and not any(s in online for s in waiting)
-            enough = len(good) >= self.quorum or task.kind in ALONE
+            enough = len(good) >= self.quorum or task.kind in _ALONE
             hopeless = not enough and len(good) + len(waiting) < self.quorum
             if not waiting or hopeless or now > began + self.deadline or (away and enough):
                 break

@@ -225,8 +225,12 @@ def _schema(schema: Schema) -> dict[str, Any]:
         return {k: v for k, v in values.items() if k == "name" or v != getattr(blank, k)}
 
     features = [told(feature) for feature in schema.features]
-    told = {"label": schema.label, "classes": list(schema.classes), "ordered": schema.ordered}
-    return {**told, "features": features}
+    return {
+        "label": schema.label,
+        "classes": list(schema.classes),
+        "ordered": schema.ordered,
+        "features": features,
+    }
 
 
 def _hosts(host: str) -> Sequence[str]:
