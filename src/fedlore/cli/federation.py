@@ -15,7 +15,7 @@ from rich.table import Table
 from ..errors import FedloreError
 
 if TYPE_CHECKING:
-    from ..federation.coordinator.reports import Reports
+    from ..federation.coordinator.training import Reports
 
 federation_app = typer.Typer(help="Set up a federation of sites and hand out their kits.")
 
@@ -153,7 +153,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _reports(folder: Path) -> "Reports":
-    from ..federation.coordinator.reports import Reports
+    from ..federation.coordinator.training import Reports
     from ..federation.settings import read_deployed
 
     rounds = read_deployed(folder).rounds

@@ -34,7 +34,7 @@ def own_best(
     With and without the expert's word as input, behind the same range as everything else.
     """
     make = own_order if ordered_classes(clients, ordered) else own_classes
-    classes = classes_of(clients)
+    classes = count_classes(clients)
     found = {}
     for client in clients:
         data = client.data if client.injected else Examples(client.data.x, client.data.y)

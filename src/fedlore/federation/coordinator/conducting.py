@@ -1,7 +1,7 @@
 """A training whose recipe the sites choose: steps and rounds are journalled as they are done."""
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...core.history import Row
 from ...core.tree import Payload
@@ -11,29 +11,28 @@ from ...engine.lore import MAIN, DoneStep, Outcome, Progress, Trial, conduct
 from ..journal import Journal, JournalEntry
 from ..settings import Federation
 from ..terms import Terms
-from .reports import Reports
 from .status import Status
 
 
-class Journalled(Protocol):
-    """What a training needs of the session that it runs in."""
+class Underway(Protocol):
+    """A session of the coordinator, as far as it is needed here."""
 
     federation: Federation
     keys: dict[str, bytes]
     journal: Journal
     status: Status
-    reports: Reports
+    reports: Any
     entry: JournalEntry | None
-    steps: dict[int, DoneStep]  # what is done of a recipe that is chosen
-    main: str  # its main training, once it is known
-    settled: set[str]  # sites that made their own model of it
+    steps: dict[int, DoneStep]
+    main: str
+    settled: set[str]
 
     def save(self, run: Run, common: Payload, *, trial: str = "") -> None: ...
 
     def told(self, rounds: int) -> list[str]: ...
 
 
-def conduct_session(session: Journalled, remote: Transport, terms: Terms) -> Run:
+def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
     """Go on after the last step and round of the journal, to the scores of the sites' mixtures."""
     common, menu = terms.common(), terms.common().menu
     began = [time.monotonic()]
@@ -77,11 +76,11 @@ def conduct_session(session: Journalled, remote: Transport, terms: Terms) -> Run
     return Run(found.run.state, found.run.round, dict(found.run.accepted), rows)
 
 
-def _ordered(session: Journalled) -> list[DoneStep]:
+def _ordered(session: Underway) -> list[DoneStep]:
     return [session.steps[number] for number in sorted(session.steps)]
 
 
-def _running(session: Journalled) -> tuple[str, Run] | None:
+def _running(session: Underway) -> tuple[str, Run] | None:
     """The training that was cut short, unless a step before it has to be done again.
 
     Sites forget a training when another begins.
@@ -94,7 +93,7 @@ def _running(session: Journalled) -> tuple[str, Run] | None:
     return (entry.trial, entry.run) if whole else None
 
 
-def _rows(session: Journalled, found: Outcome) -> list[Row]:
+def _rows(session: Underway, found: Outcome) -> list[Row]:
     """Who took part in each round of the main training, also where it ended before a crash."""
     entry = session.entry
     if not found.run.rows and entry is not None and entry.trial == str(found.trial):

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
 from .conducting import conduct_session
 from .defending import coordinator_filters
-from .reports import Reports
 from .server import healthy, link_of
 from .status import Status
 from .uploads import Judged, flaw
@@ -41,6 +41,15 @@ PATIENCE = 120.0  # seconds to wait for a server that went away
 _GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
 _FIRST = "0.1.0"  # whose journals do not say by which version they were written
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Whom to tell what happens."""
+
+    line: Callable[[str], None] = lambda text: None
+    notice: Callable[[Notice], None] = lambda notice: None
+    round: Callable[[Run, float], None] = lambda run, seconds: None
 
 
 def train_federation(folder: Path, *, resume: bool = False, reports: Reports | None = None) -> Run:

@@ -89,7 +89,6 @@ secure_aggregation = false     # true: take part only where single uploads are h
 models = []                    # kinds of model that are allowed; empty: all of fedlore's own
 algorithms = []                # likewise; those of other packages must be named to be loaded
 filters = []                   # filters of other packages that may be loaded; empty: none
-sources = []                   # kinds of knowledge of other packages that may be loaded here
 metrics = ["ta", "nll", "pov"] # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
 """
@@ -221,13 +220,17 @@ def _schema(schema: Schema) -> dict[str, Any]:
     """A schema as TOML values, without what is left open."""
     blank = Feature("blank")
 
-    def declared(feature: Feature) -> dict[str, Any]:
+    def told(feature: Feature) -> dict[str, Any]:
         values = asdict(feature)
         return {k: v for k, v in values.items() if k == "name" or v != getattr(blank, k)}
 
-    features = [declared(feature) for feature in schema.features]
-    told = {"label": schema.label, "classes": list(schema.classes), "ordered": schema.ordered}
-    return {**told, "features": features}
+    features = [told(feature) for feature in schema.features]
+    return {
+        "label": schema.label,
+        "classes": list(schema.classes),
+        "ordered": schema.ordered,
+        "features": features,
+    }
 
 
 def _hosts(host: str) -> Sequence[str]:

@@ -20,7 +20,7 @@ from .folder import Kit
 from .settled import PERSONAL, is_settled, personal_of, write_settled
 from .store import Store
 
-TrialDesks = tuple[Site, Recipe, Desk]
+_Bench = tuple[Site, Recipe, Desk]
 
 
 class Choosing:
@@ -30,9 +30,9 @@ class Choosing:
         self._kit, self._terms, self._text = kit, terms, text
         self._common = terms.common()
         self._seat = Seat(client, self._common)
-        self._bench: tuple[str, TrialDesks] | None = None
+        self._bench: tuple[str, _Bench] | None = None
 
-    def bench(self, trial: str) -> TrialDesks:
+    def bench(self, trial: str) -> _Bench:
         """What trains and scores in one of the trainings; without a name, in the first."""
         if self._bench is None or self._bench[0] != trial:
             named = Trial.read(trial) if trial else Trial(0, -1, self._common.rounds)
