@@ -213,7 +213,7 @@ def _trees(build: Builder, x: str, body: Trees, name: str) -> str:
     limit = np.where(leaf, np.float32(np.inf), body.threshold.cpu().numpy()).astype(SINGLE)
     below = np.where(leaf, nodes, child).astype(INT64)
     column = np.where(leaf, 0, feature).astype(INT64)
-    names = {"threshold": limit, "child": below, "feature": column}
+    names: dict[str, Any] = {"threshold": limit, "child": below, "feature": column}
     tables = {part: build.weight(f"{name}.{part}", values) for part, values in names.items()}
     seen = build.op("Gather", x, build.constant(column[roots], INT64), axis=1)  # (n, t)
     above = build.op("Greater", seen, build.constant(limit[roots]))

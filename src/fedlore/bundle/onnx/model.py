@@ -53,7 +53,8 @@ def to_onnx(
     known = _known(build, single, len(row) + 1, personal.knowledge)
     logits = _logits(build, single, len(row) + 1, personal, known)
     k = _classes(personal, schema)
-    parts, dtype = [Part(logits)], SINGLE
+    dtype: Any = SINGLE
+    parts = [Part(logits)]
     if personal.beside is not None:
         parts, dtype = mixed_parts(build, single, logits, known, personal.beside), DOUBLE
     _outputs(build, parts, known, personal.reliance, k, dtype)
