@@ -3,8 +3,9 @@
 The whole command path, from a file to a file of answers with every column but the reasons, for CSV
 and Parquet, and `answer_rows` alone in memory. "mixture" is an ordinal head with a forest, boosted
 trees and a linear model beside it, behind both tables. "bare network" is the same network by itself
-(scaled rows in, probabilities out), so the ratio says what names, rules and files cost. Core seconds
-leave out what other work on the machine took and count all threads. Nothing is written unless --out.
+(scaled rows in, probabilities out), so the ratio says what names, rules and files cost. Core
+seconds leave out what other work on the machine took and count all threads. Nothing is written
+unless --out.
 """
 
 import argparse

@@ -14,7 +14,7 @@ from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
-from .mixtures import KnownNodes, Part, guarded, mixed_parts, scaled, weighted
+from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weighted
 from .networks import network
 from .sources import said
 from .tables import Said
@@ -114,7 +114,7 @@ def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[st
 
 def _logits(build: Builder, x: str, rank: int, personal: Personal, known: KnownNodes) -> str:
     """What the network says, finite whatever its weights are, (n, k)."""
-    x = scaled(build, x, personal.scaler, "scaler")
+    x = scale_nodes(build, x, personal.scaler, "scaler")
     logits = network(
         build,
         personal.model,
@@ -124,7 +124,7 @@ def _logits(build: Builder, x: str, rank: int, personal: Personal, known: KnownN
         prior=known.prior,
         allowed=known.allowed,
     )
-    return guarded(build, logits, SINGLE)
+    return guard_nodes(build, logits, SINGLE)
 
 
 def _outputs(
