@@ -1,9 +1,11 @@
 """Rows per second of `fedlore predict` on one core: an MLP behind a table of 20 rules.
 
 The whole command path, from a file to a file of answers with every column but the reasons, for CSV
-and Parquet, and `answer_rows` alone in memory. "bare network" is the same network by itself (scaled
-rows in, probabilities out), so the ratio says what names, rules and files cost. Core seconds leave
-out what other work on the machine took and count all threads. Nothing is written unless --out.
+and Parquet, and `answer_rows` alone in memory. "mixture" is an ordinal head with a forest, boosted
+trees and a linear model beside it, behind both tables. "bare network" is the same network by itself
+(scaled rows in, probabilities out), so the ratio says what names, rules and files cost. Core
+seconds leave out what other work on the machine took and count all threads. Nothing is written
+unless --out.
 """
 
 import argparse
@@ -20,13 +22,19 @@ from fedlore import Knowledge, Personal
 from fedlore.bundle import Bundle, answer_rows, bundle_of, reasons
 from fedlore.bundle.answer.predicting import predict_file
 from fedlore.core.nets import mlp
+from fedlore.core.ordinal import ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.table import Table
+from fedlore.personal.beside import Beside
+from fedlore.personal.own.linear import Linear
+from fedlore.personal.own.members import OrderMember
+from fedlore.personal.own.trees import LEAF, Trees
 
 LIMIT = 300_000  # rows a second on one core
+LIMIT_MIXTURE = 30_000  # the same for a mixture with trees
 
 
 def schema_of(features: int, classes: int) -> Schema:
@@ -107,6 +115,41 @@ def calls(
     }
 
 
+def grown(features: int, count: int, depth: int) -> Trees:
+    """Complete trees with random thresholds, as many and as deep as a site's own are."""
+    inner, size = 2**depth - 1, 2 ** (depth + 1) - 1
+    node = torch.arange(size)
+    leaf = node >= inner
+    draw = stream("predict", "trees", count)
+    feature = torch.randint(features, (count, size), generator=draw).masked_fill(leaf, LEAF)
+    first = size * torch.arange(count).unsqueeze(1)
+    leaves = (node - inner) + 2**depth * torch.arange(count).unsqueeze(1)
+    return Trees(
+        feature.flatten().to(torch.int16),
+        torch.randn(count * size, generator=draw),
+        torch.where(leaf, leaves, first + 2 * node + 1).flatten().to(torch.int32),
+        first.flatten().to(torch.int32),
+        torch.rand(count * 2**depth, 1, generator=draw),
+        torch.zeros(count, dtype=torch.int16),
+        torch.zeros(1, dtype=torch.float64),
+        torch.full((1,), 1.0 / count, dtype=torch.float64),
+        depth,
+    )
+
+
+def mixture(schema: Schema, known: Knowledge, x: torch.Tensor, trees: int, depth: int) -> Personal:
+    """An ordinal head with a forest, boosted trees of a third as many, and a linear model."""
+    d, k = len(schema.features), len(schema.classes)
+    line = Linear(*(torch.ones(*s, dtype=torch.float64) for s in ((d,), (d,), (d, 1), (1,))))
+    members = (
+        OrderMember("forest", grown(d + 3, trees, depth), True, True, 1.0, k),
+        OrderMember("boosted", grown(d + 3, trees // 3, 3), True, True, 1.0, k),
+        OrderMember("ordinal", line, False, False, 1.0, k),
+    )
+    beside = Beside(members, (0.2, 0.2, 0.2), 0.3, 0.1)
+    return Personal(ordered_mlp(d, k), known, scaler=Scaler.of(x), beside=beside)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000)
@@ -114,6 +157,8 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=8)
     parser.add_argument("--rules", type=int, default=20)
     parser.add_argument("--hidden", type=int, nargs="*", default=[64, 64])
+    parser.add_argument("--trees", type=int, default=300, help="of the mixture's forest")
+    parser.add_argument("--depth", type=int, default=7, help="of those trees")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", help="a CSV file for the rows")
     options = parser.parse_args()
@@ -130,14 +175,19 @@ def main() -> None:
         "range": Knowledge(None, allowed, schema=schema),
         "prediction": Knowledge(said, None, 0.3, schema=schema),
         "both": Knowledge(said, allowed, 0.3, schema=schema),
+        "mixture": Knowledge(said, allowed, 0.3, schema=schema),
     }
     found: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = write_rows(np.round(x.numpy().astype(np.float64), 3), schema, folder)
         for kind, known in kinds.items():
-            network = mlp(options.features, options.classes, hidden=options.hidden)
-            bundle = bundle_of(Personal(network, known, scaler=Scaler.of(x)), "bench")
+            if kind == "mixture":
+                personal = mixture(schema, known, x, options.trees, options.depth)
+            else:
+                network = mlp(options.features, options.classes, hidden=options.hidden)
+                personal = Personal(network, known, scaler=Scaler.of(x))
+            bundle = bundle_of(personal, "bench")
             base = 0.0
             for what, (call, rows) in calls(bundle, x, paths, folder).items():
                 slow = "without" in what or "reasons" in what
@@ -154,7 +204,9 @@ def main() -> None:
                         ),
                         "rows_per_second": round(rows / wall),
                         "rows_per_core_second": round(rows / core),
-                        "of_limit": round(rows / core / LIMIT, 2),
+                        "of_limit": round(
+                            rows / core / (LIMIT_MIXTURE if kind == "mixture" else LIMIT), 2
+                        ),
                         "ratio_to_bare": round(core / rows / base, 2),
                         **machine(),
                         "pyarrow": pa.__version__,

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
 from fedlore.bundle.archive import Refused
-from fedlore.bundle.mixtures import shares_of
+from fedlore.bundle.mixtures import member_weights
 from fedlore.bundle.reknowing import reknow
 from fedlore.bundle.storing import BESIDE, opened
 from fedlore.cli.app import app
@@ -95,7 +95,7 @@ def test_other_rules_keep_members_and_weights(tmp_path):
         reknow(made, tmp_path / "site" / "knowledge.toml")
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
     new = reknow(deaf, tmp_path / "site" / "knowledge.toml")
-    assert shares_of(new.personal.beside) == shares_of(deaf.personal.beside)
+    assert member_weights(new.personal.beside) == member_weights(deaf.personal.beside)
     assert new.personal.knowledge.rkm is None
 
 
@@ -252,6 +252,17 @@ def test_members_stay_inside_the_range_whatever_overflows():
     p = model.predict_proba(x)
     assert ((p.sum(1) - 1).abs() < 1e-5).all()
     assert (p[~model.annotate(x).allowed] == 0).all()
+
+
+def test_it_is_served(tmp_path):
+    answering = pytest.importorskip("fedlore.bundle.serve.answer").Answering
+    for model in (mixed(), number_mixture(regressor(), rows())):
+        made = stored(model)
+        (said, _), x = answering.of(made)(rows(3).double()), rows(3)
+        assert all("spoke: network" in "; ".join(one["reasons"]) for one in said)
+        found = model.predict(x).tolist()
+        names = found if made.task == "regression" else [SCHEMA.classes[c] for c in found]
+        assert [one["predicted"] for one in said] == names
 
 
 def test_a_plain_model_has_nothing_beside_it():

@@ -28,7 +28,7 @@ from .archive import Refused
 AnyBeside = Beside | NumberBeside
 
 _HEARD = 3  # numbers that a member hears of an expert who names a place
-_EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
+EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
 _OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
 
 
@@ -140,7 +140,7 @@ def with_expert(beside: AnyBeside, weight: float) -> AnyBeside:
     )
 
 
-def shares_of(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
+def member_weights(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
     """Who speaks with which weight, by name; of a silent expert the others share the part."""
     named = {"network": beside.network}
     for place, (member, weight) in enumerate(zip(beside.members, beside.weights, strict=True)):
@@ -154,7 +154,7 @@ def shares_of(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
 
 def share_words(beside: AnyBeside, *, silent: bool = False) -> str:
     """The same as one line of text."""
-    found = shares_of(beside, silent=silent)
+    found = member_weights(beside, silent=silent)
     return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in found.items())
 
 

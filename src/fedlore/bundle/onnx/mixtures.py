@@ -42,7 +42,7 @@ def mixed_parts(
     build: Builder, x: str, logits: str, known: KnownNodes, beside: Beside
 ) -> list[Part]:
     """The network, from its logits, and every member on rows x, float32, in double precision."""
-    sharp = guard_scores(build, build.op("Mul", logits, build.constant(beside.sharpness)), SINGLE)
+    sharp = guard_nodes(build, build.op("Mul", logits, build.constant(beside.sharpness)), SINGLE)
     weights = np.array([beside.network, *beside.weights])
     total = weights.sum()
     weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
@@ -59,7 +59,7 @@ def mixed_parts(
             raise FedloreError(
                 f"a member of the class {type(member).__name__} cannot be put into a graph"
             )
-        said.append(guard_scores(build, found, DOUBLE))
+        said.append(guard_nodes(build, found, DOUBLE))
     return [Part(one, float(w)) for one, w in zip(said, weights, strict=True)]
 
 
@@ -81,14 +81,14 @@ def weighted(build: Builder, parts: Sequence[Part], allowed: str, dtype: Any) ->
     return mixed
 
 
-def guard_scores(build: Builder, logits: str, dtype: Any) -> str:
+def guard_nodes(build: Builder, logits: str, dtype: Any) -> str:
     """Finite logits whatever the numbers are, as `core.inject.guard`."""
     limit = float(np.finfo(dtype).max)
     number = build.op("Where", build.op("IsNaN", logits), build.constant(0.0, dtype), logits)
     return build.op("Clip", number, build.constant(-limit, dtype), build.constant(limit, dtype))
 
 
-def scale_rows(build: Builder, x: str, scaler: Scaler | None, name: str) -> str:
+def scale_nodes(build: Builder, x: str, scaler: Scaler | None, name: str) -> str:
     """Rows as the scaler gives them, in single precision."""
     if scaler is None:
         return x
@@ -124,7 +124,7 @@ def _classes(build: Builder, x: str, known: KnownNodes, member: ClassMember, nam
 
 def _foreseen(build: Builder, x: str, known: KnownNodes, member: Foreseen, name: str) -> str:
     seen, k = member.foresight, member.foresight.classes
-    x = scale_rows(build, x, member.scaler, name)
+    x = scale_nodes(build, x, member.scaler, name)
     flat = build.cast(build.op("Flatten", x, axis=1), DOUBLE)
     middle, told = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
     start = {"middle": middle, "expert": told}.get(seen.exact.start)
@@ -213,7 +213,7 @@ def _trees(build: Builder, x: str, body: Trees, name: str) -> str:
     limit = np.where(leaf, np.float32(np.inf), body.threshold.cpu().numpy()).astype(SINGLE)
     below = np.where(leaf, nodes, child).astype(INT64)
     column = np.where(leaf, 0, feature).astype(INT64)
-    names: dict[str, np.ndarray] = {"threshold": limit, "child": below, "feature": column}
+    names: dict[str, Any] = {"threshold": limit, "child": below, "feature": column}
     tables = {part: build.weight(f"{name}.{part}", values) for part, values in names.items()}
     seen = build.op("Gather", x, build.constant(column[roots], INT64), axis=1)  # (n, t)
     above = build.op("Greater", seen, build.constant(limit[roots]))

@@ -14,7 +14,7 @@ from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
-from .mixtures import KnownNodes, Part, guard_scores, mixed_parts, scale_rows, weighted
+from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weighted
 from .networks import network
 from .sources import said
 from .tables import Said
@@ -53,11 +53,11 @@ def to_onnx(
     known = _known(build, single, len(row) + 1, personal.knowledge)
     logits = _logits(build, single, len(row) + 1, personal, known)
     k = _classes(personal, schema)
-    if personal.beside is None:
-        _outputs(build, [Part(logits)], known, personal.reliance, k, SINGLE)
-    else:
-        parts = mixed_parts(build, single, logits, known, personal.beside)
-        _outputs(build, parts, known, personal.reliance, k, DOUBLE)
+    dtype: Any = SINGLE
+    parts = [Part(logits)]
+    if personal.beside is not None:
+        parts, dtype = mixed_parts(build, single, logits, known, personal.beside), DOUBLE
+    _outputs(build, parts, known, personal.reliance, k, dtype)
     return _model(build, row, k, _metadata(personal, schema, metadata or {}))
 
 
@@ -114,7 +114,7 @@ def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[st
 
 def _logits(build: Builder, x: str, rank: int, personal: Personal, known: KnownNodes) -> str:
     """What the network says, finite whatever its weights are, (n, k)."""
-    x = scale_rows(build, x, personal.scaler, "scaler")
+    x = scale_nodes(build, x, personal.scaler, "scaler")
     logits = network(
         build,
         personal.model,
@@ -124,7 +124,7 @@ def _logits(build: Builder, x: str, rank: int, personal: Personal, known: KnownN
         prior=known.prior,
         allowed=known.allowed,
     )
-    return guard_scores(build, logits, SINGLE)
+    return guard_nodes(build, logits, SINGLE)
 
 
 def _outputs(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 LEAF = -1
-AT_ONCE = 1 << 21  # leaf values of all rows and trees; bounds the memory of a prediction
+AT_ONCE = 1 << 18  # leaf values of all rows and trees; more would not stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +36,21 @@ class Trees:
         return self.base + self.scale * torch.cat(parts)
 
     def _sums(self, x: Tensor) -> Tensor:
-        feature, child = self.feature.long(), self.child.long()
-        node = self.roots.long().expand(len(x), -1)  # (n, t)
+        leaf, own = self.feature < 0, torch.arange(len(self.feature), device=x.device)
+        # nothing is above infinity, so that a leaf leads to itself and needs no question
+        feature = self.feature.long().masked_fill(leaf, 0)
+        threshold = self.threshold.masked_fill(leaf, torch.inf)
+        child = torch.where(leaf, own, self.child.long())
+        node = self.roots.long().repeat(len(x))  # (n·t,)
+        first = torch.arange(len(x), device=x.device) * x.shape[1]
+        first = first.repeat_interleave(len(self.roots))  # where a row begins
+        flat = x.reshape(-1)
         for _ in range(self.depth):
-            column = feature[node]
-            inner = column >= 0
-            value = x.gather(1, column.clamp(min=0))
-            below = child[node] + (value > self.threshold[node]).long()
-            node = torch.where(inner, below, node)
-        leaves = self.values[child[node]].double()  # (n, t, w)
+            value = flat.index_select(0, feature.index_select(0, node).add_(first))
+            above = value > threshold.index_select(0, node)
+            node = child.index_select(0, node).add_(above)
+        ends = self.child.long().index_select(0, node).view(len(x), -1)
+        leaves = self.values[ends].double()  # (n, t, w)
         if self.values.shape[1] > 1 or len(self.base) == 1:
             return leaves.sum(1)
         total = leaves.new_zeros(len(x), len(self.base))

@@ -75,7 +75,11 @@ class Classification:
             part = known[rows]
             logits = personal.logits(part)
             log_probs = personal.mixed(logits, part)
-            if weighed:
+            if weighed and personal.beside is not None and reliance < 1 and part.prior is not None:
+                # what is left of the mixture without him; its members speak once
+                left = log_probs.double().exp() - reliance * part.prior.double()
+                torch.argmax(left, 1, out=own[rows])
+            elif weighed:
                 torch.argmax(personal.learned(logits, part), 1, out=own[rows])
             predicted[rows] = decide(log_probs, part.prior)
             if probabilities is None:

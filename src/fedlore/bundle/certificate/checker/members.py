@@ -72,7 +72,7 @@ def heard_numbers(middle: Array, told: Array, k: int) -> Array:
 def cells(place: Array, width: Array, k: int, bell: str) -> Array:
     """Log-probabilities of ordered classes under a bell, (n,) -> (n, k)."""
     ends = np.concatenate([[-np.inf], np.arange(k - 1) + 0.5, [np.inf]])
-    z = (ends - place.astype(np.float64)[:, None]) / np.reshape(width, (-1, 1))
+    z = (ends - np.reshape(place, (-1, 1)).astype(np.float64)) / np.reshape(width, (-1, 1))
     low, high = z[:, :-1], z[:, 1:]
     flip = low + high > 0  # by symmetry both ends are taken on the left
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
