@@ -86,7 +86,7 @@ def restore_beside(
     told = values["members"]
     if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
         raise Refused("the members of a mixture must be a list of tables")
-    if [one.get("kind") for one in told].count(_EXACT) > 1:
+    if [one.get("kind") for one in told].count(EXACT) > 1:
         raise Refused("a bundle holds one model of one round")
     plain = [{k: v for k, v in one.items() if k != "weight"} for one in told]
     heard = heard_sources(known)
@@ -100,7 +100,7 @@ def restore_beside(
     left, count = dict(tensors), 0
     members: list[OwnMember | Foreseen | ForeseenNumber] = []
     for place, one in enumerate(plain):
-        exact = one.get("kind") == _EXACT
+        exact = one.get("kind") == EXACT
         begin = _ONE_ROUND if exact else f"{_OWN}{count}."
         found = {n.removeprefix(begin): t for n, t in left.items() if n.startswith(begin)}
         left = {n: t for n, t in left.items() if not n.startswith(begin)}
@@ -170,7 +170,7 @@ def heard_sources(known: Knowledge | Numbers) -> list[str]:
 def _round_values(one: Foreseen | ForeseenNumber) -> dict[str, Any]:
     foresight = one.foresight
     return {
-        "kind": _EXACT,
+        "kind": EXACT,
         "name": one.name,
         "basis": asdict(foresight.exact.basis),
         "start": foresight.exact.start,
