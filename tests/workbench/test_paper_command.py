@@ -22,7 +22,7 @@ def test_approaches_are_written_as_rows_and_a_table(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     text = (tmp_path / "approaches-covtype-small.md").read_text()
     assert "FLwKM" in text and "label inside" in text and "100.00" in text
-    assert len(read_rows(tmp_path / "approaches-covtype-small.jsonl")) == 7 * 5
+    assert len(read_rows(tmp_path / "approaches-covtype-small.jsonl")) == 8 * 5
     page = (tmp_path / "report-covtype-small" / "report.html").read_text()
     assert "Accuracy over the rounds" in page and "onfusion" in page
 

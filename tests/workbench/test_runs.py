@@ -84,11 +84,11 @@ def test_every_site_has_a_row_and_weights_that_predict_alike(folder, tmp_path):
     found = gather(config(folder, "ML", "FLwKM", "lore"))
     done = run_federation(found, tmp_path / "o")
     assert [(r["approach"], r["client"]) for r in done.rows] == [
-        (a, f"plant-{i}") for a in ("ML", "FLwKM", "lore 1") for i in (1, 2, 3, 4)
+        (a, f"plant-{i}") for a in ("ML", "FLwKM", "lore") for i in (1, 2, 3, 4)
     ]
     assert all(r["pov"] == 0 for r in done.rows if r["approach"] != "ML")
     assert {r["range"] for r in done.rows} == {"conformal"}  # plant-4's is statistical
-    assert {r["approach"] for r in done.history} == {"ML", "FLwKM", "lore 1"}
+    assert {r["approach"] for r in done.history} == {"ML", "FLwKM", "lore"}
     client = found.clients[1]
     weights, scaler = read_weights(weights_path(tmp_path / "o", "FLwKM", "plant-2"))
     model = found.make_model(False)

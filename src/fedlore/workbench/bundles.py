@@ -58,10 +58,8 @@ def find_bundle(
     kinds = sorted(p.name for p in home.iterdir() if p.is_dir()) if home.is_dir() else []
     if not kinds:
         raise FedloreError(f"'{out}' holds no weights of a fedlore run")
-    wanted = approach or next((k for k in ("lore", "lore-1", "FLwKM") if k in kinds), kinds[-1])
+    wanted = approach or next((k for k in ("lore", "FLwKM") if k in kinds), kinds[-1])
     chosen = wanted.replace("+", "-").replace(" ", "-")
-    if chosen == "lore" and chosen not in kinds and "lore-1" in kinds:
-        chosen = "lore-1"  # what recipe = "fixed" makes of approaches = ["lore"]
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))
     sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix in KEPT})

@@ -70,8 +70,9 @@ def approaches_of(setting: Federation) -> list[Approach]:
             "[privacy] dp: every trial of lore would spend a budget of its own; use recipe "
             '= "fixed" or leave lore out of the approaches'
         )
-    fixed = setting.run.recipe == "fixed"
-    return [LORE_1 if a is LORE and fixed else a for a in APPROACHES if a.name in named]
+    # under the name that its folders of results have had since 0.1.0
+    ours = replace(LORE_1, name="lore") if setting.run.recipe == "fixed" else LORE
+    return [ours if a is LORE else a for a in APPROACHES if a.name in named]
 
 
 def gather(path: str | Path) -> Gathering:
