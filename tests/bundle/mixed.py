@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from fedlore import Knowledge, Personal
-from fedlore.core.exact import Basis, settle, solve
-from fedlore.core.foresight import Exact, Foresight, Rows
+from fedlore.core.exact import Basis, solve, sum_rows
+from fedlore.core.foresight import Exact, Foresight, ExactRows
 from fedlore.core.nets import mlp
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
@@ -85,8 +85,8 @@ def foresight(x: Tensor, classes: int, *, terms="quadratic", random=5, start="ex
     scaler = Scaler.of(x)
     features, from_ = exact.rows(scaler(x), None, None, classes=classes)
     y = (classes - 1) * torch.rand(len(x), generator=stream("places"), dtype=torch.float64)
-    rows = Rows(features, y - from_, from_)
-    home, sums = settle(rows.features, rows.target)
+    rows = ExactRows(features, y - from_, from_)
+    home, sums = sum_rows(rows.features, rows.target)
     groups = exact.basis.groups(exact.columns(x.shape[1]))
     return Foresight(exact, solve(sums, groups), home, classes), scaler
 

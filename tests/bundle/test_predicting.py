@@ -56,7 +56,7 @@ def read(path):
 @pytest.mark.parametrize("chunk", [7, 65_536])
 def test_answers_in_a_file_are_those_in_memory(tmp_path, file, monkeypatch, fast, chunk):
     monkeypatch.setattr(source, "ROWS_AT_ONCE", chunk)
-    monkeypatch.setattr(text, "BYTES", 200 if chunk == 7 else 1 << 20)
+    monkeypatch.setattr(text, "_BYTES", 200 if chunk == 7 else 1 << 20)
     told = predict_file(MADE, file, tmp_path / "out.csv", fast=fast, keep=["sample"])
     columns = table()
     x = np.stack([columns["ash"], columns["s [%]"]], 1)

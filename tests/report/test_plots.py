@@ -137,7 +137,7 @@ def test_names_that_matplotlib_would_hide_or_compute_are_shown():
 
 
 def test_colours_differ_and_stay():
-    assert len(set(COLOURS.values())) == len(COLOURS) == 7
+    assert len(set(COLOURS.values())) == len(COLOURS) == 8
     assert colour("a stranger") == colour("a stranger")
     assert shades(["FL", "FLwKM", "FLwKM"]) == [1.0, pytest.approx(0.65), 1.0]
 

@@ -148,7 +148,8 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
         f"rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",
-        "lore": chosen or "fixed, lore 1: the network hears the expert, half of the loss is plain, "
+        "lore": chosen
+        or "fixed, lore 1: the network hears the expert, half of the loss is plain, "
         "λ = 0, no mixture",
         "date": date.today().isoformat(),
     }

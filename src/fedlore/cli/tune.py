@@ -83,7 +83,7 @@ def put(path: Path, chosen: Trust) -> None:
 def _with_trust(text: str, chosen: Trust) -> str:
     """A document with other values of trust and rely at its top.
 
-    >>> print(with_trust('trust = 0.3 # old\\nlabel = "y"\\n', Trust(0.0, 0.15, 0.9, 40)), end="")
+    >>> print(_with_trust('trust = 0.3 # old\\nlabel = "y"\\n', Trust(0.0, 0.15, 0.9, 40)), end="")
     trust = 0.0
     rely = 0.15
     label = "y"

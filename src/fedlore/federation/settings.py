@@ -117,16 +117,15 @@ class Federation:
         self._check_recipe()
 
     def _check_recipe(self) -> None:
-        dp = self.privacy.dp
         if self.recipe == "none":
             if self.menu is not None:
                 raise ConfigError('[menu] belongs to recipe = "lore", got recipe = "none"')
-        elif dp is not None and dp.level == "record":
+        elif self.privacy.records(self.rounds) is not None:
             raise ConfigError(
                 'recipe = "lore" and dp with level = "record" do not go together: use level = '
                 '"site", or recipe = "none"'
             )
-        elif dp is not None and (self.menu is None or len(self.menu.candidates) != 1):
+        elif self.privacy.spends and (self.menu is None or len(self.menu.candidates) != 1):
             count = "none" if self.menu is None else len(self.menu.candidates)
             raise ConfigError(
                 'with [privacy] dp recipe = "lore" takes one fixed candidate, since every trial '

@@ -9,7 +9,8 @@ from .tables import Cell, TextTable
 def markdown(tables: Iterable[TextTable]) -> str:
     """The tables as GitHub-flavoured Markdown, the best in bold.
 
-    >>> print(markdown([Table("TA, %", ("approach", "mean"), ((Cell("FL"), Cell("80.1", True)),))]))
+    >>> body = ((Cell("FL"), Cell("80.1", True)),)
+    >>> print(markdown([TextTable("TA, %", ("approach", "mean"), body)]))
     ### TA, %
     <BLANKLINE>
     | approach | mean |

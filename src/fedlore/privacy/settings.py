@@ -85,6 +85,11 @@ class Privacy:
         """Whether sites report scores on their test rows, which no budget covers."""
         return self.dp is None or self.dp.scores
 
+    @property
+    def spends(self) -> bool:
+        """Whether a budget is in force, which every training spends again."""
+        return self.dp is not None
+
     def records(self, rounds: int) -> Records | None:
         """What is asked of the local training, None where that is as usual."""
         if self.dp is None or self.dp.level != "record":

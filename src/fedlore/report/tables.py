@@ -43,7 +43,8 @@ def case_tables(case: Case) -> list[TextTable]:
 def percent_text(value: MeanInterval | None, digits: int = 1) -> str:
     """A fraction in percent with its interval; an exact zero is written 0.
 
-    >>> number(Interval(0.852, 0.004)), number(Interval(0.5, math.nan)), number(None)
+    >>> one, two = MeanInterval(0.852, 0.004), MeanInterval(0.5, math.nan)
+    >>> percent_text(one), percent_text(two), percent_text(None)
     ('85.2 ± 0.4', '50.0', '–')
     """
     if value is None:

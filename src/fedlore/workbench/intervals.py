@@ -32,7 +32,7 @@ def interval(values: Sequence[float]) -> MeanInterval:
     """The mean of independent values and its 95 % interval by Student's t.
 
     >>> interval([1.0, 2.0, 3.0])
-    Interval(mean=2.0, half=2.4843...)
+    MeanInterval(mean=2.0, half=2.4843...)
     """
     n = len(values)
     mean = math.fsum(values) / n

@@ -83,7 +83,8 @@ class PrivateTrust:
 def choose(reports: Mapping[ClassCandidate, Sequence[float]]) -> ClassCandidate:
     """The candidate with the least mean of the sites' losses; the first of equals.
 
-    >>> str(choose({Candidate(): [0.2, 0.4], Candidate(hears=True): [0.3, 0.1]}))
+    >>> deaf, hearing = ClassCandidate(), ClassCandidate(hears=True)
+    >>> str(choose({deaf: [0.2, 0.4], hearing: [0.3, 0.1]}))
     'hearing, α = 0'
     """
     return ranked(reports)[0]

@@ -66,7 +66,7 @@ def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
         common,
         progress=progress,
         evaluate=session.federation.evaluate,
-        private=session.federation.privacy.dp is not None,
+        private=session.federation.privacy.spends,
     )
     session.main = str(found.trial)
     rows = _rows(session, found)

@@ -89,6 +89,7 @@ secure_aggregation = false     # true: take part only where single uploads are h
 models = []                    # kinds of model that are allowed; empty: all of fedlore's own
 algorithms = []                # likewise; those of other packages must be named to be loaded
 filters = []                   # filters of other packages that may be loaded; empty: none
+sources = []                   # kinds of knowledge of other packages that may be loaded here
 metrics = ["ta", "nll", "pov"] # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
 """

@@ -30,7 +30,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"
     if kind == "gram":
-        if menu.exact is None or terms.privacy.dp is not None or task.trial:
+        if menu.exact is None or terms.privacy.spends or task.trial:
             return "sums of rows were asked for, and these terms have no model of one round"
         return None
     try:
@@ -47,7 +47,7 @@ def agreed_trials(terms: Terms) -> set[Trial]:
     assert terms.menu is not None
     count, rounds = len(terms.menu.candidates), terms.rounds
     found = {Trial(c, MAIN, rounds) for c in range(count)}
-    if terms.privacy.dp is None:  # else there are no trials: each would spend the budget again
+    if not terms.privacy.spends:  # else there are no trials: each would spend the budget again
         for c in range(count):
             found |= {Trial(c, fold, rounds) for fold in range(terms.menu.folds)}
             found |= {Trial(c, 0, length) for _, length in rungs(count, rounds)}

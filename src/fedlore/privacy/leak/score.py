@@ -36,7 +36,7 @@ class Leak:
 def score_leak(errors: Sequence[float], chance: Sequence[float]) -> Leak:
     """1 - (sum of errors) / (sum of the errors of no look), with a bootstrap interval over cases.
 
-    >>> leak([0.0, 0.0], [0.5, 0.25])
+    >>> score_leak([0.0, 0.0], [0.5, 0.25])
     Leak(score=1.0, low=1.0, high=1.0)
     """
     if not errors or len(errors) != len(chance):

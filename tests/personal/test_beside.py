@@ -1,0 +1,122 @@
+"""Members beside the network: the paper's properties for any members and weights."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import one_hot
+
+from fedlore import Examples, FedloreError, Knowledge, Personal, Schema
+from fedlore.core.inject import inject
+from fedlore.core.nets import mlp
+from fedlore.knowledge.schema import Feature
+from fedlore.personal.answers import DECIDED
+from fedlore.personal.beside import Beside, NumberBeside
+from fedlore.personal.tasks import Classification
+
+K = 4
+
+
+class Fixed:
+    """A member that says the same of every row, inside the range."""
+
+    def __init__(self, logits):
+        self.logits = logits
+
+    def log_probs(self, known):
+        rows = self.logits.expand(len(known), -1)
+        if known.allowed is not None:
+            rows = rows.masked_fill(~known.allowed, -torch.inf)
+        return rows.double().log_softmax(1)
+
+
+def rows(n=30, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    y = torch.randint(K, (n,), generator=g)
+    allowed = one_hot(y, K).bool() | (torch.rand(n, K, generator=g) < 0.4)
+    said = torch.where(allowed, torch.rand(n, K, generator=g), -1.0).argmax(1)
+    prior = one_hot(said, K).float()
+    prior[:5] = 0.0  # silent
+    return Examples(torch.randn(n, 3, generator=g), y, prior, allowed)
+
+
+def personal(network, own, expert, sharpness=1.0):
+    beside = Beside(
+        (Fixed(torch.tensor([3.0, 0.0, 0.0, 0.0])),), (own,), network, expert, sharpness
+    )
+    return Personal(mlp(3, K, hidden=(5,)), Knowledge(), beside=beside)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 4))
+def test_it_is_a_distribution_inside_the_range_and_the_expert_keeps_his_weight(a, b, sharpness):
+    expert, own = a * b, a * (1 - b)
+    model, known = personal(1.0 - expert - own, own, expert, sharpness), rows()
+    found = model.log_probs(known).exp()
+    assert torch.allclose(found.sum(1), torch.ones(len(found)), atol=1e-5)
+    assert (found[~known.allowed] == 0).all()
+    spoken = known.prior.sum(1) > 0
+    his = found[known.prior.bool()]
+    assert (his >= expert - 1e-6).all() and len(his) == int(spoken.sum())
+    if expert > 0.5 + 1e-6:
+        assert torch.equal(found.argmax(1)[spoken], known.prior.argmax(1)[spoken])
+
+
+def test_the_networks_jacobian_is_its_weight_times_its_own():
+    model, known = personal(0.6, 0.3, 0.1), rows(6)
+    logits = torch.randn(6, K, generator=torch.Generator().manual_seed(1)).double()
+
+    towards = torch.randn(6, K, generator=torch.Generator().manual_seed(2)).double()
+
+    def slope_of(said, step=1e-6):  # differences: a logarithm of 0 has no derivative
+        return (said(logits + step * towards) - said(logits - step * towards)) / (2 * step)
+
+    slope = slope_of(lambda at: model.beside.log_probs(at, known).exp())
+    own = slope_of(lambda at: inject(at, None, known.allowed).exp())
+    speaks = known.prior.sum(1)
+    share = torch.where(speaks > 0, 0.6, 0.6 / 0.9)  # the silent expert's part is shared
+    assert torch.allclose(slope, share[:, None] * own, atol=1e-7)
+
+
+def test_two_members_are_the_papers_model():
+    known = rows()
+    network = mlp(3, K, hidden=(5,))
+    plain = Personal(network, Knowledge(rely=0.3))
+    mixed = Personal(network, Knowledge(), beside=Beside((), (), 0.7, 0.3))
+    assert torch.allclose(plain.log_probs(known).exp(), mixed.log_probs(known).exp(), atol=1e-6)
+    assert torch.equal(plain.logits(known), mixed.logits(known))
+    assert mixed.reliance == 0.3
+
+
+def test_answers_name_who_decided():
+    schema = Schema(tuple(Feature(n) for n in "abc"), ("w", "x", "y", "z"))
+    known = rows()
+
+    class Shown(Personal):
+        def annotate(self, x):
+            return known
+
+    beside = personal(0.1, 0.2, 0.7).beside
+    model = Shown(mlp(3, K, hidden=(5,)), Knowledge(), beside=beside)
+    with torch.no_grad():
+        found = Classification().answer(model, schema, known.x)
+    spoken = known.prior.sum(1) > 0
+    assert torch.allclose(found.trust, 0.7 * spoken.float())
+    single = known.allowed.sum(1) == 1
+    expert = torch.tensor([DECIDED[int(d)] == "expert" for d in found.decided])
+    assert torch.equal(found.predicted[spoken], found.expert[spoken])
+    assert not (expert & single).any() and not (expert & ~spoken).any()
+    assert torch.allclose(found.probabilities, model.log_probs(known).exp().detach(), atol=1e-6)
+
+
+def test_other_knowledge_keeps_the_members():
+    model = personal(0.5, 0.4, 0.1)
+    assert model.with_knowledge(Knowledge()).beside is model.beside
+
+
+def test_bad_weights_are_named():
+    with pytest.raises(FedloreError, match="weights must sum to 1, got 0.9"):
+        personal(0.5, 0.3, 0.1)
+    with pytest.raises(FedloreError, match="sharpness must be positive and finite, got 0"):
+        personal(0.5, 0.4, 0.1, sharpness=0)
+    with pytest.raises(FedloreError, match="weights must sum to 1"):
+        NumberBeside((), (), 0.5)
