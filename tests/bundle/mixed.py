@@ -5,7 +5,7 @@ from torch import Tensor
 
 from fedlore import Knowledge, Personal
 from fedlore.core.exact import Basis, solve, sum_rows
-from fedlore.core.foresight import Exact, Foresight, ExactRows
+from fedlore.core.foresight import Exact, ExactRows, Foresight
 from fedlore.core.nets import mlp
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
