@@ -21,6 +21,7 @@ from ..knowledge.numbers.numbers import Numbers
 from ..personal.beside import Beside, NumberBeside
 from ..personal.foreseen import Foreseen, ForeseenNumber
 from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
+from ..personal.own.mixture import scale_weights
 from ..personal.own.stored import MOST_BYTES, read_own_members, write_own_members
 from ..personal.own.trees import Trees
 from .archive import Refused
@@ -127,17 +128,11 @@ def restore_beside(
 
 def with_expert(beside: AnyBeside, weight: float) -> AnyBeside:
     """The same mixture with another weight of the expert; the others share the rest as before."""
-    left = 1.0 - beside.expert
-    if left <= 0.0:  # nobody else had a part: the network takes it
-        none = (0.0,) * len(beside.weights)
-        return replace(beside, weights=none, network=1.0 - weight, expert=weight)
-    factor = (1.0 - weight) / left
-    return replace(
-        beside,
-        weights=tuple(factor * w for w in beside.weights),
-        network=factor * beside.network,
-        expert=weight,
-    )
+    others = (beside.network, *beside.weights)
+    if not any(others):  # nobody else had a part: the network takes it
+        others = (1.0, *beside.weights)
+    network, *weights = scale_weights(others, 1.0 - weight)
+    return replace(beside, weights=tuple(weights), network=network, expert=weight)
 
 
 def member_weights(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:

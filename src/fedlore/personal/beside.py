@@ -14,7 +14,7 @@ from ..core.inject import guard, inject
 from ..errors import FedloreError
 from ..knowledge.numbers.told import Told
 from .own.members import ClassVoice, NumberVoice
-from .own.mixture import Mixture, NumberMixture
+from .own.mixture import Mixture, NumberMixture, scale_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,10 @@ class Beside:
 
     def learned(self, logits: Tensor, known: Examples) -> Tensor:
         """The same without the expert's own part, (n, k)."""
-        network, rest = self._network(logits, known), 1.0 - self.expert
-        if rest <= 0.0:
+        network = self._network(logits, known)
+        if not any(self._all):
             return network.said
-        weights = tuple(w / rest for w in self._all)
+        weights = scale_weights(self._all)
         return Mixture((network, *self.members), weights).log_probs(known).to(logits.dtype)
 
     def _network(self, logits: Tensor, known: Examples) -> "_Said":

@@ -13,6 +13,7 @@ from ...personal.beside import Beside, NumberBeside
 from ...personal.brought import Brought, BroughtLine
 from ...personal.client import Known
 from ...personal.own.best import Own, OwnModel
+from ...personal.own.mixture import scale_weights
 from ...personal.own.weights import SHARED, start_weights
 
 HARDLY = 0.001  # the expert's weight before any row has spoken
@@ -55,10 +56,7 @@ def pruned(voices: Sequence[Voice], weights: Tensor) -> tuple[list[Voice], list[
         for voice, w in zip(voices, weights, strict=True)
         if w >= SMALL or voice.name == NETWORK
     ]
-    total = sum(w for _, w in kept)
-    shares = [w / total for _, w in kept]
-    shares[0] += 1.0 - sum(shares)  # to the last bit
-    return [voice for voice, _ in kept], shares
+    return [voice for voice, _ in kept], list(scale_weights([w for _, w in kept]))
 
 
 def cross_mixed(

@@ -87,6 +87,17 @@ class NumberMixture:
         return torch.where(soft.sum(1, keepdim=True) > 0, soft, hard)
 
 
+def scale_weights(weights: Sequence[float], total: float = 1.0) -> tuple[float, ...]:
+    """Weights in the same proportions that sum to `total`, none an ulp beyond [0, total].
+
+    >>> scale_weights((0.25, 0.5), 0.9)
+    (0.3, 0.6)
+    """
+    # fsum rounds once, so no weight exceeds the sum; 1 - w or a last correction may
+    whole = math.fsum(weights)
+    return tuple(total * (w / whole) for w in weights)
+
+
 def mix(
     parts: Tensor,  # (j, n, k)  distributions of the members
     weights: Sequence[float],

@@ -1,0 +1,40 @@
+"""A site's weights are weights to the last bit, whoever has none of them."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlore.bundle.mixtures import with_expert
+from fedlore.core.examples import Examples
+from fedlore.engine.lore.private import EXPERT, NETWORK, SMALL, Voice, pruned
+from fedlore.personal.beside import Beside
+from fedlore.personal.own.members import masked
+
+
+class Even:
+    """A member that finds all classes of the range alike."""
+
+    def log_probs(self, known):
+        return masked(torch.zeros(len(known), 3), known.allowed)
+
+
+ROWS = Examples(torch.zeros(2, 1), None, None, torch.tensor([[True, True, False]] * 2))
+LEAST = st.one_of(st.just(0.0), st.floats(SMALL, 1.0))
+
+
+@given(LEAST, st.lists(st.floats(SMALL, 1.0), min_size=1, max_size=8), LEAST, st.floats(0, 1))
+def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert, trust):
+    """A network without any weight was once given -2e-16 of it."""
+    raw = torch.tensor([network, *own, expert], dtype=torch.float64)
+    names = [NETWORK, *(str(place) for place in range(len(own))), EXPERT]
+    voices = [Voice(name, torch.zeros(2, 3), shared=False, member=name) for name in names]
+    kept, shares = pruned(voices, raw / raw.sum())
+    share = dict(zip((voice.name for voice in kept), shares, strict=True))
+    members = tuple(Even() for name in share if name not in (NETWORK, EXPERT))
+    weights = tuple(w for name, w in share.items() if name not in (NETWORK, EXPERT))
+    beside = Beside(members, weights, share[NETWORK], share.get(EXPERT, 0.0))  # checks its weights
+    other = with_expert(beside, trust)
+    assert other.expert == trust
+    for one in (beside, other, with_expert(other, 0.0)):
+        found = one.learned(torch.zeros(2, 3), ROWS).exp()
+        assert torch.allclose(found, torch.tensor([[0.5, 0.5, 0.0]] * 2))
