@@ -17,7 +17,7 @@ from setting import machine, write_csv
 from fedlore.core.rng import stream
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.schema import named
+from fedlore.knowledge.schema import name_columns
 
 NAMES = ("ro", "mf", "mbi", "vm", "inerts", "ash")
 CLASSES = tuple(str(grade) for grade in range(20))
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--out", default="benchmarks/results/formulas.csv")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    schema = named(NAMES, CLASSES)
+    schema = name_columns(NAMES, CLASSES)
     where = {**machine(), "numpy": np.__version__}
     rows: list[dict[str, object]] = []
     for dtype in (torch.float32, torch.float64):

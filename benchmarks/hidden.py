@@ -18,7 +18,7 @@ from fedlore.core import tree
 from fedlore.core.nets import mlp
 from fedlore.core.wire import Reply, Task, Transport
 from fedlore.engine import Local, Recipe, Stacked
-from fedlore.privacy.filters import Filter, guarded
+from fedlore.privacy.filters import Filter, guard_transport
 
 SITES, ROWS, HIDDEN = 10, 581, (1000, 935)
 Run = Callable[[int], object]
@@ -54,12 +54,12 @@ class Bench:
         uploads = ({"model": tree.to(r.upload["model"], double)} for r in self.kept)
         self.mean = tree.mean((upload, 1.0) for upload in uploads)["model"]
         self.alone = f"{name} alone"
-        self._protocol = self._round(guarded(Given(self.kept), [new_filter()]))
+        self._protocol = self._round(guard_transport(Given(self.kept), [new_filter()]))
         self.variants: dict[str, Run] = {
             "plain round, stacked": self._round(stacked, sums=True),
-            f"{name} round, stacked": self._round(guarded(stacked, [new_filter()])),
+            f"{name} round, stacked": self._round(guard_transport(stacked, [new_filter()])),
             "plain round, one by one": self._round(local),
-            f"{name} round, one by one": self._round(guarded(local, [new_filter()])),
+            f"{name} round, one by one": self._round(guard_transport(local, [new_filter()])),
             self.alone: self._protocol,
         }
 

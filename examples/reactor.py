@@ -88,7 +88,7 @@ def pushes(count: int, seed: int = 0) -> Examples:
 
 def main() -> None:
     rows = pushes(8)
-    known = Knowledge(pkm=knowledge(), trust=0.3).annotate(rows)
+    known = Knowledge(prediction=knowledge(), trust=0.3).annotate(rows)
     assert known.prior is not None and rows.y is not None
     print("wall °C  hours  moisture %  gone    expert  measured")
     for x, gone, said, y in zip(rows.x, Oven()(rows.x), known.prior, rows.y, strict=True):
@@ -97,7 +97,7 @@ def main() -> None:
         print(
             f"{wall:7.0f}  {hours:5.1f}  {moisture:10.1f}  {gone:.3f}  {grade:>8}  {GRADES[y]:>8}"
         )
-    print(Knowledge(pkm=knowledge()).audit(pushes(500)))
+    print(Knowledge(prediction=knowledge()).audit(pushes(500)))
 
 
 if __name__ == "__main__":

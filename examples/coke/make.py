@@ -115,7 +115,7 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         x = torch.cat([plant.train.x, plant.test.x])
         schema = scoped(torch.cat([x, like.test.x]))
-        expert = plant.knowledge.pkm.model.expert
+        expert = plant.knowledge.prediction.model.expert
         card = Card(f"{plant.id} (simulated)", "1", "2026-11-15", REFERENCE)
         blank = Knowledge(trust=0.3, schema=schema, card=card)
         train = plant.train
@@ -143,14 +143,16 @@ def main() -> None:
             formula = Formula.parse(expert.text, schema)
             lower, upper = (Formula.parse(f"{kobe.text} + {expert.constant + side:.1f}", schema)
                             for side in (-BOUND, BOUND))  # fmt: skip
-            known = replace(blank, pkm=GradedFormula(formula, EDGES),
-                            rkm=FormulaRange(lower, upper, EDGES))  # fmt: skip
+            known = replace(blank, prediction=GradedFormula(formula, EDGES),
+                            range=FormulaRange(lower, upper, EDGES))  # fmt: skip
             known.write(folder / "knowledge.toml")
         else:
             train, held_back = plant.train[slice(0, 110)], plant.train[slice(110, 170)]
             soft = SoftFormula(Formula.parse(expert.text, schema), EDGES, 3.0)
             found = ConformalRange.calibrate(soft, held_back, alpha=0.05)
-            known = replace(blank, pkm=soft, rkm=found, outside="widen", conflict="restrict")
+            known = replace(
+                blank, prediction=soft, range=found, outside="widen", conflict="restrict"
+            )
             known.write(folder / "knowledge.toml")
             write_rows(folder / "calibration.csv", held_back)
         write_rows(folder / "train.csv", train)

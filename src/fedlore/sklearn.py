@@ -41,6 +41,7 @@ Hidden = int | Sequence[int]
 Seed = int | np.random.RandomState | None
 
 M = TypeVar("M", bound=Callable[[Tensor], object] | None)
+K = TypeVar("K", Knowledge, Numbers)
 
 _NAME = "site"  # of the only client
 
@@ -89,15 +90,14 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise FedloreError(
                 f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
             )
-        seen = _seen(self, known.schema, rows.shape[1])
-        self.knowledge_ = known = replace(known, pkm=seen(known.pkm), rkm=seen(known.rkm))
+        self.knowledge_ = known = _watch_columns(self, known, known.schema, rows.shape[1])
         self.personal_ = _train(
             self,
             Client(_NAME, Examples(_tensor(rows), _places(labels, spoken)), known),
             (rows.shape[1], len(spoken)),
-            hears=self.hears and (known.pkm is not None or known.rkm is not None),
+            hears=self.hears and (known.prediction is not None or known.range is not None),
         )
-        self.trust_ = self.personal_.knowledge.reliance
+        self.trust_ = self.personal_.knowledge.trust_at_prediction
         return self
 
     def predict(self, X: ArrayLike) -> _Array:
@@ -131,7 +131,7 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return known
         if not isinstance(self.trust, float | int | np.number):
             raise ConfigError(f"trust must be a number in [0, 1], auto or None, got {self.trust!r}")
-        return replace(known, trust=float(self.trust), rely=None)
+        return replace(known, trust=float(self.trust), reliance=None)
 
 
 class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -174,9 +174,8 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, numbers = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         known, schema, declared = self._known()
         self.bins_ = self._bins(_tensor(numbers), known, declared)
-        seen = _seen(self, schema, rows.shape[1])
-        self.knowledge_ = known = replace(known, point=seen(known.point), range=seen(known.range))
-        hears = self.hears and (known.point is not None or known.range is not None)
+        self.knowledge_ = known = _watch_columns(self, known, schema, rows.shape[1])
+        hears = self.hears and (known.prediction is not None or known.range is not None)
         task = Regression(self.bins_, self.ordinal, hears)
         client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
         self.personal_ = _train(self, client, (rows.shape[1] + task.told, self.bins_.k), task=task)
@@ -208,7 +207,7 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ConfigError(f"knowledge must be a Numbers or a path, got {known!r}")
         known = known or Numbers()
         if self.trust is not None:
-            known = replace(known, trust=float(self.trust), rely=None)
+            known = replace(known, trust=float(self.trust), reliance=None)
         return known, schema, bins
 
     def _bins(self, y: Tensor, known: Numbers, declared: Bins | None) -> Bins:
@@ -256,8 +255,8 @@ def _tensor(x: ArrayLike) -> Tensor:
     return torch.tensor(np.asarray(x, dtype=np.float64))
 
 
-def _seen(estimator: object, schema: Schema | None, width: int) -> Callable[[M], M]:
-    """What makes an expert's model a reader of X, which may have other columns too."""
+def _watch_columns(estimator: object, known: K, schema: Schema | None, width: int) -> K:
+    """Knowledge whose models read X, which may have other columns too."""
     names: Sequence[str] | None = getattr(estimator, "feature_names_in_", None)
     places = None if schema is None else schema.places(names, width)
 
@@ -266,7 +265,7 @@ def _seen(estimator: object, schema: Schema | None, width: int) -> Callable[[M],
             return model
         return cast(M, Mask(places, cast(SeenModel, model)))  # gives what the model gives
 
-    return seen
+    return replace(known, prediction=seen(known.prediction), range=seen(known.range))
 
 
 def _labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:

@@ -44,8 +44,8 @@ def load(seeds=SEEDS, **changes) -> list[tuple[Part, Part]]:
 
 
 def _part(client, rows, scaler):
-    expert = client.knowledge.pkm.model.expert
-    seen = list(client.knowledge.pkm.columns)
+    expert = client.knowledge.prediction.model.expert
+    seen = list(client.knowledge.prediction.columns)
     csr = expert(rows.x[:, seen])
     at = torch.arange(rows.allowed.shape[1]).double()
     return {

@@ -24,10 +24,10 @@ from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.errors import FedloreError
 from fedlore.personal.own.memory import remembering
 from fedlore.workbench.approaches import APPROACHES, LORE_1, compare
-from fedlore.workbench.intervals import MeanInterval, interval, paired
+from fedlore.workbench.intervals import MeanInterval, interval, pair_interval
+from fedlore.workbench.paper.drawings import drawing
 from fedlore.workbench.paper.numbers.settings import NumberStudy
 from fedlore.workbench.paper.numbers.study import run_regression
-from fedlore.workbench.paper.recipe_study import drawing
 
 NUMBERS = ("coal", "ccpp", "concrete", "california", "casp")
 CLASSES = {  # set -> (data, share of the training rows, kind of range)
@@ -142,7 +142,9 @@ def _kind(rows: Sequence[Row], name: str, kind: str) -> str:
         if approach != "lore":
             sign = -1.0 if numbers else 1.0
             mine = [sign * scale * ours[seed] for seed in both]
-            gap = _gap(paired(mine, [sign * scale * by_seed[seed] for seed in both]), numbers)
+            gap = _gap(
+                pair_interval(mine, [sign * scale * by_seed[seed] for seed in both]), numbers
+            )
         few = "" if len(both) == len(seeds) else f" ({len(both)} seeds)"
         share = "–" if out is None else "0" if out == 0 else f"{out:.2f}"
         lines.append(f"| {approach}{few} | {_mean(mean, numbers)} | {share} | {gap} |")

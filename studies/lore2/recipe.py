@@ -67,7 +67,7 @@ def accuracy(out: Sequence[Tensor], clients: Sequence[Client]) -> float:
 
 def with_number(client: Client) -> Client:
     """The same client whose expert tells the number behind his class."""
-    model = client.knowledge.pkm
+    model = client.knowledge.prediction
 
     def told(rows: Examples) -> Examples:
         csr = model.model.expert(rows.x[:, list(model.columns)])

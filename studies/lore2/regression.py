@@ -23,7 +23,7 @@ from fedlore.personal.own import (
     start_weights,
 )
 from fedlore.personal.own.members import NumberVoice
-from fedlore.workbench.intervals import interval, paired
+from fedlore.workbench.intervals import interval, pair_interval
 from fedlore.workbench.paper.numbers.sets import SOURCES, Site, load, sites
 from studies.lore2.network import Network, train
 
@@ -98,7 +98,7 @@ def table(rows: Sequence[Row]) -> str:
     for ours in ("mixture", "network"):
         cells = []
         for s in here:
-            gap = paired(_by_seed(rows, ours, s), _by_seed(rows, "own best", s))
+            gap = pair_interval(_by_seed(rows, ours, s), _by_seed(rows, "own best", s))
             cells.append(f"{gap.mean:+.3g} ± {gap.half:.2g}")
         lines.append("| " + " | ".join([f"{ours} - own best, paired 95 %", *cells]) + " |")
     worst = max(float(r["pov"]) for r in rows)

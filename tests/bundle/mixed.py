@@ -117,7 +117,7 @@ def mixture(
 ) -> Personal:
     """A personal model with a member of each kind beside an ordinal head."""
     d = x.shape[1]
-    sources = (knowledge.pkm is not None) + (knowledge.rkm is not None)
+    sources = (knowledge.prediction is not None) + (knowledge.range is not None)
     members = class_members(d, classes, sources, x) if members is None else members
     share = (1.0 - expert) / (len(members) + 1)
     weights = (share,) * len(members)

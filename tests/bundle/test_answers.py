@@ -37,7 +37,7 @@ def test_who_decided_follows_from_the_parts(seed, trust):
     made = bundle(known(trust), seed=seed)
     x = rows(40, seed)
     found = answer_rows(made, x)
-    alone = made.personal.with_knowledge(Knowledge(None, known().rkm)).predict(x)
+    alone = made.personal.with_knowledge(Knowledge(None, known().range)).predict(x)
     for row, code in enumerate(found.decided.tolist()):
         said, expert, own = (int(t[row]) for t in (found.predicted, found.expert, alone))
         expected = "network"

@@ -12,7 +12,7 @@ from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.mixtures import member_weights
 from fedlore.bundle.reknowing import reknow
-from fedlore.bundle.storing import BESIDE, opened
+from fedlore.bundle.storing import BESIDE, open_members
 from fedlore.cli.app import app
 from fedlore.core.store import pack_tensors, unpack_tensors
 from fedlore.errors import FedloreError
@@ -87,7 +87,7 @@ def test_the_card_and_the_reasons_name_who_spoke():
 
 def test_other_rules_keep_members_and_weights(tmp_path):
     made = stored(mixed())
-    other = replace(known(), rkm=None)
+    other = replace(known(), range=None)
     (tmp_path / "site").mkdir()
     for name, data in bundle(other).members.items():
         (tmp_path / "site" / name).write_bytes(data)
@@ -96,7 +96,7 @@ def test_other_rules_keep_members_and_weights(tmp_path):
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
     new = reknow(deaf, tmp_path / "site" / "knowledge.toml")
     assert member_weights(new.personal.beside) == member_weights(deaf.personal.beside)
-    assert new.personal.knowledge.rkm is None
+    assert new.personal.knowledge.range is None
 
 
 def test_another_trust_is_the_experts_weight():
@@ -112,7 +112,7 @@ def test_the_command_says_that_the_weights_stay(tmp_path):
     ridge = OrderMember("ridge", linear(5, 1), True, True, 1.0, 3)
     write_bundle(stored(mixed(members=(ridge,))), tmp_path / "old.lore")
     (tmp_path / "site").mkdir()
-    for name, data in bundle(replace(known(), pkm=None)).members.items():
+    for name, data in bundle(replace(known(), prediction=None)).members.items():
         (tmp_path / "site" / name).write_bytes(data)
     place = tmp_path / "site" / "knowledge.toml"
     done = CliRunner().invoke(
@@ -144,7 +144,7 @@ def changed(change):
     tensors = unpack_tensors(made.members[BESIDE])[0]
     change(header["beside"], tensors)
     members = {**made.members, "bundle.json": json.dumps(header).encode()}
-    return opened({**members, BESIDE: pack_tensors(tensors)})
+    return open_members({**members, BESIDE: pack_tensors(tensors)})
 
 
 def _set(name, place, value):
@@ -223,7 +223,7 @@ def test_drawn_damage_never_gets_past_the_door_as_anything_but_a_sentence():
                 torch.randint(256, (), generator=draw)
             )
             try:
-                found = opened({**made.members, name: bytes(data)})
+                found = open_members({**made.members, name: bytes(data)})
             except FedloreError:
                 continue
             p = found.personal.predict_proba(x)  # another number, still a distribution
@@ -235,9 +235,9 @@ def test_both_halves_of_a_mixture_must_be_there():
     made = stored(mixed())
     without = {n: d for n, d in made.members.items() if n != BESIDE}
     with pytest.raises(Refused, match="belong together"):
-        opened(without)
+        open_members(without)
     with pytest.raises(Refused, match="belong together"):
-        opened({**bundle().members, BESIDE: made.members[BESIDE]})
+        open_members({**bundle().members, BESIDE: made.members[BESIDE]})
 
 
 def test_members_stay_inside_the_range_whatever_overflows():

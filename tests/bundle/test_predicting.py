@@ -213,7 +213,7 @@ def test_reknow_refuses_what_the_network_does_not_know(tmp_path):
 
 def test_reknow_on_the_command_line(tmp_path):
     write_bundle(MADE, tmp_path / "a.lore")
-    replace(known(0.0), pkm=None).write(tmp_path / "k.toml")
+    replace(known(0.0), prediction=None).write(tmp_path / "k.toml")
     lines = ["ash,s,grade", *(f"{a:.3f},{s:.3f},C" for a, s in rows(20).tolist())]
     (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
     asked = ["reknow", str(tmp_path / "a.lore"), str(tmp_path / "k.toml")]

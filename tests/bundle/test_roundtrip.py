@@ -45,20 +45,22 @@ KNOWLEDGE = {
     "formulas": Knowledge(graded("ash + s"), LIMITS, 0.3, schema=SCHEMA),
     "soft": Knowledge(SOFT, None, 0.7, 0.2, schema=SCHEMA),
     "several": Knowledge(
-        FirstOf((known().pkm, graded("ash"))),
-        AllOf((known().rkm, LIMITS), "first"),
+        FirstOf((known().prediction, graded("ash"))),
+        AllOf((known().range, LIMITS), "first"),
         0.4,
         schema=SCHEMA,
         conflict="restrict",
     ),
-    "average": Knowledge(Average((known().pkm, graded("s")), (1.0, 2.0)), trust=1.0, schema=SCHEMA),
+    "average": Knowledge(
+        Average((known().prediction, graded("s")), (1.0, 2.0)), trust=1.0, schema=SCHEMA
+    ),
     "conformal": Knowledge(None, ConformalRange(SOFT, (0.9, 0.8, 0.9), 0.1), schema=SCHEMA),
     "confusion": Knowledge(
         Recalibrated(
-            known().pkm,
+            known().prediction,
             torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.25, 0.75]]).double(),
         ),
-        known().rkm,
+        known().range,
         0.6,
         schema=SCHEMA,
         conflict="restrict",
@@ -81,17 +83,17 @@ def test_every_kind_of_knowledge_comes_back(tmp_path, name, place):
     hidden=st.lists(st.integers(1, 9), max_size=3),
     hears=st.booleans(),
     trust=st.floats(0, 1),
-    rely=st.none() | st.floats(0, 1),
+    reliance=st.none() | st.floats(0, 1),
     seed=st.integers(0, 10**6),
     double=st.booleans(),
     scaled=st.booleans(),
 )
 def test_predictions_are_the_same_bit_for_bit(
-    tmp_path_factory, hidden, hears, trust, rely, seed, double, scaled
+    tmp_path_factory, hidden, hears, trust, reliance, seed, double, scaled
 ):
     expert = known()
     model = mlp(2, 3, hidden=hidden, hears=hears, seed=seed)
-    knowledge = Knowledge(expert.pkm, expert.rkm, trust, rely, schema=SCHEMA)
+    knowledge = Knowledge(expert.prediction, expert.range, trust, reliance, schema=SCHEMA)
     made = Personal(model, knowledge, scaler=personal().scaler if scaled else None)
     x = rows(20, seed)
     if double:

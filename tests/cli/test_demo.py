@@ -25,7 +25,7 @@ def fedlore(*arguments, cwd) -> subprocess.CompletedProcess:
 
 
 def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(best, "installed", lambda: False)  # trees take seconds at every plant
+    monkeypatch.setattr(best, "has_trees", lambda: False)  # trees take seconds at every plant
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)

@@ -61,6 +61,6 @@ def test_calibrate_writes_a_statistical_range(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "statistical, not certain" in done.stdout.replace("\n", " ")
     found = Knowledge.read(tmp_path / "new" / "knowledge.toml")
-    shipped = Knowledge.read(EXAMPLES / "plant-4" / "knowledge.toml").rkm
-    assert (found.rkm.kind, found.rkm.rows, found.rkm.alpha) == ("statistical", 60, 0.05)
-    assert found.rkm.thresholds == pytest.approx(shipped.thresholds, abs=1e-4)
+    shipped = Knowledge.read(EXAMPLES / "plant-4" / "knowledge.toml").range
+    assert (found.range.kind, found.range.rows, found.range.alpha) == ("statistical", 60, 0.05)
+    assert found.range.thresholds == pytest.approx(shipped.thresholds, abs=1e-4)

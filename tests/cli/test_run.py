@@ -43,7 +43,7 @@ def test_new_then_run_then_tune(tmp_path, monkeypatch):
     assert Knowledge.read(tmp_path / "d/sites/plant-1/knowledge.toml").trust == 0.3
     typed("tune", "d/federation.toml", "--write")
     known = Knowledge.read(tmp_path / "d/sites/plant-1/knowledge.toml")
-    assert known.rely is not None and known.trust in (0.0, 0.3)
+    assert known.reliance is not None and known.trust in (0.0, 0.3)
 
 
 def test_errors_are_one_line(tmp_path):
@@ -60,5 +60,7 @@ def test_a_folder_without_sites_is_named(tmp_path):
 def test_only_the_two_lambdas_of_a_file_change():
     text = 'trust = 0.3\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
     told = _with_trust(text, Trust(0.0, 0.25, 0.8, 10))
-    assert told == 'trust = 0.0\nrely = 0.25\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
+    assert (
+        told == 'trust = 0.0\nreliance = 0.25\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
+    )
     assert _with_trust(told, Trust(0.0, 0.25, 0.8, 10)) == told

@@ -183,7 +183,7 @@ def test_an_expert_sees_five_features_only() -> None:
     for p in plants(0):
         x = p.test.x
         known = p.knowledge.annotate(p.test, 20)
-        pkm, rkm = p.knowledge.pkm, p.knowledge.rkm
+        pkm, rkm = p.knowledge.prediction, p.knowledge.range
         assert pkm is not None and rkm is not None
         told = []
         for i in range(17):

@@ -9,7 +9,7 @@ from fedlore import ConfigError
 from fedlore.algorithms import installed_algorithms, make
 from fedlore.algorithms.catalog import Method
 from fedlore.core.models import MODELS, make_kind, make_network
-from fedlore.core.plugins import found
+from fedlore.core.plugins import find_plugins
 
 from ..installed import WIDE, install
 
@@ -17,9 +17,9 @@ ENTRY = "wide = widenets:WideKind"
 
 
 def test_names_are_found_without_loading_anything(tmp_path, monkeypatch):
-    assert "wide" not in found("fedlore.models")
+    assert "wide" not in find_plugins("fedlore.models")
     install(monkeypatch, tmp_path / "a", models=ENTRY)
-    loaders = found("fedlore.models", MODELS)
+    loaders = find_plugins("fedlore.models", MODELS)
     assert "wide" in loaders and "widenets" not in sys.modules
     assert loaders["wide"]().__name__ == "WideKind" and "widenets" in sys.modules
 
@@ -27,7 +27,7 @@ def test_names_are_found_without_loading_anything(tmp_path, monkeypatch):
 def test_fedlores_own_names_win_and_a_clash_is_an_error(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path / "a", models="MLP = widenets:WideKind")
     with pytest.raises(ConfigError, match="'mlp' of package 'widenets' .* fedlore's own"):
-        found("fedlore.models", MODELS)
+        find_plugins("fedlore.models", MODELS)
     assert make_kind("mlp", {}) == MODELS["mlp"]()  # and what is ours goes on working
     with pytest.raises(ConfigError, match="a name of fedlore's own"):
         make_kind("other", {})
@@ -37,7 +37,7 @@ def test_a_name_of_two_packages_is_an_error(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path / "a", models=ENTRY)
     install(monkeypatch, tmp_path / "b", package="also-wide", models="wide = also_wide:WideKind")
     with pytest.raises(ConfigError, match="offered by two packages, 'also-wide' and 'widenets'"):
-        found("fedlore.models")
+        find_plugins("fedlore.models")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedlore.data import by_class, by_value, dirichlet, iid, stratified
+from fedlore.data import by_class, by_value, dirichlet, iid, stratify
 from fedlore.data.partition import class_owners
 from fedlore.errors import FedloreError
 
@@ -90,18 +90,18 @@ def test_by_value_has_one_client_for_each_value(values):
 
 @given(labels, st.floats(0.0, 1.0), seeds)
 def test_stratified_takes_the_same_share_of_every_class(y, share, seed):
-    part, rest = stratified(y, share, seed=seed)
+    part, rest = stratify(y, share, seed=seed)
     assert_shared_out([part, rest] if len(part) else [rest], len(y))
     assert len(part) == round(share * len(y))
     for label in y.unique():
         taken = int((y[part] == label).sum())
         assert abs(taken - share * int((y == label).sum())) < 1 + 1e-9
-    assert torch.equal(part, stratified(y, share, seed=seed)[0])
+    assert torch.equal(part, stratify(y, share, seed=seed)[0])
 
 
 def test_splits_of_different_names_differ():
     y = torch.arange(3).repeat(50)
-    a, b = (stratified(y, 0.5, seed=0, of=name)[0] for name in ("client-1", "client-2"))
+    a, b = (stratify(y, 0.5, seed=0, of=name)[0] for name in ("client-1", "client-2"))
     assert not torch.equal(a, b)
 
 
@@ -113,7 +113,7 @@ def test_splits_of_different_names_differ():
         (lambda y: by_class(y[:0], 3, 2, seed=0), "no rows"),
         (lambda y: dirichlet(y, 2, concentration=0.0, seed=0), "concentration must be positive"),
         (lambda y: iid(3, 0, seed=0), "clients must be at least 1, got 0"),
-        (lambda y: stratified(y, 1.5, seed=0), r"share must lie in \[0, 1\], got 1.5"),
+        (lambda y: stratify(y, 1.5, seed=0), r"share must lie in \[0, 1\], got 1.5"),
     ],
 )
 def test_impossible_partitions_are_refused(call, message):

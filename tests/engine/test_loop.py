@@ -172,8 +172,8 @@ def test_scores_in_the_history_are_those_of_the_personal_models():
     lookup = dict(zip(map(tuple, test.x.tolist()), told, strict=True))
     knowing = replace(
         clients[2].knowledge,
-        pkm=lambda x: torch.stack([lookup[tuple(v)][0] for v in x.tolist()]),
-        rkm=lambda x: torch.stack([lookup[tuple(v)][1] for v in x.tolist()]),
+        prediction=lambda x: torch.stack([lookup[tuple(v)][0] for v in x.tolist()]),
+        range=lambda x: torch.stack([lookup[tuple(v)][1] for v in x.tolist()]),
     )
     personal = fitted.model("site-2").with_knowledge(knowing)
     assert row["ta"] == (personal.predict(test.x) == test.y).double().mean()

@@ -13,7 +13,7 @@ from fedlore import FedAvg, FedloreError, Plan
 from fedlore.algorithms import Scaffold
 from fedlore.core.nets import mlp
 from fedlore.engine import Recipe, Stacked, federate
-from fedlore.engine.stacked.workers import Workers, can_fork, shared
+from fedlore.engine.stacked.workers import Workers, can_fork, share_tensor
 
 from .federation import CLASSES, FEATURES, federation
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="workers are forked, on L
 
 
 def test_every_ticket_is_taken_once():
-    done = shared(torch.zeros(1), 50)
+    done = share_tensor(torch.zeros(1), 50)
 
     def job(message, ticket):
         done[ticket] += message["step"]

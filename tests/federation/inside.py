@@ -14,7 +14,7 @@ from fedlore.engine.loop import scale_together
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.kits.certificates import raw_key
-from fedlore.federation.kits.making import enrolled
+from fedlore.federation.kits.making import enrolled_keys
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
@@ -59,7 +59,7 @@ class Inside:
 
     def __init__(self, folder: Path, monkeypatch) -> None:
         self.folder = folder
-        self.keys = {name: raw_key(key) for name, key in enrolled(folder).items()}
+        self.keys = {name: raw_key(key) for name, key in enrolled_keys(folder).items()}
         self.absent: set[str] = set()
         self.wire: list[bytes] = []
         self.wrap = {}  # site -> what to make of its worker

@@ -153,7 +153,7 @@ def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
     for name, model in own_models(folder).items():
         about, payload = read_state(folder / "sites" / name / "personal.weights")
         assert "confusion" in payload and about["trial"] == "0/main/3"
-        assert torch.equal(model.knowledge.pkm.confusion, payload["confusion"]["rows"])
+        assert torch.equal(model.knowledge.prediction.confusion, payload["confusion"]["rows"])
 
 
 def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch, inprocess):

@@ -11,7 +11,7 @@ from fedlore.coke.together import free_port
 from fedlore.coke.trial import make_trial
 from fedlore.federation.coordinator.server import serve_federation
 from fedlore.federation.kits.certificates import new_authority
-from fedlore.federation.kits.making import enrolled
+from fedlore.federation.kits.making import enrolled_keys
 from fedlore.federation.processes import alone
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import examine
@@ -109,9 +109,9 @@ def test_the_commands_make_and_revoke_kits(made, tmp_path):
     assert "private key of north" in said
     assert run(app, ["federation", "renew", "north", *at]).exit_code == 0
     assert run(app, ["federation", "renew", *at]).exit_code == 0
-    assert list(enrolled(folder)) == ["north"]
+    assert list(enrolled_keys(folder)) == ["north"]
     assert run(app, ["federation", "remove-site", "north", *at]).exit_code == 0
-    assert list(enrolled(folder)) == []
+    assert list(enrolled_keys(folder)) == []
 
 
 def test_the_doctor_command_fails_where_a_check_does(home):

@@ -22,7 +22,7 @@ from fedlore.federation.kits.certificates import (
 )
 from fedlore.federation.kits.making import (
     add_site,
-    enrolled,
+    enrolled_keys,
     init,
     remove_site,
     renew_server,
@@ -76,9 +76,9 @@ def test_a_kit_holds_a_key_that_fits_the_enrolled_one(folder):
     home = unpack(kit)
     key = read_site_key(home / "site.key")
     assert mode(home / "site.key") == 0o600
-    assert raw_key(key.public_key()) == raw_key(enrolled(folder)["plant-1"])
+    assert raw_key(key.public_key()) == raw_key(enrolled_keys(folder)["plant-1"])
     signature = key.sign(b"here", ec.ECDSA(SHA384()))
-    enrolled(folder)["plant-1"].verify(signature, b"here", ec.ECDSA(SHA384()))
+    enrolled_keys(folder)["plant-1"].verify(signature, b"here", ec.ECDSA(SHA384()))
     assert read_kit(home).file.address == "coke.example:9300"
     assert not (home / "ca.key").exists()
 
@@ -92,12 +92,12 @@ def test_a_key_that_others_may_read_is_refused(folder):
 
 def test_a_renewed_kit_keeps_the_sites_own_file(folder):
     home = unpack(add_site(folder, "plant-1"))
-    old = raw_key(enrolled(folder)["plant-1"])
+    old = raw_key(enrolled_keys(folder)["plant-1"])
     edited(home / "site.toml", ("max_rounds = 1000", "max_rounds = 7"))
     unpack(renew_site(folder, "plant-1"))
     assert read_kit(home).file.policy.max_rounds == 7
     new = raw_key(read_site_key(home / "site.key").public_key())
-    assert new == raw_key(enrolled(folder)["plant-1"]) != old
+    assert new == raw_key(enrolled_keys(folder)["plant-1"]) != old
 
 
 def test_sites_are_added_once_and_removed_by_name(folder):
@@ -107,7 +107,7 @@ def test_sites_are_added_once_and_removed_by_name(folder):
     with pytest.raises(FedloreError, match="did you mean 'plant-1'"):
         remove_site(folder, "plant-2")
     remove_site(folder, "plant-1")
-    assert enrolled(folder) == {}
+    assert enrolled_keys(folder) == {}
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "-x", "x" * 65, "ä b"])

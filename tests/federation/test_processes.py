@@ -24,7 +24,7 @@ from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.flower.transport import Link, Mail
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.kits.certificates import new_server, raw_key
-from fedlore.federation.kits.making import add_site, enrolled, init, remove_site, unpack
+from fedlore.federation.kits.making import add_site, enrolled_keys, init, remove_site, unpack
 from fedlore.federation.processes import Child, fedlore_command, script
 from fedlore.federation.remote import LinkLost, Remote
 from fedlore.federation.settings import read_deployed
@@ -270,7 +270,7 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
     folder, canary = trial(tmp_path / "fed", sites=2), tmp_path / "canary"
     with running(folder):
         link, secret = link_of(folder), (folder / "runner.secret").read_bytes()
-        keys = {name: raw_key(key) for name, key in enrolled(folder).items()}
+        keys = {name: raw_key(key) for name, key in enrolled_keys(folder).items()}
         terms = terms_of(read_deployed(folder), run="x", participants=2)
         with link.run(secret, app=hostile(canary)) as grid:
             remote = Remote(Mail(grid, keys, terms.text()), sorted(keys), 2)
@@ -286,7 +286,7 @@ def test_code_that_comes_with_a_run_is_never_executed(tmp_path):
         command = [script("flower-supernode"), "--superlink", link.address, "--port"]
         command += [str(free_port()), "--root-certificates", str(kit / "ca.crt")]
         command += ["--auth-supernode-private-key", str(kit / "site.key")]
-        theirs = {"theirs": raw_key(enrolled(folder)["theirs"])}
+        theirs = {"theirs": raw_key(enrolled_keys(folder)["theirs"])}
         wait_until(lambda: theirs["theirs"] in link.online())
         found = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         found["FLWR_HOME"] = str(tmp_path / "home")

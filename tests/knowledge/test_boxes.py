@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.knowledge.lint.axes import Axis, within_axis
-from fedlore.knowledge.lint.boxes import Box, Boxes, GaveUp, Meter, grown, outside, uncovered
+from fedlore.knowledge.lint.boxes import (
+    Box,
+    Boxes,
+    GaveUp,
+    Meter,
+    find_uncovered,
+    grow_box,
+    outside,
+)
 from fedlore.knowledge.schema import Feature
 from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span, parse_condition
 
@@ -38,7 +46,7 @@ def every(some):
 def test_uncovered_finds_a_part_exactly_where_there_is_one(some):
     whole = some.whole()
     covered = set().union(*(cells(some[i]) for i in range(len(some))))
-    found = uncovered(whole, some, every(some), Meter(10**6))
+    found = find_uncovered(whole, some, every(some), Meter(10**6))
     assert (found is None) == (len(covered) == math.prod(SIZE))
     assert found is None or not cells(found) & covered
 
@@ -61,18 +69,18 @@ def test_a_wanted_part_meets_what_is_wanted(some, others):
     wanted = np.arange(len(some), len(both))
     covered = set().union(*(cells(some[i]) for i in range(len(some))))
     goal = set().union(*(cells(others[i]) for i in range(len(others)))) - covered
-    found = uncovered(both.whole(), both, every(some), Meter(10**6), wanted)
+    found = find_uncovered(both.whole(), both, every(some), Meter(10**6), wanted)
     assert (found is None) == (not goal)
     assert found is None or (cells(found) & goal and not cells(found) & covered)
 
 
 @given(boxes())
 def test_a_grown_box_meets_nothing_and_cannot_grow_further(some):
-    found = uncovered(some.whole(), some, every(some), Meter(10**6))
+    found = find_uncovered(some.whole(), some, every(some), Meter(10**6))
     if found is None:
         return
     covered = set().union(*(cells(some[i]) for i in range(len(some))))
-    large = grown(found, some.whole(), some, every(some))
+    large = grow_box(found, some.whole(), some, every(some))
     assert cells(found) <= cells(large) and not cells(large) & covered
     for axis, size in enumerate(SIZE):
         for low, high in ((-1, 0), (0, 1)):
@@ -87,12 +95,12 @@ def test_a_budget_is_kept_and_counted_in_steps():
     grid = [((a, a), (b, b), (c, c)) for a, b, c in product(*map(range, SIZE))]
     some = Boxes.of(SIZE, grid[:-1])
     with pytest.raises(GaveUp):
-        uncovered(some.whole(), some, every(some), Meter(100))
+        find_uncovered(some.whole(), some, every(some), Meter(100))
     meter = Meter(10**6)
-    found = uncovered(some.whole(), some, every(some), meter)
+    found = find_uncovered(some.whole(), some, every(some), meter)
     assert found is not None and found.runs() == [(3, 3), (2, 2), (4, 4)]
     again = Meter(10**6)
-    uncovered(some.whole(), some, every(some), again)
+    find_uncovered(some.whole(), some, every(some), again)
     assert again.left == meter.left
 
 

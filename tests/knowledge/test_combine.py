@@ -13,7 +13,7 @@ from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.schema import named
+from fedlore.knowledge.schema import name_columns
 
 X = torch.zeros(2, 1)
 
@@ -133,7 +133,7 @@ def test_the_kind_goes_through():
 
 def test_everything_composes():
     """A formula of two columns, a certain band and a statistical set, in one piece of knowledge."""
-    schema = named(("ro", "mbi"), ("poor", "fair", "good"))
+    schema = name_columns(("ro", "mbi"), ("poor", "fair", "good"))
     csr = Formula.parse("3.2 + 48.6 * ro - 6.9 * mbi", schema)
     pkm = GradedFormula(csr, (45.0, 60.0))
     band = FormulaRange(

@@ -170,7 +170,7 @@ def test_conformal_ranges_are_statistical_and_plain():
 def test_a_conformal_range_is_an_rkm():
     data = drawn(300, 3, 5)
     rkm = ConformalRange.calibrate(identity, data[:150], alpha=0.1)
-    audit = Knowledge(rkm=rkm).audit(data[150:])
+    audit = Knowledge(range=rkm).audit(data[150:])
     assert 0 < audit.outside < 40
     assert audit.width is not None and 1 <= audit.width < 3
 

@@ -157,7 +157,7 @@ def test_entry_points_run_where_the_file_allows_them(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     file = "entry_points = true\n" + FILE.replace('table = "predict.csv"', 'entry = "oven:best"')
     knowledge = Knowledge.read(folder(tmp_path, file))
-    assert knowledge.pkm(torch.zeros(1, 3)).tolist() == [[0.0, 0.0, 1.0]]
+    assert knowledge.prediction(torch.zeros(1, 3)).tolist() == [[0.0, 0.0, 1.0]]
     knowledge.write(tmp_path / "copy" / "knowledge.toml")
     assert Knowledge.read(tmp_path / "copy" / "knowledge.toml") == knowledge
 
@@ -169,7 +169,7 @@ def test_averaged_experts_and_joined_ranges_round_trip(tmp_path):
         1,
     ).replace("[[range.sources]]", '[range]\ncombine = "any"\n[[range.sources]]', 1)
     knowledge = Knowledge.read(folder(tmp_path, file))
-    row = knowledge.pkm(torch.tensor([[15.0, 1.1, 0.0]]))
+    row = knowledge.prediction(torch.tensor([[15.0, 1.1, 0.0]]))
     assert row.tolist() == [[1.0, 0.0, 0.0]]  # both say III: 20 + 44 - 15 = 49
     knowledge.write(tmp_path / "copy" / "knowledge.toml")
     assert Knowledge.read(tmp_path / "copy" / "knowledge.toml") == knowledge
@@ -178,7 +178,7 @@ def test_averaged_experts_and_joined_ranges_round_trip(tmp_path):
 def test_knowledge_made_of_functions_cannot_be_written(tmp_path):
     knowledge = Knowledge.read(folder(tmp_path))
     with pytest.raises(KnowledgeError, match="a function cannot be written"):
-        replace(knowledge, pkm=lambda x: x).write(tmp_path / "copy" / "knowledge.toml")
+        replace(knowledge, prediction=lambda x: x).write(tmp_path / "copy" / "knowledge.toml")
     with pytest.raises(KnowledgeError, match="without a schema"):
         fingerprint(Knowledge())
     assert not (tmp_path / "copy").exists()

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.schema import named
+from fedlore.knowledge.schema import name_columns
 
 from .formula_trees import NAMES, SCHEMA, Undefined, rows, text, trees, value
 
 
 def at(formula: str, **features: float) -> float:
-    schema = named(tuple(features) or ("x",), ("no", "yes"))
+    schema = name_columns(tuple(features) or ("x",), ("no", "yes"))
     row = torch.tensor([tuple(features.values()) or (0.0,)], dtype=torch.float64)
     return float(Formula.parse(formula, schema)(row))
 
@@ -152,7 +152,7 @@ def _rows(n, dtype=torch.float32):
 
 def test_a_threshold_means_the_number_in_the_column():
     # 12.1 and 0.7 are not exact in single precision: above and below the decimal number
-    schema = named(("a", "b"), ("no", "yes"))
+    schema = name_columns(("a", "b"), ("no", "yes"))
     formula = Formula.parse("where(a > 12.1 or b < 0.7, 1, 0)", schema)
     assert formula(torch.tensor([[12.1, 0.7]])).item() == 0
     assert formula(torch.tensor([[12.1, 0.7]], dtype=torch.float64)).item() == 0

@@ -18,11 +18,11 @@ from fedlore.knowledge.formulas.proofs import (
     never_reached,
     stays_within,
 )
-from fedlore.knowledge.schema import Feature, Schema, named
+from fedlore.knowledge.schema import Feature, Schema, name_columns
 
 from .formula_trees import SCHEMA, rows, text, trees
 
-X = named(("x",), ("no", "yes"))
+X = name_columns(("x",), ("no", "yes"))
 
 
 def bounds(formula, low, high):
@@ -171,7 +171,7 @@ def test_what_can_be_undefined_is_shown(formula):
 
 def test_an_exhausted_budget_is_admitted():
     # x·y - y·x is written in two ways on purpose: no interval can see that it is 0
-    schema = named(("x", "y"), ("no", "yes"))
+    schema = name_columns(("x", "y"), ("no", "yes"))
     formula = Formula.parse("1 / (1 + (x * y - y * x) ** 2 - (x * y - y * x))", schema)
     found = always_defined(formula, ((0.0, 9.0), (0.0, 9.0)), budget=500)
     assert (found.status, found.example) == ("unknown", None)
@@ -278,7 +278,7 @@ def test_crossing_limits_are_found():
 def test_only_formulas_over_one_schema_can_be_examined():
     with pytest.raises(KnowledgeError, match="only formulas"):
         stays_within(GradedFormula(lambda x: x[:, 0], EDGES), [True] * 6)
-    other = Formula.parse("x", named(("x",), COAL.classes))
+    other = Formula.parse("x", name_columns(("x",), COAL.classes))
     with pytest.raises(KnowledgeError, match="same schema"):
         stays_within(graded("c"), FormulaRange(other, None, EDGES))
     with pytest.raises(KnowledgeError, match="same edges"):

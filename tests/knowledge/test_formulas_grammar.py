@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grammar import DEEPEST, LARGEST_CONSTANT, FormulaError
-from fedlore.knowledge.schema import Feature, Schema, named
+from fedlore.knowledge.schema import Feature, Schema, name_columns
 
 SCHEMA = Schema((Feature("ash"), Feature("vm"), Feature("seam", levels=("A", "B"))), ("no", "yes"))
 
@@ -108,11 +108,11 @@ def test_what_is_not_in_the_grammar_is_refused(text, position):
 
 def test_a_name_of_two_underscores_is_refused_even_if_it_is_a_feature():
     with pytest.raises(FormulaError, match="two underscores"):
-        Formula.parse("__ash", named(("__ash",), ("no", "yes")))
+        Formula.parse("__ash", name_columns(("__ash",), ("no", "yes")))
 
 
 def test_words_of_the_language_cannot_be_features():
-    schema = named(("log", "and"), ("no", "yes"))
+    schema = name_columns(("log", "and"), ("no", "yes"))
     for text in ("log + 1", "and + 1"):
         with pytest.raises(FormulaError):
             Formula.parse(text, schema)

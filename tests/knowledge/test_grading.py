@@ -13,10 +13,10 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.schema import named
+from fedlore.knowledge.schema import name_columns
 
 GRADES = ("III", "II", "I")
-SCHEMA = named(("csr", "spread"), GRADES)
+SCHEMA = name_columns(("csr", "spread"), GRADES)
 EDGES = (55.0, 60.0)
 
 
@@ -118,8 +118,8 @@ def test_limits_that_cross_by_rounding_are_one():
 def test_a_band_around_a_prediction_always_holds_it(values):
     x = torch.tensor(values, dtype=torch.float32)
     knowledge = Knowledge(
-        pkm=GradedFormula(formula("csr"), EDGES),
-        rkm=FormulaRange(formula("csr - spread"), formula("csr + spread"), EDGES),
+        prediction=GradedFormula(formula("csr"), EDGES),
+        range=FormulaRange(formula("csr - spread"), formula("csr + spread"), EDGES),
         conflict="error",
     )
     known = knowledge.annotate(Examples(x))

@@ -32,8 +32,8 @@ def test_annotate_evaluates_both_models_once():
 def test_trust_must_lie_between_0_and_1(trust):
     with pytest.raises(KnowledgeError, match=r"trust must lie in \[0, 1\], got"):
         Knowledge(trust=trust)
-    with pytest.raises(KnowledgeError, match=r"rely must lie in \[0, 1\], got"):
-        Knowledge(rely=trust)
+    with pytest.raises(KnowledgeError, match=r"reliance must lie in \[0, 1\], got"):
+        Knowledge(reliance=trust)
 
 
 def test_policies_are_names():
@@ -53,8 +53,11 @@ def test_policies_are_names():
         (Knowledge(says([1, 0, 0], [1, 1, 0], [0, 0, 0])), r"row 1 is \[1.0, 1.0, 0.0\]"),
         (Knowledge(says([1, 0, 0], [1.5, -0.5, 0], [0, 0, 0])), "row 1 is"),
         (Knowledge(says([1, 0, 0], [float("nan"), 0, 0], [0, 0, 0])), "row 1 is"),
-        (Knowledge(rkm=permits([1, 1, 1], [0, 0, 0], [1, 1, 1])), "1 rows are empty, first row 1"),
-        (Knowledge(rkm=says([1, 1, 1], [0.5, 0, 0], [1, 1, 1])), "booleans"),
+        (
+            Knowledge(range=permits([1, 1, 1], [0, 0, 0], [1, 1, 1])),
+            "1 rows are empty, first row 1",
+        ),
+        (Knowledge(range=says([1, 1, 1], [0.5, 0, 0], [1, 1, 1])), "booleans"),
         (
             Knowledge(says([1, 0, 0], [0, 1, 0], [0, 0, 1]), lambda x: torch.ones(3, 2).bool()),
             "the P-KM knows 3 classes, the R-KM 2",
@@ -93,10 +96,10 @@ def test_a_soft_expert_can_be_restricted_to_the_range():
 def test_a_label_outside_the_range_is_an_error_unless_the_policy_says_otherwise():
     rkm = permits([1, 0, 0], [1, 0, 0], [0, 0, 1])
     with pytest.raises(KnowledgeError, match="1 labels lie outside their range, first row 1"):
-        Knowledge(rkm=rkm).annotate(ROWS)
-    known = Knowledge(rkm=rkm, outside="widen").annotate(ROWS)
+        Knowledge(range=rkm).annotate(ROWS)
+    known = Knowledge(range=rkm, outside="widen").annotate(ROWS)
     assert known.allowed[1].tolist() == [True, False, False]  # the range itself never changes
-    audit = Knowledge(rkm=rkm).audit(ROWS)
+    audit = Knowledge(range=rkm).audit(ROWS)
     assert audit.outside == 1 and audit.width == 1.0
     assert "1 labels outside their range" in str(audit)
 

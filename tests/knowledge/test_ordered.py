@@ -3,7 +3,7 @@
 import pytest
 
 from fedlore import Knowledge, Schema
-from fedlore.knowledge.files import read, write
+from fedlore.knowledge.files import read_parts, write
 from fedlore.knowledge.schema import Feature
 
 FEATURES = (Feature("ash"),)
@@ -28,7 +28,7 @@ def test_names_tell(classes, ordered):
 def test_a_file_says_it_again(tmp_path, classes, ordered):
     known = Knowledge(schema=Schema(FEATURES, classes, ordered=ordered))
     write(known, tmp_path / "knowledge.toml")
-    assert read(tmp_path / "knowledge.toml")[1]["schema"] == known.schema
+    assert read_parts(tmp_path / "knowledge.toml")[1]["schema"] == known.schema
     said = "ordered" in (tmp_path / "knowledge.toml").read_text()
     assert said == (ordered != Schema(FEATURES, classes).ordered)
 

@@ -103,7 +103,7 @@ def test_a_package_is_loaded_only_where_its_kind_is_named(site):
         'bands = "cuts.json"\nof = "ash"', 'formula = "ash"\nedges=[8,12]'
     )
     site.write_text(text)
-    assert plugins_of(Knowledge.read(site).pkm) == ()
+    assert plugins_of(Knowledge.read(site).prediction) == ()
     assert "bandbook" not in sys.modules
 
 
@@ -116,7 +116,7 @@ def test_what_a_policy_must_allow_is_told_before_anything_is_loaded(site):
     assert plugins_in({"knowledge.toml": b"bands = 3"}) == ()
     assert "bandbook" not in sys.modules
     known = Knowledge.read(site)
-    assert plugins_of(known.pkm, known.rkm) == ("bands",)
+    assert plugins_of(known.prediction, known.range) == ("bands",)
 
 
 @pytest.mark.parametrize(

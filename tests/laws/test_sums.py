@@ -9,7 +9,7 @@ from fedlore import ConfigError, FedAvg, FedloreError
 from fedlore.core.exact import Basis
 from fedlore.core.foresight import Exact
 from fedlore.engine.exact import solve_together
-from fedlore.privacy.filters import Filtered, guarded
+from fedlore.privacy.filters import Filtered, guard_transport
 from fedlore.testing.clients import FEATURES, small_federation
 from fedlore.testing.filter import make_filter
 from fedlore.testing.laws import Postbox
@@ -38,14 +38,14 @@ def test_sums_come_to_the_plain_ones_or_are_refused(filter, engine, weights):
     recipe, groups = asked("quadratic")
     plain = solve_together(engine(small_federation(), recipe), groups)
     if filter.startswith("dp"):  # no noise was promised for them
-        hidden = guarded(
+        hidden = guard_transport(
             engine(small_federation(), recipe), [make_filter(defence, FedAvg(), sites=3)]
         )
         with pytest.raises(FedloreError, match="sums of rows are exact and no budget covers"):
             solve_together(hidden, groups)
         return
     one = make_filter(defence, FedAvg(), sites=3, weights=weights)
-    hidden = guarded(engine(small_federation(), recipe), [one])
+    hidden = guard_transport(engine(small_federation(), recipe), [one])
     check_same(solve_together(hidden, groups), plain, error)
 
 

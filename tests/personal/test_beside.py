@@ -80,7 +80,7 @@ def test_the_networks_jacobian_is_its_weight_times_its_own():
 def test_two_members_are_the_papers_model():
     known = rows()
     network = mlp(3, K, hidden=(5,))
-    plain = Personal(network, Knowledge(rely=0.3))
+    plain = Personal(network, Knowledge(reliance=0.3))
     mixed = Personal(network, Knowledge(), beside=Beside((), (), 0.7, 0.3))
     assert torch.allclose(plain.log_probs(known).exp(), mixed.log_probs(known).exp(), atol=1e-6)
     assert torch.equal(plain.logits(known), mixed.logits(known))

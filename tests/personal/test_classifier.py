@@ -47,7 +47,7 @@ def test_full_trust_is_the_expert_where_the_expert_speaks():
 
 
 def test_lambda_at_prediction_may_differ_from_training():
-    knowledge = Knowledge(knowing().pkm, knowing().rkm, trust=0.3, rely=1.0)
+    knowledge = Knowledge(knowing().prediction, knowing().range, trust=0.3, reliance=1.0)
     assert Personal(nn.Linear(2, 3), knowledge).predict_proba(torch.ones(1, 2))[0, 1] == 1.0
 
 
@@ -60,7 +60,7 @@ def test_knowledge_sees_raw_units_and_the_network_scaled_ones():
             seen.append(x)
             return super().forward(x)
 
-    knowledge = Knowledge(rkm=lambda x: seen.append(x) or torch.ones(len(x), 3).bool())
+    knowledge = Knowledge(range=lambda x: seen.append(x) or torch.ones(len(x), 3).bool())
     Personal(Listening(2, 3), knowledge, scaler=scaler)(torch.tensor([[14.0, 1.0]]))
     assert [s.tolist() for s in seen] == [[[14.0, 1.0]], [[2.0, 1.0]]]
 

@@ -122,7 +122,7 @@ def test_no_weights_can_leave_the_set(scale):
 
 
 def test_full_reliance_answers_what_the_expert_says():
-    regressor = PersonalRegressor(mlp(3, 12), CUT, replace(KNOWN, rely=1.0))
+    regressor = PersonalRegressor(mlp(3, 12), CUT, replace(KNOWN, reliance=1.0))
     told = KNOWN.examine(SITES[0].test, CUT, training=False)
     assert torch.equal(regressor(SITES[0].test.x), told.said)
 

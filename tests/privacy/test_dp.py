@@ -23,11 +23,11 @@ from fedlore.privacy.dp.settings import (
     Dp,
     bare_line,
     check_dp,
-    clipped,
+    clip_upload,
     planned_line,
     spent_line,
 )
-from fedlore.privacy.filters import guarded
+from fedlore.privacy.filters import guard_transport
 
 from ..engine.federation import federation
 from ..laws.lists import recipe_for
@@ -111,19 +111,19 @@ def test_noise_is_never_the_same_and_does_not_follow_a_seed():
 
 def test_clipping_is_of_the_whole_upload():
     upload = {"model": {"w": torch.full((4,), 3.0)}, "control": {"w": torch.full((4,), 4.0)}}
-    short = clipped(upload, 1.0)  # norms 6 and 8: together 10
+    short = clip_upload(upload, 1.0)  # norms 6 and 8: together 10
     assert tree.norm(short["model"]) == pytest.approx(0.6, rel=1e-5)
     assert math.hypot(*(tree.norm(b) for b in short.values())) <= 1.0
-    assert clipped(upload, 10.0) is upload
+    assert clip_upload(upload, 10.0) is upload
     with pytest.raises(FedloreError, match="not finite"):
-        clipped({"model": {"w": torch.tensor([math.nan])}}, 1.0)
+        clip_upload({"model": {"w": torch.tensor([math.nan])}}, 1.0)
 
 
 @pytest.mark.parametrize("where", ["distributed", "central"])
 def test_the_sum_carries_noise_of_sigma_times_clip(where):
     dp = replace(DP, where=where, clip=0.5)
     filter, _ = noising(dp, entropy=seeded(where))
-    transport = guarded(Still(), [filter])
+    transport = guard_transport(Still(), [filter])
     mean, replies = mean_of(transport, Task("train", 1, SENT), ["a", "b", "c"])
     assert_variance(3 * flat(mean), filter.noise * 0.5)
     assert all(r.rows != 77 for r in replies)
@@ -131,7 +131,7 @@ def test_the_sum_carries_noise_of_sigma_times_clip(where):
 
 def test_noise_is_calibrated_to_the_smallest_cohort():
     filter, _ = noising(DP, least=2, entropy=seeded("least"))
-    transport = guarded(Still(), [filter])
+    transport = guard_transport(Still(), [filter])
     two, _ = mean_of(transport, Task("train", 1, SENT), ["a", "b"])
     assert_variance(2 * flat(two), filter.noise)
     three, _ = mean_of(transport, Task("train", 2, SENT), ["a", "b", "c"])
@@ -141,7 +141,7 @@ def test_noise_is_calibrated_to_the_smallest_cohort():
 @pytest.mark.parametrize("where", ["distributed", "central"])
 def test_a_cohort_below_the_smallest_is_void(where):
     filter, _ = noising(replace(DP, where=where))
-    transport = guarded(Still(), [filter])
+    transport = guard_transport(Still(), [filter])
     assert list(transport.exchange(Task("train", 1, SENT), ["a", "b"])) == []
 
 
@@ -169,7 +169,7 @@ def test_central_noise_goes_on_sums_of_checked_uploads():
 
 def test_the_same_question_gets_the_same_noise_and_is_paid_once():
     filter, ledgers = noising(DP)
-    transport = guarded(Still(0.001), [filter])
+    transport = guard_transport(Still(0.001), [filter])
     one, two = (flat(mean_of(transport, Task("train", 1, SENT), list("abc"))[0]) for _ in range(2))
     assert torch.equal(one, two)
     assert [len(ledger.entries()) for ledger in ledgers.values()] == [1, 1, 1]
@@ -194,7 +194,7 @@ def test_sums_of_features_are_refused_and_scores_can_be():
         filter.site("a").outbound(Task("moments", 0), Reply("a", 0, {"moments": {}}))
     for scores in (True, False):
         filter, _ = noising(replace(DP, scores=scores))
-        replies = guarded(Still(), [filter]).exchange(Task("evaluate", 1), ["a"])
+        replies = guard_transport(Still(), [filter]).exchange(Task("evaluate", 1), ["a"])
         assert [bool(r.metrics) for r in replies] == [scores]
 
 
@@ -225,12 +225,12 @@ def test_a_federation_with_noise_trains_and_reports_what_it_spent(where):
     recipe = recipe_for(FedAvg())
     dp = Dp(epsilon=8, delta=1e-5, where=where)
     filter, ledgers = noising(dp, noise=dp.multiplier(3))
-    run = federate(guarded(Local(federation(), recipe), [filter]), recipe, 3)
+    run = federate(guard_transport(Local(federation(), recipe), [filter]), recipe, 3)
     assert [row["merged"] for row in run.rows] == [3, 3, 3]
     line = spent_line(dp, list(ledgers.values()))
     assert line == "ε = 8 at δ = 1e-05, site level, 3 rounds, sampling 1.0"
     with pytest.raises(BudgetSpent):
-        federate(guarded(Local(federation(), recipe), [filter]), recipe, 1)
+        federate(guard_transport(Local(federation(), recipe), [filter]), recipe, 1)
 
 
 def test_lines_for_rounds_to_come_and_for_open_uploads():
@@ -250,7 +250,7 @@ def test_other_noise_in_every_run_of_the_same_seed():
     for _ in range(2):
         recipe = recipe_for(FedAvg())
         filter, _ = noising(DP)
-        run = federate(guarded(Local(federation(), recipe), [filter]), recipe, 1)
+        run = federate(guard_transport(Local(federation(), recipe), [filter]), recipe, 1)
         found.append(flat(run.state))
     assert (found[0] != found[1]).all()
 
@@ -302,5 +302,5 @@ def test_no_noise_changes_nothing():
     assert with_noise(SENT, 0.0) is SENT
     filter, _ = noising(FREE)
     assert filter.noise == 0.0
-    mean, _ = mean_of(guarded(Still(0.25), [filter]), Task("train", 1, SENT), list("abc"))
+    mean, _ = mean_of(guard_transport(Still(0.25), [filter]), Task("train", 1, SENT), list("abc"))
     assert (flat(mean) == 0.25).all()

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 
 from fedlore.core.wire import Reply, Task
-from fedlore.privacy.filters import Filtered, guarded, half_for, through
+from fedlore.privacy.filters import Filtered, guard_transport, half_for, through
 
 
 class Noting:
@@ -66,19 +66,19 @@ def scaled(upload, by):
 def test_what_a_site_does_last_is_undone_first():
     notes = []
     filters = [Noting("noise", 2.0, notes), Noting("masks", 8.0, notes)]
-    (reply,) = guarded(Sites("a"), filters).exchange(Task("train", 1), ["a"])
+    (reply,) = guard_transport(Sites("a"), filters).exchange(Task("train", 1), ["a"])
     assert notes == ["noise out", "masks out", "masks in", "noise in"]
     assert reply.upload["model"]["w"] == 1.0
 
 
 def test_without_filters_a_transport_is_itself():
     sites = Sites("a")
-    assert guarded(sites, [], local=False) is sites
+    assert guard_transport(sites, [], local=False) is sites
 
 
 def test_sites_elsewhere_apply_their_halves_themselves():
     notes = []
-    (reply,) = guarded(Sites("a"), [Noting("masks", 8.0, notes)], local=False).exchange(
+    (reply,) = guard_transport(Sites("a"), [Noting("masks", 8.0, notes)], local=False).exchange(
         Task("train", 1), ["a"]
     )
     assert notes == ["masks in"] and reply.upload["model"]["w"] == 1 / 8

@@ -17,7 +17,7 @@ from fedlore.engine.loop import scale_together
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.privacy.ckks import cipher as he
 from fedlore.privacy.ckks.filter import Ckks
-from fedlore.privacy.filters import guarded
+from fedlore.privacy.filters import guard_transport
 from fedlore.privacy.secagg.pact import pack_message
 
 from ..engine.federation import federation
@@ -128,7 +128,7 @@ def test_a_ciphertext_looks_like_noise_and_is_new_for_each_site():
 def test_sums_of_features_are_encrypted_too():
     recipe = recipe_for(FedAvg())
     local = Local(federation(), recipe)
-    plain, hidden = scale_together(local), scale_together(guarded(local, [ckks()]))
+    plain, hidden = scale_together(local), scale_together(guard_transport(local, [ckks()]))
     torch.testing.assert_close(hidden.shift, plain.shift, rtol=1e-6, atol=1e-9)
     torch.testing.assert_close(hidden.spread, plain.spread, rtol=1e-6, atol=1e-9)
 
@@ -164,11 +164,11 @@ def half_and_sum(members=("s0", "s1"), count=2, round=1, key=None):
     one = half.outbound(TASK, Reply("s0", 1, upload(0), 10)).upload["ckks"]
     two = other.outbound(TASK, Reply("s1", 1, upload(1), 10)).upload["ckks"]
     context, p = he.context(), filter.parameters("train")
-    total = he.parsed(context, one, 4207, p)
+    total = he.parse_ciphers(context, one, 4207, p)
     if count == 2:
-        total = he.added(total, he.parsed(context, two, 4207, p))
+        total = he.add_ciphers(total, he.parse_ciphers(context, two, 4207, p))
     about = json.dumps({"kind": "train", "members": list(members)}).encode()
-    bundle = he.framed(v.serialize() for v in total) | {"about": pack_message(about)}
+    bundle = he.frame_ciphers(v.serialize() for v in total) | {"about": pack_message(about)}
     return half, Task("decrypt", round, {"ckks": bundle})
 
 
@@ -331,8 +331,10 @@ def test_the_largest_sum_comes_out_right():
     edge = np.full(5, 0.999 * p.bound) * np.array([1, -1, 1, -1, 0])
     total = None
     for _ in range(4):
-        total = he.added(total, he.parsed(context, he.encrypt(key, edge, 1.0, p), 5, p))
-    back = he.parsed(key, he.framed(v.serialize() for v in total), 5, p)
+        total = he.add_ciphers(
+            total, he.parse_ciphers(context, he.encrypt(key, edge, 1.0, p), 5, p)
+        )
+    back = he.parse_ciphers(key, he.frame_ciphers(v.serialize() for v in total), 5, p)
     weights, values = he.decrypt(back)
     np.testing.assert_allclose(values, 4 * edge, rtol=1e-12, atol=1e-6)
     np.testing.assert_allclose(weights, [4.0])

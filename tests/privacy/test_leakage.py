@@ -14,7 +14,7 @@ from fedlore.coke.plants import coking_plants
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine.choice import scaler_of
-from fedlore.privacy.leak.attacks import STILL, Anatomy, Seen, one_row, stray, untouched
+from fedlore.privacy.leak.attacks import STILL, Anatomy, Seen, find_untouched, one_row, stray
 from fedlore.privacy.leak.score import auc, score_leak, shadow_guess, shadow_mean
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.workbench.approaches import FL_MASK, FLWKM, LORE
@@ -77,7 +77,7 @@ def test_plain_flwkm_tells_the_union_of_ranges_exactly():
     excluded = 0
     for client in clients:
         union = client.data.allowed.any(0)
-        assert torch.equal(untouched(looks[client.id], at), ~union)
+        assert torch.equal(find_untouched(looks[client.id], at), ~union)
         excluded += int((~union).sum())
     assert excluded > 20  # there was something to find
 
@@ -86,7 +86,7 @@ def test_the_input_columns_of_a_hearing_network_tell_it_whatever_the_loss():
     clients = plants()
     looks, at = seen_of(clients, LeakSetting("lore", "", LORE))
     for client in clients:
-        assert torch.equal(untouched(looks[client.id], at), ~client.data.allowed.any(0))
+        assert torch.equal(find_untouched(looks[client.id], at), ~client.data.allowed.any(0))
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_the_input_columns_of_a_hearing_network_tell_it_whatever_the_loss():
 )
 def test_other_losses_leave_no_row_untouched(setting):
     looks, at = seen_of(plants(), setting)
-    assert not any(untouched(look, at).any() for look in looks.values())
+    assert not any(find_untouched(look, at).any() for look in looks.values())
 
 
 def test_a_head_that_stays_at_home_cannot_be_read_so():
     looks, at = seen_of(plants(), LeakSetting("", "", replace(FLWKM, algorithm=FedPer())))
     assert at.head not in looks["plant-1"].moved
-    assert not untouched(looks["plant-1"], at).any()
+    assert not find_untouched(looks["plant-1"], at).any()
 
 
 def test_a_sum_tells_only_what_no_site_allows():
     clients = plants()
     anyone = torch.stack([c.data.allowed.any(0) for c in clients]).any(0)
     looks, at = seen_of(clients, LeakSetting("", "", view="sum"))
-    assert torch.equal(untouched(looks["plant-1"], at), ~anyone)
+    assert torch.equal(find_untouched(looks["plant-1"], at), ~anyone)
     first = looks["plant-1"].moved
     assert all(torch.equal(first[n], looks["plant-4"].moved[n]) for n in first)
 
@@ -118,7 +118,7 @@ def test_a_site_that_tells_its_upload_takes_itself_out_of_the_sum():
     clients = plants()[2:]
     looks, at = seen_of(clients, LeakSetting("", "", view="collusion"))
     for client in clients:  # of two sites nothing is left but the other one
-        assert torch.equal(untouched(looks[client.id], at), ~client.data.allowed.any(0))
+        assert torch.equal(find_untouched(looks[client.id], at), ~client.data.allowed.any(0))
 
 
 def lone(right: bool, trust: float, draw: torch.Generator, k: int = 6) -> Client:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.privacy.secagg.shamir import PRIME, SECRET, SHARE, join_shares, split
+from fedlore.privacy.secagg.shamir import PRIME, SECRET, SHARE, join_shares, split_secret
 
 secrets = st.binary(min_size=SECRET, max_size=SECRET)
 
@@ -27,14 +27,14 @@ def test_the_prime_is_one_and_holds_every_secret():
 def test_any_threshold_of_shares_gives_the_secret(secret, data):
     n = data.draw(st.integers(1, 50))
     t = data.draw(st.integers(1, n))
-    shares = split(secret, range(1, n + 1), threshold=t, entropy=os.urandom)
+    shares = split_secret(secret, range(1, n + 1), threshold=t, entropy=os.urandom)
     chosen = data.draw(st.permutations(range(1, n + 1)))[: data.draw(st.integers(t, n))]
     assert join_shares({x: shares[x] for x in chosen}) == secret
 
 
 def test_every_subset_by_hand():
     secret = bytes(range(32))
-    shares = split(secret, [1, 2, 3, 4, 5], threshold=3, entropy=os.urandom)
+    shares = split_secret(secret, [1, 2, 3, 4, 5], threshold=3, entropy=os.urandom)
     for chosen in combinations(shares, 3):
         assert join_shares({x: shares[x] for x in chosen}) == secret
     for chosen in combinations(shares, 2):
@@ -50,7 +50,7 @@ def wrong(shares, secret) -> bool:
 
 def test_below_the_threshold_every_secret_is_as_likely():
     """With t-1 shares in hand some t-th share leads to any secret one likes."""
-    shares = split(bytes(32), [1, 2, 3], threshold=3, entropy=os.urandom)
+    shares = split_secret(bytes(32), [1, 2, 3], threshold=3, entropy=os.urandom)
     known = {x: int.from_bytes(shares[x]) for x in (1, 2)}
     for wanted in (0, 1, 2**256 - 1):
         # f(0) = 3f(1) - 3f(2) + f(3) for a polynomial of degree 2
@@ -61,7 +61,7 @@ def test_below_the_threshold_every_secret_is_as_likely():
 
 @given(secrets, st.integers(0, 8 * SHARE - 8))
 def test_a_flipped_bit_gives_another_secret(secret, bit):
-    shares = split(secret, [1, 2, 3], threshold=2, entropy=os.urandom)
+    shares = split_secret(secret, [1, 2, 3], threshold=2, entropy=os.urandom)
     number = int.from_bytes(shares[1]) ^ (1 << bit)
     assert wrong({1: number.to_bytes(SHARE), 2: shares[2]}, secret)
 
@@ -70,7 +70,8 @@ def test_coefficients_are_drawn_from_the_whole_field():
     """By a line's share at 1: its slope is uniform below 2^256, so below 2^224 once in 2^32."""
     secret = bytes(SECRET)
     slopes = [
-        int.from_bytes(split(secret, [1, 2], threshold=2, entropy=os.urandom)[1]) for _ in range(20)
+        int.from_bytes(split_secret(secret, [1, 2], threshold=2, entropy=os.urandom)[1])
+        for _ in range(20)
     ]
     assert min(slopes) > 2**224 and len(set(slopes)) == 20
     low = [slope % 2**32 for slope in slopes]
@@ -78,18 +79,27 @@ def test_coefficients_are_drawn_from_the_whole_field():
 
 
 def test_shares_are_drawn_anew():
-    one, two = (split(bytes(32), [1, 2], threshold=2, entropy=os.urandom) for _ in range(2))
+    one, two = (split_secret(bytes(32), [1, 2], threshold=2, entropy=os.urandom) for _ in range(2))
     assert one != two
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: split(b"short", [1], threshold=1, entropy=os.urandom), "must have 32 bytes"),
-        (lambda: split(bytes(32), [1, 2], threshold=3, entropy=os.urandom), "lie in 1..2"),
-        (lambda: split(bytes(32), [1, 2], threshold=0, entropy=os.urandom), "lie in 1..2"),
-        (lambda: split(bytes(32), [0, 1], threshold=1, entropy=os.urandom), "points above 0"),
-        (lambda: split(bytes(32), [1, 1], threshold=1, entropy=os.urandom), "different points"),
+        (
+            lambda: split_secret(b"short", [1], threshold=1, entropy=os.urandom),
+            "must have 32 bytes",
+        ),
+        (lambda: split_secret(bytes(32), [1, 2], threshold=3, entropy=os.urandom), "lie in 1..2"),
+        (lambda: split_secret(bytes(32), [1, 2], threshold=0, entropy=os.urandom), "lie in 1..2"),
+        (
+            lambda: split_secret(bytes(32), [0, 1], threshold=1, entropy=os.urandom),
+            "points above 0",
+        ),
+        (
+            lambda: split_secret(bytes(32), [1, 1], threshold=1, entropy=os.urandom),
+            "different points",
+        ),
         (lambda: join_shares({1: bytes(32)}), "33 bytes"),
         (lambda: join_shares({1: b"\xff" * 33}), "no number below the prime"),
     ],

@@ -130,7 +130,7 @@ def test_an_estimator_with_a_table_survives_pickle(tmp_path):
     table = read_rules(sheet, SCHEMA, kind="range")
     assert isinstance(table, Table)
     x, y = rows()
-    model = quick(Knowledge(rkm=table, schema=SCHEMA)).fit(x, y)
+    model = quick(Knowledge(range=table, schema=SCHEMA)).fit(x, y)
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict_proba(x) == model.predict_proba(x)).all()
     assert (again.allowed(x) == model.allowed(x)).all()

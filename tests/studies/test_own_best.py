@@ -32,7 +32,9 @@ def rows_of(sight, y):
 
 def told(plant, examples, y):
     """The same plant with its CSR as the number: the expert's equation, give or take 6 points."""
-    said = plant.knowledge.pkm.model.expert(examples.x[:, list(plant.knowledge.pkm.columns)])
+    said = plant.knowledge.prediction.model.expert(
+        examples.x[:, list(plant.knowledge.prediction.columns)]
+    )
     return Told(examples.x, y, said, Sets.of(said - 6.0, said + 6.0), Bins(20.0, 80.0, 30))
 
 

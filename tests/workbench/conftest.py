@@ -7,4 +7,4 @@ from fedlore.personal.own import best
 
 @pytest.fixture(autouse=True)
 def few_own_models(monkeypatch):
-    monkeypatch.setattr(best, "installed", lambda: False)
+    monkeypatch.setattr(best, "has_trees", lambda: False)

@@ -54,7 +54,9 @@ def with_models() -> list[Client]:
         data, test = client.data, client.test
         prior = written((data.x, data.prior), (test.x, test.prior))
         allowed = written((data.x, data.allowed), (test.x, test.allowed))
-        made.append(replace(client, knowledge=replace(client.knowledge, pkm=prior, rkm=allowed)))
+        made.append(
+            replace(client, knowledge=replace(client.knowledge, prediction=prior, range=allowed))
+        )
     return made
 
 
@@ -151,8 +153,8 @@ def test_own_best_and_lore_make_a_sites_own_models_once(monkeypatch):
 
 
 def test_what_own_best_lacks_is_said(monkeypatch):
-    monkeypatch.setattr(own_models, "installed", lambda: True)
+    monkeypatch.setattr(own_models, "has_trees", lambda: True)
     assert "extra trees and boosted trees, with" in own_best_words()
-    monkeypatch.setattr(own_models, "installed", lambda: False)
+    monkeypatch.setattr(own_models, "has_trees", lambda: False)
     assert "not installed (pip install 'fedlore[sklearn]')" in own_best_words()
     assert "weaker than it should be" in own_best_words()

@@ -7,7 +7,7 @@ import pytest
 
 from fedlore import Plan
 from fedlore.workbench.demo import Demo, margins, means, run_demo, verdict
-from fedlore.workbench.intervals import interval, paired
+from fedlore.workbench.intervals import interval, pair_interval
 
 SMALL = Demo(rounds=2, hidden=(8,), plan=Plan(epochs=1), rows=(10, 11, 12, 13), test_rows=30)
 
@@ -65,7 +65,7 @@ def test_intervals_by_hand():
     # sd of 1, 2, 3 is 1; t with 2 degrees of freedom is 4.303; 4.303 / sqrt(3)
     assert interval([1.0, 2.0, 3.0]).half == pytest.approx(2.4843, abs=1e-3)
     assert math.isnan(interval([1.0]).half)
-    assert paired([2.0, 4.0], [1.0, 3.0]).low == 1.0
+    assert pair_interval([2.0, 4.0], [1.0, 3.0]).low == 1.0
 
 
 def test_the_long_tail_of_the_t_table_is_close():

@@ -15,10 +15,10 @@ from fedlore.report.leaks import leak_plots, leak_tables, leak_verdict, write_le
 from fedlore.workbench.leak import audit as leak_module
 from fedlore.workbench.leak import observe as leak_observe
 from fedlore.workbench.leak.attacks import ATTACKS, attack
-from fedlore.workbench.leak.audit import audit, drawn
+from fedlore.workbench.leak.audit import audit, draw_case
 from fedlore.workbench.leak.observed import Observed
 from fedlore.workbench.leak.settings import settings_named
-from fedlore.workbench.leak.summary import KNOWLEDGE, lines, recommended
+from fedlore.workbench.leak.summary import KNOWLEDGE, lines, recommend
 
 QUICK = """
 rounds = 2
@@ -45,7 +45,7 @@ def few_looks(monkeypatch):
 
 def small(seed):
     """The simulated plants, trained a little."""
-    it = drawn("coke")(seed)
+    it = draw_case("coke")(seed)
     return replace(it, rounds=2, plan=Plan(epochs=1, batch=32, lr=0.05))
 
 
@@ -129,7 +129,7 @@ def test_only_quiet_settings_that_cost_little_are_recommended():
         return {"case": "c", "setting": setting, "seed": 0, "site": "s", "ta": ta, **scores}
 
     found = lines([row("plain", 0.8, 0.0), row("sum", 0.795, 0.5), row("mask, sum", 0.7, 0.5)])
-    assert [line.setting.name for line in recommended(found)] == ["sum"]
+    assert [line.setting.name for line in recommend(found)] == ["sum"]
     assert "under: sum (79.5 %)" in leak_verdict(found)
     assert "No setting" in leak_verdict(found[:1])
 

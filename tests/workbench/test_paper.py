@@ -32,7 +32,7 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PAPER_TASKS, "covtype", small_task())
-        patch.setattr(best, "installed", lambda: False)  # linear own models are enough here
+        patch.setattr(best, "has_trees", lambda: False)  # linear own models are enough here
         rows = run_study(fixed(protocol(out)), out)
     return out, rows
 

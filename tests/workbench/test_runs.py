@@ -181,7 +181,7 @@ def test_a_site_without_test_rows_keeps_some_for_it(folder):
 def test_without_a_p_km_the_expert_alone_is_left_out(folder, tmp_path):
     site = folder / "sites" / "plant-3"
     known = Knowledge.read(site / "knowledge.toml")
-    replace(known, pkm=None).write(site / "knowledge.toml")
+    replace(known, prediction=None).write(site / "knowledge.toml")
     done = run_federation(gather(config(folder, "P-KM", "FLwKM")), tmp_path / "o")
     assert done.left_out == {"P-KM": "site 'plant-3' has no P-KM"}
     assert {r["approach"] for r in done.rows} == {"FLwKM"}

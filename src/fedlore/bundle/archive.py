@@ -82,7 +82,7 @@ def write_members(members: Members, path: str | Path) -> None:
         if path.suffix == ".lore":
             if path.is_dir():
                 raise FedloreError(f"'{path}' is a folder: choose another name for the file")
-            write_whole(path, _zipped(whole))
+            write_whole(path, _zip(whole))
         else:
             _replace_folder(path, whole)
     except OSError as error:
@@ -129,14 +129,14 @@ def _read_zip(path: Path) -> dict[str, bytes]:
         raise Refused(f"'{path}' is no bundle: its list of members is too long")
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
-            return _unpacked(path, archive)
+            return _unpack(path, archive)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
         if isinstance(error, FedloreError):
             raise
         raise Refused(f"'{path}' is damaged: {error}") from None
 
 
-def _unpacked(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
+def _unpack(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
     """What the zip declares is checked in full before any of it is read."""
     entries = archive.infolist()
     for entry in entries:
@@ -194,7 +194,7 @@ def _comment_of(body: bytes) -> bytes:
     return _MARK + hashlib.sha256(body).hexdigest().encode()
 
 
-def _zipped(members: Members) -> bytes:
+def _zip(members: Members) -> bytes:
     room = BytesIO()
     with zipfile.ZipFile(room, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(members):

@@ -16,8 +16,8 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
     """A page about one site's model."""
     known, schema = held.knowledge, held.schema
     owner = known.card if isinstance(known, Knowledge) else None
-    rkm = known.rkm if isinstance(known, Knowledge) else known.range
-    pkm = known.pkm if isinstance(known, Knowledge) else known.point
+    limits = known.range
+    expert = known.prediction
     kinds = {
         "certain": "certain: an expert's rules, the answer never leaves it",
         "statistical": "statistical: it misses the truth now and then, as its level says",
@@ -28,8 +28,8 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         f"- task: {header['task']}, answer: `{schema.label}`",
         f"- made: {header['created']} with fedlore {header['versions']['fedlore']}",
         f"- network: {_size(members)}, {'hearing' if header['hears'] else 'deaf'}",
-        f"- range: {kinds[kind_of(rkm)] if rkm is not None else 'none'}",
-        f"- expert's prediction: {_trust(header) if pkm is not None else 'none'}",
+        f"- range: {kinds[kind_of(limits)] if limits is not None else 'none'}",
+        f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
         *_mixture(header),
         f"- missing values: {header['policies']['blanks']}; other columns: "
         f"{header['policies']['extra']}",

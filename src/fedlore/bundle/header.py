@@ -86,7 +86,7 @@ def check_agreement(header: Header, held: Held) -> None:
         ("schema", same_schema(header.schema, held.schema)),
         ("task", header.task == task_about(held).name),
         ("bins", header.bins == (None if held.bins is None else held.bins.edges)),
-        ("trust", (header.trust, header.rely) == (known.trust, known.reliance)),
+        ("trust", (header.trust, header.rely) == (known.trust, known.trust_at_prediction)),
         ("policies", (header.conflict, header.outside) == (known.conflict, known.outside)),
         (
             "shape",
@@ -110,12 +110,12 @@ def heard_through(known: Known, header: Header) -> Known:
         return known
     k = len(known.schema.classes) if known.schema is not None else 0
     rows = header.confusion
-    if len(rows) != k or any(len(row) != k for row in rows) or known.pkm is None:
+    if len(rows) != k or any(len(row) != k for row in rows) or known.prediction is None:
         raise Refused(f"the expert's confusion must be {k} rows of {k} numbers")
     table = torch.tensor(rows, dtype=torch.float64)
     if not (table >= 0).all() or not ((table.sum(1) - 1).abs() <= 1e-6).all():
         raise Refused("the rows of the expert's confusion must be distributions")
-    return replace(known, pkm=Recalibrated(known.pkm, table))
+    return replace(known, prediction=Recalibrated(known.prediction, table))
 
 
 def scaling_values(scaler: Scaler | None) -> dict[str, object] | None:

@@ -105,21 +105,22 @@ def knowledge_members(members: Members) -> dict[str, bytes]:
 def with_trust(members: Members, trust: float) -> dict[str, bytes]:
     """The same knowledge with another λ, at training and at prediction."""
     values = tomllib.loads(members[FILE].decode())
-    values.pop("rely", None)
+    values.pop("reliance", None)
+    values.pop("rely", None)  # as version 0.1.0 called it
     values["trust"] = float(trust)
     return {**knowledge_members(members), FILE: dump(values).encode()}
 
 
-def unwrapped(knowledge: Knowledge | Numbers) -> tuple[Knowledge | Numbers, Any]:
+def unwrap_confusion(knowledge: Knowledge | Numbers) -> tuple[Knowledge | Numbers, Any]:
     """The knowledge without the expert's confusion, (k, k), and that as rows, or None."""
-    if isinstance(knowledge, Knowledge) and isinstance(knowledge.pkm, Recalibrated):
-        if knowledge.pkm.expert is None:
+    if isinstance(knowledge, Knowledge) and isinstance(knowledge.prediction, Recalibrated):
+        if knowledge.prediction.expert is None:
             raise KnowledgeError(
                 "this knowledge cannot be stored in a bundle: the expert's rows came with the "
                 "data, there is nobody to ask about new ones"
             )
-        rows = knowledge.pkm.confusion.double().tolist()
-        return replace(knowledge, pkm=knowledge.pkm.expert), rows
+        rows = knowledge.prediction.confusion.double().tolist()
+        return replace(knowledge, prediction=knowledge.prediction.expert), rows
     return knowledge, None
 
 
@@ -128,9 +129,9 @@ _INSTEAD = "export it as an ONNX file, or write it as tables or formulas"
 
 def _refuse_code(knowledge: Knowledge | Numbers) -> None:
     if isinstance(knowledge, Knowledge):
-        models = leaves(knowledge.pkm, knowledge.rkm)
+        models = leaves(knowledge.prediction, knowledge.range)
     else:
-        models = leaves(knowledge.point, knowledge.range)
+        models = leaves(knowledge.prediction, knowledge.range)
     for model in models:
         kind = kind_of_model(model)
         if kind is not None and kind.code:

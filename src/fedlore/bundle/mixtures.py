@@ -155,10 +155,7 @@ def share_words(beside: AnyBeside, *, silent: bool = False) -> str:
 
 def heard_sources(known: Knowledge | Numbers) -> list[str]:
     """Which rows of an expert's there are for members to hear."""
-    first, second = (
-        (known.point, known.range) if isinstance(known, Numbers) else (known.pkm, known.rkm)
-    )
-    names = {"prediction": first, "range": second}
+    names = {"prediction": known.prediction, "range": known.range}
     return [name for name, one in names.items() if one is not None]
 
 

@@ -60,8 +60,8 @@ LAYERS: dict[str, LayerValues] = {
 
 def describe_network(module: nn.Module) -> dict[str, object]:
     """A network as values for JSON; one that could not be made again from them is refused."""
-    said = _described(server(module))
-    again = _built(said)
+    said = _describe(server(module))
+    again = _build(said)
     if _shapes(again) != _shapes(module) or str(again) != str(module):
         raise FedloreError(
             "this network cannot be stored in a bundle: made again from its layers it is another "
@@ -70,9 +70,9 @@ def describe_network(module: nn.Module) -> dict[str, object]:
     return said
 
 
-def built(said: Mapping[str, object], weights: Params) -> nn.Module:
+def build_network(said: Mapping[str, object], weights: Params) -> nn.Module:
     """The network that `described` told of, with weights that must fit it to the last shape."""
-    model = _built(said)
+    model = _build(said)
     wanted = _shapes(model)
     found = {name: tuple(t.shape) for name, t in weights.items()}
     for name in sorted({*wanted, *found}):
@@ -95,7 +95,7 @@ def built(said: Mapping[str, object], weights: Params) -> nn.Module:
 
 def check_room(said: Mapping[str, object], shape: Sequence[int]) -> None:
     """Refuse a network that blows one row up beyond all measure, without computing it."""
-    model = _built(said)
+    model = _build(said)
 
     def measured(layer: nn.Module, args: object, found: torch.Tensor) -> None:
         if found.numel() > WIDEST:
@@ -113,17 +113,17 @@ def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(t.shape) for name, t in model.state_dict().items()}
 
 
-def _described(module: nn.Module) -> dict[str, object]:
+def _describe(module: nn.Module) -> dict[str, object]:
     if type(module) is nn.Sequential:
-        return {"layer": "sequential", "parts": [_described(part) for part in module]}
+        return {"layer": "sequential", "parts": [_describe(part) for part in module]}
     if type(module) is Deaf:
-        return {"layer": "deaf", "body": _described(module.body)}
+        return {"layer": "deaf", "body": _describe(module.body)}
     if type(module) is Hearing:
-        parts = {"trunk": _described(module.trunk), "head": _described(module.head)}
+        parts = {"trunk": _describe(module.trunk), "head": _describe(module.head)}
         return {"layer": "hearing", **parts, "classes": module.classes}
     if type(module) is Ordered:
-        parts = {"trunk": _described(module.trunk), "head": _described(module.head)}
-        line = None if module.line is None else _described(module.line)
+        parts = {"trunk": _describe(module.trunk), "head": _describe(module.head)}
+        line = None if module.line is None else _describe(module.line)
         about = {"classes": module.classes, "options": asdict(module.options)}
         return {"layer": "ordered", **parts, "line": line, **about}
     for name, layer in LAYERS.items():
@@ -144,7 +144,7 @@ def _described(module: nn.Module) -> dict[str, object]:
     )
 
 
-def _built(said: Mapping[str, object]) -> nn.Module:
+def _build(said: Mapping[str, object]) -> nn.Module:
     budget = [MOST_LAYERS]
     try:
         with torch.device("meta"):

@@ -13,7 +13,7 @@ from .contents import Bundle
 from .header import read_header, task_about
 from .known import read_held, restore, store, with_trust
 from .mixtures import with_expert
-from .storing import bundled
+from .storing import bundle_members
 
 
 def reknow(
@@ -50,8 +50,8 @@ def reknow(
         files, held = with_trust(files, trust), None
     personal = bundle.personal
     if trust is not None and personal.beside is not None:
-        personal = _reweighed(personal, trust)
-    return bundled(
+        personal = _reweigh(personal, trust)
+    return bundle_members(
         personal,
         client or bundle.client,
         files,
@@ -62,9 +62,7 @@ def reknow(
     )
 
 
-def _reweighed(
-    personal: Personal | PersonalRegressor, trust: float
-) -> Personal | PersonalRegressor:
+def _reweigh(personal: Personal | PersonalRegressor, trust: float) -> Personal | PersonalRegressor:
     """The same model, its expert with another weight in the mixture."""
     assert personal.beside is not None
     beside = with_expert(personal.beside, trust)

@@ -33,9 +33,9 @@ from .header import (
     try_row,
     versions,
 )
-from .known import Held, knowledge_members, restore, schema_values, store, unwrapped
+from .known import Held, knowledge_members, restore, schema_values, store, unwrap_confusion
 from .mixtures import describe_beside, restore_beside
-from .networks import built, describe_network
+from .networks import build_network, describe_network
 
 BESIDE = "beside.safetensors"  # of a mixture
 OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE)
@@ -48,7 +48,7 @@ def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
     """
     members = read_members(path)
     try:
-        return opened(members, plugins=plugins)
+        return open_members(members, plugins=plugins)
     except FedloreError as error:
         raise type(error)(f"'{path}': {error}") from None
 
@@ -72,7 +72,7 @@ def bundle_of(
     policies: Policies | None = None,
 ) -> Bundle:
     """A bundle of a model in memory. Without `schema` it is the one of the model's knowledge."""
-    known, confusion = unwrapped(personal.knowledge)
+    known, confusion = unwrap_confusion(personal.knowledge)
     own = known.schema if isinstance(known, Knowledge) else None
     names = schema or own
     if names is None:
@@ -80,7 +80,7 @@ def bundle_of(
     if own is not None and (own.names, own.classes) != (names.names, names.classes):
         raise KnowledgeError("schema= and the knowledge name other features or classes")
     files, held = store(known, names, task_of(personal).bins)
-    return bundled(
+    return bundle_members(
         personal, client, files, held, confusion=confusion, metrics=metrics, policies=policies
     )
 
@@ -110,7 +110,7 @@ def save_bundle(
     write_bundle(bundle_of(trained.model(client), client, schema=schema, metrics=scores), path)
 
 
-def bundled(
+def bundle_members(
     personal: Predictor,
     client: str,
     files: Members,
@@ -138,7 +138,7 @@ def bundled(
         "scaling": scaling_values(inner.scaler),
         "bins": None if held.bins is None else list(held.bins.edges),
         "trust": known.trust,
-        "rely": known.reliance,
+        "rely": known.trust_at_prediction,
         "conflict": known.conflict,
         "outside": known.outside,
         "confusion": None if confusion is None else [list(row) for row in confusion],
@@ -158,10 +158,12 @@ def bundled(
         **({} if about is None else {BESIDE: pack_tensors(tensors)}),
     }
     members["card.md"] = card_of(header, held, members).encode()
-    return opened(members, held)
+    return open_members(members, held)
 
 
-def opened(members: Members, held: Held | None = None, *, plugins: Collection[str] = ()) -> Bundle:
+def open_members(
+    members: Members, held: Held | None = None, *, plugins: Collection[str] = ()
+) -> Bundle:
     """A bundle from its members: nothing in them is believed before it is checked.
 
     `held` is their knowledge where it was read already.
@@ -177,7 +179,7 @@ def opened(members: Members, held: Held | None = None, *, plugins: Collection[st
     check_agreement(header, held)
     if (header.beside is None) != (BESIDE not in members):
         raise Refused(f"{BESIDE} and the members in bundle.json belong together: one is missing")
-    model = built(header.model, _tensors(members, "weights.safetensors"))
+    model = build_network(header.model, _tensors(members, "weights.safetensors"))
     task = task_about(held, hears=header.hears)
     if task.listens(model) != header.hears:
         raise Refused("bundle.json and its network differ in whether it hears the expert")
@@ -221,7 +223,7 @@ def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
     members = {**bundle.members, "bundle.json": _json(header)}
     held = restore(members, plugins=plugins_in(members))  # those of a bundle that was opened
     members["card.md"] = card_of(header, held, members).encode()
-    return opened(members, held)
+    return open_members(members, held)
 
 
 def _json(values: Mapping[str, Any]) -> bytes:

@@ -30,7 +30,7 @@ def algorithms(
         facts = facts_of(kind)
         lines = [facts.paper]
         for s in settings_of(kind):
-            lines.append(f"{_signed(s.name, s.symbol)} = {_shown(s.default)}: {s.meaning}")
+            lines.append(f"{_sign(s.name, s.symbol)} = {_show(s.default)}: {s.meaning}")
         if facts.note:
             lines.append(f"sends: {facts.note}")
         lines.append(f"needs: {', '.join(facts.needs) or 'nothing'}")
@@ -55,11 +55,11 @@ def _describe(kind: type[Algorithm]) -> dict[str, object]:
     }
 
 
-def _signed(name: str, symbol: str) -> str:
+def _sign(name: str, symbol: str) -> str:
     return f"{name} ({symbol})" if symbol else name
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(value) or "()"
     return f"{value:g}" if isinstance(value, float) else str(value)

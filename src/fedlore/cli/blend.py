@@ -75,12 +75,12 @@ def blend_command(
         tonnes=tonnes,
         most_coals=max_coals,
         lots=lots,
-        fixed=fixed | _given(fix or []),
+        fixed=fixed | _parse_given(fix or []),
         rules=rules,
     )
     check_writable(out / "plan.json")
     console = Console()
-    found = _watched(order, seed, console)
+    found = _watch(order, seed, console)
     _show(found, console)
     page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
     console.print(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots",
@@ -88,7 +88,7 @@ def blend_command(
     raise typer.Exit(0 if found.blend is not None else 1)
 
 
-def _watched(order: Order, seed: int, console: Console) -> BlendPlan:
+def _watch(order: Order, seed: int, console: Console) -> BlendPlan:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
         TextColumn("{task.description:32}"), *columns, console=console, transient=True
@@ -101,7 +101,7 @@ def _watched(order: Order, seed: int, console: Console) -> BlendPlan:
         return plan(order, seed=seed, progress=report)
 
 
-def _given(pairs: list[str]) -> dict[str, float | str]:
+def _parse_given(pairs: list[str]) -> dict[str, float | str]:
     fixed: dict[str, float | str] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")

@@ -103,13 +103,13 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",
         "trust λ": f"{setting.trust:g}",
-        "lore": _chosen(rows),
+        "lore": _say_choice(rows),
         "date": date.today().isoformat(),
         "versions": f"fedlore {__version__}, torch {torch.__version__}",
     }
 
 
-def _chosen(rows: Sequence[Row]) -> str:
+def _say_choice(rows: Sequence[Row]) -> str:
     """What the trials of lore chose, seed after seed."""
     found = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
     return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))

@@ -23,7 +23,7 @@ _Folder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
 Dir = Annotated[Path, typer.Option("--dir", help="The coordinator's folder.")]
 
 
-def _needed() -> None:
+def _need_extra() -> None:
     """flwr takes seconds to load and is not in the core: only these commands touch it."""
     missing = [name for name in ("flwr", "cryptography") if not importlib.util.find_spec(name)]
     if missing:
@@ -44,7 +44,7 @@ def init_(
     days: Annotated[int, typer.Option(help="How long its certificates hold.")] = 365,
 ) -> None:
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import init
     from ..knowledge.files import read_document
 
@@ -55,7 +55,7 @@ def init_(
 @federation_app.command("add-site")
 def add_site_(name: str, folder: Dir = Path(".")) -> None:
     """Enrol a site and make its kit."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import add_site
 
     _kit_made(name, add_site(folder, name))
@@ -64,7 +64,7 @@ def add_site_(name: str, folder: Dir = Path(".")) -> None:
 @federation_app.command("remove-site")
 def remove_site_(name: str, folder: Dir = Path(".")) -> None:
     """Shut a site out; a running server notices within seconds."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import remove_site
 
     remove_site(folder, name)
@@ -78,7 +78,7 @@ def renew_(
     days: Annotated[int, typer.Option(help="How long the server_command certificate holds.")] = 365,
 ) -> None:
     """A new key for a site, or a new certificate for the server."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import renew_server, renew_site
 
     if name is None:
@@ -94,7 +94,7 @@ def key_(
     filter: Annotated[str, typer.Option(help="The filter whose key it is.")] = "ckks",
 ) -> None:
     """Make the key that all sites share under encryption = "ckks", at one of them."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import unpack
     from ..federation.site.folder import read_kit
     from ..privacy.settings import share_secret
@@ -114,7 +114,7 @@ def server_command(
     insecure: Annotated[bool, typer.Option(help="No TLS; loopback addresses only.")] = False,
 ) -> None:
     """Run the coordinator's server until Ctrl-C."""
-    _needed()
+    _need_extra()
     from ..federation.coordinator.server import serve_federation
     from ..federation.processes import stopping
 
@@ -125,7 +125,7 @@ def server_command(
 
 def join_command(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
     """Take part as a site until Ctrl-C."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import unpack
     from ..federation.processes import stopping
     from ..federation.site.joining import join_federation as take_part
@@ -140,12 +140,12 @@ def train_command(
     resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
 ) -> None:
     """Train, with a line per round and for every site in trouble."""
-    _needed()
+    _need_extra()
     from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
     run = run_all(folder, resume=resume, reports=_reports(folder))
-    _finished(folder, run.round)
+    _say_finished(folder, run.round)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -184,7 +184,7 @@ def _reports(folder: Path) -> "Reports":
     return Reports(_say, notice, round)
 
 
-def _finished(folder: Path, rounds: int) -> None:
+def _say_finished(folder: Path, rounds: int) -> None:
     from ..federation.coordinator.status import read_status
 
     table = Table(title=f"Scores after round {rounds}, as the sites report them")
@@ -209,17 +209,19 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Where a training stands, and which sites are here."""
-    _needed()
+    _need_extra()
     from ..federation.coordinator.server import link_of
     from ..federation.coordinator.status import read_status
     from ..federation.kits.certificates import raw_key
-    from ..federation.kits.making import enrolled
+    from ..federation.kits.making import enrolled_keys
     from ..federation.remote import LinkLost
 
     found = dict(read_status(folder))
     try:
         here = link_of(folder).online()
-        online = {name: here.get(raw_key(key), False) for name, key in enrolled(folder).items()}
+        online = {
+            name: here.get(raw_key(key), False) for name, key in enrolled_keys(folder).items()
+        }
     except LinkLost:
         online = {}
     found |= {"server": bool(online), "online": sorted(n for n, is_in in online.items() if is_in)}
@@ -254,7 +256,7 @@ def status(
 
 def doctor(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
     """Check a site before it joins; exit code 1 if anything must be mended."""
-    _needed()
+    _need_extra()
     from ..federation.kits.making import unpack
     from ..federation.site.doctor import examine
 
@@ -274,11 +276,11 @@ def up(
     ] = "none",
 ) -> None:
     """A whole federation on this machine: server, sites and one training."""
-    _needed()
+    _need_extra()
     from ..coke.together import together
     from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
     with together(folder, sites=sites, rounds=rounds, told=_say, recipe=recipe):
         run = run_all(folder, resume=resume, reports=_reports(folder))
-    _finished(folder, run.round)
+    _say_finished(folder, run.round)

@@ -15,7 +15,7 @@ from ..core.history import Row
 from ..errors import ConfigError
 from ..report.leaks import leak_verdict, write_leaks
 from ..workbench.leak.attacks import ATTACKS
-from ..workbench.leak.audit import CASES, audit, drawn, of_sites
+from ..workbench.leak.audit import CASES, audit, draw_case, of_sites
 from ..workbench.leak.settings import SETTINGS, LeakSetting, settings_named
 from ..workbench.leak.summary import LeakLine, lines
 from ..workbench.paper.study import package_versions
@@ -53,7 +53,7 @@ def leak_command(
     torch.set_num_threads(threads)
     chosen = settings_named([name.strip() for name in settings.split(";") if name.strip()])
     if sites is None:
-        draw, name = drawn(case), case
+        draw, name = draw_case(case), case
     elif sites.exists():
         draw, name = of_sites(sites), "sites"
     else:

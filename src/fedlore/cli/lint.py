@@ -60,14 +60,14 @@ def calibrate(
 ) -> None:
     """Add a statistical range, calibrated on data, to knowledge without rules for one."""
     known = Knowledge.read(knowledge)
-    if known.pkm is None or known.schema is None:
+    if known.prediction is None or known.schema is None:
         raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
     rows = read_table(data, known.schema, label=known.schema.label)
-    found = ConformalRange.calibrate(known.pkm, rows, alpha=alpha, per_class=per_class)
-    together = found if known.rkm is None else AllOf((known.rkm, found), "first")
+    found = ConformalRange.calibrate(known.prediction, rows, alpha=alpha, per_class=per_class)
+    together = found if known.range is None else AllOf((known.range, found), "first")
     # soft probabilities reach everywhere: what lies outside the range is cut off
-    replace(known, rkm=together, conflict="restrict", outside="widen").write(out)
-    audit = Knowledge(rkm=found).audit(rows)
+    replace(known, range=together, conflict="restrict", outside="widen").write(out)
+    audit = Knowledge(range=found).audit(rows)
     Console().print(
         f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: on them the range allows "
         f"{audit.width:.1f} of {audit.classes} classes and misses {audit.outside} labels. "

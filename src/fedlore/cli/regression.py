@@ -108,8 +108,8 @@ def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
             f"{kind} ranges",
             (CAVEATS[kind],),
             (
-                _written(rmse_table(rows, kind), f"RMSE in {unit} by number of bins"),
-                _written(detail_table(rows, kind, k), f"All scores at k = {k}"),
+                _write(rmse_table(rows, kind), f"RMSE in {unit} by number of bins"),
+                _write(detail_table(rows, kind, k), f"All scores at k = {k}"),
             ),
         )
         for kind in RANGES
@@ -126,7 +126,7 @@ def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
     return page(title, facts=facts, reading=reading, terms=_TERMS, sections=sections)
 
 
-def _written(cells: list[list[str]], title: str) -> Written:
+def _write(cells: list[list[str]], title: str) -> Written:
     body = tuple(
         tuple(Cell(cell.strip("*"), cell.startswith("**")) for cell in row) for row in cells[1:]
     )

@@ -67,11 +67,11 @@ def tune_sites(
         return
     for folder in site_folders(config):
         if folder.name in found:
-            put(folder / "knowledge.toml", found[folder.name])
+            write_trust(folder / "knowledge.toml", found[folder.name])
     console.print(f"Written to the knowledge.toml of {len(found)} sites.")
 
 
-def put(path: Path, chosen: Trust) -> None:
+def write_trust(path: Path, chosen: Trust) -> None:
     """Both λ in a knowledge.toml, everything else as it stands."""
     try:
         text = _with_trust(path.read_text(encoding="utf-8"), chosen)
@@ -81,17 +81,19 @@ def put(path: Path, chosen: Trust) -> None:
 
 
 def _with_trust(text: str, chosen: Trust) -> str:
-    """A document with other values of trust and rely at its top.
+    """A document with other values of trust and reliance at its top.
 
     >>> print(_with_trust('trust = 0.3 # old\\nlabel = "y"\\n', Trust(0.0, 0.15, 0.9, 40)), end="")
     trust = 0.0
-    rely = 0.15
+    reliance = 0.15
     label = "y"
     """
     table = re.search(r"^\s*\[", text, re.MULTILINE)  # keys below the first table are others
     top, rest = (text, "") if table is None else (text[: table.start()], text[table.start() :])
-    top = re.sub(r"^[ \t]*(trust|rely)[ \t]*=.*\n?", "", top, flags=re.MULTILINE)
-    return f"trust = {round(chosen.trust, 4)!r}\nrely = {round(chosen.rely, 4)!r}\n{top}{rest}"
+    top = re.sub(r"^[ \t]*(trust|reliance|rely)[ \t]*=.*\n?", "", top, flags=re.MULTILINE)
+    return (
+        f"trust = {round(chosen.trust, 4)!r}\nreliance = {round(chosen.reliance, 4)!r}\n{top}{rest}"
+    )
 
 
 def _table(clients: list[Client], found: dict[str, Trust]) -> Table:
@@ -103,6 +105,6 @@ def _table(clients: list[Client], found: dict[str, Trust]) -> Table:
         if mine is None:
             table.add_row(client.id, "kept", "kept", "no expert, or too few rows", "")
         else:
-            cells = (f"{mine.trust:.2f}", f"{mine.rely:.2f}", f"{100 * mine.ta:.1f} %")
+            cells = (f"{mine.trust:.2f}", f"{mine.reliance:.2f}", f"{100 * mine.ta:.1f} %")
             table.add_row(client.id, *cells, str(mine.rows))
     return table

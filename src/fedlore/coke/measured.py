@@ -67,10 +67,10 @@ def real_cokes(folder: str | Path | None = None) -> Cokes:
         sites.setdefault(SITES[row["source"]], []).append(row)
     for name in [name for name, own in sites.items() if len(own) < FEWEST]:
         gone[f"of source {name}, which has fewer than {FEWEST}"] += len(sites.pop(name))
-    return Cokes({name: _measured(own) for name, own in sorted(sites.items())}, dict(gone))
+    return Cokes({name: _measure(own) for name, own in sorted(sites.items())}, dict(gone))
 
 
-def _measured(rows: list[dict[str, str]]) -> MeasuredCokes:
+def _measure(rows: list[dict[str, str]]) -> MeasuredCokes:
     made = []
     for row in rows:
         values = [float(row[name]) for name in ALWAYS]

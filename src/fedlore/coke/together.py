@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import FedloreError
 from ..federation.coordinator.server import healthy, link_of
 from ..federation.kits.certificates import raw_key
-from ..federation.kits.making import enrolled
+from ..federation.kits.making import enrolled_keys
 from ..federation.processes import Child, fedlore_command
 from .trial import make_trial, trial_sites
 
@@ -77,7 +77,7 @@ def start_site(home: Path) -> Child:
 def wait_for_sites(federation: Household) -> None:
     """Until the server answers and every site is in."""
     began = time.monotonic()
-    wanted = {raw_key(enrolled(federation.folder)[name]) for name in federation.sites}
+    wanted = {raw_key(enrolled_keys(federation.folder)[name]) for name in federation.sites}
     while True:
         children = {"server": federation.server, **federation.sites}
         for name, child in children.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..core.examples import Examples
 from ..errors import FedloreError
-from ..federation.kits.making import SECURE, add_site, enrolled, init, unpack
+from ..federation.kits.making import SECURE, add_site, enrolled_keys, init, unpack
 from ..federation.settings import read_deployed
 from ..knowledge.toml import dump
 from ..privacy.secagg.pact import LEAST
@@ -51,7 +51,7 @@ def make_trial(
 
 def trial_sites(folder: Path) -> list[Path]:
     """The folders of the sites that live on this machine."""
-    names = [name for name in enrolled(folder) if (folder / "sites" / name).is_dir()]
+    names = [name for name in enrolled_keys(folder) if (folder / "sites" / name).is_dir()]
     if not names:
         raise FedloreError(f"'{folder / 'sites'}' holds no site of this federation")
     read_deployed(folder)
@@ -69,7 +69,7 @@ def _write_rows(path: Path, data: Examples) -> None:
 
 def _knowledge(plant: Plant) -> str:
     """This plant's expert as a knowledge file."""
-    expert = plant.knowledge.pkm.model.expert  # type: ignore[union-attr]
+    expert = plant.knowledge.prediction.model.expert  # type: ignore[union-attr]
     said = expert.text
     features = [
         {"name": f.name, "unit": f.unit, "low": f.low, "high": f.high} for f in COKE.features

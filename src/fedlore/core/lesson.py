@@ -97,7 +97,7 @@ def teach(
         wall = x.new_zeros(within.shape).masked_fill_(~within, height)
     target = x.new_zeros(len(x), classes).scatter_(-1, y, 1.0)
     if data.target is not None:
-        target = _restricted(data.target.to(x.dtype), within, target)
+        target = _restrict(data.target.to(x.dtype), within, target)
     pair = odds = None
     if data.prior is not None and trust > 0:
         if data.target is None:
@@ -124,7 +124,7 @@ def _inside(data: Examples, inside: Tensor) -> Examples:
     return data[inside]
 
 
-def _restricted(target: Tensor, within: Tensor | None, hard: Tensor) -> Tensor:
+def _restrict(target: Tensor, within: Tensor | None, hard: Tensor) -> Tensor:
     """A soft target inside the range, rows sum to 1; where nothing is left of it, the label."""
     if within is not None:
         target = target.masked_fill(~within, 0.0)

@@ -73,7 +73,7 @@ def mlp(
         if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
             raise ConfigError(f"hidden must hold whole numbers of at least 1, got {size!r}")
     widths = [int(size) for size in sizes]
-    return initialised(_with_head(nn.Flatten(), features, widths, classes, hears), seed)
+    return initialise(_with_head(nn.Flatten(), features, widths, classes, hears), seed)
 
 
 def logistic(features: int, classes: int, *, seed: int = 0) -> nn.Module:
@@ -93,7 +93,7 @@ def lenet5(classes: int = 10, *, hears: bool = False, seed: int = 0) -> nn.Modul
         nn.MaxPool2d(2),
         nn.Flatten(),
     )
-    return initialised(_with_head(trunk, 400, (120, 84), classes, hears), seed)
+    return initialise(_with_head(trunk, 400, (120, 84), classes, hears), seed)
 
 
 def small_cnn(
@@ -103,7 +103,7 @@ def small_cnn(
     trunk = nn.Sequential(
         _AsImage(), nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
     )
-    return initialised(_with_head(trunk, 8 * (side // 2) ** 2, (32,), classes, hears), seed)
+    return initialise(_with_head(trunk, 8 * (side // 2) ** 2, (32,), classes, hears), seed)
 
 
 class _AsImage(nn.Module):
@@ -124,7 +124,7 @@ def _with_head(
     return Hearing(trunk, head, classes) if hears else Deaf(nn.Sequential(trunk, head))
 
 
-def initialised(model: nn.Module, seed: int) -> nn.Module:
+def initialise(model: nn.Module, seed: int) -> nn.Module:
     """The model with torch's usual uniform start, drawn from an address of its own."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Conv2d):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import ConfigError
 from .cells import Bell, log_cells
-from .nets import initialised
+from .nets import initialise
 
 Start = Literal["none", "middle", "expert"]
 
@@ -190,7 +190,7 @@ def with_ordinal_head(
     head = nn.Sequential(*layers, nn.Linear(widths[-1], 1))
     line = nn.Linear(wide, 1, bias=False) if options.linear and hidden else None
     model = Ordered(trunk, head, classes, options, line=line)
-    initialised(model, seed)
+    initialise(model, seed)
     start = line if line is not None else head[-1]
     if line is not None or not hidden:
         with torch.no_grad():

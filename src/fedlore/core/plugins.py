@@ -38,7 +38,7 @@ class Offer:
             ) from error
 
 
-def found(group: str, builtin: Iterable[str] = ()) -> dict[str, Offer]:
+def find_plugins(group: str, builtin: Iterable[str] = ()) -> dict[str, Offer]:
     """What installed packages offer under a group, by name in small letters.
 
     Nothing is imported before an offer is called. A name of fedlore's own, or one that two
@@ -69,7 +69,7 @@ def make_named(
     if name in builtin:  # fedlore's own win, without a look at what is installed
         kind = builtin[name]
     else:
-        offered = found(group, builtin)
+        offered = find_plugins(group, builtin)
         if name not in offered:
             raise ConfigError(unknown(what, name, [*builtin, *offered]))
         kind = _class(offered[name](), what, name)
@@ -78,7 +78,7 @@ def make_named(
 
 def load_all(what: str, builtin: Mapping[str, type[_T]], group: str) -> dict[str, type[_T]]:
     """Fedlore's own classes and those of all installed packages, by name."""
-    offered = found(group, builtin)
+    offered = find_plugins(group, builtin)
     return {**builtin, **{name: _class(load(), what, name) for name, load in offered.items()}}
 
 

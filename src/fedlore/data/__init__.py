@@ -1,6 +1,6 @@
 """Data to try things on, a user's own tables, and who holds which rows."""
 
-from .partition import by_class, by_value, dirichlet, iid, stratified
+from .partition import by_class, by_value, dirichlet, iid, stratify
 from .public import Split, covtype, fashion_mnist
 from .rows import FileForm, as_examples, read_column, read_table
 
@@ -16,5 +16,5 @@ __all__ = [
     "iid",
     "read_column",
     "read_table",
-    "stratified",
+    "stratify",
 ]

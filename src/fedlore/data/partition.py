@@ -92,7 +92,7 @@ def iid(rows: int, clients: int, *, seed: int) -> list[Tensor]:
     return [part.sort().values for part in order.tensor_split(clients)]
 
 
-def stratified(y: Tensor, share: float, *, seed: int, of: str = "") -> tuple[Tensor, Tensor]:
+def stratify(y: Tensor, share: float, *, seed: int, of: str = "") -> tuple[Tensor, Tensor]:
     """Rows in two parts, about `share` of each class and the rest; `of` tells splits apart.
 
     The first part has round(share·n) rows; classes that lose most by rounding down get one more.

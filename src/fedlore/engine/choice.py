@@ -15,7 +15,7 @@ from ..core.tree import Payload
 from ..core.wire import Reply, Task
 from ..errors import ConfigError, unknown
 from ..personal.client import Client
-from ..privacy.filters import Filter, guarded
+from ..privacy.filters import Filter, guard_transport
 from .local import Local
 from .loop import Recipe, Run, scale_together
 from .stacked import Stacked
@@ -45,7 +45,7 @@ def engine_for(
     if workers is not None and workers < 1:
         raise ConfigError(f"workers must be at least 1, got {workers}")
     if device is not None:
-        recipe = replace(recipe, model=_moved(recipe.model, device))
+        recipe = replace(recipe, model=_move(recipe.model, device))
     if recipe.records is not None:
         if engine != "local":
             _log.warning("clients are trained one by one: record level differential privacy")
@@ -88,7 +88,7 @@ def why_not_stacked(model: nn.Module, client: Client) -> str | None:
 def scaler_of(clients: Sequence[Client], filters: Sequence[Filter] = ()) -> Scaler:
     """A common scaler from the clients' sums; nothing else is made ready for it."""
     with torch.no_grad():
-        return scale_together(guarded(_Sums(clients), filters))
+        return scale_together(guard_transport(_Sums(clients), filters))
 
 
 def brought_home(
@@ -117,7 +117,7 @@ class _Sums:
             yield Reply(name, task.round, {"moments": self._clients[name].sums()})
 
 
-def _moved(model: nn.Module, device: str) -> nn.Module:
+def _move(model: nn.Module, device: str) -> nn.Module:
     try:
         return copy.deepcopy(model).to(device)
     except (RuntimeError, AssertionError) as error:

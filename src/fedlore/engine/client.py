@@ -30,8 +30,8 @@ class Site:
 def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     """Check a client against the server model and turn its rows into what training reads."""
     kind = next(model.parameters())
-    data = scaled(client.data, scaler, kind)
-    test = None if client.test is None else scaled(client.test, scaler, kind)
+    data = scale_rows(client.data, scaler, kind)
+    test = None if client.test is None else scale_rows(client.test, scaler, kind)
     try:
         with torch.no_grad():
             classes = model(data.x[:1], _first(data.prior), _first(data.allowed)).shape[1]
@@ -74,7 +74,9 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
         return site.client.measure(guard(model(test.x, *heard)))
     if site.client.injected:
         logits = guard(model(test.x, test.prior, test.allowed))
-        log_probs = inject(logits, test.prior, test.allowed, site.client.knowledge.reliance)
+        log_probs = inject(
+            logits, test.prior, test.allowed, site.client.knowledge.trust_at_prediction
+        )
         predicted = decide(log_probs, test.prior)
     else:
         log_probs = guard(model(test.x)).log_softmax(1)
@@ -85,7 +87,7 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
     return scores
 
 
-def scaled(data: Examples, scaler: Scaler | None, like: torch.Tensor) -> Examples:
+def scale_rows(data: Examples, scaler: Scaler | None, like: torch.Tensor) -> Examples:
     """Rows as the network takes them: scaled, in its precision and on its device."""
     x = data.x if scaler is None else scaler(data.x)
     return replace(data, x=x.to(like.dtype)).to(like.device)

@@ -12,13 +12,13 @@ from ..core.scaler import Scaler
 from ..core.wire import Reply, Task, Transport
 from ..errors import FedloreError
 from ..personal.client import Client
-from ..privacy.filters import Filter, guarded
-from .client import scaled
+from ..privacy.filters import Filter, guard_transport
+from .client import scale_rows
 
 
 def exact_rows(client: Client, exact: Exact, scaler: Scaler | None, *, classes: int) -> ExactRows:
     """The client's rows; a bare one hears nothing."""
-    data = scaled(client.data, scaler, torch.empty(0, dtype=torch.float64))
+    data = scale_rows(client.data, scaler, torch.empty(0, dtype=torch.float64))
     if data.y is None:
         raise FedloreError(f"client '{client.id}' has no labels to learn from")
     known = (data.prior, data.allowed) if client.injected else (None, None)
@@ -46,7 +46,7 @@ def posterior_of(
 ) -> Posterior:
     """The posterior of sites in this process; their sums pass the same filters as any upload."""
     with torch.no_grad():
-        return solve_together(guarded(_Sums(rows), filters), groups)
+        return solve_together(guard_transport(_Sums(rows), filters), groups)
 
 
 class _Sums:

@@ -165,8 +165,8 @@ def federate(
             trial,
             sums=getattr(transport, "sums", False) and not recipe.aggregate.needs_individuals,
         )
-        replies = _ordered(transport.exchange(task, cohort))
-        run = _merged(run, recipe, task, replies, asked=len(cohort), clients=len(names))
+        replies = _order(transport.exchange(task, cohort))
+        run = _merge(run, recipe, task, replies, asked=len(cohort), clients=len(names))
         if round == rounds and plan.finish:
             finish = replace(
                 task,
@@ -175,7 +175,7 @@ def federate(
                 sent=algorithm.send(run.state),
                 accepted=run.accepted,
             )
-            done = _ordered(transport.exchange(finish, names))
+            done = _order(transport.exchange(finish, names))
             run.accepted.update({name: rounds + 1 for reply in done for name in reply.names})
         if evaluate and (round % evaluate == 0 or round == rounds):
             run.rows.extend(score_round(transport, recipe, run, trial=trial))
@@ -194,13 +194,13 @@ def score_round(transport: Transport, recipe: Recipe, run: Run, *, trial: str = 
         accepted=run.accepted,
         trial=trial,
     )
-    replies = _ordered(transport.exchange(task, sorted(transport.clients())))
+    replies = _order(transport.exchange(task, sorted(transport.clients())))
     return [{"round": run.round, "client": r.client, **r.metrics} for r in replies if r.metrics]
 
 
 def scale_together(transport: Transport) -> Scaler:
     """A common scaler from the sites' sums and squares; rows stay at home."""
-    replies = _ordered(transport.exchange(Task("moments", 0), sorted(transport.clients())))
+    replies = _order(transport.exchange(Task("moments", 0), sorted(transport.clients())))
     if not replies:
         raise FedloreError("no sums of features came back for a common scaling")
     return from_moments(tree.mean((r.upload, 1.0) for r in replies)["moments"])
@@ -219,30 +219,32 @@ def _cohort_size(sample: float, clients: int, rounds: int) -> int:
     return size
 
 
-def _ordered(replies: Iterable[Reply]) -> list[Reply]:
+def _order(replies: Iterable[Reply]) -> list[Reply]:
     """Replies by client, so that sums have the same bits in any order of arrival."""
     return sorted(replies, key=lambda reply: reply.client)
 
 
-def _merged(
+def _merge(
     run: Run, recipe: Recipe, task: Task, replies: list[Reply], *, asked: int, clients: int
 ) -> Run:
     """The state after one round, from the replies that can be used."""
     good = [r for r in replies if r.round == task.round and _usable(r, recipe, task)]
     if facts_of(recipe.algorithm).everyone:
         _check_lockstep(good, recipe)
-        good = good if _heard(good) == clients else []  # void: nobody commits it
+        good = good if _count_heard(good) == clients else []  # void: nobody commits it
     state = run.state
     if good:
         by_size = recipe.weights == "size"
         weighted = [(r.upload, float(r.rows if by_size else len(r.names))) for r in good]
-        state = recipe.algorithm.merge(state, recipe.aggregate(weighted), _heard(good) / clients)
-    rows = [*run.rows, {"round": task.round, "asked": asked, "merged": _heard(good)}]
+        state = recipe.algorithm.merge(
+            state, recipe.aggregate(weighted), _count_heard(good) / clients
+        )
+    rows = [*run.rows, {"round": task.round, "asked": asked, "merged": _count_heard(good)}]
     accepted = run.accepted | {name: task.round for r in good for name in r.names}
     return Run(state, task.round, accepted, rows)
 
 
-def _heard(replies: list[Reply]) -> int:
+def _count_heard(replies: list[Reply]) -> int:
     """How many clients these replies stand for."""
     return sum(len(reply.names) for reply in replies)
 

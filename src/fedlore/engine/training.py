@@ -14,7 +14,7 @@ from ..core.scaler import Scaler
 from ..personal.client import Member, P
 from ..personal.tasks import TaskKind, task_for
 from ..privacy.defence import Standing, around_of
-from ..privacy.filters import guarded
+from ..privacy.filters import guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
 from .choice import brought_home, engine_for, scaler_of
 from .fitted import Fitted
@@ -91,7 +91,7 @@ def train(
     )
     with chosen as (transport, there):
         run = federate(
-            guarded(transport, filters) if filters else transport,
+            guard_transport(transport, filters) if filters else transport,
             there,
             rounds,
             sample=sample,

@@ -70,7 +70,7 @@ class RunTable:
             raise ConfigError(f"test must lie between 0 and 1, got {self.test}")
 
 
-def _deployed(default: Any) -> Any:
+def _default_deployed(default: Any) -> Any:
     """A setting that only a deployed federation has a use for."""
     return field(default=default, metadata={"deployed": True})
 
@@ -80,9 +80,9 @@ class Federation:
     """All that a federation.toml says."""
 
     name: str = "my federation"
-    address: str = _deployed("")  # host:port where sites reach the coordinator
-    schema: Schema | None = _deployed(None)
-    task: Literal["classification"] = _deployed("classification")
+    address: str = _default_deployed("")  # host:port where sites reach the coordinator
+    schema: Schema | None = _default_deployed(None)
+    task: Literal["classification"] = _default_deployed("classification")
     recipe: Literal["lore", "none"] = "none"  # whether the sites choose one together, by votes
     menu: Menu | None = None  # what they choose from; None: the usual for their schema
     model: Model = field(default_factory=Model)
@@ -95,10 +95,12 @@ class Federation:
     seed: int = 0
     weights: Weights = "equal"
     scale: bool = True  # standardise features by sums that the sites add up first
-    evaluate: int = _deployed(0)  # score every so many rounds; the last is always scored
-    quorum: float = _deployed(0.5)  # a round does not count with fewer of the asked sites' answers
-    deadline: float = _deployed(120.0)  # seconds that a round waits for slow sites
-    largest: float = _deployed(1000.0)  # the largest norm of an upload
+    evaluate: int = _default_deployed(0)  # score every so many rounds; the last is always scored
+    quorum: float = _default_deployed(
+        0.5
+    )  # a round does not count with fewer of the asked sites' answers
+    deadline: float = _default_deployed(120.0)  # seconds that a round waits for slow sites
+    largest: float = _default_deployed(1000.0)  # the largest norm of an upload
 
     def __post_init__(self) -> None:
         host, colon, port = self.address.rpartition(":")
@@ -166,7 +168,7 @@ class Federation:
 def read_federation(path: str | Path) -> Federation:
     """The settings of a federation.toml."""
     path = Path(path)
-    return _built(read_toml(path), path.name)
+    return _build(read_toml(path), path.name)
 
 
 def read_deployed(folder: Path) -> Federation:
@@ -180,7 +182,7 @@ def read_deployed(folder: Path) -> Federation:
     for name in NEEDED:
         if name not in values:
             raise ConfigError(f"federation.toml: missing key '{name}', which sites must know")
-    found = _built(values, path.name)
+    found = _build(values, path.name)
     if not found.address:
         raise ConfigError("federation.toml: address must be host:port, got ''")
     if found.scale and not found.privacy.moments and found.schema is not None:
@@ -191,7 +193,7 @@ def read_deployed(folder: Path) -> Federation:
     return found
 
 
-def _built(values: Mapping[str, Any], where: str) -> Federation:
+def _build(values: Mapping[str, Any], where: str) -> Federation:
     try:
         return build(Federation, values)
     except ConfigError as error:

@@ -27,13 +27,13 @@ class Stated(Protocol):
     """What `Knowledge` says, as far as a file holds it."""
 
     @property
-    def pkm(self) -> PredictionModel | None: ...
+    def prediction(self) -> PredictionModel | None: ...
     @property
-    def rkm(self) -> RangeModel | None: ...
+    def range(self) -> RangeModel | None: ...
     @property
     def trust(self) -> float: ...
     @property
-    def rely(self) -> float | None: ...
+    def reliance(self) -> float | None: ...
     @property
     def outside(self) -> Outside: ...
     @property
@@ -74,7 +74,7 @@ class Document:
     ordered: bool | None = None  # whether the classes rise; None: read off their names
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
     trust: float = 0.0
-    rely: float | None = None
+    reliance: float | None = None
     outside: Outside = "error"
     conflict: Conflict = "abstain"
     floor: float = 0.0
@@ -106,7 +106,7 @@ def check_sources(predict: tuple[dict[str, Any], ...], limits: tuple[dict[str, A
             check_entry(source, f"{side}.sources[{place}]")
 
 
-def read(where: Where) -> tuple[str, dict[str, Any]]:
+def read_parts(where: Where) -> tuple[str, dict[str, Any]]:
     """The name of a knowledge file, and all that it says: the fields of `Knowledge`."""
     files, name = files_at(where)
     document = read_document(where)
@@ -133,10 +133,10 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "any": AnyOf,
     }
     return {
-        "pkm": combined(experts[document.predict.combine], predict),
-        "rkm": combined(limits[document.range.combine], ranges),
+        "prediction": combine_models(experts[document.predict.combine], predict),
+        "range": combine_models(limits[document.range.combine], ranges),
         "trust": document.trust,
-        "rely": document.rely,
+        "reliance": document.reliance,
         "outside": document.outside,
         "conflict": document.conflict,
         "schema": document.schema,
@@ -173,7 +173,7 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         raise KnowledgeError("knowledge without a schema cannot be written: name its features")
     values: dict[str, Any] = {
         "trust": knowledge.trust,
-        "rely": knowledge.rely,
+        "reliance": knowledge.reliance,
         "outside": knowledge.outside,
         "conflict": knowledge.conflict,
         "floor": knowledge.floor or None,
@@ -185,13 +185,13 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         "card": asdict(knowledge.card or Card()),
     }
     sides = {
-        "predict": _parts(knowledge.pkm, (FirstOf, Average), "predictions"),
-        "range": _parts(knowledge.rkm, (AllOf, AnyOf), "ranges"),
+        "predict": _parts(knowledge.prediction, (FirstOf, Average), "predictions"),
+        "range": _parts(knowledge.range, (AllOf, AnyOf), "ranges"),
     }
     for side, (extras, models) in sides.items():
         if models:
             values[side] = {**extras, "sources": [source_of(m, schema) for m in models]}
-    kinds = [kind_of_model(model) for model in leaves(knowledge.pkm, knowledge.rkm)]
+    kinds = [kind_of_model(model) for model in leaves(knowledge.prediction, knowledge.range)]
     values["entry_points"] = any(kind is not None and kind.code for kind in kinds)
     return {key: value for key, value in values.items() if value is not None}
 
@@ -203,7 +203,7 @@ def fingerprint(knowledge: Stated) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def combined(combine: Callable[[tuple[Any, ...]], Any], models: list[Any]) -> Any:
+def combine_models(combine: Callable[[tuple[Any, ...]], Any], models: list[Any]) -> Any:
     """Several models as one; a single one is itself, none is None."""
     if len(models) < 2:
         return models[0] if models else None

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..core.examples import Examples
+from ..core.renamed import renamed
 from ..errors import KnowledgeError
 from .audit import Audit, count
 from .card import Card
@@ -17,14 +18,15 @@ from .protocols import PredictionModel, RangeModel
 from .schema import Schema
 
 
+@renamed(pkm="prediction", rkm="range", rely="reliance")
 @dataclass(frozen=True)
 class Knowledge:
     """One site's knowledge and how far it is trusted. It never leaves the site."""
 
-    pkm: PredictionModel | None = None  # g_p
-    rkm: RangeModel | None = None  # g_r
+    prediction: PredictionModel | None = None  # g_p
+    range: RangeModel | None = None  # g_r
     trust: float = 0.0  # λ in the paper, in [0, 1]
-    rely: float | None = None  # λ at prediction, where it should differ from training
+    reliance: float | None = None  # λ at prediction, where it should differ from training
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
     conflict: Conflict = "abstain"  # a P-KM row outside the range: silence, restrict or refuse
     schema: Schema | None = None  # what the columns and classes are called, where it is known
@@ -32,7 +34,7 @@ class Knowledge:
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
 
     def __post_init__(self) -> None:
-        for name, value in (("trust", self.trust), ("rely", self.reliance)):
+        for name, value in (("trust", self.trust), ("reliance", self.trust_at_prediction)):
             if not 0.0 <= value <= 1.0:
                 raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
         if not 0.0 <= self.floor < 1.0:
@@ -47,10 +49,10 @@ class Knowledge:
     @staticmethod
     def read(where: Where) -> "Knowledge":
         """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name."""
-        from .files import read
+        from .files import read_parts
         from .sources.opening import naming
 
-        name, parts = read(where)
+        name, parts = read_parts(where)
         with naming(name):
             return Knowledge(**parts)
 
@@ -68,9 +70,9 @@ class Knowledge:
         return fingerprint(self)
 
     @property
-    def reliance(self) -> float:
+    def trust_at_prediction(self) -> float:
         """λ at prediction."""
-        return self.trust if self.rely is None else self.rely
+        return self.trust if self.reliance is None else self.reliance
 
     @torch.no_grad()
     def annotate(self, data: Examples, classes: int | None = None) -> Examples:
@@ -89,8 +91,14 @@ class Knowledge:
 
     def _evaluate(self, data: Examples, classes: int | None) -> tuple[Examples, int]:
         """The rows with what the models say, and on how many the P-KM left the range."""
-        prior = None if self.pkm is None else _prior(self.pkm(data.x), len(data), classes)
-        allowed = None if self.rkm is None else _allowed(self.rkm(data.x), len(data), classes)
+        prior = (
+            None
+            if self.prediction is None
+            else _check_prior(self.prediction(data.x), len(data), classes)
+        )
+        allowed = (
+            None if self.range is None else _check_allowed(self.range(data.x), len(data), classes)
+        )
         left_range = 0
         if prior is not None and allowed is not None:
             if prior.shape != allowed.shape:
@@ -122,7 +130,7 @@ def _refuse_outside(report: Audit) -> None:
         )
 
 
-def _prior(rows: Tensor, n: int, classes: int | None) -> Tensor:
+def _check_prior(rows: Tensor, n: int, classes: int | None) -> Tensor:
     _check_shape("P-KM", rows, n, classes)
     if not rows.is_floating_point():
         rows = rows.float()
@@ -137,7 +145,7 @@ def _prior(rows: Tensor, n: int, classes: int | None) -> Tensor:
     return rows
 
 
-def _allowed(rows: Tensor, n: int, classes: int | None) -> Tensor:
+def _check_allowed(rows: Tensor, n: int, classes: int | None) -> Tensor:
     _check_shape("R-KM", rows, n, classes)
     if rows.dtype != torch.bool:
         if not ((rows == 0) | (rows == 1)).all():

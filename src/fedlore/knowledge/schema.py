@@ -130,6 +130,6 @@ def in_order(classes: Sequence[str]) -> bool:
     return rising and len({prefix for prefix, _ in found}) == 1
 
 
-def named(names: Sequence[str], classes: Sequence[str]) -> Schema:
+def name_columns(names: Sequence[str], classes: Sequence[str]) -> Schema:
     """A schema without units or scope."""
     return Schema(tuple(Feature(name) for name in names), tuple(classes))

@@ -46,8 +46,8 @@ class Answers:
             torch.cat([part.trust for part in parts]),
             torch.cat([part.decided for part in parts]),
             torch.cat([part.in_scope for part in parts]),
-            _joined([part.low for part in parts]),
-            _joined([part.high for part in parts]),
+            _join([part.low for part in parts]),
+            _join([part.high for part in parts]),
         )
 
 
@@ -59,6 +59,6 @@ def in_scope(schema: Schema, x: Tensor) -> Tensor:
     return ((flat >= low) & (flat <= high)).all(1)
 
 
-def _joined(columns: Sequence[Tensor | None]) -> Tensor | None:
+def _join(columns: Sequence[Tensor | None]) -> Tensor | None:
     there = [column for column in columns if column is not None]
     return torch.cat(there) if there else None

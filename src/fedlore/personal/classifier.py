@@ -78,7 +78,7 @@ class Personal(nn.Module):
     @property
     def reliance(self) -> float:
         """λ at prediction: the expert's own weight."""
-        return self.knowledge.reliance if self.beside is None else self.beside.expert
+        return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
 
     def logits(self, known: Examples) -> Tensor:
         """What the network alone says, (n, k), before the range."""

@@ -84,12 +84,12 @@ class Client:
     def __post_init__(self) -> None:
         try:
             self.data.check()
-            if not _told(self.data):
+            if not _is_told(self.data):
                 object.__setattr__(self, "data", self.knowledge.annotate(self.data))
             object.__setattr__(self, "audit", count(self.data))
             if self.test is not None:
                 self.test.check()
-                if not _told(self.test):
+                if not _is_told(self.test):
                     # policies speak of training labels; a test label outside is simply missed
                     lenient = replace(self.knowledge, outside="widen")
                     object.__setattr__(self, "test", lenient.annotate(self.test))
@@ -129,5 +129,5 @@ class NumberClient:
         return replace(self, injected=False)
 
 
-def _told(data: Examples) -> bool:
+def _is_told(data: Examples) -> bool:
     return data.prior is not None or data.allowed is not None

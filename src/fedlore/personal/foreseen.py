@@ -10,7 +10,7 @@ from ..core.foresight import Foresight
 from ..core.scaler import Scaler
 from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.told import Told
-from .own.members import masked, within
+from .own.members import mask_logits, within
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Foreseen:
 
     def log_probs(self, known: Examples) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
-        return masked(self.foresight.logits(x, known.prior, known.allowed), known.allowed)
+        return mask_logits(self.foresight.logits(x, known.prior, known.allowed), known.allowed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,18 +86,18 @@ class PersonalRegressor(nn.Module):
         """The predictive distribution of each row; rows annotated before are taken as they are."""
         told = self.annotate(x) if isinstance(x, Tensor) else x
         if self.beside is None:
-            return decoded(self.logits(told), told, self.knowledge.reliance)
+            return decode_logits(self.logits(told), told, self.knowledge.trust_at_prediction)
         found = self.beside.probabilities(self._network(told), told)
         return Distribution.spread(found, told.bins, told.sets)
 
     @property
     def reliance(self) -> float:
         """λ at prediction: the expert's own weight."""
-        return self.knowledge.reliance if self.beside is None else self.beside.expert
+        return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
 
     def _network(self, told: Told) -> Tensor:
         """The network's own number, (n,), in S(x)."""
-        return decoded(self.logits(told), told, 0.0).mean()
+        return decode_logits(self.logits(told), told, 0.0).mean()
 
     @torch.no_grad()
     def _number(self, told: Told) -> Tensor:
@@ -145,7 +145,7 @@ class PersonalRegressor(nn.Module):
         )
 
 
-def decoded(logits: Tensor, told: Told, reliance: float) -> Distribution:
+def decode_logits(logits: Tensor, told: Told, reliance: float) -> Distribution:
     """Logits (n, k) and what the expert said, as a distribution over numbers."""
     allowed, sets = told.allowed, told.sets
     if told.spread is None:

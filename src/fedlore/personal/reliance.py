@@ -31,7 +31,7 @@ def best_reliance(
     told = model.knowledge.examine(data, model.bins, training=False)
     found = []
     for value in values:
-        relying = model.with_knowledge(replace(model.knowledge, rely=value))
+        relying = model.with_knowledge(replace(model.knowledge, reliance=value))
         found.append((rmse(relying.predict(told), data.numbers()), value))
     enough = (1 + tolerance) * min(error for error, _ in found)
     error, value = min(((e, v) for e, v in found if e <= enough), key=lambda pair: pair[1])

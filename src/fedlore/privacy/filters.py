@@ -102,7 +102,9 @@ def through(halves: Sequence[Half], task: Task, reply: Reply, *, hides: bool = F
     return reply
 
 
-def guarded(transport: Transport, filters: Sequence[Filter], *, local: bool = True) -> Transport:
+def guard_transport(
+    transport: Transport, filters: Sequence[Filter], *, local: bool = True
+) -> Transport:
     """The transport that the loop gets: server halves outside, sites' halves inside.
 
     What a site does last is undone first. Without `local` the sites apply their halves themselves.

@@ -67,7 +67,7 @@ def _ways(told: Mapping[str, Any]) -> TextTable:
     best = max(values) if share else min(values)
     body = tuple(
         (
-            Cell(_shown(line["name"])),
+            Cell(_show(line["name"])),
             Cell(_number(line["value"], share), float(line["value"]) == best),
             Cell(f"{_number(line['low'], share)} to {_number(line['high'], share)}"),
         )
@@ -87,9 +87,9 @@ def _members(told: Mapping[str, Any]) -> TextTable:
     costs = told["costs"]
     body = tuple(
         (
-            Cell(_shown(name)),
+            Cell(_show(name)),
             Cell(f"{100 * float(weight):.0f}"),
-            Cell(_signed(costs[name], share) if name in costs else "–"),
+            Cell(_sign(costs[name], share) if name in costs else "–"),
         )
         for name, weight in told["weights"].items()
     )
@@ -98,7 +98,7 @@ def _members(told: Mapping[str, Any]) -> TextTable:
     return TextTable("Who speaks in the mixture", head, body)
 
 
-def _shown(name: object) -> str:
+def _show(name: object) -> str:
     text = plain_text(name)
     return _SHOWN.get(text, text)
 
@@ -107,5 +107,5 @@ def _number(value: Any, share: bool) -> str:
     return f"{100 * float(value):.1f}" if share else f"{float(value):.3g}"
 
 
-def _signed(value: Any, share: bool) -> str:
+def _sign(value: Any, share: bool) -> str:
     return f"{100 * float(value):+.1f}" if share else f"{float(value):+.3g}"

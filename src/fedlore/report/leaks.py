@@ -13,7 +13,7 @@ from ..look.plots import INK, Drawing, Plot, draw, save_drawing
 from ..look.tables import Cell, TextTable
 from ..workbench.leak.attacks import ATTACKS
 from ..workbench.leak.settings import SETTINGS, LeakSetting
-from ..workbench.leak.summary import KNOWLEDGE, Leak, LeakLine, lines, recommended
+from ..workbench.leak.summary import KNOWLEDGE, Leak, LeakLine, lines, recommend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def leak_tables(found: Sequence[LeakLine]) -> list[TextTable]:
 
 def leak_verdict(found: Sequence[LeakLine]) -> str:
     """The recommendation in one sentence."""
-    fit = recommended(found)
+    fit = recommend(found)
     if not fit:
         return "No setting hides what the sites know at a cost of at most 1 point of mean TA."
     names = ", ".join(f"{line.setting.name} ({100 * line.ta.mean:.1f} %)" for line in fit)

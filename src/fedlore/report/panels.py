@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..workbench.approaches import MLWKM
-from ..workbench.intervals import MeanInterval, interval, paired
+from ..workbench.intervals import MeanInterval, interval, pair_interval
 from .scores import Score, by_convention, mean_score, natural
 from .words import dataset_name, percent, range_name
 
@@ -204,6 +204,6 @@ def panel_margins(panel: Panel) -> list[tuple[Line, MeanInterval, MeanInterval]]
         theirs = line.seeds("ta", panel.clients)
         both = [seed for seed in ours if seed in theirs]
         if line is not panel.reference and both:
-            gap = paired([ours[s] for s in both], [theirs[s] for s in both])
+            gap = pair_interval([ours[s] for s in both], [theirs[s] for s in both])
             found.append((line, interval([theirs[s] for s in both]), gap))
     return found

@@ -35,7 +35,7 @@ def case_tables(case: Case) -> list[TextTable]:
         made.append(accuracy_table(panel))
         made += violations(panel)
         made += differences(panel)
-    made += printed(case)
+    made += print_tables(case)
     made += by_share(case)
     return made
 
@@ -58,8 +58,8 @@ def percent_text(value: MeanInterval | None, digits: int = 1) -> str:
 def accuracy_table(panel: Panel) -> TextTable:
     """TA of every line at every client and on average, the best of each column marked."""
     paper = [paper_mean(panel, line) for line in panel.lines]
-    columns = [_scored(panel, "ta", [client]) for client in panel.clients]
-    columns.append(_scored(panel, "ta", panel.clients))
+    columns = [_score(panel, "ta", [client]) for client in panel.clients]
+    columns.append(_score(panel, "ta", panel.clients))
     texts = [[percent_text(value) for value in column] for column in columns]
     best = [_best(column) for column in columns]
     body = []
@@ -78,8 +78,8 @@ def accuracy_table(panel: Panel) -> TextTable:
 
 def violations(panel: Panel) -> list[TextTable]:
     """POV of every line at every client and on average, where there is a range to leave."""
-    columns = [_scored(panel, "pov", [client]) for client in panel.clients]
-    columns.append(_scored(panel, "pov", panel.clients))
+    columns = [_score(panel, "pov", [client]) for client in panel.clients]
+    columns.append(_score(panel, "pov", panel.clients))
     if all(value is None for column in columns for value in column):
         return []
     body = [
@@ -118,7 +118,7 @@ def meaning(name: str, gap: MeanInterval) -> str:
     return "may be chance"
 
 
-def printed(case: Case) -> list[TextTable]:
+def print_tables(case: Case) -> list[TextTable]:
     """The numbers that the paper prints for the same data and ranges, client by client."""
     if not _is_papers(case) or case.range != "oracle":
         return []
@@ -169,7 +169,7 @@ def _without_share(line: Line) -> str:
     return line.approach if line.trust is None else f"{line.approach}, λ = {line.trust:g}"
 
 
-def _scored(panel: Panel, metric: Metric, clients: Sequence[str]) -> list[MeanInterval | None]:
+def _score(panel: Panel, metric: Metric, clients: Sequence[str]) -> list[MeanInterval | None]:
     return [line.interval(metric, clients) for line in panel.lines]
 
 

@@ -37,7 +37,7 @@ def write_report(
     html = page(
         plain_text(title),
         facts={
-            plain_text(k): plain_text(v) for k, v in (*facts.items(), *_found(rows, scores).items())
+            plain_text(k): plain_text(v) for k, v in (*facts.items(), *_find(rows, scores).items())
         },
         reading=_reading(scores),
         terms=_terms(scores),
@@ -87,7 +87,7 @@ def _as_markdown(title: str, sections: Sequence[Section]) -> str:
     return "\n".join(parts)
 
 
-def _found(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
+def _find(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
     """What the rows themselves say about how they were made."""
     seeds = sorted({score.seed for score in scores})
     run = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 2

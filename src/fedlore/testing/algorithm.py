@@ -47,8 +47,8 @@ def inputs_are_not_changed(algorithm: Algorithm, engine: MakeEngine) -> None:
     weights = tree.clone(start_of(recipe))
     transport = engine(small_federation(), recipe)
     run = federate(transport, recipe, 2)
-    state, memories = _copied(run.state), dict(transport.memories.items())
-    before = {n: (_copied(m.before), _copied(m.after)) for n, m in memories.items()}
+    state, memories = _copy(run.state), dict(transport.memories.items())
+    before = {n: (_copy(m.before), _copy(m.after)) for n, m in memories.items()}
     federate(transport, recipe, 3, start=run)
     same_payloads({"model": weights}, {"model": start_of(recipe)})
     same_payloads(run.state, state)
@@ -60,9 +60,9 @@ def same_seed_same_bits_in_any_order_of_clients(algorithm: Algorithm, engine: Ma
     """The seed decides everything, and another one decides otherwise."""
     for knowledge in (True, False):
         clients = small_federation(knowledge=knowledge)
-        one = _ended(engine, algorithm, clients=clients)
-        _same(one, _ended(engine, algorithm, clients=clients[::-1]))
-        other = _ended(engine, algorithm, clients=clients, seed=4)[1]
+        one = _end(engine, algorithm, clients=clients)
+        _same(one, _end(engine, algorithm, clients=clients[::-1]))
+        other = _end(engine, algorithm, clients=clients, seed=4)[1]
         changed = [not torch.equal(t, other[c][n]) for c, p in one[1].items() for n, t in p.items()]
         expect(any(changed), "another seed ends in the same bits")
 
@@ -123,8 +123,8 @@ def a_lost_round_leaves_no_trace(algorithm: Algorithm, engine: MakeEngine) -> No
     def in_round_two(task: Task, name: str) -> bool:
         return task.kind == "train" and task.round == 2
 
-    lost = _ended(engine, algorithm, rounds=4, lose=in_round_two)
-    _same(lost, _ended(engine, algorithm, rounds=4, skip=in_round_two))
+    lost = _end(engine, algorithm, rounds=4, lose=in_round_two)
+    _same(lost, _end(engine, algorithm, rounds=4, skip=in_round_two))
 
 
 def a_lost_reply_leaves_no_trace(algorithm: Algorithm, engine: MakeEngine) -> None:
@@ -133,8 +133,8 @@ def a_lost_reply_leaves_no_trace(algorithm: Algorithm, engine: MakeEngine) -> No
     def one_in_round_two(task: Task, name: str) -> bool:
         return task.kind == "train" and task.round == 2 and name == "site-1"
 
-    lost = _ended(engine, algorithm, rounds=4, lose=one_in_round_two)
-    never = _ended(engine, algorithm, rounds=4, skip=one_in_round_two)
+    lost = _end(engine, algorithm, rounds=4, lose=one_in_round_two)
+    never = _end(engine, algorithm, rounds=4, skip=one_in_round_two)
     # who else is in a stack may change the last bit, never more
     _same(lost, never, **_tolerance(engine))
 
@@ -143,8 +143,8 @@ def engines_agree(algorithm: Algorithm, engine: MakeEngine) -> None:
     """1e-9 in float64 after three rounds; the reference engine agrees with itself bit by bit."""
     for knowledge in (True, False):
         clients = small_federation(knowledge=knowledge)
-        wanted = _ended(Local, algorithm, clients=clients)
-        _same(_ended(engine, algorithm, clients=clients), wanted, **_tolerance(engine))
+        wanted = _end(Local, algorithm, clients=clients)
+        _same(_end(engine, algorithm, clients=clients), wanted, **_tolerance(engine))
 
 
 def training_helps(algorithm: Algorithm, engine: MakeEngine) -> None:
@@ -162,14 +162,14 @@ def sampling_works_or_is_refused(algorithm: Algorithm, engine: MakeEngine) -> No
     """Half of the clients in each round, unless the facts say that everyone is needed."""
     if facts_of(algorithm).everyone:
         try:
-            _ended(engine, algorithm, sample=0.5)
+            _end(engine, algorithm, sample=0.5)
         except ConfigError as error:
             told = "needs every client in every round" in str(error)
             expect(told, f"a sample is refused without the reason: {error}")
         else:
             raise AssertionError("facts.everyone is set, and a sample of 0.5 was not refused")
         return
-    state, models = _ended(engine, algorithm, rounds=2, sample=0.5)
+    state, models = _end(engine, algorithm, rounds=2, sample=0.5)
     expect(tree.finite({"model": state["model"]}), "the model is not finite with a sample of 0.5")
     expect(set(models) == {"site-0", "site-1", "site-2"}, f"only {sorted(models)} have a model")
 
@@ -231,7 +231,7 @@ ALGORITHM_LAWS = (
 )
 
 
-def _ended(
+def _end(
     engine: MakeEngine,
     algorithm: Algorithm,
     *,
@@ -257,7 +257,7 @@ def _tolerance(engine: MakeEngine) -> dict[str, float]:
     return {} if engine is Local else {"rtol": 1e-9, "atol": 1e-9}
 
 
-def _copied(payload: Payload) -> Payload:
+def _copy(payload: Payload) -> Payload:
     return {key: tree.clone(bundle) for key, bundle in payload.items()}
 
 

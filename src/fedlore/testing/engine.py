@@ -27,7 +27,7 @@ def the_common_control_stays_the_mean_of_the_clients_controls(engine: MakeEngine
     for sample in (1.0, 0.5):
         recipe = small_recipe(Scaffold())
         transport = engine(small_federation(), recipe)
-        run = federate(Postbox(transport, lose=_lost), recipe, 5, sample=sample)
+        run = federate(Postbox(transport, lose=_is_lost), recipe, 5, sample=sample)
         own = [m["control"] for m in _memories(transport, recipe, run)]
         for name, common in run.state["control"].items():
             mean = torch.stack([c[name] for c in own]).mean(0)
@@ -39,7 +39,7 @@ def the_shifts_of_scaffnew_still_sum_to_zero(engine: MakeEngine) -> None:
     """Scaffnew's sum holds, because a round with a gap is void."""
     recipe = small_recipe(Scaffnew(chance=0.3))
     transport = engine(small_federation(), recipe)
-    run = federate(Postbox(transport, lose=_lost), recipe, 5)
+    run = federate(Postbox(transport, lose=_is_lost), recipe, 5)
     merged = [row["merged"] for row in run.rows]
     expect(merged == [3, 0, 0, 3, 0], f"rounds with a gap are void, these were merged: {merged}")
     sent = recipe.algorithm.send(run.state)
@@ -58,7 +58,7 @@ ENGINE_LAWS = (
 )
 
 
-def _lost(task: Task, name: str) -> bool:
+def _is_lost(task: Task, name: str) -> bool:
     return task.kind == "train" and (task.round, name) in LOST
 
 

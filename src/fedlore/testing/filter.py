@@ -13,7 +13,7 @@ from ..engine.loop import Recipe, Weights
 from ..errors import ConfigError
 from ..privacy.defence import Defence, Lasting, Standing, around_of
 from ..privacy.dp.filter import Noise
-from ..privacy.filters import Filter, Filtered, guarded
+from ..privacy.filters import Filter, Filtered, guard_transport
 from .algorithm import ENGINES
 from .clients import EXAMPLES, small_federation, small_recipe
 from .laws import MakeEngine, Postbox, check_laws, expect, start_of
@@ -68,7 +68,7 @@ def a_training_ends_where_the_plain_one_does(
     for engine in engines:
         plain = federate(engine(small_federation(), recipe), recipe, 3)
         one = make_filter(defence, algorithm, sites=3, rounds=3)
-        hidden = federate(guarded(engine(small_federation(), recipe), [one]), recipe, 3)
+        hidden = federate(guard_transport(engine(small_federation(), recipe), [one]), recipe, 3)
         expect(hidden.accepted == plain.accepted, f"merged were {hidden.accepted}")
         expect(hidden.rows == plain.rows, f"the rounds were {hidden.rows}")
         _near(hidden.state, plain.state, error)
@@ -81,7 +81,7 @@ def a_client_that_is_not_asked_is_not_needed(defence: Defence, error: float) -> 
     clients = small_federation([9, 12, 15, 18, 21, 24])
     plain = federate(Local(clients, recipe), recipe, 3, sample=0.5)
     one = make_filter(defence, algorithm, sites=6, rounds=3, sample=0.5)
-    hidden = federate(guarded(Local(clients, recipe), [one]), recipe, 3, sample=0.5)
+    hidden = federate(guard_transport(Local(clients, recipe), [one]), recipe, 3, sample=0.5)
     expect(hidden.accepted == plain.accepted, f"merged were {hidden.accepted}")
     _near(hidden.state, plain.state, error)
 
@@ -91,7 +91,7 @@ def single_row_counts_do_not_reach_the_loop(defence: Defence, error: float) -> N
     algorithm = FedAvg()
     recipe = small_recipe(algorithm)
     one = make_filter(defence, algorithm, sites=3, rounds=2)
-    post = Postbox(guarded(Local(small_federation(), recipe), [one]))
+    post = Postbox(guard_transport(Local(small_federation(), recipe), [one]))
     federate(post, replace(recipe, plan=replace(recipe.plan, finish=1)), 2, evaluate=1)
     for reply in (*post.replies, *post.kept.values()):  # of the training, and of the scores
         seen = reply.rows <= len(reply.names)

@@ -38,7 +38,7 @@ def rows_become_logits(kind: ModelKind, hears: bool) -> None:
     for dtype in (torch.float32, torch.float64):
         model = _network(kind, hears).to(dtype)
         for n in (1, 7):
-            prior, allowed = _told(data.prior, n), _told(data.allowed, n)
+            prior, allowed = _cut_told(data.prior, n), _cut_told(data.allowed, n)
             logits = model(data.x[:n].to(dtype), prior, allowed)
             found, wanted = tuple(logits.shape), (n, CLASSES)
             expect(found == wanted, f"{n} rows become {found}, not {wanted}")
@@ -52,7 +52,9 @@ def a_row_is_judged_by_itself(kind: ModelKind, hears: bool) -> None:
     x = data.x.double()
     whole = model(x, data.prior, data.allowed)
     for i in range(len(x)):
-        alone = model(x[i : i + 1], _told(data.prior, i + 1, i), _told(data.allowed, i + 1, i))
+        alone = model(
+            x[i : i + 1], _cut_told(data.prior, i + 1, i), _cut_told(data.allowed, i + 1, i)
+        )
         gap = float((alone[0] - whole[i]).detach().abs().max())
         expect(gap < 1e-9, f"the logits of a row change by {gap:.2g} with the rows beside it")
 
@@ -108,7 +110,7 @@ def _params(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: p.detach() for name, p in model.named_parameters()}
 
 
-def _told(rows: torch.Tensor | None, end: int, start: int = 0) -> torch.Tensor | None:
+def _cut_told(rows: torch.Tensor | None, end: int, start: int = 0) -> torch.Tensor | None:
     return None if rows is None else rows[start:end]
 
 

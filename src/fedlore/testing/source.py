@@ -138,12 +138,12 @@ def _read(where: Where) -> _Known:
     sides: list[tuple[Any, Asked]]
     if "target" in toml_in(*files_at(where)):
         found = read_numbers(where)
-        sides = [(found.knowledge.point, "number"), (found.knowledge.range, "set")]
+        sides = [(found.knowledge.prediction, "number"), (found.knowledge.range, "set")]
         said = describe_numbers(found.knowledge, found.schema, found.bins)
         return _Known([s for s in sides if s[0] is not None], said, found.bins.k)
     known = Knowledge.read(where)
     assert known.schema is not None  # a knowledge file always has one
-    sides = [(known.pkm, "prediction"), (known.rkm, "range")]
+    sides = [(known.prediction, "prediction"), (known.range, "range")]
     return _Known(
         [s for s in sides if s[0] is not None], describe(known), len(known.schema.classes)
     )

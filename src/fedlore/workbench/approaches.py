@@ -21,7 +21,7 @@ from ..core.scaler import Scaler
 from ..engine import Client, Fitted, Training, fit
 from ..engine.loop import Weights
 from ..engine.lore import train_lore
-from ..engine.tuning import recalibrated
+from ..engine.tuning import recalibrate_client
 from ..errors import FedloreError
 from ..knowledge.confusion import Recalibrated
 from ..personal.classifier import Personal
@@ -123,7 +123,7 @@ def compare(
                 )
                 if on_history is not None:
                     scored = [row for row in trained[key].history if "ta" in row]
-                    on_history(_tagged(scored, approach=approach.name, seed=seed))
+                    on_history(_tag(scored, approach=approach.name, seed=seed))
             fitted = trained[key]
         for client in clients:
             if approach.alone:
@@ -132,10 +132,12 @@ def compare(
                 predicted = predict_approach(approach, fitted, client)
             where = {"approach": approach.name, "client": client.id, "seed": seed}
             scores = score_approach(approach, client, predicted)
-            picked = {"chosen": best[client.id].member.name} if approach.alone else chosen(fitted)
-            rows += _tagged([{"model": approach.model, **scores, **picked}], **where)
+            picked = (
+                {"chosen": best[client.id].member.name} if approach.alone else say_chosen(fitted)
+            )
+            rows += _tag([{"model": approach.model, **scores, **picked}], **where)
             if on_confusion is not None:
-                on_confusion(_tagged(confusion(predicted, _labels(client)), **where))
+                on_confusion(_tag(confusion(predicted, _labels(client)), **where))
         if on_done is not None:
             on_done(approach.name)
     return rows
@@ -147,7 +149,7 @@ def training(approach: Approach) -> Approach:
     return replace(approach, name="", guarded=approach.trained, trust=trust)
 
 
-def _tagged(rows: Sequence[Row], **where: Any) -> list[Row]:
+def _tag(rows: Sequence[Row], **where: Any) -> list[Row]:
     """The rows, each saying where it comes from."""
     return [{**where, **row} for row in rows]
 
@@ -201,7 +203,7 @@ def train_approach(
     )
 
 
-def chosen(fitted: Fitted[Personal] | None) -> dict[str, str]:
+def say_chosen(fitted: Fitted[Personal] | None) -> dict[str, str]:
     """What the trials of a training chose for all, where there were trials."""
     said = [] if fitted is None else [row["recipe"] for row in fitted.history if "recipe" in row]
     return {"chosen": str(said[-1])} if said else {}
@@ -234,8 +236,8 @@ def predict_approach(
     personal = fitted.model(client.id)
     known = client.test
     if approach.chosen:
-        if isinstance(personal.knowledge.pkm, Recalibrated):
-            known = recalibrated(client)[0].test or known
+        if isinstance(personal.knowledge.prediction, Recalibrated):
+            known = recalibrate_client(client)[0].test or known
     elif approach.guarded:
         personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
     else:

@@ -13,7 +13,7 @@ from ..core.history import Row
 from ..core.nets import mlp
 from ..engine import Client
 from .approaches import APPROACHES, Approach, RowSink, compare
-from .intervals import MeanInterval, interval, paired
+from .intervals import MeanInterval, interval, pair_interval
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def margins(rows: Sequence[Row], of: str = "lore") -> dict[str, MeanInterval]:
     """TA of one approach minus every other's, paired by seed."""
     by_approach = means(rows, "ta")
     ours = by_approach[of]
-    return {name: paired(ours, theirs) for name, theirs in by_approach.items() if name != of}
+    return {name: pair_interval(ours, theirs) for name, theirs in by_approach.items() if name != of}
 
 
 def verdict(rows: Sequence[Row]) -> str:
@@ -117,9 +117,9 @@ def verdict(rows: Sequence[Row]) -> str:
         f"(ML {alone:.1f} %, FL {shared:.1f} %)"
     ]
     if helped:
-        parts.append(f"knowledge helped {_listed(helped)}")
+        parts.append(f"knowledge helped {_list_names(helped)}")
     if failed:
-        parts.append(f"knowledge did not help {_listed(failed)}")
+        parts.append(f"knowledge did not help {_list_names(failed)}")
     sentence = "; ".join(parts) + " against the same training without it"
     kept = all(pov[a.name] == 0.0 for a in APPROACHES if a.guarded)
     broke = f"without it {pov['ML']:.1f} % (ML) and {pov['FL']:.1f} % (FL) did"
@@ -135,11 +135,11 @@ def _baseline(rows: Sequence[Row], ta: dict[str, float]) -> str:
     below = [name for name, value in ta.items() if value < own]
     said = [
         f"Without anybody a site's own best model is right on {own:.1f} % of its rows",
-        f"{_listed(below)} {'is' if len(below) == 1 else 'are'} below that" if below else "",
+        f"{_list_names(below)} {'is' if len(below) == 1 else 'are'} below that" if below else "",
         f"lore is at {ours:.1f} % ({ours - own:+.1f}{chance})",
     ]
     return "; ".join(part for part in said if part) + "."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

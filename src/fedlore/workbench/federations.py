@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from ..core.scaler import Scaler
-from ..data import stratified
+from ..data import stratify
 from ..engine import Client
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
@@ -81,7 +81,7 @@ def gather(path: str | Path) -> Gathering:
     setting = Federation(name=path.resolve().name) if path.is_dir() else read_federation(path)
     approaches_of(setting)  # refused before any row is read
     where = site_folders(path)
-    clients = [_tested(client, setting) for client in read_sites(where)]
+    clients = [_keep_test_rows(client, setting) for client in read_sites(where)]
     return Gathering(setting, clients, _digest(where))
 
 
@@ -94,12 +94,12 @@ def site_folders(path: str | Path) -> list[Path]:
     return find_sites(home / named if isinstance(named, str) else [home / s for s in named])
 
 
-def _tested(client: Client, setting: Federation) -> Client:
+def _keep_test_rows(client: Client, setting: Federation) -> Client:
     """A site without a test file keeps a part of its rows for it."""
     if client.test is not None:
         return client
     assert client.data.y is not None  # read with its label
-    rows, rest = stratified(client.data.y, setting.run.test, seed=setting.seed, of=client.id)
+    rows, rest = stratify(client.data.y, setting.run.test, seed=setting.seed, of=client.id)
     if not len(rows) or not len(rest):
         raise FedloreError(
             f"site '{client.id}' has no test file and too few rows to keep some: {len(client.data)}"

@@ -44,7 +44,7 @@ def interval(values: Sequence[float]) -> MeanInterval:
     return MeanInterval(mean, t * math.sqrt(variance / n))
 
 
-def paired(ours: Sequence[float], theirs: Sequence[float]) -> MeanInterval:
+def pair_interval(ours: Sequence[float], theirs: Sequence[float]) -> MeanInterval:
     """The mean difference of values that share their seeds, one by one."""
     return interval([a - b for a, b in zip(ours, theirs, strict=True)])
 

@@ -15,7 +15,7 @@ from ..engine.lore import Menu, train_lore
 from ..engine.tuning import Tuning, trusting, tune
 from ..errors import FedloreError
 from ..personal.classifier import Personal
-from .approaches import LORE, chosen, predict_approach, score_approach
+from .approaches import LORE, predict_approach, say_chosen, score_approach
 
 _BATCH = 8192  # test rows at a time
 
@@ -33,7 +33,9 @@ def predicted_classes(fitted: Fitted[Personal], client: Client) -> torch.Tensor:
     return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
 
 
-def scored(fitted: Fitted[Personal], clients: Sequence[Client]) -> list[dict[str, str | float]]:
+def score_fitted(
+    fitted: Fitted[Personal], clients: Sequence[Client]
+) -> list[dict[str, str | float]]:
     """TA and POV of each client's own model on its own test rows."""
     rows: list[dict[str, str | float]] = []
     for client in clients:
@@ -83,7 +85,7 @@ def lore_rows(
                 **score_approach(LORE, client, predicted),
                 "trust": "auto",  # each client's own
                 "weights": None if table is None else _weights(table.weights),
-                **chosen(fitted),
+                **say_chosen(fitted),
                 "seconds": round(seconds, 2),
             }
         )
@@ -123,8 +125,8 @@ def auto_rows(
             **row,
             "trained": client.knowledge.trust,
             "trust": "auto",  # each client's own
-            "rely": client.knowledge.reliance,
+            "rely": client.knowledge.trust_at_prediction,
             "seconds": round(seconds, 2),
         }
-        for row, client in zip(scored(fitted, known), known, strict=True)
+        for row, client in zip(score_fitted(fitted, known), known, strict=True)
     ]

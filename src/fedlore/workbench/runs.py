@@ -22,8 +22,8 @@ from ..personal.classifier import Personal
 from ..personal.own.memory import remembering
 from .approaches import (
     Approach,
-    chosen,
     predict_approach,
+    say_chosen,
     score_approach,
     train_approach,
     training,
@@ -108,7 +108,7 @@ def _compute(
     if approach.alone:
         return _alone(gathering, approach)
     fitted = None
-    approach = _adapted(approach, setting)
+    approach = _adapt(approach, setting)
     if approach.algorithm is not None:
         key = training(approach)
         if key not in trained:
@@ -131,7 +131,7 @@ def _compute(
     for client in clients:
         predicted = predict_approach(approach, fitted, client)
         found = score_approach(approach, client, predicted)
-        told = {**chosen(fitted), **_spent(fitted)}
+        told = {**say_chosen(fitted), **_spent(fitted)}
         rows.append({"model": approach.model, "client": client.id, **found, **told})
         mistakes += _confusion(client, predicted)
     own = approach.guarded == approach.trained  # else these weights are another approach's
@@ -170,7 +170,7 @@ def _confusion(client: Client, predicted: torch.Tensor) -> list[Row]:
     return [{"client": client.id, **row} for row in confusion(predicted, client.test.y)]
 
 
-def _adapted(approach: Approach, setting: Federation) -> Approach:
+def _adapt(approach: Approach, setting: Federation) -> Approach:
     """The approach with the federation's own algorithm and kind of network."""
     if isinstance(approach.algorithm, FedAvg):
         approach = replace(approach, algorithm=setting.algorithm.make())
@@ -188,7 +188,7 @@ def _cell(gathering: Gathering, approach: Approach) -> ResultCell:
 
 def _range(clients: Sequence[Client]) -> str:
     """What kind of range the sites have."""
-    ranges = [c.knowledge.rkm for c in clients if c.knowledge.rkm is not None]
+    ranges = [c.knowledge.range for c in clients if c.knowledge.range is not None]
     if not ranges:
         return "none"
     return "conformal" if any(kind_of(r) == "statistical" for r in ranges) else "expert"

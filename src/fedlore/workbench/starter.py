@@ -92,8 +92,8 @@ def write_starter(folder: str | Path, *, seed: int = 0) -> list[Path]:
 
 def _write_site(folder: Path, plant: Plant, charged: Tensor) -> None:
     folder.mkdir()
-    schema = _scoped(torch.cat([plant.train.x, plant.test.x, charged]))
-    text = plant.knowledge.pkm.model.expert.text  # type: ignore[union-attr]
+    schema = _scope(torch.cat([plant.train.x, plant.test.x, charged]))
+    text = plant.knowledge.prediction.model.expert.text  # type: ignore[union-attr]
     formula = Formula.parse(text, schema)
     card = Card(f"{plant.id} (simulated)", "1", "", REFERENCE)
     known = Knowledge(trust=0.3, schema=schema, card=card)
@@ -111,20 +111,20 @@ def _write_site(folder: Path, plant: Plant, charged: Tensor) -> None:
         train = plant.train[slice(0, len(train) - CALIBRATION)]
         soft = SoftFormula(formula, EDGES, 3.0)
         sets = ConformalRange.calibrate(soft, held, alpha=0.05)
-        known = replace(known, pkm=soft, rkm=sets, outside="widen", conflict="restrict")
+        known = replace(known, prediction=soft, range=sets, outside="widen", conflict="restrict")
         known.write(folder / "knowledge.toml")
         _write_examples(folder / "calibration.csv", held)
     else:
         low, high = (Formula.parse(f"{text} + {side}", schema) for side in (-BOUND, BOUND))
         limits = FormulaRange(low, high, EDGES)
-        replace(known, pkm=GradedFormula(formula, EDGES), rkm=limits).write(
+        replace(known, prediction=GradedFormula(formula, EDGES), range=limits).write(
             folder / "knowledge.toml"
         )
     _write_examples(folder / "train.csv", train)
     _write_examples(folder / "test.csv", plant.test)
 
 
-def _scoped(x: Tensor) -> Schema:
+def _scope(x: Tensor) -> Schema:
     """The coke schema with the limits this plant works in: what it has charged, and a little."""
     low, high = x.min(0).values, x.max(0).values
     room = 0.15 * (high - low)

@@ -52,10 +52,12 @@ LIMITS = FormulaRange(
 )
 
 
-def personal(pkm=EXPERT, rkm=RANGE, *, net=None, hears=False, **settings):
+def personal(prediction=EXPERT, range=RANGE, *, net=None, hears=False, **settings):
     net = net or mlp(4, 4, hidden=(8,), hears=hears, seed=1)
     scaler = Scaler.of(rows(np.random.default_rng(0)))
-    return Personal(net, Knowledge(pkm, rkm, 0.4, schema=SCHEMA, **settings), scaler=scaler)
+    return Personal(
+        net, Knowledge(prediction, range, 0.4, schema=SCHEMA, **settings), scaler=scaler
+    )
 
 
 @pytest.fixture
@@ -82,12 +84,12 @@ def failures(certificate, subject):
     [
         {},
         {"hears": True},
-        {"rkm": LIMITS},
-        {"rkm": AllOf((LIMITS, RANGE), "first"), "conflict": "restrict"},
-        {"pkm": None},
-        {"rkm": None},
-        {"pkm": SoftFormula(Formula.parse("ash / 4", SCHEMA), EDGES, 2.0)},
-        {"pkm": Recalibrated(EXPERT, torch.full((4, 4), 0.25, dtype=torch.float64))},
+        {"range": LIMITS},
+        {"range": AllOf((LIMITS, RANGE), "first"), "conflict": "restrict"},
+        {"prediction": None},
+        {"range": None},
+        {"prediction": SoftFormula(Formula.parse("ash / 4", SCHEMA), EDGES, 2.0)},
+        {"prediction": Recalibrated(EXPERT, torch.full((4, 4), 0.25, dtype=torch.float64))},
         {"conflict": "error"},
     ],
     ids=lambda settings: "-".join(settings) or "plain",
@@ -114,7 +116,7 @@ def test_the_certificate_says_what_and_how(site):
 
 
 @pytest.mark.parametrize(
-    ("rkm", "how"),
+    ("range", "how"),
     [
         (table_of([*RULES, {"ash": "> 39", "then": "IV"}], SCHEMA, kind="range"), "no class"),
         (
@@ -127,8 +129,8 @@ def test_the_certificate_says_what_and_how(site):
         ),
     ],
 )
-def test_an_empty_range_is_refuted_by_a_row(site, rkm, how):
-    model = personal(None, rkm)
+def test_an_empty_range_is_refuted_by_a_row(site, range, how):
+    model = personal(None, range)
     certificate, bundle, graph = site(model)
     said = json.loads(certificate.read_text())
     claim = next(claim for claim in said["claims"] if claim["claim"] == "never-empty")
@@ -162,7 +164,7 @@ def test_rules_that_disagree_are_refuted(site):
 def test_a_changed_threshold_is_found(site):
     certificate, _, graph = site(personal())
     moved = table_of([RULES[0] | {"ash": "> 7.75"}, *RULES[1:]], SCHEMA, kind="range")
-    _, bundle, other = site(personal(rkm=moved), "other")
+    _, bundle, other = site(personal(range=moved), "other")
     found = {line.what for line in failures(certificate, bundle)}
     assert {"knowledge as certified", "files as certified"} <= found
     assert "knowledge as certified" in {line.what for line in failures(certificate, other)}
@@ -352,7 +354,7 @@ def test_the_folder_runs_alone_without_fedlore(site, tmp_path):
         done = run(subject)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[-1] == "the certificate holds"
-    write_bundle(bundle_of(personal(rkm=None), "north"), bundle)
+    write_bundle(bundle_of(personal(range=None), "north"), bundle)
     done = run(bundle)
     assert done.returncode == 1 and "FAIL knowledge as certified" in done.stdout
 

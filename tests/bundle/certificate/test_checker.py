@@ -49,7 +49,7 @@ def test_it_imports_nothing_of_fedlore(path):
 def test_rows_are_judged_alike(world):
     knowledge = world.personal.knowledge
     known = read_knowledge(knowledge_files(knowledge))
-    x = world.x[~thin(knowledge.pkm, world.x)]
+    x = world.x[~thin(knowledge.prediction, world.x)]
     x = x[~torch.from_numpy(_on_an_edge(known, x.numpy()))]
     found = said_of(known, x.numpy())
     try:
@@ -137,7 +137,7 @@ def test_what_two_formulas_share_cancels():
 @QUICK
 @given(ranges())
 def test_an_empty_range_is_real_and_a_full_one_is_never_broken(model):
-    knowledge = Knowledge(rkm=model, schema=SCHEMA)
+    knowledge = Knowledge(range=model, schema=SCHEMA)
     found = never_empty(read_knowledge(knowledge_files(knowledge)), budget=3_000)
     issued = issue(knowledge, SCHEMA).status
     assert {issued, found.status} != {"proved", "refuted"}  # two ways, one truth
@@ -164,18 +164,18 @@ def test_tables_are_decided_exactly():
         {"sulfur": "<= 3", "then": "III, I"},
     ]
     table = table_of(cells, SCHEMA, kind="range")
-    found = never_empty(read_knowledge(knowledge_files(Knowledge(rkm=table, schema=SCHEMA))))
+    found = never_empty(read_knowledge(knowledge_files(Knowledge(range=table, schema=SCHEMA))))
     assert found.status == "refuted" and found.example[:2] == (12.0, 3.0)
     cells[1]["ash"] = "< 12"
     table = table_of(cells, SCHEMA, kind="range")
-    found = never_empty(read_knowledge(knowledge_files(Knowledge(rkm=table, schema=SCHEMA))))
+    found = never_empty(read_knowledge(knowledge_files(Knowledge(range=table, schema=SCHEMA))))
     assert found.status == "proved"
 
 
 def test_thresholds_that_single_precision_cannot_tell_apart_overlap():
     cells = [{"ash": "<= 0.1", "then": "I"}, {"ash": ">= 0.10000000001", "then": "II"}]
     table = table_of(cells, SCHEMA, kind="range")
-    found = never_empty(read_knowledge(knowledge_files(Knowledge(rkm=table, schema=SCHEMA))))
+    found = never_empty(read_knowledge(knowledge_files(Knowledge(range=table, schema=SCHEMA))))
     assert found.status == "refuted"
     assert empty(table, torch.tensor([found.example]))
 
@@ -190,5 +190,5 @@ def test_combinations_are_decided_together():
         (AllOf((low, other)), "proved"),
         (AnyOf((low, table)), "proved"),
     ):
-        known = read_knowledge(knowledge_files(Knowledge(rkm=model, schema=SCHEMA)))
+        known = read_knowledge(knowledge_files(Knowledge(range=model, schema=SCHEMA)))
         assert never_empty(known).status == status

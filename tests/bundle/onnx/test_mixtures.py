@@ -33,8 +33,8 @@ CALM = torch.rand(300, 4, generator=torch.Generator().manual_seed(3)) * torch.te
 CALM[:, 3] = CALM[:, 3].floor()
 
 
-def known(pkm=EXPERT, rkm=RANGE, **settings):
-    return Knowledge(pkm, rkm, 0.4, schema=SCHEMA, **settings)
+def known(prediction=EXPERT, range=RANGE, **settings):
+    return Knowledge(prediction, range, 0.4, schema=SCHEMA, **settings)
 
 
 def compare(personal, x, tolerance=1e-5):
@@ -55,8 +55,10 @@ def compare(personal, x, tolerance=1e-5):
 @given(worlds())
 def test_the_graph_of_a_mixture_says_what_python_says(world):
     knowledge = world.personal.knowledge
-    x = world.x[~thin(knowledge.pkm, world.x)]
-    members = class_members(4, 4, (knowledge.pkm is not None) + (knowledge.rkm is not None), CALM)
+    x = world.x[~thin(knowledge.prediction, world.x)]
+    members = class_members(
+        4, 4, (knowledge.prediction is not None) + (knowledge.range is not None), CALM
+    )
     compare(mixture(knowledge, CALM, 4, members=members), x)
 
 
@@ -93,7 +95,7 @@ def test_each_kind_of_member_alone(member, net):
 )
 def test_an_ordinal_head(start, bell, hears):
     net = ordinal(4, 4, start=start, bell=bell, hears=hears)
-    for knowledge in (known(), known(pkm=None), known(rkm=None), known(None, None)):
+    for knowledge in (known(), known(prediction=None), known(range=None), known(None, None)):
         compare(Personal(net, knowledge), CALM / 10)
 
 

@@ -63,7 +63,7 @@ def answers(personal, x):
 @given(worlds())
 def test_the_graph_says_what_the_model_says(world):
     personal, x = world.personal, world.x
-    x = x[~thin(personal.knowledge.pkm, x)]
+    x = x[~thin(personal.knowledge.prediction, x)]
     p, chosen, allowed, refused = ran(to_onnx(personal), x.double())
     for i, answer in enumerate(answers(personal, x)):
         assert refused[i] == (answer is None)
@@ -131,7 +131,7 @@ def test_learned_and_conformal_knowledge_is_inlined(score):
 
 @pytest.mark.parametrize(("soft", "gives"), [(False, "probabilities"), (True, "logits")])
 def test_an_onnx_expert_becomes_part_of_the_graph(tmp_path, soft, gives):
-    inner = Personal(mlp(4, 4, hidden=(5,), seed=8), Knowledge(rkm=RANGE, schema=SCHEMA))
+    inner = Personal(mlp(4, 4, hidden=(5,), seed=8), Knowledge(range=RANGE, schema=SCHEMA))
     model = to_onnx(inner)
     keep = [output for output in model.graph.output if output.name == "probabilities"]
     del model.graph.output[:]
@@ -165,7 +165,7 @@ def test_no_weights_leave_the_range(size):
     with torch.no_grad():
         for values in net.parameters():
             values.copy_(size * torch.sign(torch.rand(values.shape, generator=draw) - 0.4))
-    p, chosen, allowed, _ = ran(to_onnx(Personal(net, Knowledge(rkm=RANGE, schema=SCHEMA))), x)
+    p, chosen, allowed, _ = ran(to_onnx(Personal(net, Knowledge(range=RANGE, schema=SCHEMA))), x)
     assert (p[~allowed] == 0).all() and (~allowed).any()
     np.testing.assert_allclose(p.sum(1), 1.0, atol=1e-6)
     assert allowed[np.arange(len(x)), chosen].all()
@@ -173,7 +173,7 @@ def test_no_weights_leave_the_range(size):
 
 def test_rows_in_double_precision_meet_thresholds_as_written():
     table = table_of([{"ash": "<= 0.1", "then": "I"}], SCHEMA, kind="range")
-    model = to_onnx(Personal(mlp(4, 4), Knowledge(rkm=table, schema=SCHEMA)))
+    model = to_onnx(Personal(mlp(4, 4), Knowledge(range=table, schema=SCHEMA)))
     x = np.zeros((3, 4))
     x[:, 0] = [0.1, np.nextafter(np.float32(0.1), np.float32(1)), np.nan]
     assert ran(model, x)[2].sum(1).tolist() == [1, 4, 4]
@@ -206,7 +206,7 @@ def test_what_cannot_be_compiled_is_refused_by_name():
         to_onnx(Personal(mlp(4, 4), Knowledge(GradedFormula(shout, EDGES), schema=SCHEMA)))
     with pytest.raises(KnowledgeError, match="a Lookup cannot be put"):
         look = Lookup.of(torch.zeros(1, 4), torch.ones(1, 4, dtype=torch.bool))
-        to_onnx(Personal(mlp(4, 4), Knowledge(rkm=look, schema=SCHEMA)))
+        to_onnx(Personal(mlp(4, 4), Knowledge(range=look, schema=SCHEMA)))
     odd = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softplus())
     with pytest.raises(FedloreError, match="layer 'model.body.1' is a Softplus"):
         to_onnx(Personal(odd, Knowledge(schema=SCHEMA)))
@@ -219,7 +219,7 @@ def test_what_cannot_be_compiled_is_refused_by_name():
 def test_the_file_says_what_it_is(tmp_path):
     import onnx
 
-    knowledge = Knowledge(rkm=RANGE, schema=SCHEMA)
+    knowledge = Knowledge(range=RANGE, schema=SCHEMA)
     path = tmp_path / "site.onnx"
     write_onnx(Personal(mlp(4, 4), knowledge), path, metadata={"fedlore.site": "north"})
     model = onnx.load(path)
@@ -247,7 +247,7 @@ def test_every_layer_of_a_bundle_is_known(layers):
         for place, values in enumerate(net.parameters()):
             draw = stream("layers", place)
             values.copy_(torch.rand(values.shape, generator=draw) - 0.5)
-    same(Personal(net, Knowledge(rkm=RANGE, schema=SCHEMA)), rows(np.random.default_rng(0)))
+    same(Personal(net, Knowledge(range=RANGE, schema=SCHEMA)), rows(np.random.default_rng(0)))
 
 
 def test_pooling_and_norms_of_images():

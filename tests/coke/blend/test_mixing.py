@@ -22,7 +22,7 @@ from fedlore.coke.blend.mixing import (
     Thinned,
     Weighted,
 )
-from fedlore.coke.blend.recipe import told
+from fedlore.coke.blend.recipe import say_rule
 from fedlore.coke.coal import BASIC as MEAN_OXIDES
 from fedlore.coke.coal import OXIDES, blend_coals, market
 from fedlore.coke.experts import COKE
@@ -203,7 +203,7 @@ def test_rules_from_a_file(tmp_path):
     rules, fixed = read_mixing(path)
     assert rules == {"logMF": Stiffened("logMF", 0.03)}
     assert fixed == {"coking_time": 19.5}
-    assert told(rules["logMF"]) == "additive, less 0.03 per % of inerts above 30"
+    assert say_rule(rules["logMF"]) == "additive, less 0.03 per % of inerts above 30"
     path.write_text('[rules.logMF]\nrule = "stiff"\n')
     with pytest.raises(FedloreError, match="unknown rule 'stiff'; did you mean 'stiffened'"):
         read_mixing(path)
@@ -214,7 +214,7 @@ def test_rules_from_a_file(tmp_path):
 
 @pytest.mark.parametrize("rule", [*RULES, Stiffened("logMF", 0.03), Fixed(3.0)], ids=str)
 def test_every_rule_can_be_told(rule):
-    assert told(rule) != type(rule).__name__
+    assert say_rule(rule) != type(rule).__name__
 
 
 def test_a_logarithm_needs_positive_numbers():

@@ -20,7 +20,7 @@ from fedlore.personal.regressor import PersonalRegressor
 
 from .world import GRADES, by_ash, ladder, offer, three, wild
 
-RANGE = Knowledge(rkm=by_ash)
+RANGE = Knowledge(range=by_ash)
 
 
 def grid(parts=100):

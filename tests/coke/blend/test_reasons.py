@@ -53,7 +53,7 @@ def test_the_best_reachable_blend_is_the_best():
 
 
 def test_the_range_never_allows_it():
-    never = Knowledge(rkm=lambda x: by_ash(x + 20.0))  # as if every ash were 20 % more
+    never = Knowledge(range=lambda x: by_ash(x + 20.0))  # as if every ash were 20 % more
     assert "the range does not allow grade >= best for any of" in why(
         ladder(never), target="grade>=best"
     )
@@ -63,7 +63,7 @@ def test_the_worst_case_is_never_sure():
     assert "the range allows something outside grade >= fair" in why(
         worst_case=True, target="grade>=fair"
     )
-    known = ladder(Knowledge(rkm=by_ash))
+    known = ladder(Knowledge(range=by_ash))
     assert "something outside grade >= good" in why(known, worst_case=True, confidence=0.1)
 
 

@@ -52,7 +52,7 @@ RISING = replace(menu_for(FEATURES, ordered=True), candidates=ORDERED[1:4], fold
 @pytest.fixture(autouse=True)
 def linear_members_only(monkeypatch):
     """Trees take seconds and say nothing more about the recipe."""
-    monkeypatch.setattr(best, "installed", lambda: False)
+    monkeypatch.setattr(best, "has_trees", lambda: False)
 
 
 def run(menu=FEW, clients=None, **settings):

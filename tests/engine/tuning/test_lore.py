@@ -10,8 +10,8 @@ from fedlore import ConfigError, Examples, Plan, inject
 from fedlore.core.nets import mlp
 from fedlore.engine import Training, local
 from fedlore.engine.tuning import Cached, ClassCandidate, Trials, choose, lore, settle_trust
-from fedlore.engine.tuning.candidates import CANDIDATES, ranked
-from fedlore.engine.tuning.recalibrate import confusion_of, recalibrated, reread
+from fedlore.engine.tuning.candidates import CANDIDATES, rank_candidates
+from fedlore.engine.tuning.recalibrate import confusion_of, recalibrate_client, reread
 from fedlore.knowledge.confusion import Recalibrated
 
 from ..federation import CLASSES, FEATURES, federation
@@ -38,7 +38,7 @@ def run(clients=None, trials=FEW, on_trial=None, **settings):
 def test_the_least_mean_wins_and_the_first_of_equals():
     assert choose({DEAF: [0.3, 0.1], HEARING: [0.1, 0.2]}) == HEARING
     assert choose({HEARING: [0.2, 0.2], DEAF: [0.1, 0.3]}) == HEARING
-    assert ranked({DEAF: [0.3], HEARING: [0.1], CANDIDATES[1]: [0.2]})[0] == HEARING
+    assert rank_candidates({DEAF: [0.3], HEARING: [0.1], CANDIDATES[1]: [0.2]})[0] == HEARING
     with pytest.raises(ConfigError, match="no site has rows to hold out"):
         choose({DEAF: []})
 
@@ -64,7 +64,7 @@ def test_the_winner_is_trained_with_all_rows_and_each_sites_own_end():
     assert set(found.losses) == set(FEW.candidates)
     assert set(found.private) == {c.id for c in found.clients}
     for name, mine in found.private.items():
-        assert found.fitted.knowledge[name].rely == mine.rely
+        assert found.fitted.knowledge[name].reliance == mine.reliance
         assert found.fitted.knowledge[name].trust == 0.0
         assert ("finished" in found.fitted.memories[name]) == bool(mine.finish)
         assert 0.0 <= mine.loss <= 1.0
@@ -119,7 +119,9 @@ def test_a_reread_expert_stays_in_the_range_and_silent_where_silent():
     data = client.data
     hush = data.prior.clone()
     hush[0] = 0
-    changed, (held,) = recalibrated(replace(client, data=replace(data, prior=hush)), client.test)
+    changed, (held,) = recalibrate_client(
+        replace(client, data=replace(data, prior=hush)), client.test
+    )
     for rows in (changed.data, changed.test, held):
         assert (rows.prior[~rows.allowed] == 0).all()
     assert changed.data.prior[0].sum() == 0

@@ -57,9 +57,9 @@ def test_held_out_rows_are_never_trained_on():
 def test_each_client_learns_how_far_its_own_expert_can_be_trusted():
     a, b, _ = federation()
     found = tune([with_expert(a, True), with_expert(b, False)], train)
-    assert found["site-0"].rely > 0.1
+    assert found["site-0"].reliance > 0.1
     assert found["site-0"].ta == 1.0
-    assert found["site-1"].rely == 0.0
+    assert found["site-1"].reliance == 0.0
     assert found["site-1"].rows == 33
 
 
@@ -71,9 +71,9 @@ def test_trust_auto_trains_with_the_chosen_lambda(method):
     chosen = tune(clients, train, tuning=tuning)
     assert {k.trust for k in fitted.knowledge.values()} <= {0.0, 0.4}
     for name, mine in chosen.items():
-        assert (fitted.knowledge[name].trust, fitted.knowledge[name].rely) == (
+        assert (fitted.knowledge[name].trust, fitted.knowledge[name].reliance) == (
             mine.trust,
-            mine.rely,
+            mine.reliance,
         )
     again = train(trusting(clients, chosen))
     for name, value in again.run.state["model"].items():
@@ -113,8 +113,8 @@ def test_a_choice_at_prediction_changes_no_update():
     """λ at prediction is used after training: the shared weights do not depend on it."""
     clients = federation()
     one, two = (
-        train([replace(c, knowledge=replace(c.knowledge, rely=rely)) for c in clients])
-        for rely in (0.0, 0.5)
+        train([replace(c, knowledge=replace(c.knowledge, reliance=reliance)) for c in clients])
+        for reliance in (0.0, 0.5)
     )
     for name, value in one.run.state["model"].items():
         assert torch.equal(value, two.run.state["model"][name])
@@ -153,7 +153,7 @@ def test_tpe_asks_a_study_of_each_clients_own():
     found = tune(clients, train, tuning=tuning)
     assert found == tune(clients, train, tuning=tuning)
     assert found["site-0"].ta > 0.8
-    assert found["site-0"].rely > found["site-1"].rely
+    assert found["site-0"].reliance > found["site-1"].reliance
 
 
 def test_tpe_without_optuna_says_what_to_install(monkeypatch):

@@ -13,9 +13,9 @@ from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.files import read_numbers
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.tables import read_numbers_table
-from fedlore.knowledge.schema import named
+from fedlore.knowledge.schema import name_columns
 
-SCHEMA = named(["ash", "water"], ["low", "high"])
+SCHEMA = name_columns(["ash", "water"], ["low", "high"])
 
 FILE = """
 trust = 0.3

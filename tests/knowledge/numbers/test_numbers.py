@@ -17,7 +17,7 @@ from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between, Meet, Written
 from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import normal
-from fedlore.knowledge.schema import named
+from fedlore.knowledge.schema import name_columns
 
 CUT = Bins(0.0, 10.0, 5)
 
@@ -44,20 +44,20 @@ def test_a_point_becomes_its_class_and_a_set_the_bins_it_touches():
 
 
 def test_lifted_knowledge_is_knowledge_about_classes():
-    known = Numbers(first, Band(first, 1.0, 0.5), trust=0.3, rely=0.1)
+    known = Numbers(first, Band(first, 1.0, 0.5), trust=0.3, reliance=0.1)
     lifted = known.lift(CUT)
-    assert isinstance(lifted, Knowledge) and (lifted.trust, lifted.rely) == (0.3, 0.1)
+    assert isinstance(lifted, Knowledge) and (lifted.trust, lifted.reliance) == (0.3, 0.1)
     examples = lifted.annotate(Examples(rows(2.5), torch.tensor([1])))
     assert examples.prior.argmax(1).tolist() == [1]
     assert examples.allowed.sum().item() == 2
     assert (
-        Numbers(first).lift(CUT).rkm is None
-        and Numbers(range=Band(first, 1, 1)).lift(CUT).pkm is None
+        Numbers(first).lift(CUT).range is None
+        and Numbers(range=Band(first, 1, 1)).lift(CUT).prediction is None
     )
 
 
 def test_formulas_are_point_and_range():
-    schema = named(["ash", "water"], ["low", "high"])
+    schema = name_columns(["ash", "water"], ["low", "high"])
     point = Formula.parse("10 - ash / 2", schema)
     lower = Formula.parse("where(ash > 10, 0, 2)", schema)
     known = Numbers(point, Between(lower, 8.0))

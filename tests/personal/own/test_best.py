@@ -33,7 +33,7 @@ def numbers(rows=60, seed=0):
 @pytest.fixture
 def quick(monkeypatch):
     """Linear models alone, as without scikit-learn."""
-    monkeypatch.setattr(best, "installed", lambda: False)
+    monkeypatch.setattr(best, "has_trees", lambda: False)
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from ...personal.answers import DECIDED, Answers, in_scope
 from ...personal.tasks import task_of
 from ..contents import Bundle
 
-__all__ = ["DECIDED", "Answers", "answer_rows", "in_scope", "shaped"]
+__all__ = ["DECIDED", "Answers", "answer_rows", "in_scope", "shape_rows"]
 
 
 @torch.no_grad()
 def answer_rows(bundle: Bundle, x: Tensor) -> Answers:
     """Answers for rows in raw units, (n, d) or in the network's own shape."""
-    x = shaped(bundle, x)
+    x = shape_rows(bundle, x)
     personal = bundle.personal
     task = task_of(personal)
     starts = range(0, max(len(x), 1), task.chunk)
@@ -22,7 +22,7 @@ def answer_rows(bundle: Bundle, x: Tensor) -> Answers:
     return Answers.join([task.answer(personal, bundle.schema, part) for part in parts])
 
 
-def shaped(bundle: Bundle, x: Tensor) -> Tensor:
+def shape_rows(bundle: Bundle, x: Tensor) -> Tensor:
     """The rows as the network takes them."""
     d = len(bundle.schema.features)
     if x.ndim < 2 or x[:1].numel() != d * min(len(x), 1):

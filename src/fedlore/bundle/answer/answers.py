@@ -1,6 +1,6 @@
 """All that is needed to answer rows with a bundle: read them, answer them, say why."""
 
-from .answering import DECIDED, Answers, answer_rows, in_scope, shaped
+from .answering import DECIDED, Answers, answer_rows, in_scope, shape_rows
 from .columns import read_rows_checked
 from .reasons import reasons
 
@@ -11,5 +11,5 @@ __all__ = [
     "in_scope",
     "read_rows_checked",
     "reasons",
-    "shaped",
+    "shape_rows",
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.rows import FileForm, OnProgress, open_file, read_chunks, unhurried
+from ...data.rows import FileForm, OnProgress, open_file, read_chunks, read_unhurried
 from ...data.rows.titles import passed_over
 from ..contents import Bundle, Policies
 from .answering import DECIDED, answer_rows
@@ -71,4 +71,4 @@ def predict_file(
         others = passed_over(rows.titles, bundle.schema, keep)
         return Summary(int(counts.sum()), beyond, told, others, rows.said)
 
-    return unhurried(answer, fast=fast)
+    return read_unhurried(answer, fast=fast)

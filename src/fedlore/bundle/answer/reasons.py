@@ -14,7 +14,7 @@ from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.classifier import Personal
 from ..contents import Bundle
 from ..mixtures import AnyBeside, share_words
-from .answering import answer_rows, shaped
+from .answering import answer_rows, shape_rows
 
 
 @torch.no_grad()
@@ -23,23 +23,23 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
 
     `answers` saves computing them again where they are there already.
     """
-    rows = shaped(bundle, x)
+    rows = shape_rows(bundle, x)
     found = answer_rows(bundle, x) if answers is None else answers
     personal = bundle.personal
     lines: Lines = [[] for _ in range(len(rows))]
     if isinstance(personal, Personal):
         known = personal.knowledge
-        _add(lines, words_of(known.rkm, rows, "range"))
-        _add(lines, words_of(known.pkm, rows, "prediction"))
-        _add(lines, _silenced(known, rows, bundle.schema))
+        _add(lines, words_of(known.range, rows, "range"))
+        _add(lines, words_of(known.prediction, rows, "prediction"))
+        _add(lines, _explain_silence(known, rows, bundle.schema))
         us = "network" if personal.beside is None else "mixture"
-        _add(lines, _decided(found, bundle.schema.classes, known, us))
+        _add(lines, _say_decision(found, bundle.schema.classes, known, us))
     else:
         _add(lines, words_of(personal.knowledge.range, rows, "set"))
-        _add(lines, words_of(personal.knowledge.point, rows, "number"))
+        _add(lines, words_of(personal.knowledge.prediction, rows, "number"))
         _add(lines, _numbers_decided(found, "network" if personal.beside is None else "mixture"))
     if personal.beside is not None:
-        _add(lines, _spoken(found, personal.beside))
+        _add(lines, _say_members(found, personal.beside))
     _add(lines, _scope(bundle.schema, rows.flatten(1)))
     return lines
 
@@ -49,12 +49,12 @@ def _add(lines: Lines, more: Lines) -> None:
         line += some
 
 
-def _silenced(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
+def _explain_silence(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
     """Where the expert said something that the range forbids."""
     lines: Lines = [[] for _ in range(len(x))]
-    if known.pkm is None or known.rkm is None or not len(x):
+    if known.prediction is None or known.range is None or not len(x):
         return lines
-    prior, allowed = known.pkm(x), known.rkm(x).bool()
+    prior, allowed = known.prediction(x), known.range(x).bool()
     outside = (prior > 0) & ~allowed
     for row in outside.any(1).nonzero().flatten().tolist():
         names = ", ".join(schema.classes[c] for c in outside[row].nonzero().flatten().tolist())
@@ -63,7 +63,7 @@ def _silenced(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
     return lines
 
 
-def _decided(found: Answers, classes: Sequence[str], known: Knowledge, us: str) -> Lines:
+def _say_decision(found: Answers, classes: Sequence[str], known: Knowledge, us: str) -> Lines:
     names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
     lines: Lines = []
     for p, e, d, λ in zip(*names, found.trust.tolist(), strict=True):
@@ -75,7 +75,7 @@ def _decided(found: Answers, classes: Sequence[str], known: Knowledge, us: str) 
             why = f"expert and {us} both say {classes[p]}"
         elif d == BOTH:
             why = f"{classes[p]} is what expert and {us} together favour, with trust {λ:g}"
-        elif known.pkm is None:
+        elif known.prediction is None:
             why = f"the {us} says {classes[p]}; there is no expert's prediction"
         elif e < 0:
             why = f"the {us} says {classes[p]}; the expert is silent"
@@ -112,7 +112,7 @@ def _numbers_decided(found: Answers, us: str) -> Lines:
     return lines
 
 
-def _spoken(found: Answers, beside: AnyBeside) -> Lines:
+def _say_members(found: Answers, beside: AnyBeside) -> Lines:
     """Who spoke in each row with which weight; of a silent expert the others share the part."""
     loud, silent = (f"spoke: {share_words(beside, silent=quiet)}" for quiet in (False, True))
     return [[loud if λ > 0 else silent] for λ in found.trust.tolist()]

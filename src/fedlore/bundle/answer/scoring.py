@@ -10,7 +10,7 @@ from ...data.rows import read_number_column, read_table
 from ...knowledge.schema import Schema
 from ...personal.tasks import TaskName, task_of
 from ..contents import Bundle
-from .answering import shaped
+from .answering import shape_rows
 
 
 @torch.no_grad()
@@ -18,7 +18,7 @@ def score_bundle(bundle: Bundle, path: str | Path) -> dict[str, float]:
     """Test accuracy, violations and log-loss; of a number its errors and violations."""
     x, y = _READERS[bundle.task](Path(path), bundle.schema)
     personal = bundle.personal
-    return task_of(personal).score(personal, bundle.schema, shaped(bundle, x), y)
+    return task_of(personal).score(personal, bundle.schema, shape_rows(bundle, x), y)
 
 
 def _classes(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:

@@ -42,7 +42,7 @@ def answer_columns(
     kept: Sequence[tuple[str, Any]] = (),
 ) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""
-    columns: dict[str, AnswerColumn] = {name: _kept(cells) for name, cells in kept}
+    columns: dict[str, AnswerColumn] = {name: _as_column(cells) for name, cells in kept}
     schema = bundle.schema
     taken = set(columns)
     answer = schema.label if schema.label not in taken else f"predicted_{schema.label}"
@@ -66,7 +66,7 @@ def answer_columns(
     return {**columns, **rest}
 
 
-def _kept(cells: Any) -> AnswerColumn:
+def _as_column(cells: Any) -> AnswerColumn:
     column = np.asarray(cells)
     return column if column.dtype.kind in "fiub" else ["" if c is None else str(c) for c in cells]
 
@@ -82,13 +82,13 @@ def _sets(allowed: Tensor, classes: Sequence[str]) -> _Words:
         lookup = np.zeros(1 << 16, dtype=np.int64)
         lookup[found] = np.arange(len(found))
         return _Words(
-            [_named(r, classes) for r in found.view(np.uint8).reshape(-1, 2)], lookup[keys]
+            [_name_classes(r, classes) for r in found.view(np.uint8).reshape(-1, 2)], lookup[keys]
         )
     rows, place = np.unique(bits, axis=0, return_inverse=True)
-    return _Words([_named(row, classes) for row in rows], place.ravel())
+    return _Words([_name_classes(row, classes) for row in rows], place.ravel())
 
 
-def _named(bits: NDArray[np.uint8], classes: Sequence[str]) -> str:
+def _name_classes(bits: NDArray[np.uint8], classes: Sequence[str]) -> str:
     chosen = np.unpackbits(bits)[: len(classes)]
     return "|".join(name for name, there in zip(classes, chosen, strict=False) if there)
 

@@ -28,7 +28,7 @@ _Found = tuple[ProofStatus, str, tuple[float, ...] | None]  # status, how, row
 
 def never_empty(knowledge: Knowledge, schema: Schema) -> Claim:
     """The claim that no row of the scope is left without a class, or refused by the range."""
-    model = knowledge.rkm
+    model = knowledge.range
     if model is None:
         return Claim("never-empty", "proved", "there is no range: every class is allowed")
     parts: Sequence[Any] = model.ranges if isinstance(model, AllOf | AnyOf) else (model,)
@@ -36,7 +36,7 @@ def never_empty(knowledge: Knowledge, schema: Schema) -> Claim:
     found = [proof(part, schema) for proof, part in zip(proofs, parts, strict=True)]
     if isinstance(model, AllOf) and model.empty == "error":
         found.append(_together(parts, schema))
-    found = [_confirmed(one, knowledge) for one in found]
+    found = [_confirm(one, knowledge) for one in found]
     for status, how, row in sorted(found, key=lambda one: one[0] == "unknown"):
         if status != "proved":  # what is refuted comes before what is unknown
             return Claim("never-empty", status, how, row)
@@ -118,14 +118,14 @@ def _numbers(row: dict[str, float | str], schema: Schema) -> tuple[float, ...]:
     return tuple(values)
 
 
-def _confirmed(found: _Found, knowledge: Knowledge) -> _Found:
+def _confirm(found: _Found, knowledge: Knowledge) -> _Found:
     """A counterexample counts only where the range itself refuses that very row."""
     status, how, row = found
-    if status != "refuted" or row is None or knowledge.rkm is None:
+    if status != "refuted" or row is None or knowledge.range is None:
         return found
     x = torch.tensor([row], dtype=torch.float32)
     try:
-        empty = not bool(knowledge.rkm(x).any())
+        empty = not bool(knowledge.range(x).any())
     except KnowledgeError:
         empty = True
     if empty:

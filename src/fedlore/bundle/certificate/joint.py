@@ -70,7 +70,7 @@ def _classes(
         may_name, sure_name = np.zeros_like(allowed), np.zeros_like(allowed)
         left = np.ones_like(allowed)
         for rule in table.rules:
-            may, sure, open_ = _met(rule.conditions, box, schema)
+            may, sure, open_ = _meet(rule.conditions, box, schema)
             if not may:
                 continue
             cuts |= open_
@@ -84,7 +84,7 @@ def _classes(
     return allowed, sorted(cuts)
 
 
-def _met(
+def _meet(
     conditions: Sequence[tuple[int, object]], box: Sequence[Side], schema: Schema
 ) -> tuple[bool, bool, set[tuple[int, float]]]:
     """Whether conditions may hold in a box, whether they surely do, and where they change."""

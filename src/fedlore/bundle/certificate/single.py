@@ -12,7 +12,7 @@ from ...knowledge.tables.table import Rule, Table
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
-def rounded(value: float) -> float:
+def round_single(value: float) -> float:
     """The nearest number of single precision, infinite beyond the largest."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
@@ -24,8 +24,8 @@ def scope_box(schema: Schema) -> tuple[tuple[float, float], ...]:
         (0.0, len(feature.levels) - 1.0)
         if feature.levels
         else (
-            max(rounded(feature.low), -LARGEST_SINGLE),
-            min(rounded(feature.high), LARGEST_SINGLE),
+            max(round_single(feature.low), -LARGEST_SINGLE),
+            min(round_single(feature.high), LARGEST_SINGLE),
         )
         for feature in schema.features
     )
@@ -72,7 +72,7 @@ def _spans(spans: tuple[Span, ...]) -> tuple[Span, ...]:
 def _cut(cut: Cut) -> Cut:
     if cut in (START, STOP):
         return cut
-    value = rounded(cut.value)
+    value = round_single(cut.value)
     if math.isinf(value):  # beyond every finite number
         return Cut(LARGEST_SINGLE, True) if value > 0 else Cut(-LARGEST_SINGLE, False)
     return Cut(value, cut.after)

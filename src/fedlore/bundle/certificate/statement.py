@@ -26,7 +26,7 @@ from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
 from ...version import __version__
 from .. import Bundle
-from ..known import knowledge_members, unwrapped
+from ..known import knowledge_members, unwrap_confusion
 from ..onnx import bundle_to_onnx
 from .checker.graphs import Graph, structure
 from .checker.verdict import FORMAT, VERSION, seal
@@ -60,7 +60,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         raise FedloreError(
             f"a certificate is for classes: this bundle holds a {type(personal).__name__}"
         )
-    knowledge, confusion = unwrapped(personal.knowledge)
+    knowledge, confusion = unwrap_confusion(personal.knowledge)
     assert isinstance(knowledge, Knowledge)  # of classes
     experts = _experts(knowledge)
     claims = [
@@ -112,7 +112,7 @@ def write_certificate(values: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _experts(knowledge: Knowledge) -> Sequence[Any]:
-    model = knowledge.pkm
+    model = knowledge.prediction
     parts = model.predictions if isinstance(model, FirstOf | Average) else (model,)
     for place, part in enumerate(parts, 1):
         kind = kind_of_model(part)
@@ -152,19 +152,19 @@ def _predictions(
     claims = []
     if any(isinstance(one, Table) and one.policy == "unique" for one in experts):
         found = [f for f in findings if f.code == "contradiction"]
-        claims.append(_said("prediction-agrees", found, doubts, bundle, needed=True))
-    if knowledge.rkm is not None:
+        claims.append(_state("prediction-agrees", found, doubts, bundle, needed=True))
+    if knowledge.range is not None:
         found = [f for f in findings if f.code == "outside-range"]
         if confusion is not None or any(isinstance(one, SoftFormula) for one in experts):
             doubts = ["a soft prediction has weight in every class"]
-        if isinstance(knowledge.rkm, AnyOf):
+        if isinstance(knowledge.range, AnyOf):
             doubts = ["a range of alternatives"]
         needed = knowledge.conflict == "error"
-        claims.append(_said("prediction-inside", found, doubts, bundle, needed=needed))
+        claims.append(_state("prediction-inside", found, doubts, bundle, needed=needed))
     return claims
 
 
-def _said(
+def _state(
     name: Name, found: list[Finding], doubts: list[str], bundle: Bundle, *, needed: bool
 ) -> Claim:
     policy = "" if needed else "; not needed, the policy removes what is outside"

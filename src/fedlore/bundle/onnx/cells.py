@@ -17,7 +17,7 @@ from .builder import DOUBLE, INT64, SINGLE, Builder
 _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
 
 
-def filled(build: Builder, value: float, width: int, dtype: Any = SINGLE) -> str:
+def fill_row(build: Builder, value: float, width: int, dtype: Any = SINGLE) -> str:
     """A constant for every row, (n, width)."""
     rows = build.op("Shape", "rows", start=0, end=1)
     shape = build.op("Concat", rows, build.constant([width], INT64), axis=0)
@@ -30,11 +30,11 @@ def place_nodes(
     """The middle of the range and the expert's place, (n, 1) each, as `core.ordinal.places`."""
     at = build.constant(np.arange(classes)[:, None], dtype)
     if allowed is None:
-        middle = filled(build, (classes - 1) / 2, 1, dtype)
+        middle = fill_row(build, (classes - 1) / 2, 1, dtype)
     else:
         inside = build.cast(allowed, dtype)
         middle = build.op("Div", build.op("MatMul", inside, at), build.total(inside))
-    return middle, _told(build, prior, at, middle, dtype)
+    return middle, _expert_place(build, prior, at, middle, dtype)
 
 
 def sight_nodes(
@@ -43,7 +43,7 @@ def sight_nodes(
     """What own members hear, (n, 3) float32, and where they start, (n, 1), as `see_order`."""
     k = classes
     if allowed is None:
-        low, high = filled(build, 0.0, 1, DOUBLE), filled(build, k - 1.0, 1, DOUBLE)
+        low, high = fill_row(build, 0.0, 1, DOUBLE), fill_row(build, k - 1.0, 1, DOUBLE)
     else:
         at, below = build.constant([np.arange(k)]), build.constant([-np.arange(k)])
         ends = (
@@ -55,11 +55,13 @@ def sight_nodes(
     half = build.constant(0.5, DOUBLE)
     middle = build.op("Mul", build.op("Add", low, high), half)
     wide = build.op("Mul", build.op("Sub", high, low), half)
-    start = _told(build, prior, build.constant(np.arange(k)[:, None], DOUBLE), middle, DOUBLE)
+    start = _expert_place(
+        build, prior, build.constant(np.arange(k)[:, None], DOUBLE), middle, DOUBLE
+    )
     return build.cast(build.op("Concat", start, middle, wide, axis=1), SINGLE), start
 
 
-def _told(build: Builder, prior: str | None, at: str, middle: str, dtype: Any) -> str:
+def _expert_place(build: Builder, prior: str | None, at: str, middle: str, dtype: Any) -> str:
     """The mean place of the expert's row, the middle where he is silent, (n, 1)."""
     if prior is None:
         return middle
@@ -89,7 +91,7 @@ def logistic_cells(build: Builder, place: str, width: str, classes: int) -> str:
     soft = build.op("Log", build.op("Add", one, far))
     below = build.op("Sub", build.op("Min", z, zero), soft)  # log σ(z)
     above = build.op("Sub", below, z)
-    none = filled(build, 0.0, 1, DOUBLE)
+    none = fill_row(build, 0.0, 1, DOUBLE)
     ends = build.op(
         "Add",
         build.op("Concat", below, none, axis=1),
@@ -114,11 +116,11 @@ def normal_cells(build: Builder, place: str, width: str, classes: int) -> str:
     z, middle = away(np.arange(k - 1) + 0.5), away(np.arange(k))
     ratio = _log_ratio(build, z)
     tail = build.op("Sub", ratio, build.op("Mul", half, build.op("Mul", z, z)))
-    none = filled(build, -math.inf, 1, DOUBLE)
-    open_ = filled(build, math.inf, 1, DOUBLE)
+    none = fill_row(build, -math.inf, 1, DOUBLE)
+    open_ = fill_row(build, math.inf, 1, DOUBLE)
     # of each class what stands at its lower and at its upper edge
     lower, upper = (_at_edges(build, tail, none, upper=side) for side in (False, True))
-    blank = filled(build, 0.0, 1, DOUBLE)
+    blank = fill_row(build, 0.0, 1, DOUBLE)
     near, far = (_at_edges(build, ratio, blank, upper=side) for side in (False, True))
     apart = build.op("Mul", middle, rate)
     inner = build.op("Abs", build.op("Sub", build.op("Add", apart, near), far))

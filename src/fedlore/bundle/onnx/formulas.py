@@ -60,18 +60,18 @@ def _apply(build: Builder, op: str, args: list[Any]) -> Any:
     if op in ("abs", "sqrt"):
         return build.op(op.capitalize(), *args)
     if op == "/":
-        return _guarded(build, build.op("Div", *args), args[1])
+        return _guard(build, build.op("Div", *args), args[1])
     if op == "exp":
-        return _guarded(build, _precise(build, "Exp", *args), *args)
+        return _guard(build, _precise(build, "Exp", *args), *args)
     if op == "log":
         return _precise(build, "Log", *args)
     if op == "log10":
         wide = build.op("Log", build.cast(args[0], DOUBLE))
         return build.cast(build.op("Div", wide, build.constant(math.log(10), DOUBLE)), SINGLE)
     if op in ("min", "max"):
-        return _guarded(build, build.op(op.capitalize(), *args), *args)
+        return _guard(build, build.op(op.capitalize(), *args), *args)
     if op == "**":
-        return _guarded(build, _precise(build, "Pow", *args), *args)
+        return _guard(build, _precise(build, "Pow", *args), *args)
     if op == "where":
         (true, false), yes, no = args
         other = build.op("Where", false, no, build.constant(math.nan))
@@ -111,7 +111,7 @@ def _power(build: Builder, base: str, exponent: float) -> str:
         made = base
     else:
         made = _precise(build, "Pow", base, build.constant([[exponent]]))
-    return _guarded(build, made, base)
+    return _guard(build, made, base)
 
 
 def _precise(build: Builder, kind: str, *args: str) -> str:
@@ -123,7 +123,7 @@ def finite_nodes(build: Builder, value: str) -> str:
     return build.op("LessOrEqual", build.op("Abs", value), build.constant(_LARGEST))
 
 
-def _guarded(build: Builder, result: str, *args: str) -> str:
+def _guard(build: Builder, result: str, *args: str) -> str:
     """The result, NaN where an argument is not finite: 1/inf and min would hide it."""
     for arg in args:
         result = build.op("Where", finite_nodes(build, arg), result, build.constant(math.nan))

@@ -14,7 +14,7 @@ _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-29
 _DEGREE = 24
 
 
-def graded(build: Builder, x: str, model: GradedFormula) -> Said:
+def grade_formula(build: Builder, x: str, model: GradedFormula) -> Said:
     value = number_node(build, x, model.formula)  # (n, 1)
     return Said(_one_hot(build, value, model.edges))
 
@@ -47,7 +47,7 @@ def limits(build: Builder, x: str, model: FormulaRange) -> Said:
     low, high = sides
     refused = None
     if low is not None and high is not None:
-        low, high, refused = _uncrossed(build, low, high, model.crossed == "error")
+        low, high, refused = _uncross(build, low, high, model.crossed == "error")
     grades = build.constant([list(range(k))], INT64)
     parts = []
     if low is not None:
@@ -57,7 +57,7 @@ def limits(build: Builder, x: str, model: FormulaRange) -> Said:
     return Said(parts[0] if len(parts) == 1 else build.op("And", *parts), refused)
 
 
-def _uncrossed(build: Builder, low: str, high: str, refuse: bool) -> tuple[str, str, str | None]:
+def _uncross(build: Builder, low: str, high: str, refuse: bool) -> tuple[str, str, str | None]:
     """Ends in order; where they cross by more than rounding they do not limit, or are refused."""
     wrong = build.op("Greater", low, high)
     size = build.op("Max", build.op("Abs", low), build.op("Abs", high))

@@ -7,11 +7,11 @@ import numpy as np
 from ...errors import KnowledgeError
 from ...knowledge.sources.onnx import OnnxModel
 from .builder import OPSET, Builder
-from .scores import labelled, prior_nodes
+from .scores import label_scores, prior_nodes
 from .tables import Said
 
 
-def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
+def inline_model(build: Builder, x: str, model: OnnxModel) -> Said:
     """The file's own graph on rows x, float32, with new names."""
     onnx = build.onnx
     inner = onnx.load_from_string(model.content())
@@ -30,7 +30,7 @@ def inlined(build: Builder, x: str, model: OnnxModel) -> Said:
     build.initializers.extend(graph.initializer)
     output = model.output()
     if output.type == "tensor(int64)":
-        return labelled(build, prefix + output.name, model.classes or 0)
+        return label_scores(build, prefix + output.name, model.classes or 0)
     scores = build.cast(prefix + output.name, np.float32)
     return prior_nodes(build, scores, soft=model.soft, gives=model.gives)
 

@@ -18,7 +18,7 @@ from ...personal.own.linear import Linear
 from ...personal.own.members import SMOOTH, ClassMember, OrderMember
 from ...personal.own.trees import Trees
 from .builder import DOUBLE, INT64, SINGLE, Builder
-from .cells import filled, heard_nodes, normal_cells, place_nodes, sight_nodes
+from .cells import fill_row, heard_nodes, normal_cells, place_nodes, sight_nodes
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def mixed_parts(
     return [Part(one, float(w)) for one, w in zip(said, weights, strict=True)]
 
 
-def weighted(build: Builder, parts: Sequence[Part], allowed: str, dtype: Any) -> str:
+def weigh_parts(build: Builder, parts: Sequence[Part], allowed: str, dtype: Any) -> str:
     """Σ w_j softmax(logits_j within the range), (n, k)."""
     zero = build.constant(0.0, dtype)
     mixed = None
@@ -129,7 +129,7 @@ def _foreseen(build: Builder, x: str, known: KnownNodes, member: Foreseen, name:
     middle, told = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
     start = {"middle": middle, "expert": told}.get(seen.exact.start)
     if start is None:
-        start = filled(build, (k - 1) / 2, 1, DOUBLE)
+        start = fill_row(build, (k - 1) / 2, 1, DOUBLE)
     columns = member.foresight.home.middle.numel()
     if seen.exact.hears:
         heard = heard_nodes(build, middle, told, k, DOUBLE)[1:]

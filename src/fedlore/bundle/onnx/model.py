@@ -14,9 +14,9 @@ from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
-from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weighted
+from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weigh_parts
 from .networks import network
-from .sources import said
+from .sources import add_source
 from .tables import Said
 
 IR = 8  # the file format of operator set 17
@@ -50,7 +50,7 @@ def to_onnx(
     row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
     build = Builder()
     single = build.cast("rows", SINGLE)
-    known = _known(build, single, len(row) + 1, personal.knowledge)
+    known = _add_knowledge(build, single, len(row) + 1, personal.knowledge)
     logits = _logits(build, single, len(row) + 1, personal, known)
     k = _classes(personal, schema)
     dtype: Any = SINGLE
@@ -82,9 +82,11 @@ def save_graph(model: Any, path: str | Path) -> None:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def _known(build: Builder, x: str, rank: int, knowledge: Knowledge) -> KnownNodes:
-    prior = None if knowledge.pkm is None else said(build, x, rank, knowledge.pkm)
-    allowed = None if knowledge.rkm is None else said(build, x, rank, knowledge.rkm)
+def _add_knowledge(build: Builder, x: str, rank: int, knowledge: Knowledge) -> KnownNodes:
+    prior = (
+        None if knowledge.prediction is None else add_source(build, x, rank, knowledge.prediction)
+    )
+    allowed = None if knowledge.range is None else add_source(build, x, rank, knowledge.range)
     refused = build.either(*[part.refused for part in (prior, allowed) if part is not None])
     rows = None if prior is None else prior.rows
     if prior is not None and allowed is not None:
@@ -142,7 +144,7 @@ def _outputs(
         one = build.op("Concat", rows, build.constant([1], INT64), axis=0)
         refused = build.op("Expand", build.constant([[False]], BOOL), one)
     allowed = build.op("And", mask, build.op("Not", refused), name="allowed")
-    mixed = weighted(build, parts, allowed, dtype)
+    mixed = weigh_parts(build, parts, allowed, dtype)
     if known.prior is not None:
         said = known.prior if dtype is SINGLE else build.cast(known.prior, dtype)
         told = build.op("Mul", said, build.constant(trust, dtype))
@@ -186,7 +188,7 @@ def _model(build: Builder, row: tuple[int, ...], k: int, metadata: Mapping[str, 
         helper.make_tensor_value_info("allowed", proto.BOOL, ["n", k]),
         helper.make_tensor_value_info("refused", proto.BOOL, ["n"]),
     ]
-    nodes, constants = _needed(build)
+    nodes, constants = _drop_unused(build)
     graph = helper.make_graph(nodes, "fedlore", [rows], results, constants)
     sets = [helper.make_opsetid("", OPSET)]
     sets += [helper.make_opsetid(domain, version) for domain, version in build.domains.items()]
@@ -196,7 +198,7 @@ def _model(build: Builder, row: tuple[int, ...], k: int, metadata: Mapping[str, 
     return model
 
 
-def _needed(build: Builder) -> tuple[list[Any], list[Any]]:
+def _drop_unused(build: Builder) -> tuple[list[Any], list[Any]]:
     """The nodes and constants that an output depends on, in their order."""
     wanted = set(OUTPUTS)
     nodes = []

@@ -22,7 +22,7 @@ def prior_nodes(build: Builder, scores: str, *, soft: bool, gives: str) -> Said:
     return Said(scores, build.either(broken, wrong, negative))
 
 
-def labelled(build: Builder, labels: str, classes: int) -> Said:
+def label_scores(build: Builder, labels: str, classes: int) -> Said:
     """Labels 0 to classes - 1, of any shape with one number per row, as one-hot rows."""
     column = build.op("Reshape", labels, build.constant([-1, 1], INT64))
     low = build.op("Less", column, build.constant(0, INT64))

@@ -14,8 +14,8 @@ from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
 from .builder import DOUBLE, INT64, SINGLE, Builder
-from .grading import graded, limits, soft
-from .inlined import inlined
+from .grading import grade_formula, limits, soft
+from .inlined import inline_model
 from .networks import network
 from .scores import prior_nodes
 from .tables import Said, table
@@ -23,7 +23,7 @@ from .tables import Said, table
 Compile = Callable[[Builder, str, int, Any], Said]
 
 
-def said(build: Builder, x: str, rank: int, model: Any) -> Said:
+def add_source(build: Builder, x: str, rank: int, model: Any) -> Said:
     """What a knowledge model says of rows x, float32 of this rank."""
     compile_ = GRAPHS.get(type(model)) or _own_graph(model)
     return compile_(build, x, rank, model)
@@ -50,8 +50,8 @@ def _table(build: Builder, x: str, rank: int, model: Table) -> Said:
     return table(build, _flat(x, rank, model.name), model)
 
 
-def _graded(build: Builder, x: str, rank: int, model: GradedFormula) -> Said:
-    return graded(build, _flat(x, rank, "a formula"), model)
+def _add_graded(build: Builder, x: str, rank: int, model: GradedFormula) -> Said:
+    return grade_formula(build, _flat(x, rank, "a formula"), model)
 
 
 def _soft(build: Builder, x: str, rank: int, model: SoftFormula) -> Said:
@@ -63,7 +63,7 @@ def _limits(build: Builder, x: str, rank: int, model: FormulaRange) -> Said:
 
 
 def _all_of(build: Builder, x: str, rank: int, model: AllOf) -> Said:
-    parts = [said(build, x, rank, one) for one in model.ranges]
+    parts = [add_source(build, x, rank, one) for one in model.ranges]
     rows = parts[0].rows
     for part in parts[1:]:
         rows = build.op("And", rows, part.rows)
@@ -76,7 +76,7 @@ def _all_of(build: Builder, x: str, rank: int, model: AllOf) -> Said:
 
 
 def _any_of(build: Builder, x: str, rank: int, model: AnyOf) -> Said:
-    parts = [said(build, x, rank, one) for one in model.ranges]
+    parts = [add_source(build, x, rank, one) for one in model.ranges]
     rows = parts[0].rows
     for part in parts[1:]:
         rows = build.op("Or", rows, part.rows)
@@ -84,7 +84,7 @@ def _any_of(build: Builder, x: str, rank: int, model: AnyOf) -> Said:
 
 
 def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
-    parts = [said(build, x, rank, one) for one in model.predictions]
+    parts = [add_source(build, x, rank, one) for one in model.predictions]
     rows = parts[0].rows
     for part in parts[1:]:
         spoken = build.any(build.op("Not", build.op("Equal", rows, build.constant(0.0))))
@@ -93,7 +93,7 @@ def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
 
 
 def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
-    parts = [said(build, x, rank, one) for one in model.predictions]
+    parts = [add_source(build, x, rank, one) for one in model.predictions]
     weights = model.weights or (1.0,) * len(parts)
     total = build.op("Mul", parts[0].rows, build.constant(weights[0]))
     for part, weight in zip(parts[1:], weights[1:], strict=True):
@@ -106,7 +106,7 @@ def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
 
 def _mask(build: Builder, x: str, rank: int, model: Mask) -> Said:
     seen = build.op("Gather", x, build.constant(list(model.columns), INT64), axis=1)
-    return said(build, seen, rank, model.model)
+    return add_source(build, seen, rank, model.model)
 
 
 def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:
@@ -114,7 +114,7 @@ def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:
     size = [model.size, model.size]
     images = x if rank == 4 else build.op("Unsqueeze", x, axis)
     pooled = build.op("MaxPool", images, kernel_shape=size, strides=size)
-    return said(
+    return add_source(
         build, pooled if rank == 4 else build.op("Squeeze", pooled, axis), rank, model.model
     )
 
@@ -126,7 +126,7 @@ def _torch(build: Builder, x: str, rank: int, model: TorchModel) -> Said:
 
 
 def _conformal(build: Builder, x: str, rank: int, model: ConformalRange) -> Said:
-    scorer = said(build, x, rank, model.scorer)
+    scorer = add_source(build, x, rank, model.scorer)
     k = len(model.thresholds)
     p = build.cast(scorer.rows, DOUBLE)
     if model.score == "lac":
@@ -145,10 +145,10 @@ def _conformal(build: Builder, x: str, rank: int, model: ConformalRange) -> Said
     return Said(rows, scorer.refused)
 
 
-def _recalibrated(build: Builder, x: str, rank: int, model: Recalibrated) -> Said:
+def _add_recalibrated(build: Builder, x: str, rank: int, model: Recalibrated) -> Said:
     if model.expert is None:
         raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
-    expert = said(build, x, rank, model.expert)
+    expert = add_source(build, x, rank, model.expert)
     table = build.constant(model.confusion.double().cpu().numpy(), DOUBLE)
     soft_rows = build.op("MatMul", build.cast(expert.rows, DOUBLE), table)
     total = build.total(soft_rows)
@@ -166,7 +166,7 @@ def _flat(x: str, rank: int, what: str) -> str:
 #: How each kind of model becomes nodes.
 GRAPHS: dict[type, Compile] = {
     Table: _table,
-    GradedFormula: _graded,
+    GradedFormula: _add_graded,
     SoftFormula: _soft,
     FormulaRange: _limits,
     AllOf: _all_of,
@@ -176,7 +176,7 @@ GRAPHS: dict[type, Compile] = {
     Mask: _mask,
     MaxPool: _max_pool,
     TorchModel: _torch,
-    OnnxModel: lambda build, x, rank, model: inlined(build, x, model),
+    OnnxModel: lambda build, x, rank, model: inline_model(build, x, model),
     ConformalRange: _conformal,
-    Recalibrated: _recalibrated,
+    Recalibrated: _add_recalibrated,
 }

@@ -32,9 +32,9 @@ def table(build: Builder, x: str, model: Table) -> Said:
     if model.policy in ("first", "priority"):
         return Said(_first(build, hits, outcomes))
     if model.policy == "intersect":
-        allowed = build.op("Not", _met(build, hits, ~outcomes))
+        allowed = build.op("Not", _meet(build, hits, ~outcomes))
         return Said(allowed, build.op("Not", build.any(allowed)))
-    named = _met(build, hits, outcomes)
+    named = _meet(build, hits, outcomes)
     if model.policy == "union":
         return Said(build.op("Or", named, build.op("Not", build.any(named))))
     rows = build.cast(named, SINGLE)
@@ -108,7 +108,7 @@ def _first(build: Builder, hits: str, outcomes: NDArray[np.bool_]) -> str:
     return build.op("Mul", row, some)
 
 
-def _met(build: Builder, hits: str, classes: NDArray[np.bool_]) -> str:
+def _meet(build: Builder, hits: str, classes: NDArray[np.bool_]) -> str:
     """The classes that some hitting rule marks, (n, k) bool."""
     count = build.op("MatMul", hits, build.constant(classes, SINGLE))
     return build.op("Greater", count, build.constant(0.0))

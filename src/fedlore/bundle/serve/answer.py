@@ -83,7 +83,7 @@ class Answering:
             found = answer_rows(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
             raise self._silence(x) from None
-        return written(self.bundle, found, reasons(self.bundle, x, found)), found
+        return write_answers(self.bundle, found, reasons(self.bundle, x, found)), found
 
     def _silence(self, x: Tensor) -> Silent:
         """The first row without an answer, found by halving, and what is said about it alone."""
@@ -103,7 +103,7 @@ class Answering:
         return Silent("the knowledge has no answer")
 
 
-def written(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[dict[str, Any]]:
+def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[dict[str, Any]]:
     """Answers as values of `Answer`, a dictionary for each row."""
     classes = bundle.schema.classes
     number = found.low is not None  # of a class there is no least and greatest

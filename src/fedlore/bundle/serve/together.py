@@ -33,7 +33,7 @@ class Together:
         """Answers for rows in raw units, (n, d)."""
         if len(x) > DIRECT:
             async with self._many:  # two at once would only fight for the interpreter
-                return _told(*await asyncio.to_thread(self._answering, x))
+                return _tell(*await asyncio.to_thread(self._answering, x))
         answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
         self._waiting.append((x, answer))
         if self._worker is None or self._worker.done():
@@ -51,7 +51,7 @@ class Together:
 
     def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Told]]]) -> None:
         try:
-            values, scope = _told(*self._answering(torch.cat([x for x, _ in some])))
+            values, scope = _tell(*self._answering(torch.cat([x for x, _ in some])))
         except Silent as error:
             if len(some) > 1:  # one request's bad row is no other's business
                 for one in some:
@@ -78,5 +78,5 @@ def _settle(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None:
         answer.set_result(result)
 
 
-def _told(values: list[dict[str, Any]], found: Answers) -> _Told:
+def _tell(values: list[dict[str, Any]], found: Answers) -> _Told:
     return values, found.in_scope.tolist()

@@ -60,7 +60,7 @@ def _quality(order: Order, shares: Array) -> list[str]:
                 broken.append(
                     f"{feature.name} {value:.6g} lies outside {feature.low:g} to {feature.high:g}"
                 )
-    chance, worst = _asked(order, rows_of(values))
+    chance, worst = _ask(order, rows_of(values))
     if chance < order.confidence:
         broken.append(f"P({order.target.text}) is {chance:.6f}, below {order.confidence:g}")
     if order.worst_case and worst is not None:
@@ -69,7 +69,7 @@ def _quality(order: Order, shares: Array) -> list[str]:
 
 
 @torch.no_grad()
-def _asked(order: Order, x: torch.Tensor) -> tuple[float, str | None]:
+def _ask(order: Order, x: torch.Tensor) -> tuple[float, str | None]:
     """The chance of the target, and something outside it that the range allows, if any."""
     target, grader = order.target, order.grader
     if isinstance(grader, ClassGrader):

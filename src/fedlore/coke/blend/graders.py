@@ -72,7 +72,7 @@ class ClassGrader:
         way = 1 if upward else -1
         steps = range(at - way * _STEPS, at + way * (_STEPS + 1), way)
         return tuple(
-            target if i == at else _graded(i, classes, label, sign)
+            target if i == at else _grade_target(i, classes, label, sign)
             for i in steps
             if (0 < i <= last if upward else 0 <= i < last)
         )
@@ -185,6 +185,6 @@ def grader_for(model: Personal | PersonalRegressor, schema: Schema) -> Grader:
     raise FedloreError(f"a blend needs a personal model, got a {type(model).__name__}")
 
 
-def _graded(at: int, classes: Sequence[str], label: str, sign: str) -> BlendTarget:
+def _grade_target(at: int, classes: Sequence[str], label: str, sign: str) -> BlendTarget:
     low, high = (at, len(classes) - 1) if sign == ">=" else (0, at)
     return BlendTarget(f"{label} {sign} {classes[at]}", float(low), float(high))

@@ -104,10 +104,10 @@ def logit(chance: Array) -> Array:
     return odds
 
 
-def spoken(chance: float) -> str:
+def say_chance(chance: float) -> str:
     """A probability as people read it; only what is exactly 0 or 1 is called so.
 
-    >>> spoken(0.99996), spoken(1.0), spoken(0.412), spoken(1e-9)
+    >>> say_chance(0.99996), say_chance(1.0), say_chance(0.412), say_chance(1e-9)
     ('> 0.999', '1', '0.412', '< 0.001')
     """
     if chance in (0.0, 1.0):

@@ -95,6 +95,6 @@ def order_for(
     )
 
 
-def held(values: np.ndarray) -> list[int]:
+def held_places(values: np.ndarray) -> list[int]:
     """The coals that a blend holds."""
     return [int(i) for i in np.flatnonzero(values > 1e-9)]

@@ -13,7 +13,7 @@ from .descent import Field
 from .graders import Forecast
 from .judge import Goal, Judge
 from .limits import Limits, cheapest
-from .order import Order, held
+from .order import Order, held_places
 from .reasons import shortage, unreachable
 from .recipe import rows_of
 from .relaxing import relaxations
@@ -175,7 +175,7 @@ class _Desk:
     def blend(self, shares: Array) -> Blend:
         order, names = self.order, self.order.coals.names
         x = order.recipe.features(shares[None])
-        largest = sorted(held(shares), key=lambda i: -shares[i])
+        largest = sorted(held_places(shares), key=lambda i: -shares[i])
         return Blend(
             {names[i]: float(shares[i]) for i in largest},
             float(shares @ self.price),
@@ -187,11 +187,11 @@ class _Desk:
     def presentable(self, shares: Array, limits: Limits) -> Array:
         """Nearly the same blend without specks of coal and in few digits, if it costs nothing."""
         most = (1.0 + NEXT_TO_NOTHING) * float(shares @ self.price)
-        specks = [] if self.order.lots is not None else held(shares)
+        specks = [] if self.order.lots is not None else held_places(shares)
         for i in sorted(specks, key=lambda i: shares[i]):
             if shares[i] < SPECK and limits.low[i] <= 0:
                 others = [j for j in range(len(shares)) if shares[j] <= 0]
-                fewer = _barred(limits, i, *others)  # or one speck would make way for another
+                fewer = _bar(limits, i, *others)  # or one speck would make way for another
                 other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
                 if other is not None and other.reached and other.shares @ self.price <= most:
                     shares, limits = other.shares, fewer
@@ -222,9 +222,9 @@ class _Desk:
         """The best blend without each coal of the plan in turn, where there is one."""
         self.report("without each coal")
         found: list[tuple[int, Array | None]] = []
-        for i in sorted(held(shares), key=lambda i: -shares[i]):
+        for i in sorted(held_places(shares), key=lambda i: -shares[i]):
             if self.limits.low[i] <= 0:
-                fewer = _barred(self.limits, i)
+                fewer = _bar(self.limits, i)
                 other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
                 good = other is not None and other.reached and not check(self.order, other.shares)
                 found.append((i, other.shares if other is not None and good else None))
@@ -237,7 +237,7 @@ class _Desk:
         if not apart:
             return None
         i, best = min(apart, key=lambda pair: float(pair[1] @ self.price))
-        return self.blend(self.presentable(best, _barred(self.limits, i)))
+        return self.blend(self.presentable(best, _bar(self.limits, i)))
 
     def relaxations(self, shares: Array, cost: float) -> Iterator[Relaxation]:
         """Every limit that the plan touches, and what the next looser one would cost."""
@@ -275,12 +275,14 @@ class _Desk:
                 continue
             known.append(best)
             names = self.order.coals.names
-            mix = {names[i]: float(best[i]) for i in sorted(held(best), key=lambda i: -best[i])}
+            mix = {
+                names[i]: float(best[i]) for i in sorted(held_places(best), key=lambda i: -best[i])
+            }
             points.append(Point(target.text, goal.confidence, float(best @ self.price), mix))
         return tuple(reversed(points))
 
 
-def _barred(limits: Limits, *coals: int) -> Limits:
+def _bar(limits: Limits, *coals: int) -> Limits:
     """The same limits without some coals."""
     high = limits.high.copy()
     high[list(coals)] = 0.0

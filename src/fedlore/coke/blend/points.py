@@ -89,7 +89,7 @@ def fit_lots(weights: Array, limits: Limits) -> tuple[Array, NDArray[np.bool_]]:
         low, high = np.where(short, middle, low), np.where(short, high, middle)
     shares = _level(weights, high, limits)
     if limits.lots is not None:
-        shares = _rounded(shares, limits, limits.lots)
+        shares = _round_shares(shares, limits, limits.lots)
     else:
         shares = shares / np.maximum(shares.sum(1, keepdims=True), TOLERANCE)
     return shares, limits.holds(shares)
@@ -113,7 +113,7 @@ def _level(weights: Array, level: Array, limits: Limits) -> Array:
     return np.where(weights > 0, np.clip(level[:, None] * weights, limits.low, limits.high), 0.0)
 
 
-def _rounded(shares: Array, limits: Limits, lots: int) -> Array:
+def _round_shares(shares: Array, limits: Limits, lots: int) -> Array:
     """Whole lots by largest remainders, within the bounds."""
     lowest = np.ceil(limits.low * lots - 1e-6)
     highest = np.floor(limits.high * lots + 1e-6)

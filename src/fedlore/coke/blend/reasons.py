@@ -3,7 +3,7 @@
 import numpy as np
 
 from .coals import Array
-from .judge import Goal, Judge, spoken
+from .judge import Goal, Judge, say_chance
 from .limits import cheapest
 from .order import Order
 from .search import BlendPool, Found
@@ -65,13 +65,13 @@ def unreachable(
         return (f"the range does not allow {target} for any of {every}{where}",)
     if best < goal.confidence:
         causes.append(
-            f"even the best reachable blend{where} has P({target}) = {spoken(best)}, "
+            f"even the best reachable blend{where} has P({target}) = {say_chance(best)}, "
             f"wanted is {goal.confidence:g}"
         )
         far = float(chance.max())
         if goal.scope and far >= goal.confidence:
             causes.append(
-                f"outside the scope, where the model is a guess, it reaches {spoken(far)}"
+                f"outside the scope, where the model is a guess, it reaches {say_chance(far)}"
             )
     if goal.worst_case:
         free = stray[inside] <= 0
@@ -84,11 +84,11 @@ def unreachable(
         elif not causes:
             causes.append(
                 f"blends that are sure to reach {target} have P at most "
-                f"{spoken(float(chance[inside][free].max()))}"
+                f"{say_chance(float(chance[inside][free].max()))}"
             )
     if not causes:
         causes.append(
-            f"no blend was found that has all at once: P({target}) reaches {spoken(best)}"
+            f"no blend was found that has all at once: P({target}) reaches {say_chance(best)}"
         )
     return tuple(causes)
 

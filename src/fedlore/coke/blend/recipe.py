@@ -85,7 +85,7 @@ class MixingRecipe:
     @property
     def table(self) -> dict[str, str]:
         """Feature -> its rule, in words."""
-        return {n: told(r) for n, r in zip(self.schema.names, self.rules, strict=True)}
+        return {n: say_rule(r) for n, r in zip(self.schema.names, self.rules, strict=True)}
 
 
 def rows_of(features: Array) -> Tensor:
@@ -128,10 +128,10 @@ def read_mixing(path: str | Path) -> tuple[dict[str, MixingRule], dict[str, floa
     return rules, document.fixed
 
 
-def told(rule: MixingRule) -> str:
+def say_rule(rule: MixingRule) -> str:
     """A rule in words, with the numbers that it depends on.
 
-    >>> told(Weighted("V9_V13", "inerts", rest=True))
+    >>> say_rule(Weighted("V9_V13", "inerts", rest=True))
     'weighted by 100 - inerts'
     """
     match rule:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from .coals import Array
 from .judge import Goal
 from .limits import Limits
-from .order import Order, held
+from .order import Order, held_places
 
 WIDER = 0.05  # by how much a bound is relaxed to see what that would bring
 
@@ -41,7 +41,7 @@ def relaxations(order: Order, shares: Array) -> Iterator[tuple[str, str, Goal, L
         yield what, "confidence alone", replace(goal, worst_case=False), limits
     if goal.scope:
         yield "inside the scope of the model", "anywhere", replace(goal, scope=False), limits
-    if limits.coals is not None and len(held(shares)) >= limits.coals < len(coals):
+    if limits.coals is not None and len(held_places(shares)) >= limits.coals < len(coals):
         more = f"{limits.coals + 1}"
         yield f"at most {limits.coals} coals", more, goal, replace(limits, coals=limits.coals + 1)
     if limits.lots is not None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .judge import spoken
+from .judge import say_chance
 from .plan import Blend, BlendPlan, Point
 
 _Row = dict[str, str | int | float | bool | None]
@@ -78,7 +78,7 @@ def between(names: tuple[str, ...]) -> str:
 
 def equal(chance: float) -> str:
     """A probability with its sign: '= 0.9' or '> 0.999'."""
-    text = spoken(chance)
+    text = say_chance(chance)
     return text if text[0] in "<>" else f"= {text}"
 
 

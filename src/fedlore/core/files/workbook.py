@@ -61,7 +61,7 @@ def parse_page(
             if any(cell.data_type == "f" for row in rows for cell in row):
                 values = openpyxl.load_workbook(content, data_only=True)  # as Excel last saved them
                 computed = list(_page(values, sheet, file, most_cells).iter_rows())
-            merged = set(_merged(page))
+            merged = set(_merged_cells(page))
     except (FedloreError, OSError):
         raise
     except Exception as error:  # a damaged workbook can fail anywhere inside the reader
@@ -102,7 +102,7 @@ def _page(book: Any, sheet: str | None, file: str, most_cells: int) -> Any:
     return page
 
 
-def _merged(page: Any) -> Iterator[tuple[int, int]]:
+def _merged_cells(page: Any) -> Iterator[tuple[int, int]]:
     """Cells hidden under a merged one: they would read as empty, that is as `any`."""
     for area in page.merged_cells.ranges:
         for row in range(area.min_row, min(area.max_row, page.max_row) + 1):

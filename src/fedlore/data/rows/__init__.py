@@ -1,7 +1,7 @@
 """The one reader of rows: files and frames of every kind, by the names of their columns."""
 
 from .memory import frame_of
-from .reading import ROW_KINDS, RowChunk, open_file, open_rows, read_chunks, unhurried
+from .reading import ROW_KINDS, RowChunk, open_file, open_rows, read_chunks, read_unhurried
 from .source import FileForm, OnProgress, RowSource
 from .table import as_examples, read_column, read_number_column, read_table
 
@@ -19,5 +19,5 @@ __all__ = [
     "read_number_column",
     "read_chunks",
     "read_table",
-    "unhurried",
+    "read_unhurried",
 ]

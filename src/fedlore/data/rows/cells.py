@@ -24,7 +24,7 @@ def number_cells(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
     """A column of numbers, (n,) float64 with NaN for blanks, and the cells that are none."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiu":
         return cells.astype(np.float64, copy=False), {}
-    listed = _listed(cells)
+    listed = _as_list(cells)
     quick = _plain_numbers(listed, decimal)
     if quick is not None:
         return quick, {}
@@ -42,7 +42,7 @@ def number_cells(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
 def place_cells(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wrong]:
     """A column of names as positions in a list of them; NaN for blanks, and the strange ones."""
     place = {name: i for i, name in enumerate(names)}
-    listed = _listed(cells)
+    listed = _as_list(cells)
     if all(type(cell) is str for cell in listed):
         quick = list(map(place.get, listed))
         if None not in quick:
@@ -62,7 +62,7 @@ def place_cells(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wr
 
 def text_cells(cells: Any) -> list[str]:
     """A column as text, empty where it is blank."""
-    return [_word(cell) for cell in _listed(cells)]
+    return [_word(cell) for cell in _as_list(cells)]
 
 
 def is_blank(cell: Any) -> bool:
@@ -74,7 +74,7 @@ def is_blank(cell: Any) -> bool:
     return isinstance(cell, Real | Decimal) and bool(cell != cell)
 
 
-def _listed(cells: Any) -> list[Any]:
+def _as_list(cells: Any) -> list[Any]:
     if isinstance(cells, np.ndarray | Tensor):
         found: list[Any] = cells.tolist()
         return found

@@ -57,7 +57,7 @@ def frame_of(data: Any, schema: Schema) -> Frame:
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
         return _columns({str(name): np.asarray(data[name]) for name in data.columns})
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
-        return frame_of(_interchanged(data), schema)
+        return frame_of(_interchange(data), schema)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         return frame_of_records(data)
     raise FedloreError(
@@ -151,7 +151,7 @@ def _named_levels(column: np.ndarray, levels: Sequence[str]) -> list[Any]:
     return [place.get(value, value) for value in column.astype(np.float64).tolist()]
 
 
-def _interchanged(data: Any) -> Any:
+def _interchange(data: Any) -> Any:
     if hasattr(data, "__arrow_c_stream__") and arrow("lib") is not None:
         return arrow("lib").table(data)
     if hasattr(data, "__dataframe__") and arrow("interchange") is not None:

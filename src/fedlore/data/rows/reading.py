@@ -86,7 +86,7 @@ def read_chunks(
         units=source.units,
         place=source.place,
     )
-    copied = [_copied(source, name) for name in keep]
+    copied = [_copied_rows(source, name) for name in keep]
     numbers = {p for p, f in zip(places, schema.features, strict=False) if not f.levels}
     words = [p for p in (*places, *copied) if p not in numbers]
     problems = Problems(source.place)
@@ -100,13 +100,13 @@ def read_chunks(
             raise Stumbled(f"{source.place}: a cell cannot be used")
         count += len(x) + len(batch.odd)
         if len(x) and not problems.count:
-            yield RowChunk(x, y, [_shown(c) for c in batch.columns[len(places) :]], batch.lines)
+            yield RowChunk(x, y, [_show(c) for c in batch.columns[len(places) :]], batch.lines)
     problems.check()
     if count == 0:
         raise FedloreError(f"{source.place or 'the table'} has no rows")
 
 
-def unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
+def read_unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
     """What a fast reader finds, or the slow one where the fast one stumbles."""
     if fast:
         try:
@@ -116,13 +116,13 @@ def unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
     return read(False)
 
 
-def _copied(source: RowSource, name: str) -> int:
+def _copied_rows(source: RowSource, name: str) -> int:
     if name not in source.titles:
         raise refusal(source.place, [f"there is no column '{name}' to keep"])
     return list(source.titles).index(name)
 
 
-def _shown(cells: Any) -> Any:
+def _show(cells: Any) -> Any:
     """Cells to copy; one that a spreadsheet made something else of as it is shown."""
     if isinstance(cells, np.ndarray):
         return cells

@@ -13,7 +13,7 @@ from ...errors import FedloreError, unknown
 from ...knowledge.schema import Schema
 from .cells import number_cells, place_cells, text_cells
 from .problems import Problems
-from .reading import FILL, RowChunk, open_file, open_rows, read_chunks, unhurried
+from .reading import FILL, RowChunk, open_file, open_rows, read_chunks, read_unhurried
 from .source import FileForm, RowSource
 from .titles import name_and_unit
 
@@ -49,9 +49,9 @@ def as_examples(
         column = label if isinstance(label, str) else None
         parts = list(read_chunks(source, schema, label=column))
         labels = [part.y for part in parts if part.y is not None]
-        return _joined(parts), torch.cat(labels) if labels else None
+        return _join(parts), torch.cat(labels) if labels else None
 
-    x, y = unhurried(read)
+    x, y = read_unhurried(read)
     if label is not None and not isinstance(label, str):
         y = _classes(label, schema, len(x))
     return Examples(x, y)
@@ -102,7 +102,7 @@ def column_of(source: RowSource, name: str) -> int:
     return names.index(name)
 
 
-def _joined(parts: list[RowChunk]) -> Tensor:
+def _join(parts: list[RowChunk]) -> Tensor:
     """All rows, (n, d); each part is let go once it is copied, so that no two copies stand."""
     x = torch.empty(sum(len(part.x) for part in parts), parts[0].x.shape[1])
     end = len(x)

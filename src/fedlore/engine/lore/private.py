@@ -49,7 +49,7 @@ Mixed = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, weights -> what t
 _Errors = Callable[[Tensor], Tensor]  # what was said -> the loss of each row, (n,)
 
 
-def pruned(voices: Sequence[Voice], weights: Tensor) -> tuple[list[Voice], list[float]]:
+def prune_voices(voices: Sequence[Voice], weights: Tensor) -> tuple[list[Voice], list[float]]:
     """The voices that count; the network is always one of them."""
     kept = [
         (voice, float(w))
@@ -92,7 +92,7 @@ def cross_chosen(own: Sequence[Tensor], errors: _Errors, rows: int) -> Tensor:
     return found
 
 
-def paid(before: Tensor, after: Tensor) -> bool:
+def pays(before: Tensor, after: Tensor) -> bool:
     """Whether the losses of rows went down by more than the standard error of the difference."""
     gain = before - after
     error = float(gain.std(correction=0)) / math.sqrt(len(gain))
@@ -124,7 +124,7 @@ def compose(
 
     Where no network could be tried on unseen rows it gets what shared members start with.
     """
-    kept, shares = pruned(voices, weigh(voices, torch.ones(rows, dtype=torch.bool)))
+    kept, shares = prune_voices(voices, weigh(voices, torch.ones(rows, dtype=torch.bool)))
     together = cross_mixed(kept, weigh, mixed, rows)
     costs = {}
     for voice in kept if len(kept) > 1 else []:

@@ -15,8 +15,8 @@ from ...core.tree import Params
 from ...knowledge.numbers.told import Told
 from ...personal.client import Client, NumberClient
 from ...personal.tasks.regression import Regression
-from ..client import ready, scaled
-from ..tuning.recalibrate import recalibrated
+from ..client import ready, scale_rows
+from ..tuning.recalibrate import recalibrate_client
 from .agreement import Agreement
 from .candidates import Candidate
 
@@ -40,7 +40,7 @@ class Seat:
             found = self.member
         else:
             found = self.task(candidate).enter(self.member)
-        return replace(found, knowledge=replace(found.knowledge, trust=0.0, rely=0.0))
+        return replace(found, knowledge=replace(found.knowledge, trust=0.0, reliance=0.0))
 
     @cached_property
     def plain(self) -> Client:
@@ -81,13 +81,13 @@ class Seat:
         client = self.client(candidate)
         places = self.folds if fold >= 0 else None
         if places is None:
-            whole = recalibrated(client)[0] if candidate.reread else client
+            whole = recalibrate_client(client)[0] if candidate.reread else client
             return (replace(whole, test=None, measure=None) if fold >= 0 else whole), None
         away = places == fold
         rest = replace(client, data=client.data[~away], test=None, measure=None)
         held = client.data[away]
         if candidate.reread:
-            rest, (held,) = recalibrated(rest, held)
+            rest, (held,) = recalibrate_client(rest, held)
         return rest, held
 
     def logits(self, candidate: Candidate, params: Params, rows: Examples) -> Tensor:
@@ -111,7 +111,7 @@ class Seat:
 def said_by(model: nn.Module, seat: Seat, candidate: Candidate, rows: Examples) -> Tensor:
     """A network's logits on rows in raw units, (n, k), on the processor."""
     like = next(model.parameters())
-    known = scaled(rows, seat.common.scale(candidate), like)
+    known = scale_rows(rows, seat.common.scale(candidate), like)
     heard = (known.prior, known.allowed) if seat.member.injected else (None, None)
     return guard(model(known.x, *heard)).cpu()
 

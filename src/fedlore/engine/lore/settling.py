@@ -16,12 +16,12 @@ from ...personal.client import Client
 from ...personal.foreseen import Foreseen
 from ...personal.own.best import Own, own_classes, own_order
 from ...personal.own.crossfit import FOLDS
-from ...personal.own.members import masked
+from ...personal.own.members import mask_logits
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
 from ..exact import exact_rows
 from .candidates import Candidate
-from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
+from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
 from .seat import Seat, nll_rows, polish_seat
 from .trial import MAIN, Trial
 
@@ -122,7 +122,7 @@ def _out_of_fold(
     )
     best = 0
     for steps in sorted(found):
-        if steps and paid(_losses(seat, found[best], rows), _losses(seat, found[steps], rows)):
+        if steps and pays(_losses(seat, found[best], rows), _losses(seat, found[steps], rows)):
             best = steps
     return found[best], rows, best
 
@@ -151,7 +151,7 @@ def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) ->
     rows = exact_rows(client, exact, common.scaler, classes=common.classes)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     allowed = client.data.allowed if client.injected else None
-    held = masked(foresight.held_out(rows), allowed)
+    held = mask_logits(foresight.held_out(rows), allowed)
     return Voice("exact", held, True, Foreseen(foresight, common.scaler))
 
 

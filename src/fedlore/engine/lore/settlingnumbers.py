@@ -16,10 +16,10 @@ from ...personal.own.best import own_numbers
 from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import within
 from ...personal.own.weights import number_weights
-from ...personal.regressor import decoded
+from ...personal.regressor import decode_logits
 from ..exact import exact_rows
 from .candidates import Candidate
-from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, paid, weigh_voices
+from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
 from .seat import Seat, polish_seat
 from .trial import MAIN, Trial
 
@@ -91,10 +91,10 @@ def _out_of_fold(
             assert held is not None
             last = polish_seat(seat, candidate, rest, params, steps) if steps else params
             away = places == fold
-            at[away] = decoded(seat.logits(candidate, last, held), told[away], 0.0).mean()
+            at[away] = decode_logits(seat.logits(candidate, last, held), told[away], 0.0).mean()
     best = 0
     for steps, said in sorted(found.items()):
-        if steps and paid((found[best] - told.y).square(), (said - told.y).square()):
+        if steps and pays((found[best] - told.y).square(), (said - told.y).square()):
             best = steps
     return found[best], best
 

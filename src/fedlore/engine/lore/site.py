@@ -11,7 +11,7 @@ from ...core.exact import Posterior
 from ...core.examples import Examples
 from ...core.tree import Params
 from ...personal.client import NumberClient
-from ...personal.regressor import decoded
+from ...personal.regressor import decode_logits
 from ..tuning.candidates import settle_trust as settle_trust
 from ..tuning.curves import Cached
 from .private import Private
@@ -36,7 +36,7 @@ def vote(seat: Seat, trial: Trial, params: Params) -> Params:
         assert told.y is not None and rows.y is not None
         # in units of the site's own variance, so that no site counts for more by its scale
         spread = told.y.double().var(correction=0).clamp(min=1e-12)
-        missed = decoded(logits, rows, 0.0).mean() - rows.y
+        missed = decode_logits(logits, rows, 0.0).mean() - rows.y
         return _ballot(float((missed.square() / spread).sum()), len(rows))
     if not seat.member.injected:
         held = Examples(held.x, held.y)

@@ -19,7 +19,7 @@ from ...knowledge.numbers.scores import all_scores
 from ...personal.client import Client, Member, NumberClient
 from ...personal.tasks import Classification
 from ...privacy.defence import Standing, around_of
-from ...privacy.filters import guarded
+from ...privacy.filters import guard_transport
 from ...privacy.settings import filters_of, privacy_lines
 from ..choice import brought_home, scaler_of
 from ..fitted import Fitted
@@ -75,7 +75,7 @@ def train_lore(
         progress.on_round = lambda name, run: heard(run) if "/main/" in name else None
     with Inside(seats, common, engine=training.engine, workers=training.workers) as inside:
         found = conduct(
-            guarded(inside, filters) if filters else inside,
+            guard_transport(inside, filters) if filters else inside,
             common,
             progress=progress,
             evaluate=training.evaluate,
@@ -101,7 +101,7 @@ def train_lore(
         {name: one.beside for name, one in private.items() if one.beside is not None},
         {name: one.brought for name, one in private.items() if one.brought is not None},
     )
-    return _scored(fitted, sites) if training.evaluate else fitted
+    return _score(fitted, sites) if training.evaluate else fitted
 
 
 def _site(member: Member[Any]) -> Client | NumberClient:
@@ -188,7 +188,7 @@ def count_classes(clients: Sequence[Client]) -> int:
 
 
 @torch.no_grad()
-def _scored(fitted: Fitted[Any], sites: Sequence[Client | NumberClient]) -> Fitted[Any]:
+def _score(fitted: Fitted[Any], sites: Sequence[Client | NumberClient]) -> Fitted[Any]:
     """The same with the scores of the sites' mixtures, where they have test rows."""
     rows: list[Row] = []
     for site in sites:

@@ -14,7 +14,7 @@ from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...personal.client import Client
-from ..client import lesson_of, ready, scaled
+from ..client import lesson_of, ready, scale_rows
 from .nets import Layers, layers_of
 
 
@@ -104,10 +104,10 @@ def ears_of(model: nn.Module, x: Tensor) -> Ears:
     if isinstance(model, Ordered) and isinstance(layers_of(model, x), Layers):
         # few numbers, worked out once: a gather of them at each step costs less than of 2k
         return lambda prior, allowed, like: model.listen(prior, allowed, like[..., 0])
-    return heard
+    return hear_rows
 
 
-def heard(prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
+def hear_rows(prior: Tensor | None, allowed: Tensor | None, like: Tensor) -> Tensor:
     """What a hearing network gets, (..., 2k): no prior means zeros, no range means ones."""
     return torch.cat([_or(prior, like, 0.0), _or(allowed, like, 1.0)], -1)
 
@@ -149,7 +149,7 @@ def _together(
         return members, lesson, [len(lesson)]
     like = next(model.parameters())
     classes = ready(clients[0], model, scaler).lesson.target.shape[1]
-    whole = joined([c.data for c in clients])
+    whole = join_examples([c.data for c in clients])
     whole.check(classes)
     for part in (whole.prior, whole.allowed, whole.target):
         if part is not None and part.shape[1] != classes:
@@ -157,11 +157,11 @@ def _together(
     for c in clients:
         if c.test is not None:
             c.test.check(classes)
-    lesson = lesson_of(clients[0], scaled(whole, scaler, like), classes, model)
+    lesson = lesson_of(clients[0], scale_rows(whole, scaler, like), classes, model)
     return members, lesson, [len(c.data) for c in clients]
 
 
-def joined(parts: Sequence[Examples]) -> Examples:
+def join_examples(parts: Sequence[Examples]) -> Examples:
     """Examples with the same parts, one after another."""
 
     def cat(name: str) -> Tensor | None:

@@ -25,7 +25,7 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
     """The model as layers for rows like x, (n, *features), or what stands in the way."""
     try:
         if type(model) is Ordered:
-            found, images, heard = *_ordered(model, x), False
+            found, images, heard = *_ordinal_layers(model, x), False
         else:
             parts, heard = _parts(model)
             found, images, _ = _layers(parts, x)
@@ -64,7 +64,7 @@ def _parts(model: nn.Module) -> tuple[list[tuple[str, nn.Module | None]], bool]:
     raise _Unknown(f"{type(model).__name__} is not built of plain layers")
 
 
-def _ordered(model: Ordered, x: Tensor) -> tuple[list[Layer], bool]:
+def _ordinal_layers(model: Ordered, x: Tensor) -> tuple[list[Layer], bool]:
     """A model for ordered classes: its trunk, and all the rest as one layer."""
     _check_hooks(model)
     trunk, images, flat = _layers(list(_walk("trunk", model.trunk)), x, head=False)

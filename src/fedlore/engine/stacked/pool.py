@@ -8,7 +8,7 @@ from ...core.tree import Payload
 from ...core.wire import Task
 from .memory import Shape
 from .stint import Share, Stack, Stint
-from .workers import Message, Workers, shared
+from .workers import Message, Workers, share_tensor
 
 TICKETS = 64  # most pieces of a round: the sum of each is kept apart
 
@@ -30,10 +30,10 @@ class WorkerPool:
         self._sent = Shape(sent)
         uploads = stint.recipe.algorithm.uploads
         self._upload = Shape({key: sent[key] for key in uploads})
-        self._given = shared(some, 1, self._sent.width)
-        self._sums = shared(some, TICKETS, self._upload.width)
-        self._notes = shared(torch.empty(0, dtype=torch.float64), TICKETS, 3)
-        self._good = shared(torch.empty(0, dtype=torch.uint8), clients)
+        self._given = share_tensor(some, 1, self._sent.width)
+        self._sums = share_tensor(some, TICKETS, self._upload.width)
+        self._notes = share_tensor(torch.empty(0, dtype=torch.float64), TICKETS, 3)
+        self._good = share_tensor(torch.empty(0, dtype=torch.uint8), clients)
         self._read: tuple[Message, Task] | None = None
         self._workers = Workers(processes - 1, self._job)
 

@@ -59,7 +59,7 @@ def exam_of(
         return torch.cat(parts).to(like.device)
 
     nothing, everything = torch.zeros(1, 1, dtype=like.dtype), torch.ones(1, 1, dtype=torch.bool)
-    trust = [c.knowledge.reliance if c.injected else 0.0 for c, _ in pairs]
+    trust = [c.knowledge.trust_at_prediction if c.injected else 0.0 for c, _ in pairs]
     rows = torch.tensor([len(test) for _, test in pairs])
     x = torch.cat([test.x for _, test in pairs])
     x = x if scaler is None else scaler(x)

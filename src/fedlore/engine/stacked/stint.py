@@ -67,7 +67,7 @@ class Stint:
             good, upload = _finite(upload, len(asked))
             kept = [counts[j] for j in good]
             weights = [float(n) for n in kept] if self.recipe.weights == "size" else None
-            part = _summed(upload, weights)
+            part = _sum(upload, weights)
             total = {k: tree.add(total[k], b) for k, b in part.items()} if total else part
             weight += sum(weights) if weights is not None else len(good)
             rows += sum(kept)
@@ -139,7 +139,7 @@ def _finite(upload: Payload, clients: int) -> tuple[list[int], Payload]:
     return good.nonzero()[:, 0].tolist(), kept
 
 
-def _summed(upload: Payload, weights: list[float] | None) -> Payload:
+def _sum(upload: Payload, weights: list[float] | None) -> Payload:
     """The sum over clients, each with its weight."""
 
     def summed(t: Tensor) -> Tensor:

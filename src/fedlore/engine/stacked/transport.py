@@ -19,7 +19,7 @@ from .pool import Tickets, WorkerPool, tickets_of
 from .population import AtHand, Crowd, OnCall, Population
 from .score import Exam, exam_of, marks, own_logits, shared_logits
 from .stint import Stack, Stint, spread_stacks
-from .workers import can_fork, cores, one_thread, shared
+from .workers import can_fork, cores, one_thread, share_tensor
 
 CACHE = 2 * 2**20  # bytes: what the parameters of a stack may take to stay near one core
 _ROOM = 2 * 2**20  # bytes: gathered rows of one block of steps
@@ -197,11 +197,11 @@ class Stacked:
         if self._recipe.plan.finish:
             like = like | {"finished": initial}
         shape, some, clients = Shape(like), next(iter(initial.values())), len(self._at)
-        ledger = shared(torch.empty(0, dtype=torch.int64), 4, clients)
+        ledger = share_tensor(torch.empty(0, dtype=torch.int64), 4, clients)
         if lazy:
             return Bank(self._at, shape, OnDisk(folder, some, shape.width), ledger)
         if some.device.type == "cpu":
-            table = Resident(shared(some, 2 * clients, shape.width))
+            table = Resident(share_tensor(some, 2 * clients, shape.width))
         else:
             table = Resident(some.new_empty(2 * clients, shape.width))
         return Bank(self._at, shape, table, ledger)

@@ -148,7 +148,7 @@ class Crew:
     @torch.no_grad()
     def walk(self, points: Payload, slopes: Slopes) -> Payload:
         m = self._clients
-        points = {k: _expanded(point, m) for k, point in points.items()}
+        points = {k: _expand(point, m) for k, point in points.items()}
         velocity = {k: tree.zeros(point) for k, point in points.items()}
         self.taken = max(self._steps)
         moving = self._bench.point(1).new_tensor(self._steps)
@@ -189,6 +189,6 @@ class _Walk:
     ends: Params = field(default_factory=dict)  # (m, ...) where those who left got to
 
 
-def _expanded(bundle: Params, clients: int) -> Params:
+def _expand(bundle: Params, clients: int) -> Params:
     """Bundles are stacked already; a common one may come as a view."""
     return {name: t.expand(clients, *t.shape[1:]) for name, t in bundle.items()}

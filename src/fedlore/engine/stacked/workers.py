@@ -33,7 +33,7 @@ Message = dict[str, Any]  # plain values
 Job = Callable[[Message, int], None]  # does one numbered piece of what the message asks
 
 
-def shared(like: Tensor, *shape: int) -> Tensor:
+def share_tensor(like: Tensor, *shape: int) -> Tensor:
     """An empty tensor that forked processes see as one; unused pages take no memory."""
     count = math.prod(shape)
     if count == 0:

@@ -4,7 +4,7 @@ from ...knowledge.confusion import Recalibrated
 from .candidates import CANDIDATES, ClassCandidate, PrivateTrust, Trials, choose, settle_trust
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .lore import Lore, lore
-from .recalibrate import recalibrated
+from .recalibrate import recalibrate_client
 from .trust import trusting, tune
 from .ways import Trust, Tuning
 
@@ -25,7 +25,7 @@ __all__ = [
     "lore",
     "loss",
     "most_hits",
-    "recalibrated",
+    "recalibrate_client",
     "settle_trust",
     "trust_slope",
     "trusting",

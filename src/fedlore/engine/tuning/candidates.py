@@ -75,7 +75,7 @@ class Trials:
 class PrivateTrust:
     """What one site chose for itself, and the one number per candidate that it reports."""
 
-    rely: float  # λ at prediction
+    reliance: float  # λ at prediction
     finish: int  # last local steps
     loss: float  # share of its held-out rows that were predicted wrong
 
@@ -87,10 +87,10 @@ def choose(reports: Mapping[ClassCandidate, Sequence[float]]) -> ClassCandidate:
     >>> str(choose({deaf: [0.2, 0.4], hearing: [0.3, 0.1]}))
     'hearing, α = 0'
     """
-    return ranked(reports)[0]
+    return rank_candidates(reports)[0]
 
 
-def ranked(reports: Mapping[ClassCandidate, Sequence[float]]) -> list[ClassCandidate]:
+def rank_candidates(reports: Mapping[ClassCandidate, Sequence[float]]) -> list[ClassCandidate]:
     """Candidates by the mean of the sites' losses, equals as they came."""
     return sorted(reports, key=lambda candidate: mean_loss(reports[candidate]))
 
@@ -109,9 +109,9 @@ def settle_trust(cached: Mapping[int, Cached], grid: Sequence[float] = GRID) -> 
     """
     best: tuple[PrivateTrust, torch.Tensor] | None = None
     for steps in sorted(cached):
-        rely = most_hits(cached[steps], grid)
-        right = hits(cached[steps], [rely])[0].double()  # (n,)
-        found = PrivateTrust(rely, steps, 1.0 - float(right.mean()))
+        reliance = most_hits(cached[steps], grid)
+        right = hits(cached[steps], [reliance])[0].double()  # (n,)
+        found = PrivateTrust(reliance, steps, 1.0 - float(right.mean()))
         if best is None:
             best = (found, right)
             continue

@@ -18,12 +18,12 @@ from .candidates import (
     Trials,
     choose,
     mean_loss,
-    ranked,
+    rank_candidates,
     settle_trust,
 )
 from .curves import Cached
 from .folds import held_out, polish
-from .recalibrate import recalibrated
+from .recalibrate import recalibrate_client
 
 _ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
 OnTrial = Callable[[int, int], None]  # trainings done, of how many
@@ -54,9 +54,11 @@ def lore(
     setting = shop.trials
     first = {c: shop.attempt(c, [0]) for c in setting.candidates}
     losses = {c: mean_loss(shop.reports(found)) for c, found in first.items()}
-    short = ranked({c: shop.reports(found) for c, found in first.items()})[: setting.shortlist]
+    short = rank_candidates({c: shop.reports(found) for c, found in first.items()})[
+        : setting.shortlist
+    ]
     rest = list(range(1, setting.folds))
-    whole = {c: _joined(first[c], shop.attempt(c, rest)) for c in short}
+    whole = {c: _join(first[c], shop.attempt(c, rest)) for c in short}
     reports = {c: shop.reports(found) for c, found in whole.items()}
     chosen = choose(reports)
     # after a short training more steps and more trust look better than they are
@@ -126,7 +128,7 @@ class _Shop:
         """The main training with all rows, then each site's last steps and its own λ."""
         known = [_untrusting(c) for c in self.clients]
         if candidate.reread:
-            known = [recalibrated(client)[0] for client in known]
+            known = [recalibrate_client(client)[0] for client in known]
         fitted = self.train(candidate, known, self.training.rounds)
         memories = dict(fitted.memories)
         ready = []
@@ -138,7 +140,7 @@ class _Shop:
             if mine.finish:
                 last = polish(fitted, client, mine.finish, self.polishing(candidate))
                 memories[client.id] = memories[client.id] | {"finished": last}
-            knowledge = replace(client.knowledge, rely=mine.rely)
+            knowledge = replace(client.knowledge, reliance=mine.reliance)
             ready.append(replace(client, knowledge=knowledge))
         knowledge_of = {c.id: c.knowledge for c in ready}
         return replace(fitted, memories=memories, knowledge=knowledge_of), ready
@@ -146,15 +148,15 @@ class _Shop:
 
 def _untrusting(client: Client) -> Client:
     """λ = 0 in training; before a site has chosen, at prediction too."""
-    return replace(client, knowledge=replace(client.knowledge, trust=0.0, rely=0.0))
+    return replace(client, knowledge=replace(client.knowledge, trust=0.0, reliance=0.0))
 
 
 def _reread(client: Client, held: Examples) -> tuple[Client, Examples]:
-    changed, (soft,) = recalibrated(client, held)
+    changed, (soft,) = recalibrate_client(client, held)
     return changed, soft
 
 
-def _joined(a: _Found, b: _Found) -> _Found:
+def _join(a: _Found, b: _Found) -> _Found:
     return {
         name: {steps: Cached.join([mine[steps], b[name][steps]]) for steps in mine}
         for name, mine in a.items()

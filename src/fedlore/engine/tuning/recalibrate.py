@@ -30,7 +30,7 @@ def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:
     return counts / counts.sum(1, keepdim=True)
 
 
-def recalibrated(client: Client, *others: Examples) -> tuple[Client, list[Examples]]:
+def recalibrate_client(client: Client, *others: Examples) -> tuple[Client, list[Examples]]:
     """A client, and other rows of it, with the expert as his confusion on `client.data` reads."""
     confusion = confusion_of(client.data)
     if confusion is None:
@@ -41,8 +41,8 @@ def recalibrated(client: Client, *others: Examples) -> tuple[Client, list[Exampl
             return rows
         return replace(rows, prior=reread(rows.prior, confusion, rows.allowed))
 
-    pkm = Recalibrated(client.knowledge.pkm, confusion)
-    known = replace(client.knowledge, pkm=pkm, conflict="restrict")
+    heard = Recalibrated(client.knowledge.prediction, confusion)
+    known = replace(client.knowledge, prediction=heard, conflict="restrict")
     test = None if client.test is None else soft(client.test)
     changed = replace(client, data=soft(client.data), test=test, knowledge=known)
     return changed, [soft(rows) for rows in others]

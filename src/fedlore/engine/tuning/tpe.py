@@ -40,11 +40,11 @@ def search_trust(
     for number in range(tuning.trials):
         asked = {name: study.ask() for name, study in studies.items()}
         both = {
-            name: (t.suggest_float("trust", 0.0, 0.6), t.suggest_float("rely", 0.0, 0.6))
+            name: (t.suggest_float("trust", 0.0, 0.6), t.suggest_float("reliance", 0.0, 0.6))
             for name, t in asked.items()
         }
         trial = [
-            replace(c, knowledge=replace(c.knowledge, trust=both[c.id][0], rely=both[c.id][1]))
+            replace(c, knowledge=replace(c.knowledge, trust=both[c.id][0], reliance=both[c.id][1]))
             if c.id in both
             else c
             for c in clients
@@ -59,16 +59,16 @@ def search_trust(
             seen[name].append(Trust(*both[name], ta, len(cached[name][0])))
         if on_training is not None:
             on_training(number + 1, tuning.trials)
-    return {name: _settled(trials) for name, trials in seen.items() if trials}
+    return {name: _settle(trials) for name, trials in seen.items() if trials}
 
 
-def _settled(trials: Sequence[Trust]) -> Trust:
+def _settle(trials: Sequence[Trust]) -> Trust:
     """The mean of the best third: one lucky fold does not decide."""
     best = sorted(trials, key=lambda t: -t.ta)[: max(1, len(trials) // 3)]
     n = len(best)
     return Trust(
         sum(t.trust for t in best) / n,
-        sum(t.rely for t in best) / n,
+        sum(t.reliance for t in best) / n,
         sum(t.ta for t in best) / n,
         best[0].rows,
     )

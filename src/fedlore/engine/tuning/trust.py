@@ -61,14 +61,14 @@ def pick(trials: Sequence[tuple[float, Cached]], tuning: Tuning) -> Trust:
     best: tuple[float, Trust] | None = None
     for trained, cached in trials:
         if tuning.method == "gradient":
-            rely = least_loss(cached)
-            score = -float(loss(cached, [rely]))
+            reliance = least_loss(cached)
+            score = -float(loss(cached, [reliance]))
         else:
-            rely = most_hits(cached, tuning.grid)
-            score = float(hits(cached, [rely]).double().mean())
-        ta = float(hits(cached, [rely]).double().mean())
+            reliance = most_hits(cached, tuning.grid)
+            score = float(hits(cached, [reliance]).double().mean())
+        ta = float(hits(cached, [reliance]).double().mean())
         if best is None or score > best[0]:
-            best = (score, Trust(trained, rely, ta, len(cached)))
+            best = (score, Trust(trained, reliance, ta, len(cached)))
     assert best is not None  # there is at least one trial
     return best[1]
 
@@ -79,7 +79,7 @@ def trusting(clients: Sequence[Client], chosen: Mapping[str, Trust]) -> list[Cli
         replace(
             client,
             knowledge=replace(
-                client.knowledge, trust=chosen[client.id].trust, rely=chosen[client.id].rely
+                client.knowledge, trust=chosen[client.id].trust, reliance=chosen[client.id].reliance
             ),
         )
         if client.id in chosen

@@ -46,7 +46,7 @@ class Trust:
     """What one client found out for itself."""
 
     trust: float  # λ in training
-    rely: float  # λ at prediction
+    reliance: float  # λ at prediction
     ta: float  # on rows that were held out
     rows: int  # how many there were
 

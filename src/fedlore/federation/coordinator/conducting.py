@@ -60,7 +60,7 @@ def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
             session.reports.round(run, time.monotonic() - began[0])
         began[0] = time.monotonic()
 
-    progress = Progress(_ordered(session), _running(session), stepped, rounded)
+    progress = Progress(_order(session), _running(session), stepped, rounded)
     found = conduct(
         remote,
         common,
@@ -76,7 +76,7 @@ def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
     return Run(found.run.state, found.run.round, dict(found.run.accepted), rows)
 
 
-def _ordered(session: Underway) -> list[DoneStep]:
+def _order(session: Underway) -> list[DoneStep]:
     return [session.steps[number] for number in sorted(session.steps)]
 
 

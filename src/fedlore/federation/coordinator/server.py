@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import ConfigError, FedloreError
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
-from ..kits.making import enrolled
+from ..kits.making import enrolled_keys
 from ..processes import Child, alone, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
@@ -122,7 +122,7 @@ def _watch(
 def _enrol(
     link: Link, folder: Path, let_in: dict[str, bytes], told: Callable[[str], None]
 ) -> dict[str, bytes]:
-    keys = enrolled(folder)
+    keys = enrolled_keys(folder)
     wanted = {name: raw_key(key) for name, key in keys.items()}
     if wanted == let_in:
         return let_in

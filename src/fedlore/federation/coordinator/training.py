@@ -21,12 +21,12 @@ from ...engine.loop import scale_together
 from ...engine.lore import DoneStep, Trial
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.filters import Filter, guarded, is_hidden
+from ...privacy.filters import Filter, guard_transport, is_hidden
 from ...privacy.settings import privacy_lines
 from ..flower.transport import Link, Mail
 from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
-from ..kits.making import enrolled
+from ..kits.making import enrolled_keys
 from ..processes import alone
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
@@ -56,7 +56,7 @@ def train_federation(folder: Path, *, resume: bool = False, reports: Reports | N
     """Start a training, or go on after the last round in the journal."""
     reports = reports or Reports()
     federation = read_deployed(folder)
-    keys = {name: raw_key(key) for name, key in enrolled(folder).items()}
+    keys = {name: raw_key(key) for name, key in enrolled_keys(folder).items()}
     if not keys:
         raise FedloreError(
             f"no site is enrolled: fedlore federation add-site NAME --dir '{folder}'"
@@ -235,7 +235,7 @@ class Session:
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
         remote = Remote(mail, sites, least, a.deadline, _GRACE, first, watch)
-        transport = guarded(remote, self.filters, local=False)
+        transport = guard_transport(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
 
     def scaled(self) -> Terms:

@@ -27,7 +27,7 @@ from .names import (
     remove_content_from_message,
     transfer,
 )
-from .transport import Answerer, Link, linked, respond
+from .transport import Answerer, Link, link, respond
 
 
 def door(
@@ -51,7 +51,7 @@ class FlowerDoor:
     def enter(self) -> int:
         public = public_key_to_bytes(self.key.public_key())
         ask = fleet_pb2.ActivateNodeRequest(public_key=public, heartbeat_interval=BEAT)
-        with linked():
+        with link():
             if self.node:  # a site that was killed still counts as here, until its time is up
                 with suppress(httpx.HTTPStatusError):
                     self.fleet.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=self.node))
@@ -69,12 +69,12 @@ class FlowerDoor:
 
     def turn(self) -> bool:
         node = node_pb2.Node(node_id=self.node)
-        with linked():
+        with link():
             found = self.fleet.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
         if not found.messages_list:
             return False
         run, tree = found.messages_list[0].metadata.run_id, found.message_object_trees[0]
-        with linked():
+        with link():
             message = pull_and_inflate_object_from_tree(
                 tree,
                 transfer.make_pull_object_fn_protobuf(self.fleet.PullObject, node, run),
@@ -88,7 +88,7 @@ class FlowerDoor:
         began = time.monotonic()
         reply = respond(message, self.site, self.answerer)
         reply.metadata.__dict__["_message_id"] = reply.object_id
-        with linked(), objects.no_object_id_recompute():
+        with link(), objects.no_object_id_recompute():
             opened = self.fleet.PushMessages(
                 fleet_pb2.PushMessagesRequest(
                     node=node,
@@ -107,7 +107,7 @@ class FlowerDoor:
         return True
 
     def leave(self) -> None:
-        with linked():
+        with link():
             self.fleet.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=self.node))
         self.fleet.close()
 

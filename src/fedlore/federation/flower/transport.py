@@ -79,7 +79,7 @@ class Mail:
     _asked: dict[str, str] = field(default_factory=dict)  # message -> site
 
     def online(self) -> Mapping[str, str]:
-        with linked():
+        with link():
             nodes: Any = self.grid.get_nodes()
         here = {bytes(node.public_key): node for node in nodes}
         found = {name: here[key] for name, key in self.sites.items() if key in here}
@@ -98,13 +98,13 @@ class Mail:
             )
             for site in to
         ]
-        with linked():
+        with link():
             names = [name or "" for name in self.grid.push_messages(letters)]
         self._asked.update(zip(names, to, strict=True))
         return names
 
     def pull(self, about: Sequence[str]) -> Sequence[Letter]:
-        with linked():
+        with link():
             return [self._read(message) for message in self.grid.pull_messages(about)]
 
     def _read(self, message: Message) -> Letter:
@@ -140,32 +140,32 @@ class Link:
     def register(self, name: str, public_key: ec.EllipticCurvePublicKey) -> None:
         """Let a site's key in; one that is known already is left as it is."""
         key = public_key_to_bytes(public_key)
-        with linked(), self.open(ControlHttpClient) as control:
-            if key not in {bytes(n.public_key) for n in _registered(control)}:
+        with link(), self.open(ControlHttpClient) as control:
+            if key not in {bytes(n.public_key) for n in _list_registered(control)}:
                 control.RegisterNode(control_pb2.RegisterNodeRequest(public_key=key, name=name))
 
     def keep_only(self, keys: Sequence[ec.EllipticCurvePublicKey]) -> list[str]:
         """Shut out every registered key but these; the names of those shut out."""
         kept = {public_key_to_bytes(key) for key in keys}
-        with linked(), self.open(ControlHttpClient) as control:
-            gone = [n for n in _registered(control) if bytes(n.public_key) not in kept]
+        with link(), self.open(ControlHttpClient) as control:
+            gone = [n for n in _list_registered(control) if bytes(n.public_key) not in kept]
             for node in gone:
                 control.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id))
         return [node.name for node in gone]
 
     def online(self) -> dict[bytes, bool]:
         """The registered keys, and whether each is here now."""
-        with linked(), self.open(ControlHttpClient) as control:
-            return {bytes(n.public_key): n.status == "online" for n in _registered(control)}
+        with link(), self.open(ControlHttpClient) as control:
+            return {bytes(n.public_key): n.status == "online" for n in _list_registered(control)}
 
     @contextmanager
     def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Grid]:
         """A run of our own, driven from this process; nothing is loaded from any app."""
         grid_of = http_grid()
 
-        bundle = Fab("", _zipped(app or APP), {})
+        bundle = Fab("", _zip(app or APP), {})
         lock = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
-        with linked(), self.open(ControlHttpClient) as control:
+        with link(), self.open(ControlHttpClient) as control:
             run_id = control.StartRun(control_pb2.StartRunRequest(fab=fab_to_proto(bundle))).run_id
             with self.open(RuntimeHttpClient, lock) as runner:
                 token = _claim(runner, run_id)
@@ -175,7 +175,7 @@ class Link:
         )
         client: Any = grid._runtime_client
         ended = runtime_pb2.PushTaskOutputRequest(sub_status="failed", details="the run broke off")
-        with linked():
+        with link():
             given = client.PullTaskInput(runtime_pb2.PullTaskInputRequest())
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
         TaskIdentity.node_id = given.context.node_id
@@ -197,7 +197,7 @@ class Link:
 
 
 @contextmanager
-def linked() -> Iterator[None]:
+def link() -> Iterator[None]:
     """Say what a failed call to the SuperLink means."""
     try:
         yield
@@ -212,7 +212,7 @@ def linked() -> Iterator[None]:
         raise LinkLost("the server has given up the run") from None
 
 
-def _zipped(files: Mapping[str, bytes]) -> bytes:
+def _zip(files: Mapping[str, bytes]) -> bytes:
     """An app as Flower wants it: its files, and a list of them with hashes and sizes in bits."""
     content = [f"{n},{hashlib.sha256(d).hexdigest()},{8 * len(d)}" for n, d in files.items()]
     packed = io.BytesIO()
@@ -222,7 +222,7 @@ def _zipped(files: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _registered(control: ControlHttpClient) -> list[Any]:
+def _list_registered(control: ControlHttpClient) -> list[Any]:
     nodes = control.ListNodes(control_pb2.ListNodesRequest()).nodes_info
     return [node for node in nodes if node.status != "unregistered"]
 

@@ -132,14 +132,14 @@ def add_site(folder: Path, name: str, *, paths: Mapping[str, str] | None = None)
     """Enrol a site and make its kit, one archive to hand over; the path of the archive."""
     _check_name(name)
     federation = read_deployed(folder)
-    if _enrolled(folder, name).exists():
+    if _enrol(folder, name).exists():
         raise FedloreError(f"site '{name}' is enrolled already (renew gives it a new key)")
     return _issue(folder, name, federation.address, paths or {})
 
 
 def renew_site(folder: Path, name: str) -> Path:
     """A new key for a site; its old one stops working."""
-    _known(folder, name)
+    _need_enrolled(folder, name)
     return _issue(folder, name, read_deployed(folder).address, {})
 
 
@@ -150,11 +150,11 @@ def renew_server(folder: Path, *, days: int = 365) -> None:
 
 def remove_site(folder: Path, name: str) -> None:
     """Shut a site out; a running server notices within seconds."""
-    _known(folder, name).unlink()
+    _need_enrolled(folder, name).unlink()
     (folder / "kits" / f"{name}.zip").unlink(missing_ok=True)
 
 
-def enrolled(folder: Path) -> dict[str, ec.EllipticCurvePublicKey]:
+def enrolled_keys(folder: Path) -> dict[str, ec.EllipticCurvePublicKey]:
     """The sites of a federation and their public keys."""
     found = sorted((folder / "enrolled").glob("*.pub"))
     return {path.name.removesuffix(".pub"): read_public_key(path) for path in found}
@@ -213,7 +213,7 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
             info = zipfile.ZipInfo(f"{name}/{member}", (2000, 1, 1, 0, 0, 0))
             info.external_attr = (0o600 if member == "site.key" else 0o644) << 16
             archive.writestr(info, data)
-    write_whole(_enrolled(folder, name), public)
+    write_whole(_enrol(folder, name), public)
     return path
 
 
@@ -238,14 +238,14 @@ def _hosts(host: str) -> Sequence[str]:
     return list(dict.fromkeys([host, "localhost", "127.0.0.1"]))
 
 
-def _enrolled(folder: Path, name: str) -> Path:
+def _enrol(folder: Path, name: str) -> Path:
     return folder / "enrolled" / f"{name}.pub"
 
 
-def _known(folder: Path, name: str) -> Path:
-    if not _enrolled(folder, name).exists():
-        raise FedloreError(unknown("site", name, enrolled(folder)))
-    return _enrolled(folder, name)
+def _need_enrolled(folder: Path, name: str) -> Path:
+    if not _enrol(folder, name).exists():
+        raise FedloreError(unknown("site", name, enrolled_keys(folder)))
+    return _enrol(folder, name)
 
 
 def _check_name(name: str) -> None:

@@ -39,7 +39,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         return str(error)
     if str(trial) != task.trial or trial not in agreed_trials(terms):
         return f"trial '{task.trial[:40]}' is not one of those agreed to"
-    return _misplaced(task, trial)
+    return _find_misplaced(task, trial)
 
 
 def agreed_trials(terms: Terms) -> set[Trial]:
@@ -54,7 +54,7 @@ def agreed_trials(terms: Terms) -> set[Trial]:
     return found
 
 
-def _misplaced(task: Task, trial: Trial) -> str | None:
+def _find_misplaced(task: Task, trial: Trial) -> str | None:
     main = trial.fold == MAIN
     fits = {
         "train": 1 <= task.round <= trial.rounds,

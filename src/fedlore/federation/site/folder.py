@@ -188,7 +188,7 @@ class Kit:
         known = self.knowledge()
         if known.schema is not None:
             check_same(known.schema, schema)
-            schema = _titled(schema, known.schema)
+            schema = _title(schema, known.schema)
 
         def rows(name: str) -> Examples:
             return read_table(self.path(name), schema, label=schema.label, form=self.file.rows)
@@ -214,7 +214,7 @@ def read_kit(folder: Path) -> Kit:
         raise ConfigError(f"site.toml: {error}") from None
 
 
-def _titled(asked: Schema, own: Schema) -> Schema:
+def _title(asked: Schema, own: Schema) -> Schema:
     """The federation's schema, with the titles that this site's files have."""
     pairs = zip(asked.features, own.features, strict=True)
     return replace(

@@ -35,12 +35,12 @@ def write_settled(
     """What a site chose for itself, readable by its owner alone."""
     known, beside = private.knowledge, private.beside
     assert isinstance(known, Knowledge) and not hasattr(beside, "width")
-    header = {**about, "trust": known.trust, "rely": known.rely, "mixture": None}
+    header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
     payload: Payload = {"model": network}
-    if isinstance(known.pkm, Recalibrated):
-        payload["confusion"] = {"rows": known.pkm.confusion}
+    if isinstance(known.prediction, Recalibrated):
+        payload["confusion"] = {"rows": known.prediction.confusion}
     if isinstance(beside, Beside):
-        header["mixture"], more = _described(seat, beside)
+        header["mixture"], more = _describe(seat, beside)
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
     if private.brought is not None:
@@ -57,13 +57,13 @@ def about_run(about: Mapping[str, Any]) -> dict[str, Any]:
 def personal_of(kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Terms) -> Personal:
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe = terms.recipe(about["trial"])
-    known = replace(kit.knowledge(), trust=about["trust"], rely=about["rely"])
+    known = replace(kit.knowledge(), trust=about["trust"], reliance=about["rely"])
     if "confusion" in payload:
-        pkm = Recalibrated(known.pkm, payload["confusion"]["rows"])
-        known = replace(known, pkm=pkm, conflict="restrict")
+        heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
+        known = replace(known, prediction=heard, conflict="restrict")
     beside = None
     if about["mixture"] is not None:
-        beside = _mixed(about["mixture"], payload, terms)
+        beside = _mix(about["mixture"], payload, terms)
     return Personal(
         recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=beside
     )
@@ -78,7 +78,7 @@ def is_settled(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
+def _describe(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
     own = [m for m in beside.members if not isinstance(m, Foreseen)]
     said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
@@ -103,7 +103,7 @@ def _described(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
     return values, payload
 
 
-def _mixed(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside:
+def _mix(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside:
     features, classes = len(terms.schema.features), len(terms.schema.classes)
     tensors: Mapping[str, Tensor] = payload["members"]
     own = iter(read_own_members(values["own"], tensors, columns=features, heard=values["heard"]))

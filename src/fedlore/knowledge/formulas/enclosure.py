@@ -178,8 +178,8 @@ def _narrow(op: str, a: Interval, b: Interval) -> tuple[Interval, Interval]:
     if op == "!=":
         return _without(a, b), _without(b, a)
     strict = op == "<"
-    most = replace(b, high=below(b.high) if strict else b.high, low=_unbounded(b, -1))
-    least = replace(a, low=above(a.low) if strict else a.low, high=_unbounded(a, 1))
+    most = replace(b, high=below(b.high) if strict else b.high, low=_is_unbounded(b, -1))
+    least = replace(a, low=above(a.low) if strict else a.low, high=_is_unbounded(a, 1))
     return meet(a, most), meet(b, least)
 
 
@@ -191,6 +191,6 @@ def _without(a: Interval, b: Interval) -> Interval:
     return meet(a, Interval(low, high, a.undefined, bool((point & (b.low == 0)).all())))
 
 
-def _unbounded(a: Interval, sign: int) -> Tensor:
+def _is_unbounded(a: Interval, sign: int) -> Tensor:
     """An infinite end, but NaN where there is no value at all."""
     return torch.full_like(a.low, sign * math.inf).masked_fill(a.low.isnan(), math.nan)

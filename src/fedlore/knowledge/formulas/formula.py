@@ -130,19 +130,19 @@ def _power(a: Tensor, b: Tensor) -> Tensor:
     """a ** b. Torch's vector and scalar loops round powers differently: full vectors only."""
     rows = max(a.numel(), b.numel())
     spare = -rows % _LANES
-    a_full, b_full = (t if t.ndim == 0 else _padded(t, spare) for t in (a, b))
+    a_full, b_full = (t if t.ndim == 0 else _pad(t, spare) for t in (a, b))
     result = torch.pow(a_full, b_full)
     return _undefined_with(result[:rows] if result.ndim else result, a, b)
 
 
 def _power_of(exponent: float, a: Tensor, _: Tensor) -> Tensor:
     spare = -a.numel() % _LANES
-    full = a if a.ndim == 0 else _padded(a, spare)
+    full = a if a.ndim == 0 else _pad(a, spare)
     result = torch.pow(full, exponent)
     return _undefined_with(result[: a.numel()] if result.ndim else result, a)
 
 
-def _padded(a: Tensor, spare: int) -> Tensor:
+def _pad(a: Tensor, spare: int) -> Tensor:
     return torch.nn.functional.pad(a, (0, spare)) if spare else a
 
 

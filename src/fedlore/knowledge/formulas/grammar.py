@@ -69,7 +69,7 @@ class FormulaError(KnowledgeError):
     """A formula that cannot be read; `position` counts characters from 0."""
 
     def __init__(self, reason: str, text: str, position: int) -> None:
-        super().__init__(f"{reason}\n{_marked(text, position)}")
+        super().__init__(f"{reason}\n{_mark(text, position)}")
         self.position = position
 
 
@@ -110,7 +110,7 @@ def parse(text: str, schema: Schema) -> tuple[Step, ...]:
     whole = reader.expression(0)
     token = reader.token
     if token.what != "end":
-        reader.refuse(_unwanted(token, "an operator"), token.at)
+        reader.refuse(_say_unwanted(token, "an operator"), token.at)
     reader.want(whole, truth=False, what="a formula")
     return tuple(reader.steps)
 
@@ -172,7 +172,7 @@ class _Reader:
             return self._add(Step("number", value=self._number(token)), token.at)
         if token.what == "name" and token.text not in _LEVELS:
             return self._name(token)
-        self.refuse(_unwanted(token, "a number or a feature"), token.at)
+        self.refuse(_say_unwanted(token, "a number or a feature"), token.at)
 
     def _name(self, token: _Token) -> _Operand:
         name = token.text
@@ -229,7 +229,7 @@ class _Reader:
 
     def _expect(self, sign: str) -> None:
         if self.token.text != sign:
-            self.refuse(_unwanted(self.token, f"'{sign}'"), self.token.at)
+            self.refuse(_say_unwanted(self.token, f"'{sign}'"), self.token.at)
         self._advance()
 
     def _advance(self) -> _Token:
@@ -250,10 +250,10 @@ class _Reader:
         return _Token(found.lastgroup, spelling, at, found.end())
 
 
-def _unwanted(token: _Token, due: str) -> str:
+def _say_unwanted(token: _Token, due: str) -> str:
     if token.what == "odd":
         hint = f": {_HINTS[token.text]}" if token.text in _HINTS else ""
-        return f"'{_shown(token.text)}' has no meaning in a formula{hint}"
+        return f"'{_show(token.text)}' has no meaning in a formula{hint}"
     if token.what == "end":
         return f"{due} is due here, the formula ends"
     if token.text == "," and due == "an operator":
@@ -261,17 +261,17 @@ def _unwanted(token: _Token, due: str) -> str:
     return f"{due} is due here, found '{token.text}'"
 
 
-def _marked(text: str, position: int) -> str:
+def _mark(text: str, position: int) -> str:
     """The line of the fault, or the part of it around the fault, with a caret under the place."""
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
     first, last = max(begin, position - 40), min(end, position + 40)
-    before = ("..." if first > begin else "") + _shown(text[first:position])
-    after = _shown(text[position:last]) + ("..." if last < end else "")
+    before = ("..." if first > begin else "") + _show(text[first:position])
+    after = _show(text[position:last]) + ("..." if last < end else "")
     return f"  {before}{after}\n  {' ' * len(before)}^"
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     """One visible character for each, so that the caret stands where it should."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

@@ -41,7 +41,7 @@ def neg(a: Interval) -> Interval:
 
 
 def add_intervals(a: Interval, b: Interval) -> Interval:
-    return _checked(a.low + b.low, a.high + b.high, a, b)
+    return _check(a.low + b.low, a.high + b.high, a, b)
 
 
 def subtract_intervals(a: Interval, b: Interval) -> Interval:
@@ -51,12 +51,12 @@ def subtract_intervals(a: Interval, b: Interval) -> Interval:
 def mul(a: Interval, b: Interval) -> Interval:
     if a is b:
         return square(a)
-    return _checked(*_product(a, b), a, b)
+    return _check(*_product(a, b), a, b)
 
 
 def square(a: Interval) -> Interval:
     size = absolute(a)
-    return _checked(size.low * size.low, size.high * size.high, a)
+    return _check(size.low * size.low, size.high * size.high, a)
 
 
 def div(a: Interval, b: Interval) -> Interval:
@@ -68,7 +68,7 @@ def div(a: Interval, b: Interval) -> Interval:
         low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan), b.undefined
     )
     low, high = _outward(*_product(a, inverse))
-    quotient = _checked(low, high, a, inverse)
+    quotient = _check(low, high, a, inverse)
     if b.nonzero:
         return quotient
     return Interval(quotient.low, quotient.high, quotient.undefined | zero)
@@ -93,13 +93,13 @@ def power(a: Interval, b: Interval) -> Interval:
     high = torch.where(falling, torch.where(through, torch.inf, -_in(bottom)), high)
     part = signed & ~whole  # whole powers in between may still have either sign
     low = torch.where(part, -high, low)
-    result = _checked(low, high, a, b)
+    result = _check(low, high, a, b)
     at_zero = (a.low <= 0) & (a.high >= 0) & (b.low < 0)
     return Interval(result.low, result.high, result.undefined | part | at_zero)
 
 
 def exp(a: Interval) -> Interval:
-    return _checked(*_outward(a.low.exp(), a.high.exp()), a)
+    return _check(*_outward(a.low.exp(), a.high.exp()), a)
 
 
 def log_interval(a: Interval) -> Interval:
@@ -112,7 +112,7 @@ def log10(a: Interval) -> Interval:
 
 def sqrt(a: Interval) -> Interval:
     low, high = a.low.clamp(min=0).sqrt(), a.high.sqrt()  # NaN where all of it is negative
-    return _joined(low, high, a.undefined | (a.low < 0))
+    return _join(low, high, a.undefined | (a.low < 0))
 
 
 def absolute(a: Interval) -> Interval:
@@ -162,7 +162,7 @@ def choose_interval(truth: Truth, yes: Interval, no: Interval) -> Interval:
 def meet(a: Interval, b: Interval) -> Interval:
     """What `a` can be where it is known to be defined and to lie in `b`."""
     low, high = torch.maximum(a.low, b.low), torch.minimum(a.high, b.high)
-    made = _joined(low.masked_fill(low > high, torch.nan), high, torch.zeros_like(a.undefined))
+    made = _join(low.masked_fill(low > high, torch.nan), high, torch.zeros_like(a.undefined))
     return Interval(made.low, made.high, made.undefined, a.nonzero or b.nonzero)
 
 
@@ -179,7 +179,7 @@ def _logarithm(a: Interval, log: Callable[[Tensor], Tensor]) -> Interval:
     low, high = _outward(log(a.low.clamp(min=0)), log(a.high))
     never = a.high <= 0
     low, high = low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan)
-    return _joined(low, high, a.undefined | (a.low <= 0))
+    return _join(low, high, a.undefined | (a.low <= 0))
 
 
 def _extreme(choose: Callable[[Tensor, Tensor], Tensor], args: tuple[Interval, ...]) -> Interval:
@@ -197,7 +197,7 @@ def _product(a: Interval, b: Interval) -> tuple[Tensor, Tensor]:
     return _least(*ends), _most(*ends)
 
 
-def _checked(low: Tensor, high: Tensor, *args: Interval) -> Interval:
+def _check(low: Tensor, high: Tensor, *args: Interval) -> Interval:
     """The interval of an operation; never defined where an argument is not."""
     undefined = functools.reduce(torch.logical_or, [a.undefined for a in args])
     bounded = functools.reduce(
@@ -205,10 +205,10 @@ def _checked(low: Tensor, high: Tensor, *args: Interval) -> Interval:
     )
     never = functools.reduce(torch.logical_or, [a.low.isnan() for a in args])
     over = bounded & ((low < -HUGE) | (high > HUGE))
-    return _joined(low.masked_fill(never, torch.nan), high, undefined | over)
+    return _join(low.masked_fill(never, torch.nan), high, undefined | over)
 
 
-def _joined(low: Tensor, high: Tensor, undefined: Tensor) -> Interval:
+def _join(low: Tensor, high: Tensor, undefined: Tensor) -> Interval:
     """Both ends NaN where one is."""
     never = low.isnan() | high.isnan()
     return Interval(

@@ -91,7 +91,7 @@ def stays_within(
     def holds(low: Tensor, high: Tensor) -> Tensor:
         inside = torch.ones(len(low), dtype=torch.bool)
         for steps, (small, large) in joined:
-            inside &= _ordered(Enclosure(steps, low, high), small, large, grading)
+            inside &= _order(Enclosure(steps, low, high), small, large, grading)
         return inside
 
     def broken(x: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def never_crossed(
     steps, (small, large) = join_linear(lower, upper)
 
     def holds(low: Tensor, high: Tensor) -> Tensor:
-        return _ordered(Enclosure(steps, low, high), small, large, None)
+        return _order(Enclosure(steps, low, high), small, large, None)
 
     def broken(x: Tensor) -> Tensor:
         low, high = limits.limits(x)
@@ -169,7 +169,7 @@ def _decide(
     return decide_claim(holds, broken, box=box, columns=sorted(columns), hints=hints, budget=budget)
 
 
-def _ordered(
+def _order(
     over: Enclosure, small: int, large: int, grading: Grading | None, depth: int = 0
 ) -> Tensor:
     """In which boxes one step never exceeds another, or never by a whole class.
@@ -187,7 +187,7 @@ def _ordered(
         step = over.steps[place]
         if step.op in ("min", "max") and len(step.args) <= _WIDEST:
             pairs = [(small, arg) if is_large else (arg, large) for arg in step.args]
-            parts = torch.stack([_ordered(over, *pair, grading, depth + 1) for pair in pairs])
+            parts = torch.stack([_order(over, *pair, grading, depth + 1) for pair in pairs])
             sure |= parts.all(0) if (step.op == "min") == is_large else parts.any(0)
     return sure
 

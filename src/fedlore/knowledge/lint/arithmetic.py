@@ -48,7 +48,7 @@ def _prediction(graded: GradedFormula, place: Place, budget: int) -> Iterator[Fi
     schema = _schema(graded)
     formula = graded.formula
     assert isinstance(formula, Formula)  # for the type checker
-    yield _undefined(formula, "the prediction abstains", place, budget)
+    yield _find_undefined(formula, "the prediction abstains", place, budget)
     grading = Grading(graded.edges)
     for grade, verdict in enumerate(never_reached(graded, budget=budget)):
         name, (low, high) = schema.classes[grade], grading.interval(grade)
@@ -67,7 +67,7 @@ def _prediction(graded: GradedFormula, place: Place, budget: int) -> Iterator[Fi
 def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding | None]:
     for name, side in (("lower", limits.lower), ("upper", limits.upper)):
         if isinstance(side, Formula):
-            yield _undefined(side, f"the {name} limit does not limit", place, budget)
+            yield _find_undefined(side, f"the {name} limit does not limit", place, budget)
     if isinstance(limits.lower, Formula) and isinstance(limits.upper, Formula):
         yield _finding(
             never_crossed(limits, budget=budget),
@@ -80,7 +80,7 @@ def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding
         )
 
 
-def _undefined(formula: Formula, so: str, place: Place, budget: int) -> Finding | None:
+def _find_undefined(formula: Formula, so: str, place: Place, budget: int) -> Finding | None:
     return _finding(
         always_defined(formula, budget=budget),
         "warning",

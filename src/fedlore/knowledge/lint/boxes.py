@@ -98,7 +98,7 @@ class Boxes:
         return found
 
 
-def uncovered(
+def find_uncovered(
     target: Box, boxes: Boxes, among: Index, meter: Meter, wanted: Index | None = None
 ) -> Box | None:
     """Some part of a box that lies in none of some others, or None where they cover it.
@@ -140,7 +140,7 @@ def outside(
             slabs = open_axes == 1
             axis = int(cuts[:, slabs].sum(1).argmax())
             taken = slabs & cuts[axis]
-            runs = _left(part, axis, low[axis, taken], high[axis, taken])
+            runs = _left_over(part, axis, low[axis, taken], high[axis, taken])
             rest = among[~taken]
         else:
             # an axis that decides much, cut where as many boxes begin or end on either side
@@ -152,12 +152,12 @@ def outside(
             runs = [(int(part.low[axis]), plane - 1), (plane, int(part.high[axis]))]
             rest = among
         for first, last in runs:
-            less = _narrowed(part, axis, first, last)
+            less = _narrow(part, axis, first, last)
             still = None if wanted is None else boxes.along(axis, less, wanted)
             parts.append((less, boxes.along(axis, less, rest), still))
 
 
-def grown(box: Box, inside: Box, boxes: Boxes, among: Index) -> Box:
+def grow_box(box: Box, inside: Box, boxes: Boxes, among: Index) -> Box:
     """A box that meets none of some others, enlarged within `inside` as long as that holds."""
     low, high = box.low.copy(), box.high.copy()
     among = boxes.meeting(inside, among)
@@ -173,7 +173,7 @@ def grown(box: Box, inside: Box, boxes: Boxes, among: Index) -> Box:
     return Box(low, high)
 
 
-def _left(part: Box, axis: int, low: Ints, high: Ints) -> list[tuple[int, int]]:
+def _left_over(part: Box, axis: int, low: Ints, high: Ints) -> list[tuple[int, int]]:
     """What intervals leave of a part along an axis."""
     order = np.argsort(low)
     reached = np.maximum.accumulate(high[order])
@@ -185,7 +185,7 @@ def _left(part: Box, axis: int, low: Ints, high: Ints) -> list[tuple[int, int]]:
     return list(zip(begins[keep].tolist(), ends[keep].tolist(), strict=True))
 
 
-def _narrowed(part: Box, axis: int, first: int, last: int) -> Box:
+def _narrow(part: Box, axis: int, first: int, last: int) -> Box:
     low, high = part.low.copy(), part.high.copy()
     low[axis], high[axis] = first, last
     return Box(low, high)

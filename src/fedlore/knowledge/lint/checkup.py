@@ -170,8 +170,8 @@ def _labels(knowledge: Knowledge, audit: Audit, data: Examples, file: str) -> It
 
 @torch.no_grad()
 def _outside(knowledge: Knowledge, data: Examples) -> torch.Tensor:
-    assert knowledge.rkm is not None and data.y is not None
-    return ~knowledge.rkm(data.x).gather(1, data.y.unsqueeze(1)).squeeze(1)
+    assert knowledge.range is not None and data.y is not None
+    return ~knowledge.range(data.x).gather(1, data.y.unsqueeze(1)).squeeze(1)
 
 
 def _rows(rows: Sequence[int]) -> str:

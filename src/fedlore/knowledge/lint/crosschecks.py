@@ -31,28 +31,30 @@ def cross_check(
     after the models themselves confirmed it on that very row.
     """
     findings: list[Finding] = []
-    for pkm, rkm in itertools.product(predict, ranges):
-        if isinstance(pkm, Table) and _readable(rkm):
-            findings += _checked(pkm, pkm, rkm, budget)
-        elif isinstance(rkm, Table) and _readable(pkm):
-            findings += _checked(rkm, pkm, rkm, budget)
+    for expert, limits in itertools.product(predict, ranges):
+        if isinstance(expert, Table) and _readable(limits):
+            findings += _check(expert, expert, limits, budget)
+        elif isinstance(limits, Table) and _readable(expert):
+            findings += _check(limits, expert, limits, budget)
     return findings
 
 
-def _checked(table: Table, pkm: Any, rkm: Any, budget: int) -> Iterator[Finding]:
+def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Finding]:
     """One finding per rule of the table that goes wrong, and one for what was left open."""
     undecided: list[int] = []
     for index, rule in enumerate(table.rules[:_MOST_RULES]):
-        verdicts = [_verdict(table, rule, box, pkm, rkm, budget) for box in _boxes(table, rule)]
+        verdicts = [
+            _verdict(table, rule, box, expert, limits, budget) for box in _boxes(table, rule)
+        ]
         rows = [v.example for v in verdicts if v.status == "refuted" and v.example]
-        found = next((row for row in rows if _leaves(pkm, rkm, row)), None)
+        found = next((row for row in rows if _leaves(expert, limits, row)), None)
         if found is not None:
             yield Finding(
                 "error",
                 "outside-range",
                 f"{table.label(index)}: the prediction leaves the range",
                 rule.place,
-                counterexample=_named(table.schema, found),
+                counterexample=_name_cells(table.schema, found),
                 suggestion="correct the rule or the formula: one of them is wrong there",
             )
         elif any(v.status != "proved" for v in verdicts):
@@ -67,12 +69,14 @@ def _checked(table: Table, pkm: Any, rkm: Any, budget: int) -> Iterator[Finding]
         )
 
 
-def _verdict(table: Table, rule: Rule, box: Region, pkm: Any, rkm: Any, budget: int) -> Verdict:
-    if table is pkm:
-        constant = always(table.schema, rule.outcome[0], rkm.edges)
-        return stays_within(constant, rkm, box, budget=budget)
+def _verdict(
+    table: Table, rule: Rule, box: Region, expert: Any, limits: Any, budget: int
+) -> Verdict:
+    if table is expert:
+        constant = always(table.schema, rule.outcome[0], limits.edges)
+        return stays_within(constant, limits, box, budget=budget)
     allowed = [grade in rule.outcome for grade in range(len(table.schema.classes))]
-    return stays_within(pkm, allowed, box, budget=budget)
+    return stays_within(expert, allowed, box, budget=budget)
 
 
 def _boxes(table: Table, rule: Rule) -> list[Region]:
@@ -104,10 +108,10 @@ def _sides(condition: Condition) -> list[tuple[float, float]]:
     ]
 
 
-def _leaves(pkm: Any, rkm: Any, row: Sequence[float]) -> bool:
+def _leaves(expert: Any, limits: Any, row: Sequence[float]) -> bool:
     """Whether the models themselves disagree on a row; both speak for their whole file here."""
     x = torch.tensor([row], dtype=torch.float64)
-    return bool(((pkm(x) > 0) & ~rkm(x)).any())
+    return bool(((expert(x) > 0) & ~limits(x)).any())
 
 
 def _readable(model: Any) -> bool:
@@ -118,7 +122,7 @@ def _readable(model: Any) -> bool:
     return all(side is None or isinstance(side, Formula) for side in (model.lower, model.upper))
 
 
-def _named(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
+def _name_cells(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
     return {
         feature.name: feature.levels[int(value)] if feature.levels else value
         for feature, value in zip(schema.features, row, strict=True)

@@ -43,7 +43,7 @@ def lint_tables(
     try:
         review = Review(RulePool.of(tables), Meter(steps), listed)
     except GaveUp as reason:
-        return [*_shortened(findings, listed), _gave_up(Place(), f"anything more: {reason}")]
+        return [*_shorten(findings, listed), _gave_up(Place(), f"anything more: {reason}")]
     # errors first, while there is budget
     over = range(len(predict), len(tables))
     spoken: list[Index] = []  # per table, the boxes of the rules that ever speak
@@ -63,7 +63,7 @@ def lint_tables(
     for place, table in enumerate(predict):
         if table.policy != "unique":
             findings += _overlaps(review, place)
-    return _shortened(findings, listed)
+    return _shorten(findings, listed)
 
 
 def _unreachable(review: Review, place: int) -> tuple[list[Finding], Index]:
@@ -97,7 +97,7 @@ def _unreachable(review: Review, place: int) -> tuple[list[Finding], Index]:
                 suggestion="move it up, narrow the rules before it, or delete it",
             )
             findings.append(finding)
-    findings += _undecided(table, undecided, "ever speak")
+    findings += _say_undecided(table, undecided, "ever speak")
     return findings, spoken[:count]
 
 
@@ -222,7 +222,7 @@ def _outside(review: Review, place: int, spoken: Index, ranges: range) -> Iterat
                 box=clash.box,
                 suggestion="change one of the two rules, or narrow its conditions",
             )
-    yield from _undecided(table, undecided, "stay inside the range")
+    yield from _say_undecided(table, undecided, "stay inside the range")
 
 
 def _rank(pool: RulePool, boxes: Index, member: int) -> int:
@@ -230,7 +230,7 @@ def _rank(pool: RulePool, boxes: Index, member: int) -> int:
     return int(np.searchsorted(boxes, pool.starts[member]))
 
 
-def _undecided(table: Table, rules: Sequence[int], what: str) -> Iterator[Finding]:
+def _say_undecided(table: Table, rules: Sequence[int], what: str) -> Iterator[Finding]:
     if rules:
         yield _gave_up(table.place, f"whether {table.labels(rules)} {what}")
 
@@ -251,7 +251,7 @@ def _more(table: Table, pairs: Pairs, code: str) -> Iterator[Finding]:
         yield Finding("info", "more", f"{left} more of kind '{code}'", table.place)
 
 
-def _shortened(findings: Sequence[Finding], listed: int) -> list[Finding]:
+def _shorten(findings: Sequence[Finding], listed: int) -> list[Finding]:
     """The gravest first, not more than some of a kind per file, and how many were left out."""
     kept: list[Finding] = []
     counts: dict[tuple[str, str], int] = {}

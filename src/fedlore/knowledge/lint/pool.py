@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..tables.table import Table
 from .axes import Domain, Stretch, boxes_of
-from .boxes import NODE, Box, Boxes, GaveUp, Index, Meter, grown, outside, uncovered
+from .boxes import NODE, Box, Boxes, GaveUp, Index, Meter, find_uncovered, grow_box, outside
 
 MOST_PIECES = 4_096  # boxes that one rule may need
 MOST_BOXES = 200_000
@@ -87,7 +87,9 @@ class RulePool:
 def speaks(pool: RulePool, member: int, earlier: Index, meter: Meter) -> bool:
     """Whether some row a rule can hit lies in none of the earlier boxes."""
     own = pool.of_member(member)
-    return any(uncovered(pool.boxes[box], pool.boxes, earlier, meter) is not None for box in own)
+    return any(
+        find_uncovered(pool.boxes[box], pool.boxes, earlier, meter) is not None for box in own
+    )
 
 
 def rivals(pool: RulePool, member: int, earlier: Index) -> list[int]:
@@ -107,7 +109,7 @@ def gaps(pool: RulePool, among: Index, meter: Meter, most: int) -> Iterator[Box]
     found: list[Box] = []
     for part in outside(whole, pool.boxes, among, meter):
         if not any(box.holds(part) for box in found):
-            found.append(grown(part, whole, pool.boxes, among))
+            found.append(grow_box(part, whole, pool.boxes, among))
             yield found[-1]
             if len(found) == most:
                 return
@@ -118,7 +120,7 @@ def clashes(
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """For each member of some tables the later ones it meets and shares no class with."""
     chosen = np.concatenate([np.empty(0, np.int64), *(pool.between(part) for part in parts)])
-    bits = _packed(pool.allows)[:, pool.owner]  # (words, boxes)
+    bits = _pack(pool.allows)[:, pool.owner]  # (words, boxes)
     for member in (member for part in parts for member in part):
         own = pool.of_member(member)
         later = chosen[np.searchsorted(chosen, own.stop) :]
@@ -135,7 +137,7 @@ def clashes(
             yield member, np.flatnonzero(known)
 
 
-def _packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _pack(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """(n, k) bool -> (words, n): sets of classes that can be compared at once."""
     wide = np.zeros((len(flags), -(-flags.shape[1] // 64) * 64), dtype=np.bool_)
     wide[:, : flags.shape[1]] = flags

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .boxes import NODE, Box, GaveUp, Index, Meter, grown, uncovered
+from .boxes import NODE, Box, GaveUp, Index, Meter, find_uncovered, grow_box
 from .pool import RulePool
 
 _DEEPEST = 200  # rules that it may take to forbid every class
@@ -39,10 +39,10 @@ def empty_range(pool: RulePool, numbers: Sequence[int], meter: Meter) -> Clash |
         if len(used) > _DEEPEST:
             raise GaveUp
         if not left.any():
-            place = uncovered(box, pool.boxes, shut, meter)
+            place = find_uncovered(box, pool.boxes, shut, meter)
             if place is None:
                 return None
-            return Clash(_needed(pool, used), grown(place, box, pool.boxes, shut))
+            return Clash(_find_needed(pool, used), grow_box(place, box, pool.boxes, shut))
         counts = np.where(left, forbids[free].sum(0), len(free) + 1)
         target = int(counts.argmin())  # the class that fewest rules can forbid
         options = free[forbids[free, target]]
@@ -84,16 +84,16 @@ def outside_range(
         if pool.tables[number].policy == "union":
             shut = np.append(earlier, pool.which(family, allows))
         for box in (pool.boxes[box] for box in pool.of_member(member)):
-            found = uncovered(box, pool.boxes, shut, meter, against)
+            found = find_uncovered(box, pool.boxes, shut, meter, against)
             if found is not None:
                 rival = int(pool.boxes.meeting(found, against)[0])
                 inside = box.meet(pool.boxes[rival])
-                part = grown(found.meet(inside), inside, pool.boxes, shut)
+                part = grow_box(found.meet(inside), inside, pool.boxes, shut)
                 return Clash((member, int(pool.owner[rival])), part)
     return None
 
 
-def _needed(pool: RulePool, members: Sequence[int]) -> tuple[int, ...]:
+def _find_needed(pool: RulePool, members: Sequence[int]) -> tuple[int, ...]:
     """The members without those that the others make superfluous."""
     kept = sorted(set(members))
     if any(pool.table(member).policy == "union" for member in kept):

@@ -7,7 +7,7 @@ from ...config import build
 from ...errors import KnowledgeError
 from ..card import Card
 from ..content import Where, files_at, toml_in
-from ..files import check_sources, combined, feature_values
+from ..files import check_sources, combine_models, feature_values
 from ..policies import Outside
 from ..schema import Feature, Schema
 from ..sources.kind import Setting
@@ -64,7 +64,7 @@ class NumberDocument:
     features: tuple[Feature, ...]
     target: Target
     trust: float = 0.0
-    rely: float | None = None
+    reliance: float | None = None
     outside: Outside = "error"
     conflict: NumberConflict = "abstain"
     entry_points: bool = False  # whether this file may name Python functions
@@ -103,10 +103,10 @@ def read_numbers(where: Where) -> NumberFile:
     together = Meet if document.range.combine == "all" else Join
     with naming(name):
         known = Numbers(
-            combined(FirstSaid, points),
-            combined(together, ranges),
+            combine_models(FirstSaid, points),
+            combine_models(together, ranges),
             document.trust,
-            document.rely,
+            document.reliance,
             document.predict.spread,
             document.outside,
             document.conflict,
@@ -121,13 +121,13 @@ def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, 
     target |= {"bins": bins.k} if bins.inner is None else {"edges": list(bins.edges)}
     values: dict[str, Any] = {
         "trust": numbers.trust,
-        **({} if numbers.rely is None else {"rely": numbers.rely}),
+        **({} if numbers.reliance is None else {"reliance": numbers.reliance}),
         "outside": numbers.outside,
         "conflict": numbers.conflict,
         "features": [feature_values(feature) for feature in schema.features],
         "target": target,
     }
-    point, limit = numbers.point, numbers.range
+    point, limit = numbers.prediction, numbers.range
     points = point.points if isinstance(point, FirstSaid) else () if point is None else (point,)
     ranges: tuple[Any, ...] = () if limit is None else (limit,)
     predict: dict[str, Any] = {} if numbers.spread is None else {"spread": numbers.spread}

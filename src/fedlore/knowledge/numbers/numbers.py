@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from ...core.renamed import renamed
 from ...errors import FedloreError, KnowledgeError
 from ..models import Knowledge
 from ..policies import Outside
@@ -22,14 +23,15 @@ NumberConflict = Literal["abstain", "project", "error"]
 EmptySet = Literal["error", "all"]
 
 
+@renamed(point="prediction", rely="reliance")
 @dataclass(frozen=True)
 class Numbers:
     """One site's knowledge about a number and how far it is trusted. It never leaves the site."""
 
-    point: Number | None = None  # g_p
+    prediction: Number | None = None  # g_p
     range: SetModel | None = None  # g_r
     trust: float = 0.0  # λ in the paper, in [0, 1]
-    rely: float | None = None  # λ at prediction, where it should differ from training
+    reliance: float | None = None  # λ at prediction, where it should differ from training
     spread: float | None = None  # σ: the P-KM as a normal around its number, not one bin
     outside: Outside = "error"  # a training label outside its set: refuse, widen or drop
     conflict: NumberConflict = (
@@ -38,7 +40,7 @@ class Numbers:
     empty: EmptySet = "error"  # a set without a number in the bounds: refuse, or allow all
 
     def __post_init__(self) -> None:
-        Knowledge(trust=self.trust, rely=self.rely, outside=self.outside)  # the same rules
+        Knowledge(trust=self.trust, reliance=self.reliance, outside=self.outside)  # the same rules
         for name, value, kinds in (
             ("conflict", self.conflict, get_args(NumberConflict)),
             ("empty", self.empty, get_args(EmptySet)),
@@ -49,17 +51,17 @@ class Numbers:
             raise KnowledgeError(f"spread must be a positive number, got {self.spread:g}")
 
     @property
-    def reliance(self) -> float:
+    def trust_at_prediction(self) -> float:
         """λ at prediction."""
-        return self.trust if self.rely is None else self.rely
+        return self.trust if self.reliance is None else self.reliance
 
     def lift(self, bins: Bins) -> Knowledge:
         """The same knowledge about classes, for everything that knows classes only."""
         return Knowledge(
-            None if self.point is None else _PointClasses(self, bins),
+            None if self.prediction is None else _PointClasses(self, bins),
             None if self.range is None else _RangeClasses(self, bins),
             self.trust,
-            self.rely,
+            self.reliance,
             "widen" if self.outside == "widen" else "error",
         )
 
@@ -69,7 +71,7 @@ class Numbers:
 
         Labels outside their set matter in training only; of test rows they are counted.
         """
-        said = None if self.point is None else _point(self.point(data.x), len(data))
+        said = None if self.prediction is None else _point(self.prediction(data.x), len(data))
         sets = None if self.range is None else self._sets(data.x, bins)
         moved = 0
         if said is not None:
@@ -148,7 +150,7 @@ class _RangeClasses:
     bins: Bins
 
     def __call__(self, x: Tensor, /) -> Tensor:
-        allowed = replace(self.numbers, point=None).examine(Measured(x), self.bins).allowed
+        allowed = replace(self.numbers, prediction=None).examine(Measured(x), self.bins).allowed
         assert allowed is not None
         return allowed
 

@@ -117,10 +117,10 @@ def _intervals(text: str, target: Feature) -> tuple[tuple[float, float], ...]:
     if said is None:
         return ((-math.inf, math.inf),)
     assert isinstance(said, Spans)  # the target has no levels
-    return tuple(_closed(span, text) for span in said.spans)
+    return tuple(_close(span, text) for span in said.spans)
 
 
-def _closed(span: Span, text: str) -> tuple[float, float]:
+def _close(span: Span, text: str) -> tuple[float, float]:
     if (span.start.after and span.start != START) or (not span.stop.after and span.stop != STOP):
         raise KnowledgeError(
             f"sets of numbers have their ends: write [8..12], >= 8 or <= 12, got '{text}'"

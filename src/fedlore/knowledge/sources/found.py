@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ...core.plugins import Offer, found
+from ...core.plugins import Offer, find_plugins
 from ...errors import ConfigError, KnowledgeError
 from ..content import Where, files_at, toml_in
 from .catalog import SOURCE_KINDS
@@ -62,7 +62,7 @@ def plugin_of(model: object) -> SourceKind | None:
 
 def _offers() -> dict[str, Offer]:
     try:
-        return found(_GROUP, SOURCE_KINDS)
+        return find_plugins(_GROUP, SOURCE_KINDS)
     except ConfigError as error:
         raise KnowledgeError(str(error)) from None
 

@@ -37,7 +37,7 @@ class Attached:
     check: Callable[[], None] = lambda: None  # refuses what would not read back as it was
 
 
-def unchecked(model: Any, place: Place) -> list[Finding]:
+def check_nothing(model: Any, place: Place) -> list[Finding]:
     """The word of `lint` about a source that it cannot look into."""
     what = type(model).__name__
     return [Finding("info", "unchecked", f"the {what} is not checked over the scope", place)]
@@ -63,7 +63,7 @@ class SourceKind:
     write: Callable[[Any, Callable[[Any], dict[str, Any]]], dict[str, Any] | None]
     words: Callable[[Any, Tensor], Lines] | None = None  # about rows; else its class is named
     examine: Callable[[Any, Asked, Setting], Opened] | None = None  # `read` with every complaint
-    lint: Callable[[Any, Place], Iterable[Finding]] = unchecked  # over the whole scope
+    lint: Callable[[Any, Place], Iterable[Finding]] = check_nothing  # over the whole scope
     inside: Callable[[Any], tuple[Any, ...]] = nothing_inside  # models that this one asks
     code: bool = False  # whether it names Python: no bundle holds it
     graph: Callable[..., Any] | None = None  # (builder, rows, rank, model): nodes of an ONNX graph

@@ -30,7 +30,7 @@ def naming(place: str) -> Iterator[None]:
 
 def check_entry(values: Values, where: str = "source") -> None:
     """Refuse unknown keys, with the near miss, and values of a wrong type; opens nothing."""
-    named = _named(values)
+    named = _list_named(values)
     known = {key for kind in (*SOURCE_KINDS.values(), *named.values()) for key in kind.keys}
     for key in values:
         if key not in known:
@@ -70,7 +70,7 @@ def open_sources(
     return models
 
 
-def _named(values: Values) -> dict[str, SourceKind]:
+def _list_named(values: Values) -> dict[str, SourceKind]:
     """The kinds that the keys of a table name."""
     found: dict[str, SourceKind] = {}
     foreign = [key for key in values if key not in _KEYS]
@@ -86,7 +86,7 @@ def _named(values: Values) -> dict[str, SourceKind]:
 
 def _kind(values: Values, asked: Asked) -> SourceKind:
     check_entry(values)
-    named = _named(values)
+    named = _list_named(values)
     if len(set(map(id, named.values()))) != 1:
         told = " and ".join(named) or "none"
         every = ", ".join((*SOURCE_KINDS, *plugin_names()))

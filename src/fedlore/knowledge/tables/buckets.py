@@ -77,11 +77,11 @@ def buckets(cuts: Tensor) -> Buckets:
         counts = torch.bincount(cell, minlength=size + 1)
         if int(counts.max()) < depth:
             depth = int(counts.max())
-            best = _filled(cuts, cell, counts, low=low, scale=scale, size=size)
+            best = _fill(cuts, cell, counts, low=low, scale=scale, size=size)
     return best
 
 
-def _filled(
+def _fill(
     cuts: Tensor, cell: Tensor, counts: Tensor, *, low: float, scale: float, size: int
 ) -> Buckets:
     before = (counts.cumsum(0) - counts).to(torch.int32)

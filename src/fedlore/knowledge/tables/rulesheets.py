@@ -137,7 +137,7 @@ def examine_table(
 ) -> tuple[Table | None, list[Finding]]:
     """A sheet as a table, or None and all that is wrong with it."""
     findings: list[Finding] = []
-    rows = [(row, cells) for row, cells in page.rows if any(_filled(cell) for cell in cells)]
+    rows = [(row, cells) for row, cells in page.rows if any(_is_filled(cell) for cell in cells)]
     if kind not in POLICIES:
         raise KnowledgeError(f"a table is of kind predict or range, got '{kind}'")
     if len(rows) < 2 or len(rows) > MOST_RULES:
@@ -237,7 +237,7 @@ def _rule(
     values: dict[str, str] = {}
     chosen: tuple[int, ...] = ()
     priority = 0.0
-    if len(cells) < len(columns) or any(_filled(cell) for cell in cells[len(columns) :]):
+    if len(cells) < len(columns) or any(_is_filled(cell) for cell in cells[len(columns) :]):
         message = f"the row has {len(cells)} cells, the header {len(columns)}"
         findings.append(Finding("error", "cell", message, page.place(row)))
     for column, cell in zip(columns, cells, strict=False):
@@ -278,7 +278,7 @@ def _priority(cell: str) -> float:
     return float(text.removeprefix("= "))
 
 
-def _filled(cell: SheetCell) -> bool:
+def _is_filled(cell: SheetCell) -> bool:
     return isinstance(cell, Broken) or bool(cell.strip())
 
 

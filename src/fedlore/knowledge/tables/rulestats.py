@@ -34,7 +34,7 @@ def rule_report(table: Table, examples: Examples) -> list[_Row]:
         hits = table.hits(part.x)  # (b, rules)
         totals[0] += hits.sum(0)
         totals[1] += (hits & (hits.sum(1, keepdim=True) > 1)).sum(0)
-        totals[2] += (hits & _opposed(hits, outcomes, table)).sum(0)
+        totals[2] += (hits & _find_opposed(hits, outcomes, table)).sum(0)
         totals[3] += (hits & _last_word(hits, table)).sum(0)
         if part.y is not None:
             legal = (part.y >= 0) & (part.y < k)
@@ -65,7 +65,7 @@ def _parts(examples: Examples, rules: int) -> Iterator[Examples]:
     return (examples[start : start + size] for start in range(0, len(examples), size))
 
 
-def _opposed(hits: Tensor, outcomes: Tensor, table: Table) -> Tensor:
+def _find_opposed(hits: Tensor, outcomes: Tensor, table: Table) -> Tensor:
     """Where a rule that shares no class with this one hits as well, (b, rules)."""
     if table.kind == "predict":  # one class each: some other class is named
         named = (hits.to(outcomes.dtype) @ outcomes) > 0  # (b, k)

@@ -24,10 +24,18 @@ from .crossfit import (
     try_family,
 )
 from .forest import ExtraTrees
-from .grown import installed
+from .grown import has_trees
 from .linear import Ridge
 from .logistic import LogisticLearner
-from .members import ClassMember, NumberMember, OrderMember, OwnMember, masked, smoothed, within
+from .members import (
+    ClassMember,
+    NumberMember,
+    OrderMember,
+    OwnMember,
+    mask_logits,
+    smooth_votes,
+    within,
+)
 from .memory import once
 from .ordinal import OrdinalLinear, log_masses
 from .sight import Sight, see_classes, see_numbers, see_order
@@ -62,7 +70,7 @@ class Own:
 
 def missing_learners() -> dict[str, str]:
     """Own learners that cannot be made here, and what to install for them."""
-    if installed():
+    if has_trees():
         return {}
     return dict.fromkeys(("extra trees", "boosted trees"), "pip install 'fedlore[sklearn]'")
 
@@ -105,7 +113,7 @@ def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -
     def judge(outputs: Tensor) -> JudgedOutputs:
         place = outputs.squeeze(1)
         usual = max(float((place - y).square().mean().sqrt()), LEAST_WIDTH)
-        every = [masked(log_masses(place, usual * w, classes), known.allowed) for w in WIDTHS]
+        every = [mask_logits(log_masses(place, usual * w, classes), known.allowed) for w in WIDTHS]
         costs = [_nll(rows, y) for rows in every]
         best = min(range(len(costs)), key=lambda i: costs[i])
         return JudgedOutputs(usual * WIDTHS[best], every[best], _wrong(every[best], y))
@@ -137,8 +145,8 @@ def own_classes(known: Examples, classes: int, *, seed: int = 0, site: str = "")
         votes = isinstance(family, ExtraTrees)
 
         def judge(outputs: Tensor, votes: bool = votes) -> JudgedOutputs:
-            logits = smoothed(outputs) if votes else outputs
-            every = [masked(float(s) * logits, known.allowed) for s in _SHARPNESS]
+            logits = smooth_votes(outputs) if votes else outputs
+            every = [mask_logits(float(s) * logits, known.allowed) for s in _SHARPNESS]
             costs = [_nll(rows, y) for rows in every]
             best = min(range(len(costs)), key=lambda i: costs[i])
             return JudgedOutputs(float(_SHARPNESS[best]), every[best], _wrong(every[best], y))
@@ -155,7 +163,7 @@ def _number_families(sight: Sight, seed: int) -> list[Family]:
     found: list[Family] = [Ridge("ridge")]
     if _terms(sight) <= MOST_TERMS:
         found.append(Ridge("quadratic ridge", quadratic=True))
-    if installed():
+    if has_trees():
         found += [ExtraTrees("extra trees", seed=seed), BoostedTrees("boosted trees", seed=seed)]
     return found
 
@@ -166,7 +174,7 @@ def _order_families(sight: Sight, classes: int, seed: int) -> list[Family]:
 
 def _class_families(classes: int, seed: int) -> list[Family]:
     found: list[Family] = [LogisticLearner("logistic", classes)]
-    if installed():
+    if has_trees():
         found.append(ExtraTrees("extra trees", classes, seed))
         found.append(BoostedTrees("boosted trees", classes, seed))
     return found

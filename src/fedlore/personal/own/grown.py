@@ -16,7 +16,7 @@ from .trees import LEAF, Trees
 Grown = tuple[Any, Any, Any, Any, Any]
 
 
-def installed() -> bool:
+def has_trees() -> bool:
     """Whether scikit-learn is there to grow trees."""
     return importlib.util.find_spec("sklearn") is not None
 

@@ -31,7 +31,7 @@ def products(z: Tensor) -> Tensor:
     return torch.cat([z, z[:, first] * z[:, second]], 1)
 
 
-def standardised(inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def standardise(inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Columns with mean 0 and variance 1 in float64, and mean and scale of each.
 
     A flat column becomes exactly 0, so that it gets no weight.
@@ -58,12 +58,12 @@ class Ridge:
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty; `target` is (n, o)."""
-        z, mean, scale = standardised(inputs)
+        z, mean, scale = standardise(inputs)
         inner = torch.ones(z.shape[1], dtype=torch.float64)
         shift = torch.zeros_like(inner)
         if self.quadratic:
             # products of standardised columns vary unlike, and the penalty should treat all alike
-            z, shift, inner = standardised(products(z))
+            z, shift, inner = standardise(products(z))
         level = target.double().mean(0)
         u, s, v = torch.linalg.svd(z, full_matrices=False)
         aim = u.T @ (target.double() - level)  # (r, o)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .linear import Linear, standardised
+from .linear import Linear, standardise
 
 _STEPS = 200  # for each penalty, which starts where the one before it ended
 _NEAR = 1e-5  # the step at which it stops
@@ -32,7 +32,7 @@ class LogisticLearner:
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty; `target` is (n,) int64."""
-        z, mean, scale = standardised(inputs)
+        z, mean, scale = standardise(inputs)
         u, s, v = torch.linalg.svd(z, full_matrices=False)
         kept = s > 1e-9 * s.max().clamp(min=1e-300)
         rows, back = u[:, kept] * s[kept], v[kept]  # (n, r), (r, i)

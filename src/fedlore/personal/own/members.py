@@ -61,7 +61,7 @@ class OrderMember:
 
     def log_probs(self, known: Examples) -> Tensor:
         place = _place(self, see_order(known, self.classes))
-        return masked(log_masses(place, self.width, self.classes), known.allowed)
+        return mask_logits(log_masses(place, self.width, self.classes), known.allowed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ class ClassMember:
 
     def log_probs(self, known: Examples) -> Tensor:
         outputs = self.body(see_classes(known).inputs(hears=self.hears))
-        return masked(
-            self.sharpness * (smoothed(outputs) if self.votes else outputs), known.allowed
+        return mask_logits(
+            self.sharpness * (smooth_votes(outputs) if self.votes else outputs), known.allowed
         )
 
 
@@ -100,7 +100,7 @@ def within(numbers: Tensor, known: Told) -> Tensor:
     return safe.clamp(known.bins.lower, known.bins.upper)
 
 
-def masked(logits: Tensor, allowed: Tensor | None) -> Tensor:
+def mask_logits(logits: Tensor, allowed: Tensor | None) -> Tensor:
     """Log-probabilities with exactly no mass outside the range, whatever the logits are."""
     logits = guard(logits)
     if allowed is not None:
@@ -108,6 +108,6 @@ def masked(logits: Tensor, allowed: Tensor | None) -> Tensor:
     return logits.log_softmax(1)
 
 
-def smoothed(votes: Tensor) -> Tensor:
+def smooth_votes(votes: Tensor) -> Tensor:
     """The log of shares of votes, none of them 0."""
     return ((1.0 - SMOOTH) * votes + SMOOTH / votes.shape[1]).log()

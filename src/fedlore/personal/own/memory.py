@@ -34,7 +34,7 @@ def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
         kept = _KEPT.get()
         if kept is None:
             return make(*args, **kwargs)
-        key = hashlib.sha256(_told((make.__name__, args, sorted(kwargs.items())))).hexdigest()
+        key = hashlib.sha256(_digest((make.__name__, args, sorted(kwargs.items())))).hexdigest()
         if key not in kept:
             kept[key] = make(*args, **kwargs)
         return kept[key]  # type: ignore[no-any-return]
@@ -42,14 +42,14 @@ def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
     return found
 
 
-def _told(value: object) -> bytes:
+def _digest(value: object) -> bytes:
     """Bytes that differ wherever the arguments of a maker do."""
     if isinstance(value, Tensor):
         flat = value.detach().cpu().contiguous()
         return f"{flat.dtype}{tuple(flat.shape)}".encode() + flat.numpy().tobytes()
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, field.name) for field in fields(value)]
-        return type(value).__name__.encode() + b"".join(_told(part) for part in parts)
+        return type(value).__name__.encode() + b"".join(_digest(part) for part in parts)
     if isinstance(value, tuple | list):
-        return b"(" + b",".join(_told(part) for part in value) + b")"
+        return b"(" + b",".join(_digest(part) for part in value) + b")"
     return repr(value).encode()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .linear import Linear, standardised
+from .linear import Linear, standardise
 
 _STEPS = 50  # of Newton's method; eight are usual
 _NEAR = 1e-10  # the gain at which it stops
@@ -54,7 +54,7 @@ class OrdinalLinear:
 
     def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
         """One model per penalty, each starting from the one before; `target` is (n, 1) places."""
-        z, mean, scale = standardised(inputs)
+        z, mean, scale = standardise(inputs)
         y = target.double().squeeze(1)
         design = torch.cat([z, torch.ones(len(z), 1, dtype=torch.float64)], 1)
         low, high = y - 0.5, y + 0.5

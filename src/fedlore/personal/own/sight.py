@@ -40,7 +40,7 @@ def see_numbers(known: Told) -> Sight:
     if known.sets is not None:
         low = known.sets.lower.nan_to_num(nan=bins.upper).amin(1)
         high = known.sets.upper.nan_to_num(nan=bins.lower).amax(1)
-    return _seen(known.x, known.said, low, high)
+    return _see(known.x, known.said, low, high)
 
 
 def see_order(known: Examples, classes: int) -> Sight:
@@ -57,7 +57,7 @@ def see_order(known: Examples, classes: int) -> Sight:
     if known.prior is not None:
         mass = known.prior.double()
         said = mass @ places / mass.sum(1)  # 0 / 0: NaN where the expert is silent
-    return _seen(known.x, said, low, high)
+    return _see(known.x, said, low, high)
 
 
 def see_classes(known: Examples) -> Sight:
@@ -68,7 +68,7 @@ def see_classes(known: Examples) -> Sight:
     return Sight(x, heard, torch.zeros(len(x), dtype=torch.float64, device=x.device))
 
 
-def _seen(x: Tensor, said: Tensor | None, low: Tensor, high: Tensor) -> Sight:
+def _see(x: Tensor, said: Tensor | None, low: Tensor, high: Tensor) -> Sight:
     middle, half = (low + high) / 2, (high - low) / 2
     start = middle if said is None else torch.where(said.isnan(), middle, said)
     return Sight(_flat(x), torch.stack([start, middle, half], 1).float(), start)

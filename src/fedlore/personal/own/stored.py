@@ -64,8 +64,8 @@ def read_own_members(
     made = []
     for place, one in enumerate(said):
         values = dict(one)
-        kind = _known(KINDS, "kind of member", values.pop("kind", None))
-        body_kind = _known(BODIES, "body of a member", values.pop("body", None))
+        kind = _look_up(KINDS, "kind of member", values.pop("kind", None))
+        body_kind = _look_up(BODIES, "body of a member", values.pop("body", None))
         quadratic = values.pop("quadratic", False)
         own = {n.partition(".")[2]: t for n, t in left.items() if n.startswith(f"{place}.")}
         left = {n: t for n, t in left.items() if not n.startswith(f"{place}.")}
@@ -167,7 +167,7 @@ def _check_values(place: int, values: Mapping[str, Any]) -> None:
             raise FedloreError(f"{name} of member {place} cannot be {value!r}")
 
 
-def _known(table: Mapping[str, Any], what: str, name: object) -> Any:
+def _look_up(table: Mapping[str, Any], what: str, name: object) -> Any:
     if not isinstance(name, str) or name not in table:
         raise FedloreError(unknown(what, str(name), table))
     return table[name]

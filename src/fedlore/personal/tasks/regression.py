@@ -20,7 +20,7 @@ from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from ..beside import Beside, NumberBeside
 from ..client import Client, Known, Member, NumberClient, Predictor
 from ..distribution import Distribution
-from ..regressor import PersonalRegressor, decoded
+from ..regressor import PersonalRegressor, decode_logits
 from .base import TaskName, wrong_client
 
 
@@ -55,15 +55,17 @@ class Regression:
             test = None if client.test is None else known.examine(client.test, bins, training=False)
             return Client(
                 client.id,
-                _seen(told, client.injected).examples(ordinal=self.ordinal, hears=hears),
+                _see(told, client.injected).examples(ordinal=self.ordinal, hears=hears),
                 Knowledge(
                     trust=known.trust,
-                    rely=known.rely,
+                    reliance=known.reliance,
                     outside="widen" if known.outside == "widen" else "error",
                 ),
-                test=None if test is None else _seen(test, client.injected).examples(hears=hears),
+                test=None if test is None else _see(test, client.injected).examples(hears=hears),
                 injected=client.injected,
-                measure=None if test is None else _Scores(test, known.reliance, client.injected),
+                measure=None
+                if test is None
+                else _Scores(test, known.trust_at_prediction, client.injected),
                 told=self.told,
             )
         except FedloreError as error:
@@ -181,11 +183,11 @@ class _Scores:
         told = self.told
         if told.y is None:
             return {}
-        predicted = decoded(logits, _seen(told, self.injected), self.reliance).mean()
+        predicted = decode_logits(logits, _see(told, self.injected), self.reliance).mean()
         return all_scores(predicted, told.y, told.sets)
 
 
-def _seen(told: Told, injected: bool) -> Told:
+def _see(told: Told, injected: bool) -> Told:
     """What training and prediction may see of the knowledge."""
     return told if injected else replace(told, said=None, sets=None)
 

@@ -164,20 +164,20 @@ def encrypt(key: Any, values: Vector, weight: float, parameters: Parameters) -> 
             f"stay below {parameters.bound:.4g} in '{parameters.kind}'"
         )
     ts, scale = tenseal(), 2.0**parameters.bits
-    return framed(
+    return frame_ciphers(
         ts.ckks_vector(key, np.concatenate([[weight], part]), scale).serialize()
         for part in np.array_split(wide, pieces(wide.size))
     )
 
 
-def framed(ciphers: Iterator[bytes]) -> Params:
+def frame_ciphers(ciphers: Iterator[bytes]) -> Params:
     """Ciphertexts one after the other, and how long each is."""
     found = list(ciphers)
     data = torch.frombuffer(bytearray(b"".join(found)), dtype=torch.uint8)
     return {"cipher": data, "lengths": torch.tensor([len(c) for c in found])}
 
 
-def parsed(
+def parse_ciphers(
     context: Any, bundle: Mapping[str, Tensor], values: int, parameters: Parameters
 ) -> list[Any]:
     """Ciphertexts that arrived: lengths are checked before TenSEAL sees a byte of them."""
@@ -214,7 +214,7 @@ def shares(values: int) -> list[int]:
     return [values // count + (i < values % count) for i in range(count)]
 
 
-def added(total: Sequence[Any] | None, one: Sequence[Any]) -> list[Any]:
+def add_ciphers(total: Sequence[Any] | None, one: Sequence[Any]) -> list[Any]:
     """The sum of ciphertexts, which needs no key."""
     return list(one) if total is None else [a + b for a, b in zip(total, one, strict=True)]
 

@@ -18,7 +18,16 @@ from ...errors import FedloreError
 from ..filters import SUMMED
 from ..secagg.fixedpoint import FLOAT_KINDS, read_summands
 from ..secagg.pact import pack_message, raw_bytes
-from .cipher import FLOOD, Scheme, Vector, added, context, framed, parsed, pieces
+from .cipher import (
+    FLOOD,
+    Scheme,
+    Vector,
+    add_ciphers,
+    context,
+    frame_ciphers,
+    parse_ciphers,
+    pieces,
+)
 
 AGREE = 64 * FLOOD  # how far apart two sites' answers about the same sum may be
 
@@ -70,7 +79,7 @@ class Adding:
         members = []
         for site in sorted(ours):
             try:
-                one = parsed(
+                one = parse_ciphers(
                     self._context,
                     replies[site].upload["ckks"],
                     values,
@@ -79,7 +88,7 @@ class Adding:
             except FedloreError as error:
                 _log.warning("round %s: '%s' sent %s", task.round, site, error)
                 continue
-            total = added(total, one)
+            total = add_ciphers(total, one)
             members.append(site)
         if total is None or len(members) < 2:
             raise _Void(f"{len(members)} ciphertexts that can be used, 2 are needed")
@@ -89,7 +98,7 @@ class Adding:
         weight, flat = self._decrypted(task, total, members, values)
         name = f"the sum of {len(members)} sites"
         steps = _lockstep([replies[site] for site in members])
-        mean = cut(flat / weight, layout)
+        mean = cut_flat(flat / weight, layout)
         return Reply(name, task.round, mean, round(weight), steps, tuple(members))
 
     def _usual(self, task: Task, replies: Mapping[str, Reply]) -> tuple[Layout, list[str]]:
@@ -115,7 +124,9 @@ class Adding:
     ) -> tuple[float, Vector]:
         """The weight of all and the sum, on which all sites that answer agree."""
         about = json.dumps({"kind": task.kind, "members": members}).encode()
-        bundle = framed(vector.serialize() for vector in total) | {"about": pack_message(about)}
+        bundle = frame_ciphers(vector.serialize() for vector in total) | {
+            "about": pack_message(about)
+        }
         asked = Task("decrypt", task.round, {"ckks": bundle}, task.seed)
         answers = []
         for reply in self._transport.exchange(asked, members):
@@ -170,7 +181,7 @@ def numbers_of(layout: Layout) -> int:
     return sum(math.prod(shape) for _, _, shape in layout)
 
 
-def cut(flat: Vector, layout: Layout) -> Payload:
+def cut_flat(flat: Vector, layout: Layout) -> Payload:
     """Numbers as the tensors that they were."""
     found: Params = {}
     place = 0

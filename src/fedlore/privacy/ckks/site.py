@@ -25,7 +25,7 @@ from .cipher import (
     encrypt,
     key_context,
     key_fingerprint,
-    parsed,
+    parse_ciphers,
     shares,
 )
 
@@ -61,7 +61,7 @@ class Encrypting:
             return replace(reply, rows=0)
         layout, flat = summands(reply.upload)
         told = json.dumps(layout).encode()
-        values = _joined(flat)
+        values = _join(flat)
         by_size = self._scheme.weights == "size" and task.kind == "train"
         weight = float(reply.rows) if by_size else 1.0
         found = hashlib.sha256(told + values.tobytes() + str(weight).encode()).digest()
@@ -101,12 +101,14 @@ class Encrypting:
                 raise FedloreError(f"round {task.round}: another sum was decrypted already")
             return mine.answer
         parameters = self._scheme.parameters(kind)
-        weights, total = decrypt(parsed(self._key, task.sent["ckks"], mine.values, parameters))
+        weights, total = decrypt(
+            parse_ciphers(self._key, task.sent["ckks"], mine.values, parameters)
+        )
         self._check(weights, total, members, mine, parameters)
         upload = {
             "sum": {
-                "weights": torch.from_numpy(flooded(weights, self._scheme)),
-                "values": torch.from_numpy(flooded(total, self._scheme)),
+                "weights": torch.from_numpy(flood(weights, self._scheme)),
+                "values": torch.from_numpy(flood(total, self._scheme)),
             }
         }
         mine.asked = asked
@@ -142,12 +144,12 @@ class Encrypting:
         if size == 0.0:
             return 0.0
         bundle = encrypt(self._key, piece, weight, parameters)
-        _, back = decrypt(parsed(self._key, bundle, piece.size, parameters))
-        wrong = flooded(back, self._scheme) - weight * piece
+        _, back = decrypt(parse_ciphers(self._key, bundle, piece.size, parameters))
+        wrong = flood(back, self._scheme) - weight * piece
         return float(np.linalg.norm(wrong)) / size
 
 
-def flooded(values: Vector, scheme: Scheme) -> Vector:
+def flood(values: Vector, scheme: Scheme) -> Vector:
     """What was decrypted, under noise that is far above that of the ciphertext.
 
     Li and Micciancio (2021), On the Security of Homomorphic Encryption on Approximate Numbers: the
@@ -158,7 +160,7 @@ def flooded(values: Vector, scheme: Scheme) -> Vector:
     return values + FLOOD * noise
 
 
-def _joined(flat: Params) -> Vector:
+def _join(flat: Params) -> Vector:
     parts = [t.detach().cpu().double().reshape(-1) for t in flat.values()]
     found: Vector = torch.cat(parts).numpy()
     return found

@@ -38,7 +38,7 @@ class Release:
 def epsilon_of(releases: Sequence[Release], delta: float) -> float:
     """The ε at this δ of all these releases together, about one site or one record."""
     check_delta(delta)
-    joined = _joined(releases)
+    joined = _join(releases)
     if not joined:
         return 0.0
     if any(noise == 0.0 for noise, _, _ in joined):
@@ -46,7 +46,7 @@ def epsilon_of(releases: Sequence[Release], delta: float) -> float:
     if all(sample == 1.0 for _, _, sample in joined):
         # Gaussians compose like lengths: 1/σ² adds up
         return _gaussian_epsilon(sum(k / s**2 for s, k, _ in joined) ** -0.5, delta)
-    return _composed(joined, delta)
+    return _compose(joined, delta)
 
 
 def affordable(releases: Sequence[Release], epsilon: float, delta: float) -> bool:
@@ -55,7 +55,7 @@ def affordable(releases: Sequence[Release], epsilon: float, delta: float) -> boo
     Counting subsampled releases takes time, so it is first tried for somewhat more of them: one
     answer then serves many rounds.
     """
-    joined = _joined(releases)
+    joined = _join(releases)
     if any(sample < 1.0 for _, _, sample in joined):
         more = [Release(s, _upwards(k), q) for s, k, q in joined]
         if epsilon_of(more, delta) <= epsilon:
@@ -71,7 +71,7 @@ def _upwards(steps: int) -> int:
     return found
 
 
-def _joined(releases: Sequence[Release]) -> tuple[tuple[float, int, float], ...]:
+def _join(releases: Sequence[Release]) -> tuple[tuple[float, int, float], ...]:
     """Noise, steps and sample, each pair of noise and sample once."""
     counts: dict[tuple[float, float], int] = {}
     for r in releases:
@@ -163,7 +163,7 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _composed(joined: tuple[tuple[float, int, float], ...], delta: float) -> float:
+def _compose(joined: tuple[tuple[float, int, float], ...], delta: float) -> float:
     try:
         import dp_accounting  # type: ignore[import-untyped]
         from dp_accounting import pld

@@ -16,7 +16,7 @@ from ..defence import Around, Standing
 from ..filters import Filter, Half
 from .ledger import Ledger, LedgerEntry
 from .noise import Entropy, with_noise
-from .settings import ROUNDING, Dp, bare_line, check_dp, clipped, planned_line, spent_line
+from .settings import ROUNDING, Dp, bare_line, check_dp, clip_upload, planned_line, spent_line
 
 #: How the work of DP-SGD tells the site's own half what it did; none of it leaves the site.
 DONE = ("dp_noise", "dp_steps", "dp_sample")
@@ -156,7 +156,7 @@ class SiteHalf:
             upload = reply.upload
         else:
             entry = LedgerEntry(plan.run, task.round, "site", plan.noise, 1, 1.0)
-            upload = with_noise(clipped(reply.upload, dp.clip), plan.share, plan.entropy)
+            upload = with_noise(clip_upload(reply.upload, dp.clip), plan.share, plan.entropy)
         self._ledger.spend(entry, epsilon=dp.epsilon, delta=dp.delta)
         return replace(shown, upload=upload)
 

@@ -136,7 +136,7 @@ def _read(path: Path) -> list[LedgerEntry]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise _damaged(path, str(error)) from None
+        raise _say_damaged(path, str(error)) from None
     try:
         found = json.loads(text)
         entries: list[LedgerEntry] = []
@@ -150,7 +150,7 @@ def _read(path: Path) -> list[LedgerEntry]:
         if found["last"] != last or found["count"] != len(entries):
             raise ValueError("lines are missing")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(path, str(error)) from None
+        raise _say_damaged(path, str(error)) from None
     return entries
 
 
@@ -162,7 +162,7 @@ def _entry(values: dict[str, Any]) -> LedgerEntry:
     return entry
 
 
-def _damaged(path: Path, why: str) -> LedgerDamaged:
+def _say_damaged(path: Path, why: str) -> LedgerDamaged:
     return LedgerDamaged(
         f"the ledger '{path}' is damaged ({why}): what was spent is unknown, so this site answers "
         "nothing that costs privacy until its owner puts the file right"

@@ -104,7 +104,7 @@ class Samples:
                 self._desk.model, batch_first=True, loss_reduction="sum", strict=True
             )
         except Exception as error:  # whatever Opacus may find in a user's own model
-            raise _refused(type(model).__name__, str(error)) from None
+            raise _say_refused(type(model).__name__, str(error)) from None
 
     def __call__(self, at: Tensor, batch: Lesson) -> Tensor:
         self._desk.flat.copy_(at)
@@ -130,12 +130,12 @@ def _check_rows_apart(samples: Samples, rows: Lesson, name: str) -> None:
         together = samples(at, rows)
         apart = torch.cat([samples(at, rows[i : i + 1]) for i in range(len(rows))])
     except Exception as error:
-        raise _refused(name, str(error)) from None
+        raise _say_refused(name, str(error)) from None
     if not torch.allclose(together, apart, rtol=1e-3, atol=1e-5 * float(apart.abs().max())):
-        raise _refused(name, "a row's gradient changes with the rows beside it")
+        raise _say_refused(name, "a row's gradient changes with the rows beside it")
 
 
-def _refused(name: str, why: str) -> ConfigError:
+def _say_refused(name: str, why: str) -> ConfigError:
     reason = why.strip().split("\n")[0][:160]
     return ConfigError(
         f"record level differential privacy needs per-sample gradients, which {name} has not: "

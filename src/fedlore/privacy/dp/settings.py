@@ -86,7 +86,7 @@ def check_dp(
         )
 
 
-def clipped(upload: Payload, bound: float) -> Payload:
+def clip_upload(upload: Payload, bound: float) -> Payload:
     """The whole upload, all bundles together, no longer than the bound."""
     if not tree.finite(upload):
         raise FedloreError("an upload that is not finite cannot be clipped: did training diverge?")

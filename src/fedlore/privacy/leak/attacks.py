@@ -62,7 +62,7 @@ def stray(start: Tensor, moved: Tensor) -> Tensor:
     return far
 
 
-def untouched(seen: Seen, at: Anatomy) -> Tensor:
+def find_untouched(seen: Seen, at: Anatomy) -> Tensor:
     """Classes whose head row or input column moved by weight decay alone, (k,).
 
     A head row stands still where the class is in no row's range; an input column where the class
@@ -85,7 +85,7 @@ def class_signs(seen: Seen, at: Anatomy) -> Tensor:
         pull = seen.moved[_bias(at.head)].double()
         lean = seen.moved[at.head].double().sum(1)
         signs = [size, size - size.mean(), _share(pull), _share(lean)]
-    signs.append(_share(_pulled(seen, at)))
+    signs.append(_share(_find_pull(seen, at)))
     if at.told in seen.moved:
         said, open_ = _columns(seen, at)
         signs += [(said + 1e-9).log10(), (open_ + 1e-9).log10()]
@@ -173,7 +173,7 @@ def _logit_gradient(seen: Seen, at: Anatomy, lr: float, decay: float) -> tuple[T
     return slope, head @ active + bias
 
 
-def _pulled(seen: Seen, at: Anatomy) -> Tensor:
+def _find_pull(seen: Seen, at: Anatomy) -> Tensor:
     """How much each head row seems to have pulled at the layer below, (k,), by least squares."""
     if at.before_head is None or _bias(at.before_head) not in seen.moved:
         return torch.zeros(at.classes, dtype=torch.float64)

@@ -87,7 +87,7 @@ def shadow_guess(signs: Tensor, secrets: Tensor, groups: Tensor) -> Tensor:
     for group in _names(groups):
         mine = groups == group
         others, inner = ~mine, groups[~mine]
-        shrink = _chosen(signs[others], secrets[others], inner)
+        shrink = _choose(signs[others], secrets[others], inner)
         found[mine] = _ridge(signs[others], secrets[others], signs[mine], shrink)
     return found
 
@@ -96,7 +96,7 @@ def _names(groups: Tensor) -> list[int]:
     return sorted(set(groups.tolist()))
 
 
-def _chosen(signs: Tensor, secrets: Tensor, groups: Tensor) -> float:
+def _choose(signs: Tensor, secrets: Tensor, groups: Tensor) -> float:
     names = _names(groups)
     if len(names) < 2:
         return SHRINK[2]

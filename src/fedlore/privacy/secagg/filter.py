@@ -28,7 +28,7 @@ from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
 from ..defence import Around, Standing
 from ..filters import Filter, Half
-from .pact import LEAST, PHASES, Identity, Pact, least, made, masked_flaw
+from .pact import LEAST, PHASES, Identity, Pact, least, make_pact, masked_flaw
 
 THRESHOLD = 2 / 3  # see pact.least
 
@@ -68,9 +68,9 @@ class Masks:
         return least(cohort, self.threshold)
 
     def remark(self, place: Standing) -> str:
-        from .peers import known
+        from .peers import known_peers
 
-        if place.folder is None or known(place.folder):
+        if place.folder is None or known_peers(place.folder):
             return ""
         return "peers/ is empty, so which keys are whose is the coordinator's word"
 
@@ -112,7 +112,9 @@ class SecureAggregation:
 
     def pact(self, task: Task, cohort: tuple[str, ...], *, session: str) -> Pact:
         """What a round with this cohort is held under."""
-        return made(task, cohort, session=session, threshold=self.threshold, weights=self.weights)
+        return make_pact(
+            task, cohort, session=session, threshold=self.threshold, weights=self.weights
+        )
 
 
 def _need_cryptography() -> None:

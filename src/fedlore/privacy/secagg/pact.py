@@ -70,7 +70,7 @@ class Identity(Protocol):
         ...
 
 
-def made(
+def make_pact(
     task: Task, cohort: Sequence[str], *, session: str, threshold: float, weights: str
 ) -> Pact:
     """The pact for a task: more than the share `threshold` of the cohort must last."""

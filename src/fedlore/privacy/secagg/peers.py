@@ -23,7 +23,7 @@ class Peers:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._name, self._key = name, _own(folder)
-        self._known = {p.name.removesuffix(".pub"): _read(p) for p in known(folder)}
+        self._known = {p.name.removesuffix(".pub"): _read(p) for p in known_peers(folder)}
 
     def sign(self, message: bytes) -> bytes:
         return self._key.sign(message)
@@ -43,7 +43,7 @@ class Peers:
             ) from None
 
 
-def known(folder: Path) -> list[Path]:
+def known_peers(folder: Path) -> list[Path]:
     """The identities of other sites in a site's folder."""
     return sorted((folder / FOLDER).glob("*.pub"))
 

@@ -79,7 +79,7 @@ class Summing:
         """The public keys of each site, with a signature behind them where it gave one."""
         found = {}
         for site, reply in self._ask(pact, "keys", pact.cohort).items():
-            value = _told(reply, "keys").get("public", b"")
+            value = _read_shares(reply, "keys").get("public", b"")
             if len(value) >= PUBLIC:
                 found[site] = value
             else:
@@ -94,7 +94,7 @@ class Summing:
         boxes, promises = {}, {}
         told = {"keys": packed_all(keys)}
         for site, reply in self._ask(pact, "shares", sorted(keys), told).items():
-            mine = _told(reply, "shares")
+            mine = _read_shares(reply, "shares")
             if len(mine.get("boxes", b"")) == BOX * (len(keys) - 1) and "commitment" in mine:
                 boxes[site], promises[site] = mine["boxes"], mine["commitment"]
             else:
@@ -152,7 +152,7 @@ def unmask(
     survivors: Sequence[str],
 ) -> None:
     """Take every mask that is left away from the sum of the survivors' words, in place."""
-    told = {kind: {s: _told(r, kind) for s, r in shares.items()} for kind in _SHARED}
+    told = {kind: {s: _read_shares(r, kind) for s, r in shares.items()} for kind in _SHARED}
     for site in sorted(promises):
         lost = site not in survivors
         secret = _secret(pact, told["keys" if lost else "seeds"], site)
@@ -181,7 +181,7 @@ def _secret(pact: Pact, told: Mapping[str, Mapping[str, bytes]], site: str) -> b
         raise _Void(f"the shares of '{site}' cannot be used: {error}") from None
 
 
-def _told(reply: Reply, bundle: str) -> dict[str, bytes]:
+def _read_shares(reply: Reply, bundle: str) -> dict[str, bytes]:
     """The byte strings of a reply; none where they are something else."""
     try:
         return raw_all(reply.upload, bundle)

@@ -16,7 +16,7 @@ PRIME = 2**256 + 297
 SECRET, SHARE = 32, 33  # bytes
 
 
-def split(
+def split_secret(
     secret: bytes, points: Sequence[int], *, threshold: int, entropy: ByteSource
 ) -> dict[int, bytes]:
     """A share for every point, of which any `threshold` give the secret back."""

@@ -24,7 +24,7 @@ from .pact import (
     read_pact,
     survivors_of,
 )
-from .shamir import SHARE, ByteSource, split
+from .shamir import SHARE, ByteSource, split_secret
 
 PUBLIC = 2 * KEY  # bytes: the key for boxes, then the key for masks
 BOX = 2 * SHARE + SEAL  # bytes: a share of the seed and one of the mask key, sealed
@@ -146,7 +146,7 @@ class Masking:
         public = session.boxes.public + session.masks.public
         signature = b""
         if self._identity is not None:
-            signature = self._identity.sign(_signed(session.pact, self.name, public))
+            signature = self._identity.sign(_sign(session.pact, self.name, public))
         return self._reply(session, {"keys": {"public": public + signature}})
 
     def _shares(self, session: _Session, task: Task) -> Reply:
@@ -164,12 +164,12 @@ class Masking:
             raise FedloreError("keys of this round are malformed, or two are the same")
         if self._identity is not None:
             for site, value in told.items():
-                proof = _signed(pact, site, public[site])
+                proof = _sign(pact, site, public[site])
                 self._identity.check(site, proof, value[PUBLIC:])
         session.others = public
         points = {site: pact.point(site) for site in public}
         seeds, keys = (
-            split(
+            split_secret(
                 secret,
                 list(points.values()),
                 threshold=pact.threshold,
@@ -258,5 +258,5 @@ def sign(site: str, other: str) -> int:
     return 1 if site < other else -1
 
 
-def _signed(pact: Pact, site: str, public: bytes) -> bytes:
+def _sign(pact: Pact, site: str, public: bytes) -> bytes:
     return b"fedlore keys\0" + pact.text() + b"\0" + site.encode() + b"\0" + public

@@ -47,7 +47,7 @@ def attack(
         torch.cat([getattr(o, name) for o in seen]) for name in ("union", "frequency", "labels")
     )
     known = {
-        name: shadow_mean(secret, group) if usual is None else _levelled(usual[name], secret, group)
+        name: shadow_mean(secret, group) if usual is None else _level(usual[name], secret, group)
         for name, secret in (("union", union), ("frequency", frequency), ("labels", labels))
     }
     found["union"] = _union(seen, union, known["union"], group)
@@ -72,7 +72,7 @@ def attack(
     return found
 
 
-def _levelled(usual: Tensor, secrets: Tensor, group: Tensor) -> Tensor:
+def _level(usual: Tensor, secrets: Tensor, group: Tensor) -> Tensor:
     """What is usual, at the level of the other groups, which attacks know too, (n, k)."""
     rest = (secrets - usual).mean(1, keepdim=True)
     return usual + shadow_mean(rest, group)
@@ -89,7 +89,7 @@ def _union(
 ) -> tuple[list[float], list[float]]:
     """Against a guesser who knows the prior alone, (n, k)."""
     still = torch.cat([o.still for o in seen])
-    guess = _guessed(torch.cat([o.classes for o in seen]), union, prior, group)
+    guess = _guess(torch.cat([o.classes for o in seen]), union, prior, group)
     guess = guess - 1e3 * still.double()  # exact zeros outrank whatever was learned
     errors, chances = [], []
     for truth, g, p in zip(union.bool(), guess, prior, strict=True):
@@ -102,7 +102,7 @@ def _union(
     return errors, chances
 
 
-def _guessed(signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor) -> Tensor:
+def _guess(signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor) -> Tensor:
     """Shadows' mean of each class, corrected by what the signs of the class say, (n, k)."""
     n, k, f = signs.shape
     rest = shadow_guess(
@@ -114,7 +114,7 @@ def _guessed(signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor) -> Te
 def _by_class(
     signs: Tensor, secrets: Tensor, prior: Tensor, group: Tensor, distance: Distance
 ) -> tuple[list[float], list[float]]:
-    guess = _guessed(signs, secrets, prior, group).clamp(0.0, 1.0)
+    guess = _guess(signs, secrets, prior, group).clamp(0.0, 1.0)
     return distance(guess, secrets), distance(prior, secrets)
 
 

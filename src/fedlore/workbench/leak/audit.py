@@ -15,8 +15,8 @@ from ...core.history import Row, check_writable, write_rows
 from ...core.store import replacing
 from ...errors import ConfigError, FedloreError
 from ..federations import gather
+from ..paper.drawings import StudyDrawing, drawing
 from ..paper.protocol import protocol_fingerprint
-from ..paper.recipe_study import StudyDrawing, drawing
 from . import observe as leak_observe
 from .attacks import ATTACKS, attack
 from .observe import Watchtower, secrets_of
@@ -33,7 +33,7 @@ _FIRST = 10_000  # of those seeds
 Draw = Callable[[int], StudyDrawing]  # seed -> clients, networks and budget
 
 
-def drawn(case: str) -> Draw:
+def draw_case(case: str) -> Draw:
     """The simulated plants of the demo, or Covtype at 1 % with oracle ranges."""
     if case not in CASES:
         raise ConfigError(f"case must be one of {', '.join(CASES)}, got '{case}'")

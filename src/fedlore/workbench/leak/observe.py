@@ -16,10 +16,10 @@ from ...core.rng import draw_numbers, stream
 from ...core.scaler import Scaler
 from ...engine import Client
 from ...engine.choice import scaler_of
-from ...privacy.leak.attacks import Seen, class_signs, site_signs, untouched
+from ...privacy.leak.attacks import Seen, class_signs, find_untouched, site_signs
 from ...privacy.leak.score import auc
 from ..approaches import predict_approach, score_approach
-from ..paper.recipe_study import StudyDrawing
+from ..paper.drawings import StudyDrawing
 from .defence import leak_filters
 from .observed import Observed
 from .rows import row_errors
@@ -93,14 +93,14 @@ class Watchtower:
 
     def _look(self, group: list[Client], run: Watched, setting: LeakSetting) -> dict[str, Tensor]:
         at = anatomy(run, setting)
-        looks = {c.id: _seen(run, c.id, setting) for c in group}
+        looks = {c.id: _observe(run, c.id, setting) for c in group}
         known = [float(setting.view == "single") * math.log(len(c.data)) for c in group]
         whole = [
             torch.cat([_over_time(looks[c.id], lambda s: site_signs(s, at)), torch.tensor([rows])])
             for c, rows in zip(group, known, strict=True)
         ]
         found = {
-            "still": [untouched(looks[c.id][0], at) for c in group],
+            "still": [find_untouched(looks[c.id][0], at) for c in group],
             "classes": [_over_time(looks[c.id], lambda s: class_signs(s, at)) for c in group],
             "whole": whole,
             "member": [_member(run, looks[c.id], c, self.it.seed) for c in group],
@@ -135,7 +135,7 @@ class Watchtower:
         for drawn, run in self._short[key]:
             look = partial(site_signs, at=anatomy(run, setting))
             for client in drawn:
-                signs.append(_over_time(_seen(run, client.id, setting), look))
+                signs.append(_over_time(_observe(run, client.id, setting), look))
                 trust.append(client.knowledge.trust)
         return torch.stack(signs), torch.tensor(trust, dtype=torch.float64)
 
@@ -158,7 +158,7 @@ class Watchtower:
         return row_errors(self._single[key], setting, plan, names)
 
 
-def _seen(run: Watched, site: str, setting: LeakSetting) -> list[Seen]:
+def _observe(run: Watched, site: str, setting: LeakSetting) -> list[Seen]:
     start = run.start
     return [exchange.seen(site, setting.view, start) for exchange in run.exchanges]
 

@@ -37,7 +37,7 @@ def row_errors(
                 rights[client.id].append((bool(prior[0, int(y)] > 0), told.weight < 1.0 - 1e-3))
     return {
         "row_range": torch.tensor([_mean(ranges[n]) for n in names]).double(),
-        "row_right": torch.tensor([_balanced(rights[n]) for n in names]).double(),
+        "row_right": torch.tensor([_balance(rights[n]) for n in names]).double(),
         "row_truth": torch.stack([torch.stack(truths[n]) for n in names]),
     }
 
@@ -47,7 +47,7 @@ def missed_classes(guess: Tensor, truth: Tensor) -> float:
     return 0.5 * float((~guess[truth]).double().mean() + guess[~truth].double().mean())
 
 
-def _balanced(pairs: list[tuple[bool, bool]]) -> float:
+def _balance(pairs: list[tuple[bool, bool]]) -> float:
     """Balanced error of yes and no; NaN where only one of them occurs."""
     right, wrong = ([g for t, g in pairs if t is kind] for kind in (True, False))
     if not right or not wrong:

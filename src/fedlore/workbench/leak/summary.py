@@ -61,7 +61,7 @@ def leak_of(rows: Sequence[Row], attack: str) -> Leak | None:
     return score_leak([e for e, _ in found], [c for _, c in found]) if found else None
 
 
-def recommended(found: Sequence[LeakLine]) -> list[LeakLine]:
+def recommend(found: Sequence[LeakLine]) -> list[LeakLine]:
     """Settings that tell nothing of the knowledge and cost little, the most accurate first."""
     fit = [
         line

@@ -17,7 +17,7 @@ from ...engine.local import Local
 from ...knowledge import Knowledge
 from ...personal.classifier import Personal
 from ...personal.tasks import Classification
-from ...privacy.filters import Filter, guarded
+from ...privacy.filters import Filter, guard_transport
 from ...privacy.leak.attacks import Anatomy, Seen
 from .settings import LeakSetting, View
 
@@ -109,11 +109,11 @@ def watch(
     recipe = Recipe(server(model), algorithm, plan, seed, scaler=scaler)
     if one_by_one:
         transport = Local(clients, recipe)
-        spy = Spy(guarded(transport, filters) if filters else transport)
+        spy = Spy(guard_transport(transport, filters) if filters else transport)
         run = federate(spy, recipe, rounds)
         return Watched(Fitted(Classification(), recipe, run, {}, {}), spy.kept)
     with engine_for(clients, recipe, workers=1) as (engine, there):
-        spy = Spy(guarded(engine, filters) if filters else engine)
+        spy = Spy(guard_transport(engine, filters) if filters else engine)
         run = federate(spy, there, rounds)
         memories = {n: m.settle(run.accepted.get(n, 0)) for n, m in engine.memories.items()}
     knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}

@@ -76,7 +76,7 @@ class PaperBench:
             start = time.perf_counter()
             clients = self.clients(kind, share)
             if watch:
-                clients = [_watched(client) for client in clients]
+                clients = [_watch(client) for client in clients]
             fitted, model, rounds = self._train(approach, clients, share, watch=watch)
             seconds = time.perf_counter() - start
             self._trained[key] = TrainedTable(fitted, model, kind, rounds, seconds)
@@ -174,7 +174,7 @@ def _history(got: TrainedTable, approach: Approach, kind: str) -> list[Row]:
     ]
 
 
-def _watched(client: Client) -> Client:
+def _watch(client: Client) -> Client:
     """The client with fewer test rows, evenly spaced."""
     assert client.test is not None
     step = max(1, math.ceil(len(client.test) / WATCHED))

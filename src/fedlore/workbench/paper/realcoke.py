@@ -136,7 +136,7 @@ def run_real(
         found += [{**row, **ranges[str(row["client"])]} for row in scored]
         if on_done is not None:
             on_done(f"fold {fold + 1} of {case.folds}")
-    return _pooled(found)
+    return _pool(found)
 
 
 def _ranges(client: Client) -> dict[str, float]:
@@ -147,7 +147,7 @@ def _ranges(client: Client) -> dict[str, float]:
     return {"coverage": held, "width": audit.width or 0.0, "test_rows": audit.rows}
 
 
-def _pooled(found: Sequence[Row]) -> list[Row]:
+def _pool(found: Sequence[Row]) -> list[Row]:
     """The folds together: what was a share of a fold's rows becomes one of all rows."""
     groups: dict[tuple[object, object], list[Row]] = {}
     for row in found:

@@ -18,7 +18,7 @@ from ...algorithms import Alone
 from ...core.examples import Examples
 from ...core.nets import lenet5, logistic, mlp, small_cnn
 from ...core.rng import stream
-from ...data import covtype, fashion_mnist, stratified
+from ...data import covtype, fashion_mnist, stratify
 from ...data.partition import by_class, class_owners
 from ...engine import Client, fit
 from ...knowledge import Knowledge, Mask, MaxPool, PredictionModel
@@ -56,7 +56,7 @@ class TaskSite:
 class DataExpert:
     """One client's P-KM, as an answer and as probabilities, and rows it has not seen."""
 
-    pkm: PredictionModel
+    prediction: PredictionModel
     scorer: PredictionModel
     unseen: Examples
 
@@ -70,11 +70,11 @@ def share_out(setup: Setup, train: Examples, test: Examples | None, *, seed: int
     for i, (mine, apart) in enumerate(zip(parts, tests, strict=True)):
         name = f"client-{i + 1}"
         if apart is None:
-            first, rest = stratified(_labels(mine), setup.train, seed=seed, of=name)
+            first, rest = stratify(_labels(mine), setup.train, seed=seed, of=name)
             mine, apart = mine[first], mine[rest]
         if 0 < setup.test_rows < len(apart):
             some = setup.test_rows / len(apart)
-            apart = apart[stratified(_labels(apart), some, seed=seed, of=f"{name} test")[0]]
+            apart = apart[stratify(_labels(apart), some, seed=seed, of=f"{name} test")[0]]
         sites.append(TaskSite(name, mine, apart, owned[i]))
     return sites
 
@@ -91,7 +91,7 @@ def experts(
     learned, unseen = [], []
     for site in sites:
         kept = teaching.held_back if honest else 0.0
-        back, rows = stratified(_labels(site.train), kept, seed=seed, of=f"{site.id} held back")
+        back, rows = stratify(_labels(site.train), kept, seed=seed, of=f"{site.id} held back")
         learned.append(site.train[rows])
         unseen.append(site.train[back])
     pupils = [
@@ -119,26 +119,26 @@ def know(
     setup: Setup, site: TaskSite, expert: DataExpert, *, kind: str, share: float, seed: int
 ) -> Client:
     """A client with a share of its training part and its knowledge, evaluated once."""
-    rows, _ = stratified(_labels(site.train), share, seed=seed, of=f"{site.id} share")
+    rows, _ = stratify(_labels(site.train), share, seed=seed, of=f"{site.id} share")
     promise = level(kind)
     if promise is not None:
         alpha = round(1 - promise, 6)
         sets = ConformalRange.calibrate(expert.scorer, expert.unseen, alpha=alpha)
         # honest, so now and then a training label lies outside: widened in the training loss only
-        knowledge = Knowledge(expert.pkm, sets, setup.trust, outside="widen")
+        knowledge = Knowledge(expert.prediction, sets, setup.trust, outside="widen")
         return Client(site.id, site.train[rows], knowledge, test=site.test)
     data, test = (
         _with_oracle(part, site.held, expert, setup.stray, stream(seed, "oracle", site.id, name))
         for name, part in (("train", site.train[rows]), ("test", site.test))
     )
-    return Client(site.id, data, Knowledge(expert.pkm, None, setup.trust), test=test)
+    return Client(site.id, data, Knowledge(expert.prediction, None, setup.trust), test=test)
 
 
 def _with_oracle(
     rows: Examples, held: Tensor, expert: DataExpert, stray: int, draw: torch.Generator
 ) -> Examples:
     """{true label, the P-KM's label, random classes of the client} as the range of each row."""
-    prior = expert.pkm(rows.x)  # (n, k)
+    prior = expert.prediction(rows.x)  # (n, k)
     allowed = (prior > 0).scatter_(1, _labels(rows).unsqueeze(1), True)
     own = held.nonzero().squeeze(1)
     picked = torch.randint(len(own), (len(rows), stray), generator=draw)

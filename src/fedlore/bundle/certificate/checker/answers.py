@@ -59,7 +59,7 @@ def range_of(known: Known, x: Array) -> tuple[Array, Array]:
 
 def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The prediction for rows, (n, k), before the range, and which rows it refuses, (n,)."""
-    rows, refused = _spoken(known, x)
+    rows, refused = _ask(known, x)
     if known.confusion is not None:
         soft = rows.astype(np.float64) @ known.confusion
         total = soft.sum(1, keepdims=True)
@@ -67,7 +67,7 @@ def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
     return rows, refused
 
 
-def _spoken(known: Known, x: Array) -> tuple[Array, Array]:
+def _ask(known: Known, x: Array) -> tuple[Array, Array]:
     side = known.predict
     parts = [source.says(x) for source in side.sources]
     refused = np.any([wrong for _, wrong in parts], axis=0)

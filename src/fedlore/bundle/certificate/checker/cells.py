@@ -100,7 +100,7 @@ def condition(cell: str, column: Column) -> tuple[Span, ...] | None:
     plain = plain.replace("≤", "<=").replace("≥", ">=").replace("−", "-").replace("–", "-")
     listed = _LISTED.fullmatch(plain)
     items = _split(listed[2]) if listed else [plain]
-    spans = _joined([_span(item) for item in items])
+    spans = _join([_span(item) for item in items])
     if listed and listed[1].lower() == "not":
         spans = _rest(spans)
     return tuple(spans)
@@ -158,7 +158,7 @@ def _number(text: str) -> float:
     return float(text) + 0.0
 
 
-def _joined(spans: list[Span]) -> list[Span]:
+def _join(spans: list[Span]) -> list[Span]:
     found: list[Span] = []
     for first, last in sorted(spans):
         if first > last:

@@ -99,7 +99,7 @@ def columns_in(tree: Tree) -> set[int]:
 def value(tree: Tree, x: Array) -> Array:
     """The formula on rows (n, d) of single precision, (n,), NaN where it is undefined."""
     with np.errstate(all="ignore"):
-        return _defined(np.broadcast_to(_value(tree, x), len(x)))
+        return _blank_undefined(np.broadcast_to(_value(tree, x), len(x)))
 
 
 def _value(tree: Tree, x: Array) -> Any:
@@ -112,7 +112,7 @@ def _value(tree: Tree, x: Array) -> Any:
         true, false = _truth(parts[0], x)
         return np.where(true, _value(parts[1], x), np.where(false, _value(parts[2], x), np.nan))
     args = [_value(part, x) for part in parts]
-    return _known(_single(op, args), *args) if op in _SHY else _single(op, args)
+    return _blank_unknown(_single(op, args), *args) if op in _SHY else _single(op, args)
 
 
 _SHY = ("/", "exp", "min", "max", "**")  # these would hide an undefined argument
@@ -146,7 +146,7 @@ def _truth(tree: Tree, x: Array) -> tuple[Any, Any]:
         return (a & b, not_a | not_b) if op == "and" else (a | b, not_a & not_b)
     if op not in _COMPARE:
         raise Unreadable(f"a comparison is due where a formula has '{op}'")
-    left, right = (_defined(_value(part, x)) for part in parts)
+    left, right = (_blank_undefined(_value(part, x)) for part in parts)
     known = ~(np.isnan(left) | np.isnan(right))
     true = known & _holds(op, left, right)
     return true, known & ~true
@@ -163,11 +163,11 @@ def _holds(op: str, a: Any, b: Any) -> Any:
     }[op](a, b)
 
 
-def _defined(result: Any) -> Any:
+def _blank_undefined(result: Any) -> Any:
     return np.where(np.abs(result) <= _LARGEST, result, np.float32(np.nan))
 
 
-def _known(result: Any, *args: Any) -> Any:
+def _blank_unknown(result: Any, *args: Any) -> Any:
     for arg in args:
         result = np.where(np.isfinite(arg), result, np.float32(np.nan))
     return result

@@ -64,7 +64,7 @@ def _run(
         heard = np.concatenate([seen, told, said.allowed], axis=1).astype(np.float32)
         return _run(layer["head"], f"{name}head.", weights, heard, said)
     if kind == "ordered":
-        return _ordered(layer, name, weights, x, said)
+        return _ordinal_cells(layer, name, weights, x, said)
     if kind == "sequential":
         for place, part in enumerate(layer["parts"]):
             x = _run(part, f"{name}{place}.", weights, x, said)
@@ -81,7 +81,7 @@ def _run(
     raise Unreadable(f"a layer of kind '{kind}'")
 
 
-def _ordered(
+def _ordinal_cells(
     layer: Mapping[str, Any], name: str, weights: Mapping[str, Array], x: Array, said: Said
 ) -> Array:
     """A place and a width, as log-probabilities of ordered classes."""

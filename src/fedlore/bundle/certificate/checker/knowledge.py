@@ -158,7 +158,8 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
             part.get("empty", "error"),
             tuple(part.get("weights", ()) or (1.0,) * len(sources)),
         )
-    trust = float(said.get("rely", said.get("trust", 0.0)))
+    reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
+    trust = float(said.get("trust", 0.0) if reliance is None else reliance)
     return Known(
         columns, classes, trust, said.get("conflict", "abstain"), sides["predict"], sides["range"]
     )
@@ -193,7 +194,7 @@ def _table(entry: Mapping[str, Any], around: Around) -> Table:
     return Table(entry["table"], rules, policy, len(around.classes))
 
 
-def _graded(entry: Mapping[str, Any], around: Around) -> Graded:
+def _read_graded(entry: Mapping[str, Any], around: Around) -> Graded:
     return Graded(around.tree(entry["formula"]), around.cut(entry), entry.get("spread"))
 
 
@@ -205,7 +206,7 @@ def _limits(entry: Mapping[str, Any], around: Around) -> Limits:
 #: How each kind of source is read, by the key that names it.
 READERS: dict[str, Callable[[Mapping[str, Any], Around], Any]] = {
     "table": _table,
-    "formula": _graded,
+    "formula": _read_graded,
     "lower": _limits,
     "upper": _limits,
 }

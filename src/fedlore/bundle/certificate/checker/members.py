@@ -38,9 +38,9 @@ def member_shares(
     found, count, k = [], 0, said.allowed.shape[1]
     for one in header["beside"]["members"]:
         if one["kind"] == "exact":
-            logits = _one_round(one, _named(tensors, "exact."), x, said)
+            logits = _one_round(one, _pick_tensors(tensors, "exact."), x, said)
         else:
-            own = _named(tensors, f"own.{count}.")
+            own = _pick_tensors(tensors, f"own.{count}.")
             count += 1
             logits = _own(one, own, x, said, k)
         found.append((float(one["weight"]), softmax(logits, said.allowed)))
@@ -60,7 +60,7 @@ def places(said: Said) -> tuple[Array, Array]:
     """The middle of the range and the expert's place, (n,) each."""
     at = np.arange(said.allowed.shape[1])
     middle = (said.allowed @ at) / said.allowed.sum(1)
-    return middle, _told(said, middle)
+    return middle, _expert_place(said, middle)
 
 
 def heard_numbers(middle: Array, told: Array, k: int) -> Array:
@@ -108,14 +108,14 @@ def _own(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array, said: S
     low = np.where(said.allowed, at, k - 1).min(1)
     high = np.where(said.allowed, at, 0).max(1)
     middle, half = (low + high) / 2, (high - low) / 2
-    start = _told(said, middle)
+    start = _expert_place(said, middle)
     heard = np.stack([start, middle, half], 1).astype(np.float32)
     out = _body(said_of, own, np.concatenate([x, heard], 1) if said_of["hears"] else x)[:, 0]
     place = out + start if said_of["over"] else out
     return cells(place, np.array(said_of["width"]), k, "normal")
 
 
-def _told(said: Said, middle: Array) -> Array:
+def _expert_place(said: Said, middle: Array) -> Array:
     if said.prior is None:
         return middle
     mass = said.prior.astype(np.float64)
@@ -174,5 +174,5 @@ def _one_round(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array, s
     return cells(place, width, k, "normal")
 
 
-def _named(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+def _pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

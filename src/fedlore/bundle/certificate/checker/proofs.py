@@ -135,16 +135,14 @@ def decide(
         row = _first(broken, np.concatenate([a, b, _middle(known, a, b)]))
         if row is not None:
             return Verdict("refuted", row, looked)
-        halves = _halved(known, sources, a, b)
+        halves = _halve(known, sources, a, b)
         if halves is None:
             return Verdict("unknown", boxes=looked)
         low, high = np.concatenate([low, halves[0]]), np.concatenate([high, halves[1]])
     return Verdict("proved", boxes=looked)
 
 
-def _halved(
-    known: Known, sources: list[Any], low: Array, high: Array
-) -> tuple[Array, Array] | None:
+def _halve(known: Known, sources: list[Any], low: Array, high: Array) -> tuple[Array, Array] | None:
     """Every box in two; None where one cannot be cut any further."""
     d = len(known.columns)
     weight = np.zeros((len(low), d))

@@ -102,14 +102,14 @@ def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
             raise _Mixed("uses the number of rows as a width")
         return "shape"
     if op in ("Expand", "Reshape"):
-        return _reformed(op, values, node, constants, about)
+        return _reform(op, values, node, constants, about)
     if "shape" in kinds:
         raise _Mixed("looks at the number of rows")
     if op in EACH:
         _side_by_side(values)
         return "rows"
     if op == "Gather":
-        return _gathered(values, about)
+        return _gather(values, about)
     first, rest = values[0], values[1:]
     if op in ALONG:
         axis = about["axis"].i if "axis" in about else ALONG[op]
@@ -147,7 +147,7 @@ def _shape(value: Value, about: dict[str, Any]) -> str:
     return "shape" if rows else "constant"
 
 
-def _reformed(
+def _reform(
     op: str, values: list[Value], node: Any, constants: dict[str, Any], about: dict[str, Any]
 ) -> str:
     """A constant for every row, or each row in another form."""
@@ -182,7 +182,7 @@ def _side_by_side(values: list[Value]) -> None:
                 raise _Mixed("treats rows by their place")
 
 
-def _gathered(values: list[Value], about: dict[str, Any]) -> str:
+def _gather(values: list[Value], about: dict[str, Any]) -> str:
     data, index = values
     axis = about["axis"].i if "axis" in about else 0
     if data.kind == "rows" and index.kind == "constant":

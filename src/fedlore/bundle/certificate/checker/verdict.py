@@ -79,7 +79,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         texts = graph.knowledge()
         yield from _hashes(texts, said)
         yield _weights(graph.weights, said)
-        known = _heard(read_knowledge(texts), said)
+        known = _hear(read_knowledge(texts), said)
         yield from _claims(known, said)
         yield from _graph(graph, known, said)
     else:
@@ -95,7 +95,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         header = json.loads(members["bundle.json"])
         heard = header.get("confusion") == said.get("confusion")
         yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
-        known = _heard(read_knowledge(texts), said)
+        known = _hear(read_knowledge(texts), said)
         yield from _claims(known, said)
         tensors = None
         if header.get("beside") is not None:
@@ -107,7 +107,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         yield _definition(header, weights, known, tensors)
 
 
-def _heard(known: Known, said: Mapping[str, Any]) -> Known:
+def _hear(known: Known, said: Mapping[str, Any]) -> Known:
     """The knowledge, its expert behind the confusion that the certificate tells of."""
     rows = said.get("confusion")
     return known if rows is None else replace(known, confusion=np.array(rows, dtype=np.float64))

@@ -129,7 +129,7 @@ def choose_number_candidate(
     errors: dict[str, float] = {}
     reliances: dict[str, dict[str, float]] = {}
     for one in options:
-        fitted = _trained(cache, "trial", one, fewer, setting)
+        fitted = _train(cache, "trial", one, fewer, setting)
         best = {
             c.id: best_reliance(fitted.model(c.id).with_knowledge(c.knowledge), held)
             for c, (_, held) in zip(clients, parts, strict=True)
@@ -144,10 +144,10 @@ def train_chosen(
     chosen: Chosen, clients: Sequence[NumberClient], setting: NumberSetting, cache: Cache
 ) -> Fitted[PersonalRegressor]:
     """The winner on all training rows."""
-    return _trained(cache, "final", chosen.candidate, clients, setting)
+    return _train(cache, "final", chosen.candidate, clients, setting)
 
 
-def _trained(
+def _train(
     cache: Cache,
     what: str,
     one: NumberCandidate,

@@ -25,7 +25,7 @@ from ....knowledge.numbers.measured import Measured
 from ....knowledge.numbers.numbers import Numbers
 from ....knowledge.numbers.ranges import Band, Written
 from ....knowledge.numbers.sets import Sets
-from ....knowledge.schema import Schema, named
+from ....knowledge.schema import Schema, name_columns
 
 CLIENTS = 5
 DULONG = "0.337*carbon + 1.442*(hydrogen - oxygen/8) + 0.093*sulfur"  # MJ/kg, as received
@@ -278,5 +278,5 @@ def linear(rows: Rows, data: Measured, draw: torch.Generator) -> LinearExpert:
 
 def dulong(columns: tuple[str, ...]) -> Formula:
     """Dulong's formula over the columns of the coal file."""
-    schema: Schema = named(columns, ("low", "high"))
+    schema: Schema = name_columns(columns, ("low", "high"))
     return Formula.parse(DULONG, schema)

@@ -101,10 +101,10 @@ def _cell(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[
         told = [c.knowledge.examine(c.test, bins, training=False) for c in clients if c.test]
         rows = list(_expert(clients, told))
         for entry in _entries(setting, clients, plain):
-            rows += _scored(entry, clients, told)
+            rows += _score(entry, clients, told)
         if k in study.parts and kind == "honest":
             for entry in _parts(setting, clients):
-                rows += _scored(entry, clients, told)
+                rows += _score(entry, clients, told)
         found += [{**where, **row} for row in rows]
     return found
 
@@ -137,7 +137,7 @@ def _lore_1(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> lis
         fitted = train_chosen(chosen, clients, setting, cache)
         entry = _Entry(LORE_1, chosen.candidate.name, fitted, reliance=chosen.reliance)
         where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        found += [{**where, **row} for row in _scored(entry, clients, told)]
+        found += [{**where, **row} for row in _score(entry, clients, told)]
     return found
 
 
@@ -167,7 +167,7 @@ def _parts(setting: NumberSetting, clients: list[NumberClient]) -> Iterator[_Ent
     narrow, wide = widths(setting.bins.k)
     silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
     bare = [c.bare() for c in clients]
-    soft = [replace(c, knowledge=replace(c.knowledge, spread=_missed(c))) for c in clients]
+    soft = [replace(c, knowledge=replace(c.knowledge, spread=_missed_share(c))) for c in clients]
     yield _Entry("FLwKM, ordinal", "shared", setting.train(clients, FedAvg(), ordinal=narrow))
     yield _Entry("FLwKM, soft prior", "shared", setting.train(soft, FedAvg()))
     for name, ordinal in (("narrow", narrow), ("wide", wide)):
@@ -178,14 +178,14 @@ def _parts(setting: NumberSetting, clients: list[NumberClient]) -> Iterator[_Ent
         yield _Entry(f"FL+mask, hearing{name}", "shared", fitted, reliance=0.0)
 
 
-def _missed(client: NumberClient) -> float:
+def _missed_share(client: NumberClient) -> float:
     """What the P-KM misses on the client's own training rows, root mean square."""
-    point = client.knowledge.point
+    point = client.knowledge.prediction
     assert point is not None
     return max(rmse(point(client.data.x), client.data.numbers()), 1e-6)
 
 
-def _scored(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
+def _score(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
     """Test scores of one approach at every client; knowledge was evaluated once, in `told`."""
     for client, known in zip(clients, told, strict=True):
         regressor, seen = entry.fitted.model(client.id), replace(known, said=None, sets=None)
@@ -194,7 +194,7 @@ def _scored(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Ite
             spread = regressor.knowledge.spread
             numbers = replace(
                 client.knowledge,
-                rely=own[client.id] if isinstance(own, dict) else own,
+                reliance=own[client.id] if isinstance(own, dict) else own,
                 spread=spread,
             )
             regressor, seen = regressor.with_knowledge(numbers), replace(known, spread=spread)
@@ -202,7 +202,7 @@ def _scored(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Ite
             "approach": entry.name,
             "model": entry.model,
             "client": client.id,
-            "trust": regressor.knowledge.reliance,
+            "trust": regressor.knowledge.trust_at_prediction,
             **_numbers(regressor.distribution(seen), known),
         }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ....core.history import Row
-from ...intervals import MeanInterval, interval, paired
+from ...intervals import MeanInterval, interval, pair_interval
 from .settings import NO_BINS, RANGES
 
 SEVEN = ("P-KM", "ML", "MLwKM", "FL", "FLwKM", "FL+mask", "lore")
@@ -54,7 +54,7 @@ def rmse_table(rows: Sequence[Row], kind: str) -> list[list[str]]:
                 cells.append("-")
                 continue
             best = min(cell.mean for (_, other), cell in found.items() if other == k)
-            text = _shown(found[name, k])
+            text = _show(found[name, k])
             cells.append(f"**{text}**" if found[name, k].mean == best else text)
         table.append([name, *cells])
     return table
@@ -89,7 +89,7 @@ def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanI
     for name in _ORDER:
         theirs = per_seed(rows, name, "rmse", k=NO_BINS if name in WITHOUT_BINS else k, kind=kind)
         if name != "lore" and theirs and len(theirs) == len(ours):
-            found[name] = paired(ours, theirs)
+            found[name] = pair_interval(ours, theirs)
     return found
 
 
@@ -125,7 +125,7 @@ def report(rows: Sequence[Row], *, unit: str) -> str:
     return "\n".join(parts)
 
 
-def _shown(cell: MeanInterval) -> str:
+def _show(cell: MeanInterval) -> str:
     return (
         f"{_short(cell.mean)} ± {_short(cell.half)}"
         if cell.half == cell.half

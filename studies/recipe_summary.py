@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ...core.history import Row
-from ..intervals import interval, paired
+from fedlore.core.history import Row
+from fedlore.workbench.intervals import interval, pair_interval
 
 RIVALS = ("ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask")
 
@@ -50,7 +50,7 @@ def _case(case: tuple[object, ...], rows: Sequence[Row]) -> str:
         for name in theirs:
             if ours in of and name in of:
                 both = sorted(set(of[ours]) & set(of[name]))
-                gap = paired([of[ours][s] for s in both], [of[name][s] for s in both])
+                gap = pair_interval([of[ours][s] for s in both], [of[name][s] for s in both])
                 lines.append(
                     f"  {ours} - {name}: {gap.mean:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
                 )

@@ -1,6 +1,6 @@
 """The study behind `lore` and `trust = auto`: many processes, one file of rows each.
 
-python -m fedlore.workbench.paper.recipe_study --dataset covtype --share 0.01 --range oracle
+python -m studies.recipe_study --dataset covtype --share 0.01 --range oracle
     --seeds 0-9 --out rows.jsonl
 
 Per seed: own best, the paper's approaches, FL+mask, lore 1, FLwKM with one λ for all from 0 to
@@ -12,76 +12,32 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import nn
 
-from ...algorithms import Plan
-from ...coke.experts import COKE
-from ...coke.plants import coking_plants
-from ...core.history import Row, read_rows, write_rows
-from ...core.nets import mlp
-from ...engine import Client
-from ...errors import ConfigError, FedloreError
-from ...personal.own.memory import remembering
-from ..approaches import FL, FL_MASK, FLWKM, LORE_1, ML, MLWKM, OWN_BEST, PKM, compare
-from ..demo import Demo
-from ..recipe import auto_rows, lore_rows
-from .bench import PaperBench
-from .protocol import Setup, read_protocol
+from fedlore.core.history import Row, read_rows, write_rows
+from fedlore.errors import FedloreError
+from fedlore.personal.own.memory import remembering
+from fedlore.workbench.approaches import (
+    FL,
+    FL_MASK,
+    FLWKM,
+    LORE_1,
+    ML,
+    MLWKM,
+    OWN_BEST,
+    PKM,
+    compare,
+)
+from fedlore.workbench.paper.drawings import StudyDrawing, drawing
+from fedlore.workbench.recipe import auto_rows, lore_rows
+
 from .recipe_summary import recipe_summary_text
-from .tasks import PAPER_TASKS
 
 TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-
-
-@dataclass(frozen=True, eq=False)
-class StudyDrawing:
-    """One seed of one case: clients, networks and the budget that all approaches share."""
-
-    clients: list[Client]
-    make_model: Callable[[bool], nn.Module]
-    plan: Plan
-    rounds: int
-    seed: int
-    scale: bool
-    ordered: bool = False  # whether classes have an order
-
-
-def drawing(
-    dataset: str, share: float, kind: str, seed: int, protocol: str = "fair"
-) -> StudyDrawing:
-    """The clients of one seed, as `fedlore paper` and the demo draw them."""
-    if dataset == "coke":
-        demo = Demo()
-        plants = coking_plants(seed, rows=demo.rows, test_rows=demo.test_rows, trust=demo.trust)
-        clients = [Client(p.id, p.train, p.knowledge, test=p.test) for p in plants]
-        d, k = len(COKE.features), len(COKE.classes)
-        return StudyDrawing(
-            clients,
-            lambda hears: mlp(d, k, hidden=demo.hidden, hears=hears, seed=seed),
-            demo.plan,
-            demo.rounds,
-            seed,
-            True,
-            COKE.ordered,
-        )
-    if dataset not in PAPER_TASKS:
-        raise ConfigError(f"dataset must be covtype, fmnist or coke, got '{dataset}'")
-    task = PAPER_TASKS[dataset]
-    setup: Setup = getattr(read_protocol(protocol), dataset)
-    bench = PaperBench(task, setup, task.load(), seed)
-    return StudyDrawing(
-        bench.clients(kind, share),
-        lambda hears: task.server(hears, seed),
-        setup.plan,
-        setup.rounds_at(share),
-        seed,
-        False,
-    )
 
 
 @remembering()  # own best and the mixture of lore need the same models of every site
@@ -117,7 +73,7 @@ def measure(it: StudyDrawing, *, parts: Sequence[str]) -> list[Row]:
 
 def run_recipe_study(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="fedlore.workbench.paper.recipe_study")
+    parser = argparse.ArgumentParser(prog="studies.recipe_study")
     parser.add_argument("--dataset", choices=("covtype", "fmnist", "coke"), default="covtype")
     parser.add_argument("--share", type=float, default=0.01)
     parser.add_argument("--range", default="oracle", help="oracle, conformal99, ...")
