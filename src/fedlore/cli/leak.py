@@ -16,7 +16,7 @@ from ..errors import ConfigError
 from ..report.leaks import leak_verdict, write_leaks
 from ..workbench.leak.attacks import ATTACKS
 from ..workbench.leak.audit import CASES, audit, draw_case, of_sites
-from ..workbench.leak.settings import SETTINGS, LeakSetting, settings_named
+from ..workbench.leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
 from ..workbench.leak.summary import LeakLine, lines
 from ..workbench.paper.study import package_versions
 
@@ -51,7 +51,8 @@ def leak_command(
 ) -> None:
     """Attack what the coordinator sees of a training run, setting by setting."""
     torch.set_num_threads(threads)
-    chosen = settings_named([name.strip() for name in settings.split(";") if name.strip()])
+    named = [name.strip() for name in settings.split(";") if name.strip()]
+    chosen = settings_named(named)
     if sites is None:
         draw, name = draw_case(case), case
     elif sites.exists():
@@ -59,6 +60,10 @@ def leak_command(
     else:
         raise ConfigError(f"there is no '{sites}'")
     console = Console()
+    if not named and find_spec("cryptography") is None:
+        chosen = [one for one in chosen if not one.masked]
+        told = f"Without '{DEFAULT}', which needs: pip install 'fedlore[secagg]'"
+        console.print(told, highlight=False, markup=False)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(
         TextColumn("{task.description:24}"), *columns, console=console, transient=True

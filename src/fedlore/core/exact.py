@@ -126,6 +126,18 @@ def sum_shapes(features: int) -> dict[str, tuple[int, ...]]:
     }
 
 
+def unpack_gram(sums: Params, size: int) -> Tensor:
+    """ΣΦᵀΦ of so many features as a matrix, (f, f)."""
+    upper = sums["squares"]
+    i, j = torch.triu_indices(size, size, device=upper.device)
+    if len(upper) != len(i):
+        raise FedloreError(f"{len(upper)} sums of products do not fit {size} features")
+    gram = upper.new_zeros(size, size)
+    gram[i, j] = upper
+    gram[j, i] = upper
+    return gram
+
+
 def solve(total: Params, groups: Tensor) -> Posterior:
     """At the server: variances by the evidence and the posterior, from the sum over the sites."""
     gram, cross, energy = _joint(total, len(groups))
@@ -190,13 +202,9 @@ def leave_out(
 
 def _joint(total: Params, size: int) -> tuple[Tensor, Tensor, Tensor]:
     """ΣΦᵀΦ, ΣΦᵀy and Σy² from the sums, made those of some rows where noise has broken that."""
-    upper, cross = total["squares"], total["cross"]
-    i, j = torch.triu_indices(size, size, device=upper.device)
-    if len(upper) != len(i):
-        raise FedloreError(f"{len(upper)} sums of products do not fit {size} features")
-    whole = upper.new_zeros(size + 1, size + 1)
-    whole[i, j] = upper
-    whole[j, i] = upper
+    cross = total["cross"]
+    whole = cross.new_zeros(size + 1, size + 1)
+    whole[:-1, :-1] = unpack_gram(total, size)
     whole[-1, :-1] = cross
     whole[:-1, -1] = cross
     whole[-1, -1] = total["energy"]

@@ -12,7 +12,7 @@ from ..look.page import Section, page
 from ..look.plots import INK, Drawing, Plot, draw, save_drawing
 from ..look.tables import Cell, TextTable
 from ..workbench.leak.attacks import ATTACKS
-from ..workbench.leak.settings import SETTINGS, LeakSetting
+from ..workbench.leak.settings import DEFAULT, SETTINGS, LeakSetting
 from ..workbench.leak.summary import KNOWLEDGE, Leak, LeakLine, lines, recommend
 
 if TYPE_CHECKING:
@@ -83,13 +83,26 @@ def leak_tables(found: Sequence[LeakLine]) -> list[TextTable]:
 
 def leak_verdict(found: Sequence[LeakLine]) -> str:
     """The recommendation in one sentence."""
+    usual = _default_words(found)
     fit = recommend(found)
     if not fit:
-        return "No setting hides what the sites know at a cost of at most 1 point of mean TA."
+        none = "No setting hides what the sites know at a cost of at most 1 point of mean TA."
+        return none + usual
     names = ", ".join(f"{line.setting.name} ({100 * line.ta.mean:.1f} %)" for line in fit)
     return (
         "Everything the sites know is at chance, and mean TA at most 1 point below plain, under: "
-        f"{names}."
+        f"{names}.{usual}"
+    )
+
+
+def _default_words(found: Sequence[LeakLine]) -> str:
+    line = next((one for one in found if one.setting.name == DEFAULT), None)
+    if line is None or line.hiding is None:
+        return ""
+    cost = -100 * line.hiding.mean + 0.0
+    return (
+        f" What fedlore federation init writes ({DEFAULT}) has {cost:+.1f} points of TA against "
+        "the same recipe unhidden."
     )
 
 

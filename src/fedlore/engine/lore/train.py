@@ -1,6 +1,6 @@
 """One call in this process: sites take seats, the server conducts, each site gets its model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from ...core.examples import Examples
 from ...core.history import Row
 from ...core.metrics import accuracy, decide, nll, violation
 from ...core.scaler import Scaler
+from ...core.wire import Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.scores import all_scores
@@ -41,6 +42,7 @@ def train_lore(
     ordered: bool | None = None,
     hidden: tuple[int, ...] = (64, 64),
     progress: Progress | None = None,
+    door: Callable[[Transport], Transport] | None = None,  # what stands before the server
 ) -> Fitted[Any]:
     """Choose the recipe by trials on training rows, train it, and let every site settle."""
     sites = [_site(member) for member in members]
@@ -74,8 +76,9 @@ def train_lore(
         heard = training.on_round
         progress.on_round = lambda name, run: heard(run) if "/main/" in name else None
     with Inside(seats, common, engine=training.engine, workers=training.workers) as inside:
+        reached = guard_transport(inside, filters) if filters else inside
         found = conduct(
-            guard_transport(inside, filters) if filters else inside,
+            reached if door is None else door(reached),
             common,
             progress=progress,
             evaluate=training.evaluate,

@@ -14,12 +14,16 @@ from torch import Tensor
 from ...core.history import Row, check_writable, write_rows
 from ...core.store import replacing
 from ...errors import ConfigError, FedloreError
+from ...personal.own.memory import remembering
 from ..federations import gather
+from ..ownbest import ordered_classes
 from ..paper.drawings import StudyDrawing, drawing
 from ..paper.protocol import protocol_fingerprint
+from . import looks as leak_looks
 from . import observe as leak_observe
 from .attacks import ATTACKS, attack
-from .observe import Watchtower, secrets_of
+from .looks import secrets_of
+from .observe import Watchtower
 from .observed import Observed
 from .settings import LeakSetting
 
@@ -51,13 +55,15 @@ def of_sites(where: Path) -> Draw:
             )
     if len(found.clients) < 2:
         raise FedloreError("the audit needs at least two sites: one is the shadow of the other")
-    setting = found.setting
+    setting, ordered = found.setting, ordered_classes(found.clients)
 
     def draw(seed: int) -> StudyDrawing:
         def model(hears: bool) -> Any:
             return setting.model.make(*found.size, hears=hears, seed=seed)
 
-        return StudyDrawing(found.clients, model, setting.plan, setting.rounds, seed, setting.scale)
+        return StudyDrawing(
+            found.clients, model, setting.plan, setting.rounds, seed, setting.scale, ordered
+        )
 
     return draw
 
@@ -81,20 +87,19 @@ def audit(
     cells.mkdir(parents=True, exist_ok=True)
     seen: dict[str, list[Observed]] = {setting.name: [] for setting in settings}
     for seed in seeds:
-        tower: Watchtower | None = None
-        it: StudyDrawing | None = None
-        for setting in settings:
-            it = it or draw(seed)
-            config = _config(it, setting)
-            place = cells / f"{_slug(case)}-{seed}-{_slug(setting.name)}.npz"
-            observed = _load(place, config)
-            if observed is None:
-                tower = tower or Watchtower(it)
-                observed = tower.observe(setting)
-                _save(place, observed, config)
-            seen[setting.name].append(observed)
-            if on_cell is not None:
-                on_cell(setting.name, seed)
+        it = draw(seed)
+        tower = Watchtower(it)
+        with remembering():  # the models that sites make alone are the same in every view
+            for setting in settings:
+                config = _config(it, setting)
+                place = cells / f"{_slug(case)}-{seed}-{_slug(setting.name)}.npz"
+                observed = _load(place, config)
+                if observed is None:
+                    observed = tower.observe(setting)
+                    _save(place, observed, config)
+                seen[setting.name].append(observed)
+                if on_cell is not None:
+                    on_cell(setting.name, seed)
     own_shadows = case in CASES and len(seeds) >= ENOUGH
     usual = _usual(case, draw, cells) if case in CASES else None
     rows = [
@@ -149,7 +154,7 @@ def _usual(case: str, draw: Draw, cells: Path) -> dict[str, Tensor]:
 
 def _config(it: StudyDrawing, setting: LeakSetting) -> str:
     sizes = [(c.id, len(c.data), round(float(c.data.x.double().sum()), 6)) for c in it.clients]
-    looked = (leak_observe.EARLY, leak_observe.LATE, leak_observe.PROBES, leak_observe.DRAWINGS)
+    looked = (leak_looks.EARLY, leak_looks.LATE, leak_observe.PROBES, leak_observe.DRAWINGS)
     seen_as = replace(setting, about="")
     return protocol_fingerprint(repr(seen_as), it.plan, it.rounds, it.seed, it.scale, sizes, looked)
 

@@ -1,35 +1,31 @@
 """One seed of one setting: what the uploads look like, and the secrets behind them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from ...algorithms import Plan
-from ...core import tree
 from ...core.examples import Examples
 from ...core.rng import draw_numbers, stream
 from ...core.scaler import Scaler
 from ...engine import Client
 from ...engine.choice import scaler_of
 from ...privacy.leak.attacks import Seen, class_signs, find_untouched, site_signs
-from ...privacy.leak.score import auc
-from ..approaches import predict_approach, score_approach
+from ..approaches import LORE_1, predict_approach, score_approach
 from ..paper.drawings import StudyDrawing
+from .chosen import Overheard, look_at, overhear
 from .defence import leak_filters
+from .looks import EARLY, member_by_loss, over_time, secrets_of
 from .observed import Observed
 from .rows import row_errors
 from .settings import LeakSetting
 from .watch import Watched, anatomy, as_trained, watch
 
-EARLY = 3  # rounds at the beginning that are looked at one by one
-LATE = 10  # rounds at the end in which a row that was trained on shows
 PROBES = 16  # single rows, single steps
-KNOWN_ROWS = 200  # rows whose membership is asked, of either kind
 _TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites
 DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
 
@@ -41,10 +37,13 @@ class Watchtower:
         self.it = it
         self._trained: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
         self._short: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
+        self._overheard: dict[tuple[object, ...], Overheard] = {}
         self._single: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
 
     def observe(self, setting: LeakSetting) -> Observed:
         """What one setting shows."""
+        if setting.approach.chosen:
+            return self._chosen(setting)
         parts = [self._look(*pair, setting) for pair in self._runs(setting)]
         k = parts[0]["union"].shape[1]
         sites = [c.id for group in self._groups(setting) for c in group]
@@ -55,6 +54,21 @@ class Watchtower:
         signs, trust = self._trusts(setting)
         rows = self._rows(setting)
         return Observed(tuple(sites), trust_signs=signs, trust=trust, **rows, **whole)
+
+    def _chosen(self, setting: LeakSetting) -> Observed:
+        """The same of a recipe that the sites choose, of which λ is no part."""
+        key = setting.training
+        if key not in self._overheard:
+            self._overheard[key] = overhear(self.it, setting)
+        whole = look_at(self._overheard[key], self.it, setting)
+        # one of its candidates is what is asked to make one step on one row
+        rows = self._rows(replace(setting, approach=LORE_1))
+        none = torch.zeros(0, dtype=torch.float64)
+        sites = tuple(client.id for client in self.it.clients)
+        together = torch.zeros(len(sites), dtype=torch.int64)
+        return Observed(
+            sites, together=together, trust_signs=none[:, None], trust=none, **rows, **whole
+        )
 
     def _groups(self, setting: LeakSetting) -> list[list[Client]]:
         clients = self.it.clients
@@ -96,14 +110,16 @@ class Watchtower:
         looks = {c.id: _observe(run, c.id, setting) for c in group}
         known = [float(setting.view == "single") * math.log(len(c.data)) for c in group]
         whole = [
-            torch.cat([_over_time(looks[c.id], lambda s: site_signs(s, at)), torch.tensor([rows])])
+            torch.cat([over_time(looks[c.id], lambda s: site_signs(s, at)), torch.tensor([rows])])
             for c, rows in zip(group, known, strict=True)
         ]
         found = {
             "still": [find_untouched(looks[c.id][0], at) for c in group],
-            "classes": [_over_time(looks[c.id], lambda s: class_signs(s, at)) for c in group],
+            "classes": [over_time(looks[c.id], lambda s: class_signs(s, at)) for c in group],
             "whole": whole,
-            "member": [_member(run, looks[c.id], c, self.it.seed) for c in group],
+            "member": [
+                member_by_loss(run.fitted.recipe, looks[c.id], c, self.it.seed) for c in group
+            ],
             **secrets_of(group),
         }
         ta = [
@@ -135,7 +151,7 @@ class Watchtower:
         for drawn, run in self._short[key]:
             look = partial(site_signs, at=anatomy(run, setting))
             for client in drawn:
-                signs.append(_over_time(_observe(run, client.id, setting), look))
+                signs.append(over_time(_observe(run, client.id, setting), look))
                 trust.append(client.knowledge.trust)
         return torch.stack(signs), torch.tensor(trust, dtype=torch.float64)
 
@@ -161,57 +177,6 @@ class Watchtower:
 def _observe(run: Watched, site: str, setting: LeakSetting) -> list[Seen]:
     start = run.start
     return [exchange.seen(site, setting.view, start) for exchange in run.exchanges]
-
-
-def _over_time(looks: list[Seen], signs: Callable[[Seen], Tensor]) -> Tensor:
-    """Signs of the first round, of the first few on average, and of all movement together."""
-    early = torch.stack([signs(look) for look in looks[:EARLY]])
-    total = tree.mean([({"": look.moved}, 1.0) for look in looks])[""]
-    return torch.cat([early[0], early.mean(0), signs(Seen(looks[0].before, total))], -1)
-
-
-def secrets_of(group: Sequence[Client]) -> dict[str, list[Tensor]]:
-    """What the attacks are after, for each site: union, frequency, labels, right."""
-    found: dict[str, list[Tensor]] = {"union": [], "frequency": [], "labels": [], "right": []}
-    for client in group:
-        data = client.data
-        assert data.y is not None and data.allowed is not None and data.prior is not None
-        k = data.allowed.shape[1]
-        found["union"].append(data.allowed.any(0).double())
-        found["frequency"].append(data.allowed.double().mean(0))
-        found["labels"].append(torch.bincount(data.y, minlength=k) / len(data.y))
-        found["right"].append((data.prior.gather(1, data.y[:, None]) > 0.5).double().mean())
-    found["labels"] = [t.double() for t in found["labels"]]
-    return found
-
-
-@torch.no_grad()
-def _member(run: Watched, looks: list[Seen], client: Client, seed: int) -> Tensor:
-    """AUC of telling trained rows from others of the site: by fall of the loss, by its height."""
-    assert client.test is not None
-    parts = [_some(part, seed, client.id) for part in (client.data, client.test)]
-    recipe = run.fitted.recipe
-    scaled = [p.x if recipe.scaler is None else recipe.scaler(p.x) for p in parts]
-    x, y = torch.cat(scaled).float(), torch.cat([p.y for p in parts if p.y is not None])
-
-    def loss(weights: tree.Params) -> Tensor:
-        logits = functional_call(recipe.model, weights, (x,))
-        return torch.nn.functional.cross_entropy(logits, y, reduction="none")
-
-    fall = torch.zeros(len(x))
-    late = looks[-LATE:]
-    for look in late:
-        local = look.before | tree.add(look.moved, {n: look.before[n] for n in look.moved})
-        after = loss(local)
-        fall += loss(look.before) - after
-    n = len(parts[0])
-    return torch.tensor([auc(s[:n], s[n:]) for s in (fall, -after)], dtype=torch.float64)
-
-
-def _some(data: Examples, seed: int, who: str) -> Examples:
-    """At most so many rows, drawn."""
-    rows = draw_numbers(min(KNOWN_ROWS, len(data)), len(data), seed, "leak member", who)
-    return data[torch.tensor(rows)]
 
 
 def _one(data: Examples, seed: int, who: str, number: int) -> Examples:

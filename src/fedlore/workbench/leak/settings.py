@@ -6,7 +6,7 @@ from typing import Literal
 
 from ...algorithms import FedPer
 from ...errors import ConfigError, unknown
-from ..approaches import FL_MASK, FLWKM, LORE_1, Approach
+from ..approaches import FL_MASK, FLWKM, LORE, LORE_1, Approach
 
 #: What the coordinator sees in a round: every upload, their sum, or the sum less that of one site
 #: that shares its own upload with the coordinator.
@@ -25,16 +25,19 @@ class LeakSetting:
     pairs: bool = False  # federations of two sites in place of one of all
     epsilon: float | None = None  # of site-level differential privacy
     clip: float = 1.0  # largest norm of an upload under it
+    masked: bool = False  # trained under secure aggregation itself, not only looked at as a sum
 
     @property
     def training(self) -> tuple[object, ...]:
         """What the weights depend on: settings that differ in the view alone share theirs."""
-        return (replace(self.approach, name=""), self.floor, self.pairs, self.epsilon, self.clip)
+        approach = replace(self.approach, name="")
+        return (approach, self.floor, self.pairs, self.epsilon, self.clip, self.masked)
 
     @property
     def uses_trust(self) -> bool:
         """Whether λ enters training at all."""
-        return self.approach.trained and self.approach.trust != 0.0
+        approach = self.approach
+        return approach.trained and approach.trust != 0.0 and not approach.chosen
 
 
 _HYBRID = replace(FLWKM, plain=0.5)
@@ -51,8 +54,9 @@ SETTINGS = (
         "private head", "FedPer: the last layer never leaves", replace(FLWKM, algorithm=FedPer())
     ),
     LeakSetting("mask", "no knowledge in training, the range at prediction (FL+mask)", FL_MASK),
-    LeakSetting("lore", "hears, hybrid loss, λ = 0 in training", LORE_1),
-    LeakSetting("private ends", "lore by FedPer: first and last layer never leave", _ENDS),
+    LeakSetting("lore 1", "hears, hybrid loss, λ = 0 in training", LORE_1),
+    LeakSetting("lore", "the recipe: sums of one round, trials, votes, a mixture at home", LORE),
+    LeakSetting("private ends", "lore 1 by FedPer: first and last layer never leave", _ENDS),
     LeakSetting("sum", f"plain, {_HIDDEN}", view="sum"),
     LeakSetting(
         "sum, collusion", "the same, and one site tells the server its upload", view="collusion"
@@ -68,7 +72,17 @@ SETTINGS = (
         view="sum",
     ),
     LeakSetting("mask, sum", f"mask, {_HIDDEN}", FL_MASK, view="sum"),
-    LeakSetting("lore, sum", f"lore, {_HIDDEN}", LORE_1, view="sum"),
+    LeakSetting("lore 1, sum", f"lore 1, {_HIDDEN}", LORE_1, view="sum"),
+    LeakSetting(
+        "lore, sum",
+        "lore under secure aggregation: what `fedlore federation init` writes",
+        LORE,
+        view="sum",
+        masked=True,
+    ),
+    LeakSetting(
+        "lore, collusion", "lore, sums, and one site tells its answers", LORE, view="collusion"
+    ),
     LeakSetting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
     LeakSetting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),
     LeakSetting(
@@ -77,6 +91,9 @@ SETTINGS = (
     LeakSetting("DP 100, sum", "the same with ε = 100", view="sum", epsilon=100.0),
     LeakSetting("DP 10000, sum", "the same with ε = 10,000", view="sum", epsilon=10_000.0),
 )
+
+
+DEFAULT = "lore, sum"  # what `fedlore federation init` writes
 
 
 def settings_named(names: Sequence[str]) -> list[LeakSetting]:

@@ -1,7 +1,7 @@
 """What the rows of an audit say: leaks with intervals, accuracy, and what can be recommended."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.history import Row
@@ -25,6 +25,7 @@ class LeakLine:
     setting: LeakSetting
     ta: MeanInterval
     loss: MeanInterval | None  # TA of plain at the same sites and seeds, minus this
+    hiding: MeanInterval | None  # TA of the same training with every upload seen, minus this
     leaks: dict[str, Leak | None]  # None: nothing to find
     beyond: Leak | None  # union, against the same attack on training without knowledge
 
@@ -38,7 +39,7 @@ class LeakLine:
 def lines(rows: Sequence[Row]) -> list[LeakLine]:
     """A line for every setting in the rows, in the usual order."""
     made = []
-    plain = {(row["seed"], row["site"]): row for row in rows if row["setting"] == "plain"}
+    named = {name: _by_place(rows, name) for name in dict.fromkeys(r["setting"] for r in rows)}
     for setting in SETTINGS:
         mine = [row for row in rows if row["setting"] == setting.name]
         if mine:
@@ -46,7 +47,8 @@ def lines(rows: Sequence[Row]) -> list[LeakLine]:
                 LeakLine(
                     setting,
                     interval(_by_seed(mine, lambda row: _number(row, "ta"))),
-                    _loss(mine, plain),
+                    _loss(mine, named.get("plain", {})),
+                    _loss(mine, named.get(_unhidden(setting), {})),
                     {name: leak_of(mine, name) for name in ATTACKS},
                     _beyond(setting, mine, rows),
                 )
@@ -79,6 +81,17 @@ def _beyond(setting: LeakSetting, mine: Sequence[Row], rows: Sequence[Row]) -> L
     if not found or setting.name == control or not any(c for _, c in found):
         return None  # no control, or one that is always right
     return score_leak([e for e, _ in found], [c for _, c in found])
+
+
+def _by_place(rows: Sequence[Row], setting: Any) -> dict[Any, Row]:
+    return {(row["seed"], row["site"]): row for row in rows if row["setting"] == setting}
+
+
+def _unhidden(setting: LeakSetting) -> str:
+    """The setting that trains alike and shows every upload; none for that one itself."""
+    seen = replace(setting, view="single", masked=False)
+    same = (s.name for s in SETTINGS if (s.view, s.training) == (seen.view, seen.training))
+    return "" if setting.view == "single" else next(same, "")
 
 
 def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> MeanInterval | None:

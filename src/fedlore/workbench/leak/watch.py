@@ -31,14 +31,19 @@ class Exchange:
 
     def seen(self, site: str, view: View, start: Params) -> Seen:
         """What the coordinator holds against one site; private layers are known at their start."""
-        names = list(self.uploads)
-        if view == "single" and site in self.uploads:
-            names = [site]
-        elif view == "collusion" and site in self.uploads:
-            other = names[(names.index(site) + 1) % len(names)]
-            names = [name for name in names if name != other]
+        names = names_seen(list(self.uploads), site, view)
         moved = tree.mean([({"": self.uploads[name]}, 1.0) for name in names])[""]
         return Seen(start | self.sent, moved)
+
+
+def names_seen(names: Sequence[str], site: str, view: View) -> Sequence[str]:
+    """Whose answers the coordinator can take the mean of, when it is after one site."""
+    if view == "single" and site in names:
+        return [site]
+    if view == "collusion" and site in names:
+        other = names[(names.index(site) + 1) % len(names)]
+        return [name for name in names if name != other]
+    return names
 
 
 class Spy:
@@ -46,16 +51,22 @@ class Spy:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self.kept: list[Exchange] = []
+        self.kept: dict[str, list[Exchange]] = {}  # rounds of each training, by its trial
+        self.told: dict[str, dict[str, Params]] = {}  # sums of rows and votes, by task and site
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         replies = list(self._transport.exchange(task, to))
-        if task.kind == "train":
-            uploads = {r.client: r.upload["model"] for r in sorted(replies, key=lambda r: r.client)}
-            self.kept.append(Exchange(task.sent["model"], uploads))
+        inside = {"train": "model", "gram": "gram", "vote": "vote"}.get(task.kind)
+        if inside is not None:
+            uploads = {r.client: r.upload[inside] for r in sorted(replies, key=lambda r: r.client)}
+            if task.kind == "train":
+                exchange = Exchange(task.sent["model"], uploads)
+                self.kept.setdefault(task.trial, []).append(exchange)
+            else:
+                self.told[f"{task.kind} {task.trial}".strip()] = uploads
         yield from replies
 
 
@@ -111,10 +122,10 @@ def watch(
         transport = Local(clients, recipe)
         spy = Spy(guard_transport(transport, filters) if filters else transport)
         run = federate(spy, recipe, rounds)
-        return Watched(Fitted(Classification(), recipe, run, {}, {}), spy.kept)
+        return Watched(Fitted(Classification(), recipe, run, {}, {}), spy.kept[""])
     with engine_for(clients, recipe, workers=1) as (engine, there):
         spy = Spy(guard_transport(engine, filters) if filters else engine)
         run = federate(spy, there, rounds)
         memories = {n: m.settle(run.accepted.get(n, 0)) for n, m in engine.memories.items()}
     knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
-    return Watched(Fitted(Classification(), recipe, run, knowledge, memories), spy.kept)
+    return Watched(Fitted(Classification(), recipe, run, knowledge, memories), spy.kept[""])
