@@ -179,7 +179,7 @@ def test_a_changed_threshold_is_found(site):
     graph.write_bytes(model.SerializeToString())
     found = {line.what for line in failures(certificate, graph)}
     assert "graph as certified" in found
-    assert {"graph says what the knowledge says", "every cell of the tables"} <= found
+    assert "graph computes what the knowledge says" in found
 
 
 def test_a_graph_without_its_mask_is_found(site):
@@ -202,8 +202,7 @@ def test_a_graph_that_forgets_the_range_altogether_is_found(site):
     graph.write_bytes(model.SerializeToString())
     found = {line.what: line.found for line in failures(certificate, graph)}
     assert "graph keeps the range by its structure" in found
-    assert "outside the range" in found["graph says what the knowledge says"]
-    assert "outside the range" in found["every cell of the tables"]
+    assert "outside the range" in found["graph run beside the knowledge"]
 
 
 def test_a_mask_that_hears_the_network_is_found(site):
@@ -350,13 +349,16 @@ def test_the_folder_runs_alone_without_fedlore(site, tmp_path):
         command = [sys.executable, "-I", "-c", code, "elsewhere", certificate, subject]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
-    for subject in (bundle, graph):
+    # a graph is read node by node; of a bundle the checker can only compute rows
+    words = "the certificate holds"
+    tested = " as far as it was tested, on 3000 rows"
+    for subject, number, end in ((graph, 0, ""), (bundle, 3, tested)):
         done = run(subject)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines()[-1] == "the certificate holds"
+        assert (done.returncode, done.stderr) == (number, "")
+        assert done.stdout.splitlines()[-1] == words + end
     write_bundle(bundle_of(personal(range=None), "north"), bundle)
     done = run(bundle)
-    assert done.returncode == 1 and "FAIL knowledge as certified" in done.stdout
+    assert done.returncode == 1 and "FAIL   knowledge as certified" in done.stdout
 
 
 def test_certify_on_the_command_line(site, tmp_path):

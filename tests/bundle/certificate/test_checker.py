@@ -14,8 +14,9 @@ from fedlore.bundle.certificate.checker.answers import said_of
 from fedlore.bundle.certificate.checker.cells import Column, Unreadable, condition, outcomes
 from fedlore.bundle.certificate.checker.expressions import parse, value
 from fedlore.bundle.certificate.checker.graphs import _on_an_edge
-from fedlore.bundle.certificate.checker.intervals import bounds, never_above
+from fedlore.bundle.certificate.checker.intervals import Boxes
 from fedlore.bundle.certificate.checker.knowledge import read_knowledge
+from fedlore.bundle.certificate.checker.orders import never_above
 from fedlore.bundle.certificate.checker.proofs import never_empty
 from fedlore.bundle.certificate.coverage import never_empty as issue
 from fedlore.bundle.onnx.model import knowledge_files
@@ -120,18 +121,18 @@ def test_bounds_hold_every_value(text, seed):
     values = value(tree, x)
     theirs = Formula.parse(text, SCHEMA)(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(values, theirs, rtol=1e-4, atol=1e-4)
-    low, high = bounds(tree, ends[:1].astype(float), ends[1:].astype(float))
+    low, high = Boxes(ends[:1].astype(float), ends[1:].astype(float)).bounds(tree)
     known = values[np.isfinite(values)]
     assert ((known >= low) & (known <= high)).all()
 
 
 def test_what_two_formulas_share_cancels():
     names = list(SCHEMA.names)
-    low, high = np.array([[0.0, 0, -10, 0]]), np.array([[40.0, 5, 10, 2]])
+    boxes = Boxes(np.array([[0.0, 0, -10, 0]]), np.array([[40.0, 5, 10, 2]]))
     small, large = parse("3 * ash - heat / 2", names), parse("0.5 - heat / 2 + ash * 3", names)
-    assert never_above(small, large, low, high).all()
-    assert not never_above(large, small, low, high).any()
-    assert never_above(parse("min(ash, heat)", names), parse("ash", names), low, high).all()
+    assert never_above(small, large, boxes).all()
+    assert not never_above(large, small, boxes).any()
+    assert never_above(parse("min(ash, heat)", names), parse("ash", names), boxes).all()
 
 
 @QUICK

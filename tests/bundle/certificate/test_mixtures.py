@@ -9,7 +9,7 @@ import torch
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check
+from fedlore.bundle.certificate.checker import check, outcome_of
 from fedlore.bundle.certificate.checker.answers import Said
 from fedlore.bundle.certificate.checker.bundles import read_weights
 from fedlore.bundle.certificate.checker.forward import probabilities
@@ -43,7 +43,8 @@ def test_bundle_and_graph_of_a_mixture_hold(site, bell):
     assert "a sum of 8 members" in said["claims"][0]["how"]
     assert failures(certificate, bundle) == failures(certificate, graph) == []
     lines = {line.what: line.found for line in check(certificate, bundle)}
-    assert "not computed" not in lines["zeros outside the range on rows of the scope"]
+    (zeros,) = [x for x in check(certificate, bundle) if x.what.startswith("zeros outside")]
+    assert zeros.rows == 3_000 and outcome_of([zeros]).code == 3
     assert lines["members finite, weights sum to 1"].startswith("7, ")
 
 
@@ -277,4 +278,5 @@ def test_random_features_are_said_to_be_beyond_the_checker(site, tmp_path):
     write_certificate(certify(made), tmp_path / "r.json")
     lines = {x.what: x.found for x in check(tmp_path / "r.json", tmp_path / "r.lore")}
     assert "random features" in lines["zeros outside the range on rows of the scope"]
+    assert [x.rows for x in check(tmp_path / "r.json", tmp_path / "r.lore")][-1] == 0
     assert torch.isfinite(made.personal.predict_proba(CALM)).all()

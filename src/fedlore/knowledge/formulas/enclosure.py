@@ -5,7 +5,7 @@ x > 0. A condition narrows every step it names, so `where(a + b > 0, log(a + b),
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,27 +15,13 @@ from ...errors import KnowledgeError
 from ..schema import Schema
 from . import intervals
 from .grammar import COMPARISONS, Step
-from .intervals import Interval, Truth, above, below, meet
+from .intervals import Arithmetic, Interval, Truth, meet
 
 Region = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 _Known = Mapping[int, Interval]  # what conditions say about steps
 
+_TWO = Step("number", value=2.0)
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_ARITHMETIC: dict[str, Callable[..., Interval]] = {
-    "neg": intervals.neg,
-    "+": intervals.add_intervals,
-    "-": intervals.subtract_intervals,
-    "*": intervals.mul,
-    "/": intervals.div,
-    "**": intervals.power,
-    "exp": intervals.exp,
-    "log": intervals.log_interval,
-    "log10": intervals.log10,
-    "sqrt": intervals.sqrt,
-    "abs": intervals.absolute,
-    "min": intervals.minimum,
-    "max": intervals.maximum,
-}
 
 
 def scope(schema: Schema) -> tuple[tuple[float, float], ...]:
@@ -58,9 +44,14 @@ def check_box(box: Region, schema: Schema) -> Region:
     return box
 
 
-def enclose(steps: Sequence[Step], low: Tensor, high: Tensor) -> Interval:
-    """What the last step can be over boxes with these corners, both (b, d) in double precision."""
-    return Enclosure(tuple(steps), low, high).number(len(steps) - 1)
+def enclose(
+    steps: Sequence[Step], low: Tensor, high: Tensor, dtype: torch.dtype = torch.float32
+) -> Interval:
+    """What the last step can be over boxes with these corners, both (b, d) in double precision.
+
+    `dtype` is the precision in which rows are computed.
+    """
+    return Enclosure(tuple(steps), low, high, Arithmetic(dtype)).number(len(steps) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +61,15 @@ class Enclosure:
     steps: tuple[Step, ...]
     low: Tensor  # (b, d)
     high: Tensor  # (b, d)
+    arithmetic: Arithmetic = Arithmetic()
 
     def number(self, root: int) -> Interval:
         """What a numeric step can be."""
-        return self._look(root, {}).numbers[root]
+        return self.numbers(root)[root]
+
+    def numbers(self, root: int) -> Mapping[int, Interval]:
+        """What a step can be, and every number that it is computed from unconditionally."""
+        return self._look(root, {}).numbers
 
     def _look(self, root: int, known: _Known) -> "_View":
         """All that `root` needs, given what is known; no part of a formula is looked at twice."""
@@ -106,11 +102,9 @@ class Enclosure:
 
     def _value(self, step: Step, view: "_View") -> Interval:
         if step.op == "number":
-            value = self.low.new_full(self.low.shape[:1], step.value)
-            return Interval(value, value, torch.zeros_like(value, dtype=torch.bool))
+            return self.arithmetic.constant(step.value, self.low)
         if step.op == "column":
-            low, high = self.low[:, step.column], self.high[:, step.column]
-            return Interval(low, high, torch.zeros_like(low, dtype=torch.bool))
+            return self.arithmetic.column(self.low[:, step.column], self.high[:, step.column])
         if step.op == "where":
             condition, yes, no = step.args
             return intervals.choose_interval(
@@ -118,7 +112,9 @@ class Enclosure:
                 self._look(yes, self._suppose(condition, True, view)).numbers[yes],
                 self._look(no, self._suppose(condition, False, view)).numbers[no],
             )
-        return _ARITHMETIC[step.op](*[view.numbers[arg] for arg in step.args])
+        if step.op == "**" and self.steps[step.args[1]] == _TWO:
+            return self.arithmetic.square(view.numbers[step.args[0]])  # computed as one product
+        return self.arithmetic.apply(step.op, *[view.numbers[arg] for arg in step.args])
 
     def _junction(self, place: int, view: "_View") -> Truth:
         """`and` and `or`; the right side matters only where the left one does not settle it."""
@@ -153,8 +149,30 @@ class Enclosure:
             return view.known
         left, right = step.args
         op = step.op if holds else _OPPOSITE[step.op]
-        a, b = _narrow(op, view.numbers[left], view.numbers[right])
+        a, b = self._narrow(op, view.numbers[left], view.numbers[right])
         return {**view.known, left: a, right: b}
+
+    def _narrow(self, op: str, a: Interval, b: Interval) -> tuple[Interval, Interval]:
+        """What is left of two intervals where `a op b` is true."""
+        if op in (">", ">="):
+            b, a = self._narrow({">": "<", ">=": "<="}[op], b, a)
+            return a, b
+        if op == "==":
+            return meet(a, b), meet(b, a)
+        if op == "!=":
+            return self._without(a, b), self._without(b, a)
+        strict = op == "<"
+        next_down, next_up = self.arithmetic.below, self.arithmetic.above
+        most = replace(b, high=next_down(b.high) if strict else b.high, low=_far_end(b, -1))
+        least = replace(a, low=next_up(a.low) if strict else a.low, high=_far_end(a, 1))
+        return meet(a, most), meet(b, least)
+
+    def _without(self, a: Interval, b: Interval) -> Interval:
+        """`a` less the only value of `b`, where it has one at an end of `a`."""
+        point = b.low == b.high
+        low = torch.where(point & (a.low == b.low), self.arithmetic.above(a.low), a.low)
+        high = torch.where(point & (a.high == b.low), self.arithmetic.below(a.high), a.high)
+        return meet(a, Interval(low, high, a.undefined))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,29 +186,6 @@ class _View:
     supposed: dict[tuple[int, bool], _Known]  # what follows from a truth, once worked out
 
 
-def _narrow(op: str, a: Interval, b: Interval) -> tuple[Interval, Interval]:
-    """What is left of two intervals where `a op b` is true."""
-    if op in (">", ">="):
-        b, a = _narrow({">": "<", ">=": "<="}[op], b, a)
-        return a, b
-    if op == "==":
-        return meet(a, b), meet(b, a)
-    if op == "!=":
-        return _without(a, b), _without(b, a)
-    strict = op == "<"
-    most = replace(b, high=below(b.high) if strict else b.high, low=_is_unbounded(b, -1))
-    least = replace(a, low=above(a.low) if strict else a.low, high=_is_unbounded(a, 1))
-    return meet(a, most), meet(b, least)
-
-
-def _without(a: Interval, b: Interval) -> Interval:
-    """`a` less the only value of `b`, where it has one at an end of `a`; 0 inside is remembered."""
-    point = b.low == b.high
-    low = torch.where(point & (a.low == b.low), above(a.low), a.low)
-    high = torch.where(point & (a.high == b.low), below(a.high), a.high)
-    return meet(a, Interval(low, high, a.undefined, bool((point & (b.low == 0)).all())))
-
-
-def _is_unbounded(a: Interval, sign: int) -> Tensor:
+def _far_end(a: Interval, sign: int) -> Tensor:
     """An infinite end, but NaN where there is no value at all."""
     return torch.full_like(a.low, sign * math.inf).masked_fill(a.low.isnan(), math.nan)

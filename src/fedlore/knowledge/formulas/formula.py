@@ -67,14 +67,17 @@ class Formula:
             torch.add(value.expand_as(out[rows]), value, alpha=0, out=out[rows])
         return out
 
-    def bounds(self, box: Region | None = None) -> tuple[float, float]:
+    def bounds(
+        self, box: Region | None = None, dtype: torch.dtype = torch.float32
+    ) -> tuple[float, float]:
         """Two numbers between which every defined value over the box lies (default: the scope).
 
-        The bounds are guaranteed, not always tight; both are NaN where no value is defined.
+        The bounds are guaranteed for what is computed from rows of this `dtype`, rounding included,
+        and not always tight; both are NaN where no value is defined.
         """
         box = scope(self.schema) if box is None else check_box(box, self.schema)
         sides = torch.tensor(box, dtype=torch.float64)  # (d, 2)
-        found = enclose(self.steps, sides[:, 0].unsqueeze(0), sides[:, 1].unsqueeze(0))
+        found = enclose(self.steps, sides[:, 0].unsqueeze(0), sides[:, 1].unsqueeze(0), dtype)
         return float(found.low), float(found.high)
 
 

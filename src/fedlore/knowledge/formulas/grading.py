@@ -130,10 +130,8 @@ class FormulaRange:
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k) bool."""
         low, high = self.limits(x)
-        wrong = low > high
-        if wrong.any():
-            near = torch.finfo(low.dtype).eps * 16 * torch.maximum(low.abs(), high.abs())
-            far = wrong & (low - high > near)
+        if (low > high).any():
+            far = _apart(low, high)
             if self.crossed == "error" and far.any():
                 row = int(far.nonzero()[0])
                 raise KnowledgeError(
@@ -148,6 +146,10 @@ class FormulaRange:
         rows = every.triu().index_select(0, grading(low))
         return rows.logical_and_(every.tril().index_select(0, grading(high)))
 
+    def cross(self, x: Tensor) -> Tensor:
+        """Where the two contradict each other, (n,) bool."""
+        return _apart(*self.limits(x))
+
     def limits(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The two ends for each row, (n,); infinite where they do not limit."""
         low = None if self.lower is None else _values(self.lower, x)
@@ -161,6 +163,12 @@ class FormulaRange:
             torch.where(low.isfinite(), low, -torch.inf),
             torch.where(high.isfinite(), high, torch.inf),
         )
+
+
+def _apart(low: Tensor, high: Tensor) -> Tensor:
+    """Where the lower end exceeds the upper one by more than rounding."""
+    near = torch.finfo(low.dtype).eps * 16 * torch.maximum(low.abs(), high.abs())
+    return (low > high) & (low - high > near)
 
 
 def _values(number: _Number, x: Tensor) -> Tensor:

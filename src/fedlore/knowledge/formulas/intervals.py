@@ -1,20 +1,18 @@
 """Interval arithmetic over many boxes at once (Moore 1966, *Interval Analysis*).
 
-Every function encloses what a formula computes in double precision; rows in single precision may
-differ by their own rounding. Values beyond single precision count as possibly undefined (overflow),
-unless an operand has no bound anyway.
+An interval encloses what a formula *computes* in one precision, rounding included: the ends of
++ - * / and roots are moved outwards to numbers of that precision, between which rounding to the
+nearest stays; library functions get some units in the last place more. A result beyond the largest
+number is undefined; a runtime may take subnormal numbers for 0, so 0 then counts as possible too.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 from torch import Tensor
-
-HUGE = 3.4e38  # beyond this single precision overflows
-TINY = 1e-30  # what is known to be > 0 counts as at least this: 100 / x then stays finite
-_LOOSE = 2.0**-48  # how far library functions may be off, and how far bounds are moved out
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +22,6 @@ class Interval:
     low: Tensor  # (b,)
     high: Tensor  # (b,)
     undefined: Tensor  # (b,) bool: it may be undefined somewhere in the box
-    nonzero: bool = False  # a condition says that it is not 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,96 +33,171 @@ class Truth:
     undefined: Tensor  # (b,) bool
 
 
-def neg(a: Interval) -> Interval:
-    return Interval(-a.high, -a.low, a.undefined)
+@dataclass(frozen=True)
+class Arithmetic:
+    """The operations of a formula on intervals, as one precision computes them."""
+
+    dtype: torch.dtype = torch.float32
+
+    def apply(self, op: str, *args: Interval) -> Interval:
+        """An operation of the grammar."""
+        return _OPERATIONS[op](self, *args)
+
+    def exactly(self, value: float) -> Fraction:
+        """A number of a formula as it is computed with."""
+        return Fraction(float(torch.tensor(value, dtype=self.dtype)))
+
+    def rounding(self, a: Interval) -> Tensor:
+        """What rounding a sum or a product to `a` adds at most, (b,)."""
+        info = torch.finfo(self.dtype)
+        return torch.maximum(a.low.abs(), a.high.abs()) * info.eps + 2 * info.tiny
+
+    def constant(self, value: float, like: Tensor) -> Interval:
+        """A number as an interval."""
+        ends = like.new_full(like.shape[:1], float(self.exactly(value)))
+        return Interval(ends, ends, torch.zeros_like(ends, dtype=torch.bool))
+
+    def column(self, low: Tensor, high: Tensor) -> Interval:
+        """A feature between two ends; rows are rounded before they are computed with."""
+        found = self._enclose(low, high)
+        return Interval(found.low, found.high, torch.zeros_like(found.undefined))
+
+    def neg(self, a: Interval) -> Interval:
+        # 0 - 0 is 0: a negative zero would divide to the wrong side
+        return Interval(0.0 - a.high, 0.0 - a.low, a.undefined)
+
+    def add(self, a: Interval, b: Interval) -> Interval:
+        return self._enclose(a.low + b.low, a.high + b.high, a, b)
+
+    def subtract(self, a: Interval, b: Interval) -> Interval:
+        return self.add(a, self.neg(b))
+
+    def multiply(self, a: Interval, b: Interval) -> Interval:
+        if a is b:
+            return self.square(a)
+        # 0 · inf: the values themselves are finite, so the product is 0
+        return self._enclose(*_span(p * q for p in _ends(a) for q in _ends(b)), a, b)
+
+    def square(self, a: Interval) -> Interval:
+        size = self.absolute(a)
+        return self._enclose(size.low * size.low, size.high * size.high, a)
+
+    def divide(self, a: Interval, b: Interval) -> Interval:
+        """By corners, which are infinite on the side from which the divisor meets 0."""
+        below = torch.where((b.high == 0) & (b.low < 0), -0.0, b.high)
+        low, high = _span(p / q for p in _ends(a) for q in (b.low, below))
+        through = (b.low < 0) & (b.high > 0) & ((a.low != 0) | (a.high != 0))
+        never = (b.low == 0) & (b.high == 0)
+        low = low.masked_fill(through, -torch.inf).masked_fill(never, torch.nan)
+        found = self._enclose(low, high.masked_fill(through, torch.inf), a, b)
+        return _or_undefined(found, (b.low <= 0) & (b.high >= 0))
+
+    def power(self, a: Interval, b: Interval) -> Interval:
+        """a ** b: as torch and IEEE have it: 0 ** 0 is 1, a negative base needs a whole power."""
+        size = self.absolute(a)
+        corners = [base.pow(up) for base in _ends(size) for up in _ends(b)]
+        least = functools.reduce(torch.minimum, corners)
+        most = functools.reduce(torch.maximum, corners)
+        n = b.low.round()
+        whole = (b.low == b.high) & (b.low == n)
+        signed = a.low < 0
+        odd = signed & whole & (n.remainder(2) == 1)
+        part = signed & ~whole  # whole powers in between may still have either sign
+        bottom, top, positive = a.low.abs().pow(n), a.high.abs().pow(n), a.high > 0
+        rising, falling = odd & (n > 0), odd & (n < 0)  # 1/x and the like fall around 0
+        low = torch.where(part, -most, least)
+        low = torch.where(rising, -bottom, low)
+        low = torch.where(falling, torch.where(positive, -torch.inf, -top), low)
+        high = torch.where(rising, torch.where(positive, top, -top), most)
+        high = torch.where(falling, torch.where(positive, torch.inf, -bottom), high)
+        found = self._enclose(*self._loosen(low, high), a, b)
+        at_zero = (a.low <= 0) & (a.high >= 0) & (b.low < 0)
+        return _or_undefined(found, part | at_zero)
+
+    def exp(self, a: Interval) -> Interval:
+        return self._enclose(*self._loosen(a.low.exp(), a.high.exp()), a)
+
+    def log(self, a: Interval) -> Interval:
+        return self._logarithm(a, torch.log)
+
+    def log10(self, a: Interval) -> Interval:
+        return self._logarithm(a, torch.log10)
+
+    def sqrt(self, a: Interval) -> Interval:
+        # NaN where all of it is negative
+        found = self._enclose(a.low.clamp(min=0).sqrt(), a.high.sqrt(), a)
+        return _or_undefined(found, a.low < 0)
+
+    def absolute(self, a: Interval) -> Interval:
+        near = torch.maximum(a.low, -a.high).clamp(min=0)
+        return Interval(near, torch.maximum(a.low.abs(), a.high.abs()), a.undefined)
+
+    def minimum(self, *args: Interval) -> Interval:
+        return _extreme(torch.minimum, args)
+
+    def maximum(self, *args: Interval) -> Interval:
+        return _extreme(torch.maximum, args)
+
+    def above(self, a: Tensor) -> Tensor:
+        """The next number up."""
+        near = a.to(self.dtype)  # ends are numbers of this precision, but for those of a box
+        return near.nextafter(torch.full_like(near, torch.inf)).double()
+
+    def below(self, a: Tensor) -> Tensor:
+        return -self.above(-a)
+
+    def _logarithm(self, a: Interval, log: Callable[[Tensor], Tensor]) -> Interval:
+        low, high = self._loosen(log(a.low.clamp(min=0)), log(a.high))
+        found = self._enclose(low, high.masked_fill(a.high <= 0, torch.nan), a)
+        # -inf is an end, not an overflow: only at 0 is there no logarithm
+        undefined = a.undefined | (a.low <= 0)
+        return Interval(found.low, found.high, undefined)
+
+    def _loosen(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Ends of a library function, some units further out; it keeps signs."""
+        info = torch.finfo(self.dtype)
+        slack, step = 8 * info.eps, 8 * info.tiny * info.eps
+        down, up = low - low.abs() * slack - step, high + high.abs() * slack + step
+        down = torch.where(low >= 0, down.clamp(min=0), down)
+        up = torch.where(high <= 0, up.clamp(max=0), up)
+        return torch.where(low.isinf(), low, down), torch.where(high.isinf(), high, up)
+
+    def _enclose(self, low: Tensor, high: Tensor, *args: Interval) -> Interval:
+        """Ends moved out; never defined where an argument is not, undefined beyond the largest."""
+        info = torch.finfo(self.dtype)
+        limit = info.max * (1 + info.eps / 4)  # half a step further still rounds to the largest
+        over = (low < -limit) | (high > limit) | low.isinf() | high.isinf()
+        undefined = functools.reduce(torch.logical_or, [a.undefined for a in args], over)
+        never = functools.reduce(
+            torch.logical_or, [a.low.isnan() for a in args], low.isnan() | high.isnan()
+        )
+        low, high = self._down(low), -self._down(-high)
+        return Interval(
+            low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan), undefined
+        )
+
+    def _down(self, end: Tensor) -> Tensor:
+        near = end.to(self.dtype)
+        near = torch.where(near.double() > end, near.nextafter(near.new_tensor(-torch.inf)), near)
+        small = (near > 0) & (near < torch.finfo(self.dtype).tiny)
+        return near.masked_fill(small, 0.0).double() + 0.0
 
 
-def add_intervals(a: Interval, b: Interval) -> Interval:
-    return _check(a.low + b.low, a.high + b.high, a, b)
-
-
-def subtract_intervals(a: Interval, b: Interval) -> Interval:
-    return add_intervals(a, neg(b))
-
-
-def mul(a: Interval, b: Interval) -> Interval:
-    if a is b:
-        return square(a)
-    return _check(*_product(a, b), a, b)
-
-
-def square(a: Interval) -> Interval:
-    size = absolute(a)
-    return _check(size.low * size.low, size.high * size.high, a)
-
-
-def div(a: Interval, b: Interval) -> Interval:
-    zero = (b.low <= 0) & (b.high >= 0)
-    low = torch.where(zero & (b.low < 0), -torch.inf, 1 / b.high)
-    high = torch.where(zero & (b.high > 0), torch.inf, 1 / b.low)
-    never = (b.low == 0) & (b.high == 0)
-    inverse = Interval(
-        low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan), b.undefined
-    )
-    low, high = _outward(*_product(a, inverse))
-    quotient = _check(low, high, a, inverse)
-    if b.nonzero:
-        return quotient
-    return Interval(quotient.low, quotient.high, quotient.undefined | zero)
-
-
-def power(a: Interval, b: Interval) -> Interval:
-    """a ** b: as torch and IEEE have it, so 0 ** 0 is 1 and a negative base needs a whole power."""
-    whole = (b.low == b.high) & (b.low == b.low.round())
-    size = absolute(a)
-    corners = [base.pow(up) for base in (size.low, size.high) for up in (b.low, b.high)]
-    low, high = _outward(_least(*corners), _most(*corners))
-    # a negative base: odd powers keep its sign, even ones lose it, others have no value
-    signed = a.low < 0
-    odd = whole & (b.low.remainder(2) == 1)
-    top, bottom = a.high.abs().pow(b.low), a.low.abs().pow(b.low)
-    rising = odd & signed & (b.low > 0)
-    falling = odd & signed & (b.low < 0)  # 1/x and the like: two falling branches around 0
-    through = falling & (a.high >= 0)
-    low = torch.where(rising, -_out(bottom), low)
-    high = torch.where(rising, torch.where(a.high < 0, -_in(top), _out(top)), high)
-    low = torch.where(falling, torch.where(through, -torch.inf, -_out(top)), low)
-    high = torch.where(falling, torch.where(through, torch.inf, -_in(bottom)), high)
-    part = signed & ~whole  # whole powers in between may still have either sign
-    low = torch.where(part, -high, low)
-    result = _check(low, high, a, b)
-    at_zero = (a.low <= 0) & (a.high >= 0) & (b.low < 0)
-    return Interval(result.low, result.high, result.undefined | part | at_zero)
-
-
-def exp(a: Interval) -> Interval:
-    return _check(*_outward(a.low.exp(), a.high.exp()), a)
-
-
-def log_interval(a: Interval) -> Interval:
-    return _logarithm(a, torch.log)
-
-
-def log10(a: Interval) -> Interval:
-    return _logarithm(a, torch.log10)
-
-
-def sqrt(a: Interval) -> Interval:
-    low, high = a.low.clamp(min=0).sqrt(), a.high.sqrt()  # NaN where all of it is negative
-    return _join(low, high, a.undefined | (a.low < 0))
-
-
-def absolute(a: Interval) -> Interval:
-    near = torch.where(a.high < 0, -a.high, a.low.clamp(min=0))
-    return Interval(near, torch.maximum(a.low.abs(), a.high.abs()), a.undefined)
-
-
-def minimum(*args: Interval) -> Interval:
-    return _extreme(torch.minimum, args)
-
-
-def maximum(*args: Interval) -> Interval:
-    return _extreme(torch.maximum, args)
+_OPERATIONS: dict[str, Callable[..., Interval]] = {
+    "neg": Arithmetic.neg,
+    "+": Arithmetic.add,
+    "-": Arithmetic.subtract,
+    "*": Arithmetic.multiply,
+    "/": Arithmetic.divide,
+    "**": Arithmetic.power,
+    "exp": Arithmetic.exp,
+    "log": Arithmetic.log,
+    "log10": Arithmetic.log10,
+    "sqrt": Arithmetic.sqrt,
+    "abs": Arithmetic.absolute,
+    "min": Arithmetic.minimum,
+    "max": Arithmetic.maximum,
+}
 
 
 def compare_intervals(op: str, a: Interval, b: Interval) -> Truth:
@@ -162,24 +234,9 @@ def choose_interval(truth: Truth, yes: Interval, no: Interval) -> Interval:
 def meet(a: Interval, b: Interval) -> Interval:
     """What `a` can be where it is known to be defined and to lie in `b`."""
     low, high = torch.maximum(a.low, b.low), torch.minimum(a.high, b.high)
-    made = _join(low.masked_fill(low > high, torch.nan), high, torch.zeros_like(a.undefined))
-    return Interval(made.low, made.high, made.undefined, a.nonzero or b.nonzero)
-
-
-def above(a: Tensor) -> Tensor:
-    """The next number up."""
-    return torch.where(a == 0, TINY, a.nextafter(torch.full_like(a, torch.inf)))
-
-
-def below(a: Tensor) -> Tensor:
-    return -above(-a)
-
-
-def _logarithm(a: Interval, log: Callable[[Tensor], Tensor]) -> Interval:
-    low, high = _outward(log(a.low.clamp(min=0)), log(a.high))
-    never = a.high <= 0
+    never = low.isnan() | high.isnan() | (low > high)
     low, high = low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan)
-    return _join(low, high, a.undefined | (a.low <= 0))
+    return Interval(low, high, torch.zeros_like(a.undefined))
 
 
 def _extreme(choose: Callable[[Tensor, Tensor], Tensor], args: tuple[Interval, ...]) -> Interval:
@@ -190,54 +247,18 @@ def _extreme(choose: Callable[[Tensor, Tensor], Tensor], args: tuple[Interval, .
     )
 
 
-def _product(a: Interval, b: Interval) -> tuple[Tensor, Tensor]:
-    ends = [p * q for p in (a.low, a.high) for q in (b.low, b.high)]
-    # 0 · inf: the values themselves are finite, so the product is 0
-    ends = [end.nan_to_num(0.0, torch.inf, -torch.inf) for end in ends]
-    return _least(*ends), _most(*ends)
+def _ends(a: Interval) -> tuple[Tensor, Tensor]:
+    return a.low, a.high
 
 
-def _check(low: Tensor, high: Tensor, *args: Interval) -> Interval:
-    """The interval of an operation; never defined where an argument is not."""
-    undefined = functools.reduce(torch.logical_or, [a.undefined for a in args])
-    bounded = functools.reduce(
-        torch.logical_and, [a.low.isfinite() & a.high.isfinite() for a in args]
-    )
-    never = functools.reduce(torch.logical_or, [a.low.isnan() for a in args])
-    over = bounded & ((low < -HUGE) | (high > HUGE))
-    return _join(low.masked_fill(never, torch.nan), high, undefined | over)
+def _span(corners: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """The least and the greatest; a corner without a value is 0."""
+    ends = [corner.nan_to_num(0.0, torch.inf, -torch.inf) for corner in corners]
+    return functools.reduce(torch.minimum, ends), functools.reduce(torch.maximum, ends)
 
 
-def _join(low: Tensor, high: Tensor, undefined: Tensor) -> Interval:
-    """Both ends NaN where one is."""
-    never = low.isnan() | high.isnan()
-    return Interval(
-        low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan), undefined
-    )
-
-
-def _outward(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """Moved out by more than rounding, without changing a sign or moving a 0."""
-    return (
-        torch.where(low.isinf(), low, low - low.abs() * _LOOSE),
-        torch.where(high.isinf(), high, high + high.abs() * _LOOSE),
-    )
-
-
-def _out(size: Tensor) -> Tensor:
-    return size * (1 + _LOOSE)
-
-
-def _in(size: Tensor) -> Tensor:
-    return size * (1 - _LOOSE)
-
-
-def _least(*ends: Tensor) -> Tensor:
-    return functools.reduce(torch.minimum, ends)
-
-
-def _most(*ends: Tensor) -> Tensor:
-    return functools.reduce(torch.maximum, ends)
+def _or_undefined(a: Interval, where: Tensor) -> Interval:
+    return Interval(a.low, a.high, a.undefined | where)
 
 
 def _if(condition: Tensor, value: Tensor) -> Tensor:

@@ -15,9 +15,10 @@ from .enclosure import Enclosure, Region, check_box, enclose, scope
 from .formula import Formula
 from .grading import FormulaRange, GradedFormula, Grading
 from .intervals import Interval
-from .linear import difference, join_linear
+from .linear import join_linear, keeps_order, least_gap
 from .search import BUDGET, Verdict, decide_claim, first, points
 
+_LARGEST = float(torch.finfo(torch.float32).max)
 # how far min and max are taken apart: each level multiplies the work by their arguments
 _DEEPEST, _WIDEST = 3, 6
 
@@ -45,7 +46,7 @@ def never_reached(
     tried = points(box, _numbers(formula))
 
     def gets(grade: int, x: Tensor) -> Tensor:
-        values = formula(x)
+        values = formula(x.float())
         return (grading(values) == grade) & values.isfinite()
 
     def verdict(grade: int) -> Verdict:
@@ -127,8 +128,7 @@ def never_crossed(
         return _order(Enclosure(steps, low, high), small, large, None)
 
     def broken(x: Tensor) -> Tensor:
-        low, high = limits.limits(x)
-        return low - high > 1e-9 * torch.maximum(low.abs(), high.abs())
+        return limits.cross(x)
 
     box = _box(lower.schema, box)
     return _decide(holds, broken, box, (lower, upper), budget)
@@ -166,7 +166,13 @@ def _decide(
 ) -> Verdict:
     columns = {s.column for formula in formulas for s in formula.steps if s.op == "column"}
     hints = _numbers(*formulas)
-    return decide_claim(holds, broken, box=box, columns=sorted(columns), hints=hints, budget=budget)
+
+    def broken_single(x: Tensor) -> Tensor:
+        return broken(x.float())  # rows come in it
+
+    return decide_claim(
+        holds, broken_single, box=box, columns=sorted(columns), hints=hints, budget=budget
+    )
 
 
 def _order(
@@ -178,10 +184,10 @@ def _order(
     """
     if small == large:
         return torch.ones(len(over.low), dtype=torch.bool)
-    sure = difference(over, large, small).low >= 0
+    sure = least_gap(over, small, large) >= 0
     a, b = over.number(small), over.number(large)
     sure |= _below(a, b, grading) | a.low.isnan() | b.low.isnan()
-    if depth == _DEEPEST:
+    if depth == _DEEPEST or bool(sure.all()):
         return sure
     for place, is_large in ((large, True), (small, False)):
         step = over.steps[place]
@@ -189,7 +195,7 @@ def _order(
             pairs = [(small, arg) if is_large else (arg, large) for arg in step.args]
             parts = torch.stack([_order(over, *pair, grading, depth + 1) for pair in pairs])
             sure |= parts.all(0) if (step.op == "min") == is_large else parts.any(0)
-    return sure
+    return sure | keeps_order(over, small, large)
 
 
 def _below(a: Interval, b: Interval, grading: Grading | None) -> Tensor:
@@ -207,7 +213,9 @@ def _formula(number: object) -> Formula:
 
 
 def _box(schema: Schema, box: Region | None) -> Region:
-    return scope(schema) if box is None else check_box(box, schema)
+    """The box, as far as rows of single precision go."""
+    sides = scope(schema) if box is None else check_box(box, schema)
+    return tuple((max(low, -_LARGEST), min(high, _LARGEST)) for low, high in sides)
 
 
 def _numbers(*formulas: Formula) -> list[float]:

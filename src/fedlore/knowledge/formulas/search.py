@@ -26,8 +26,7 @@ _HALVINGS = 100  # of one box: enough to find a single number along one feature
 class Verdict:
     """What is known of a rule over a whole box: it holds, a row breaks it, or neither was found.
 
-    A proof is exact up to rounding: where two numbers agree to the last few digits, or a row lies
-    that near to a threshold, computed values may fall on the other side.
+    Both are about rows in single precision and what is computed from them, rounding included.
     """
 
     status: ProofStatus
@@ -91,7 +90,9 @@ def points(box: Region, hints: Sequence[float] = ()) -> Tensor:
         ends = torch.randint(0, 2, (1 << 10, d), generator=draw)
     inside = _Ruler(sides).inside(low, high, torch.rand(_POINTS, d, generator=draw).double())
     middle = inside.new_zeros(1, d).clamp(low, high).where(sides.isinf().any(1), (low + high) / 2)
-    near = torch.tensor([*hints, 0.0], dtype=torch.float64)
+    info = torch.finfo(torch.float32)
+    small = [sign * size for sign in (1, -1) for size in (info.tiny, info.tiny * info.eps)]
+    near = torch.tensor([*hints, 0.0, *small], dtype=torch.float64)
     near = near[torch.randint(0, len(near), (_POINTS, d), generator=draw)].clamp(low, high)
     near = near.where(torch.rand(_POINTS, d, generator=draw) < 0.5, inside)
     return torch.cat([middle, inside, near, torch.where(ends.bool(), high, low)])
@@ -146,7 +147,7 @@ class _Ruler:
 
     @property
     def _open(self) -> Tensor:
-        return self.sides.isinf().any(1)
+        return (self.sides.abs() > _FARTHEST).any(1)
 
     def _marks(self, side: Tensor) -> Tensor:
         return torch.where(self._open, side.clamp(-1e38, 1e38).asinh(), side)

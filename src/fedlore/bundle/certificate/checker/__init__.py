@@ -3,6 +3,6 @@
 The folder runs wherever it is copied: `python checker CERTIFICATE BUNDLE|MODEL.onnx`.
 """
 
-from .verdict import Line, check
+from .verdict import Line, Outcome, check, outcome_of
 
-__all__ = ["Line", "check"]
+__all__ = ["Line", "Outcome", "check", "outcome_of"]

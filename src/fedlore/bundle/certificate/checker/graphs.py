@@ -1,7 +1,6 @@
 """An ONNX file: that its structure keeps the range, and that it says what the knowledge says."""
 
 import json
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,16 @@ import numpy as np
 from .answers import said_of
 from .bundles import digest
 from .cells import Unreadable
+from .demands import demands
 from .expressions import value
-from .knowledge import Known, Limits, scope_of
+from .knowledge import Known, Limits
 from .mixtures import Reader, Unproved
-from .proofs import samples
 from .rowwise import OPERATORS, crossing
+from .terms import Mismatch, expect
 
 Array = Any  # of numpy
 
-MOST_CELLS = 20_000
+OPSET = 17  # whose operators the checker knows
 _LEARNED = ("scaler.", "beside.")  # how constants are called that were learned from rows
 
 
@@ -112,6 +112,9 @@ def structure(graph: Graph) -> list[str]:
     )
     if odd:
         wrong.append(f"it has operators that are not understood: {', '.join(odd)}")
+    sets = [(entry.domain, entry.version) for entry in graph.model.opset_import]
+    if sets not in ([("", OPSET)], [("ai.onnx", OPSET)]):
+        wrong.append(f"its operators are those of {sets}, not of set {OPSET}")
     if graph.model.functions:
         wrong.append("it defines functions of its own")
     inputs = [value.name for value in graph.model.graph.input]
@@ -164,70 +167,27 @@ def other_names(graph: Graph, known: Known) -> list[str]:
     return wrong
 
 
-def only_thresholds(graph: Graph, known: Known) -> str | None:
-    """Why the range of the graph is not surely made of the tables' own thresholds; None if it is.
-
-    Where it is, one row of each cell between thresholds stands for the whole cell.
-    """
-    _, nodes = graph.behind("allowed")
-    raw = _features(graph)
-    cuts = [set(numbers) for numbers in _table_cuts(known)]
-    for node in nodes:
-        seen = [name for name in node.input if name in raw]
-        if not seen or node.output[0] in raw or node.op_type in ("IsNaN", "Shape"):
-            continue
-        column = raw[seen[0]]
-        if node.op_type != "GreaterOrEqual" or node.input[0] not in raw or column is None:
-            return f"features go through {node.op_type}"
-        found = graph.constants.get(node.input[1])
-        if found is None:
-            return "features are compared with something computed"
-        if not {float(cut) for cut in np.ravel(found)} <= cuts[column]:
-            return "a feature is compared with a number that is no threshold of the tables"
-    return None
-
-
-def _features(graph: Graph) -> dict[str, int | None]:
-    """Values that are features as they came, with their column, or None where it is all of them."""
-    raw: dict[str, int | None] = {"rows": None}
-    for node in graph.nodes:
-        if not node.input or node.input[0] not in raw:
-            continue
-        column, about = raw[node.input[0]], {a.name: a for a in node.attribute}
-        if node.op_type == "Cast" and about["to"].i in (1, 11):  # to float or double
-            raw[node.output[0]] = column
-        elif node.op_type in ("Unsqueeze", "Identity"):
-            raw[node.output[0]] = column
-        elif node.op_type == "Gather" and column is None and node.input[1] in graph.constants:
-            which = np.ravel(graph.constants[node.input[1]])
-            if len(which) == 1 and "axis" in about and about["axis"].i == 1:
-                raw[node.output[0]] = int(which[0])
-    return raw
-
-
-def _table_cuts(known: Known) -> list[list[float]]:
-    """For each column the thresholds of all tables."""
-    sources = (*known.range.sources, *known.predict.sources)
-    return [
-        sorted({cut for one in sources if column in one.columns for cut in one.cuts(column)})
-        for column in range(len(known.columns))
-    ]
-
-
-def cells(known: Known, most: int = MOST_CELLS) -> Array | None:
-    """One row of every cell between the thresholds of all tables; None where there are too many."""
-    first, last = scope_of(known)
-    axes = []
-    for column, cuts in enumerate(_table_cuts(known)):
-        levels = known.columns[column].levels
-        if levels:
-            axes.append([float(level) for level in range(len(levels) if cuts else 1)])
-        else:
-            inside = [cut for cut in cuts if first[column] < cut <= last[column]]
-            axes.append([float(first[column]), *inside])
-    if np.prod([float(len(axis)) for axis in axes]) > most:
-        return None
-    return np.array(list(product(*axes)))
+def other_forms(graph: Graph, known: Known) -> tuple[list[str], int]:
+    """What the graph computes otherwise than the knowledge demands, and how many nodes say so."""
+    needed = demands(known)
+    wrong, count = [], 0
+    outputs = {"allowed": needed.allowed, "refused": needed.refused, "class": needed.chosen}
+    try:
+        told = Reader(graph.made, graph.constants).expert()
+        if (told is None) != (needed.prior is None):
+            wrong.append("the expert's part of the probabilities is not the knowledge's")
+        elif told is not None and needed.prior is not None:
+            outputs[told.rows] = needed.prior
+            if told.trust is not None and told.trust != np.float32(known.trust):
+                wrong.append(f"it trusts the expert by {told.trust:g}, not by {known.trust:g}")
+    except (Unproved, LookupError) as error:
+        wrong.append(f"{error}")
+    for name, term in outputs.items():
+        try:
+            count += expect(graph, name, term)
+        except Mismatch as error:
+            wrong.append(f"{error}")
+    return wrong, count
 
 
 def differences(graph: Graph, known: Known, x: Array) -> list[str]:
@@ -258,11 +218,6 @@ def differences(graph: Graph, known: Known, x: Array) -> list[str]:
     if not said.allowed[answered, chosen[answered]].all():
         wrong.append("it predicts a class outside the range")
     return wrong
-
-
-def checked_rows(known: Known, seed: int) -> Array:
-    """Rows to run a graph on: random ones, corners, and both sides of every threshold."""
-    return samples(known, 500, seed)
 
 
 def _on_an_edge(known: Known, x: Array) -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 
 from .cells import Column, Unreadable, read_rules, single
 from .expressions import Tree, columns_in, numbers_in, parse, value
-from .intervals import bounds, never_above
+from .intervals import Boxes
+from .orders import never_above
 from .tables import Table
 
 Array = Any  # of numpy
@@ -46,22 +47,22 @@ class Limits:
         allowed = (first <= grades) & (grades <= last)
         return allowed, far & (self.crossed == "error")
 
-    def sure(self, low: Array, high: Array) -> Array:
+    def sure(self, boxes: Boxes) -> Array:
         grades = np.arange(len(self.edges) + 1)
-        first = np.zeros(len(low), int)
-        last = np.full(len(low), len(self.edges))
+        first = np.zeros(len(boxes.low), int)
+        last = np.full(len(boxes.low), len(self.edges))
         if self.lower is not None:
-            top = bounds(self.lower, low, high)[1]
+            top = boxes.bounds(self.lower)[1]
             first = np.where(np.isnan(top), 0, grade(top, self.edges))
         if self.upper is not None:
-            bottom = bounds(self.upper, low, high)[0]
+            bottom = boxes.bounds(self.upper)[0]
             last = np.where(np.isnan(bottom), last, grade(bottom, self.edges))
         return (first[:, None] <= grades) & (grades <= last[:, None])
 
-    def safe(self, low: Array, high: Array) -> Array:
+    def safe(self, boxes: Boxes) -> Array:
         if self.crossed != "error" or self.lower is None or self.upper is None:
-            return np.ones(len(low), bool)
-        return never_above(self.lower, self.upper, low, high)
+            return np.ones(len(boxes.low), bool)
+        return never_above(self.lower, self.upper, boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +70,18 @@ class Graded:
     """A prediction: the class of a formula's value, or a blurred one."""
 
     tree: Tree
-    edges: Array
+    written: tuple[float, ...]  # the edges
     spread: float | None = None
     columns: tuple[int, ...] = ()  # a formula has no thresholds
 
     @property
     def trees(self) -> list[Tree]:
         return [self.tree]
+
+    @property
+    def edges(self) -> Array:
+        """The edges as values are held against them, (k - 1,)."""
+        return np.array(self.written, np.float32)
 
     def says(self, x: Array) -> tuple[Array, Array]:
         found = value(self.tree, x)
@@ -84,23 +90,23 @@ class Graded:
         if self.spread is None:
             rows = grade(found, self.edges)[:, None] == np.arange(len(self.edges) + 1)
             return (rows & known[:, None]).astype(np.float32), never
-        z = (self.edges.astype(np.float64) - found[:, None]) / (self.spread * math.sqrt(2))
+        z = (np.array(self.written) - found[:, None]) / (self.spread * math.sqrt(2))
         below = (1 + np.vectorize(math.erf, otypes=[float])(np.nan_to_num(z))) * 0.5
         rows = np.diff(below, axis=1, prepend=0.0, append=1.0).astype(np.float32)
         return np.where(known[:, None], rows, np.float32(0)), never
 
-    def may_say(self, low: Array, high: Array) -> Array:
+    def may_say(self, boxes: Boxes) -> Array:
         k = len(self.edges) + 1
         if self.spread is not None:
-            return np.ones((len(low), k), bool)
-        least, most = bounds(self.tree, low, high)
+            return np.ones((len(boxes.low), k), bool)
+        least, most = boxes.bounds(self.tree)
         never = np.isnan(least)
         first, last = (grade(np.nan_to_num(e), self.edges)[:, None] for e in (least, most))
         grades = np.arange(k)
         return (first <= grades) & (grades <= last) & ~never[:, None]
 
-    def safe(self, low: Array, high: Array) -> Array:
-        return np.ones(len(low), bool)
+    def safe(self, boxes: Boxes) -> Array:
+        return np.ones(len(boxes.low), bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +184,8 @@ class Around:
     def tree(self, text: str) -> Tree:
         return parse(text, [column.name for column in self.columns])
 
-    def cut(self, entry: Mapping[str, Any]) -> Array:
-        return np.array(entry.get("edges") or self.edges, dtype=np.float32)
+    def cut(self, entry: Mapping[str, Any]) -> tuple[float, ...]:
+        return tuple(map(float, entry.get("edges") or self.edges))
 
 
 def _table(entry: Mapping[str, Any], around: Around) -> Table:
@@ -200,7 +206,8 @@ def _read_graded(entry: Mapping[str, Any], around: Around) -> Graded:
 
 def _limits(entry: Mapping[str, Any], around: Around) -> Limits:
     lower, upper = (around.tree(entry[key]) if key in entry else None for key in ("lower", "upper"))
-    return Limits(lower, upper, around.cut(entry), entry.get("crossed", "error"))
+    edges = np.array(around.cut(entry), np.float32)
+    return Limits(lower, upper, edges, entry.get("crossed", "error"))
 
 
 #: How each kind of source is read, by the key that names it.

@@ -4,7 +4,7 @@ Whatever the members are: a softmax over what is allowed is a distribution with 
 and so is a sum of such with weights that are not negative and sum to 1, the expert's among them.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,13 @@ NEAR = 1e-6  # by which weights may miss a sum of 1
 
 class Unproved(Exception):
     """A node that is not of the form that proves the range."""
+
+
+class Expert(NamedTuple):
+    """His rows in a graph, and how far they are trusted; None where members are weighed too."""
+
+    rows: str
+    trust: float | None
 
 
 class Reader:
@@ -34,6 +41,16 @@ class Reader:
         if any(not 0.0 <= w <= 1.0 for w in found) or abs(sum(found) - 1.0) > NEAR:
             raise Unproved(f"the weights of its members are {found}, which do not sum to 1")
         return found
+
+    def expert(self) -> Expert | None:
+        """The expert's part of the probabilities; None where there is none."""
+        _, mixed, _ = self.inputs("probabilities", "Where", 3)
+        single = self.kind(mixed) != "Cast"
+        mixed = self.uncast(mixed)
+        if self.kind(mixed) != "Add" or not self._is_told(mixed):
+            return None
+        rows, trust = self.inputs(self.inputs(mixed, "Add", 2)[1], "Mul", 2)
+        return Expert(rows, self.number(trust)) if single else Expert(self.uncast(rows), None)
 
     def _is_told(self, name: str) -> bool:
         """Whether this is rest·(1 - min(Σ told, 1)) + told with told = λ·g_p, 0 <= λ <= 1."""

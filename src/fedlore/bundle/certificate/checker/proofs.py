@@ -13,11 +13,12 @@ import numpy as np
 from .answers import prior_of, range_of
 from .cells import before
 from .expressions import columns_in
-from .intervals import never_above
+from .intervals import Boxes
 from .knowledge import Graded, Known, Limits, marks, scope_of
+from .orders import never_above
 
 Array = Any  # of numpy
-Holds = Callable[[Array, Array], Array]  # corners (b, d) each -> (b,)
+Holds = Callable[[Boxes], Array]  # -> (b,)
 Broken = Callable[[Array], Array]  # rows (n, d) -> (n,)
 
 BUDGET = 200_000  # boxes
@@ -37,12 +38,12 @@ def never_empty(known: Known, budget: int = BUDGET) -> Verdict:
     """Whether the range allows a class in every row of the scope, without refusing any."""
     side = known.range
 
-    def holds(low: Array, high: Array) -> Array:
-        safe = np.ones(len(low), bool)
+    def holds(boxes: Boxes) -> Array:
+        safe = np.ones(len(boxes.low), bool)
         for source in side.sources:
-            safe &= source.safe(low, high)
+            safe &= source.safe(boxes)
         if len(side.sources) > 1 and side.combine == "all" and side.empty == "error":
-            safe &= sure_range(known, low, high).any(1)
+            safe &= sure_range(known, boxes).any(1)
         return safe
 
     def broken(x: Array) -> Array:
@@ -55,8 +56,8 @@ def never_empty(known: Known, budget: int = BUDGET) -> Verdict:
 def agrees(known: Known, budget: int = BUDGET) -> Verdict:
     """Whether the rules of a unique table never disagree, so that no row is refused by them."""
 
-    def holds(low: Array, high: Array) -> Array:
-        return np.all([source.safe(low, high) for source in known.predict.sources], axis=0)
+    def holds(boxes: Boxes) -> Array:
+        return np.all([source.safe(boxes) for source in known.predict.sources], axis=0)
 
     def broken(x: Array) -> Array:
         return prior_of(known, x)[1]
@@ -67,14 +68,14 @@ def agrees(known: Known, budget: int = BUDGET) -> Verdict:
 def inside(known: Known, budget: int = BUDGET) -> Verdict:
     """Whether the prediction stays in the range by itself, in every row of the scope."""
 
-    def holds(low: Array, high: Array) -> Array:
-        allowed = sure_range(known, low, high)
-        fine = np.ones(len(low), bool)
+    def holds(boxes: Boxes) -> Array:
+        allowed = sure_range(known, boxes)
+        fine = np.ones(len(boxes.low), bool)
         for source in known.predict.sources:
-            said = source.may_say(low, high)
+            said = source.may_say(boxes)
             if known.confusion is not None:
                 said = said @ (known.confusion > 0)
-            fine &= ~(said & ~allowed).any(1) | _between(known, source, low, high)
+            fine &= ~(said & ~allowed).any(1) | _between(known, source, boxes)
         return fine
 
     def broken(x: Array) -> Array:
@@ -84,28 +85,28 @@ def inside(known: Known, budget: int = BUDGET) -> Verdict:
     return decide(known, holds, broken, sources, budget)
 
 
-def _between(known: Known, source: Any, low: Array, high: Array) -> Array:
+def _between(known: Known, source: Any, boxes: Boxes) -> Array:
     """Boxes in which a formula stays between those of every range: what they share cancels."""
     limits = known.range.sources
     fits = isinstance(source, Graded) and source.spread is None and known.confusion is None
     if not fits or not all(
         isinstance(one, Limits) and np.array_equal(one.edges, source.edges) for one in limits
     ):
-        return np.zeros(len(low), bool)
-    kept = np.ones(len(low), bool)
+        return np.zeros(len(boxes.low), bool)
+    kept = np.ones(len(boxes.low), bool)
     for one in limits:
         if one.lower is not None:
-            kept &= never_above(one.lower, source.tree, low, high)
+            kept &= never_above(one.lower, source.tree, boxes)
         if one.upper is not None:
-            kept &= never_above(source.tree, one.upper, low, high)
+            kept &= never_above(source.tree, one.upper, boxes)
     return kept
 
 
-def sure_range(known: Known, low: Array, high: Array) -> Array:
+def sure_range(known: Known, boxes: Boxes) -> Array:
     """Classes that are allowed in every row of a box, (b, k)."""
-    parts = [source.sure(low, high) for source in known.range.sources]
+    parts = [source.sure(boxes) for source in known.range.sources]
     if not parts:
-        return np.ones((len(low), known.k), bool)
+        return np.ones((len(boxes.low), known.k), bool)
     either = known.range.combine == "any"
     found: Array = np.any(parts, axis=0) if either else np.all(parts, axis=0)
     return found
@@ -128,7 +129,7 @@ def decide(
         a, b = low[part], high[part]
         low, high = low[: part.start], high[: part.start]
         looked += len(a)
-        unsure = ~holds(a, b)
+        unsure = ~holds(Boxes(a, b))
         a, b = a[unsure], b[unsure]
         if not len(a):
             continue
@@ -149,7 +150,7 @@ def _halve(known: Known, sources: list[Any], low: Array, high: Array) -> tuple[A
     cut = np.full((len(low), d), np.nan)
     for source in sources:
         if source.columns:
-            _, _, unsettled = source.over(low, high)
+            _, _, unsettled = source.over(Boxes(low, high))
             share = unsettled * 0.5 ** unsettled.sum(2, keepdims=True)
             for place, column in enumerate(source.columns):
                 weight[:, column] += share[:, :, place].sum(1)

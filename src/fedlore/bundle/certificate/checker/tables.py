@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .cells import Rule, after
+from .intervals import Boxes
 
 Array = Any  # of numpy
 
@@ -66,9 +67,15 @@ class Table:
             return named | ~named.any(1)[:, None], never
         return named, named.sum(1) > 1
 
-    def over(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
-        """Over boxes (b, d): which rules may hit, which surely do, (b, rules), and which
-        condition leaves it open, (b, rules, columns)."""
+    def over(self, boxes: Boxes) -> tuple[Array, Array, Array]:
+        """Over boxes: which rules may hit, which surely do, (b, rules), and which condition leaves
+        it open, (b, rules, columns)."""
+        if id(self) not in boxes.seen:
+            boxes.seen[id(self)] = self._look(boxes.low, boxes.high)
+        found: tuple[Array, Array, Array] = boxes.seen[id(self)]
+        return found
+
+    def _look(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
         b, r = len(low), len(self.rules)
         may, sure = np.ones((b, r), bool), np.ones((b, r), bool)
         unsettled = np.zeros((b, r, len(self.columns)), bool)
@@ -84,26 +91,26 @@ class Table:
                 unsettled[:, place, self.columns.index(column)] = touched & ~inside
         return may, sure, unsettled & may[:, :, None]
 
-    def sure(self, low: Array, high: Array) -> Array:
+    def sure(self, boxes: Boxes) -> Array:
         """Classes that a range allows in every row of a box, (b, k)."""
-        may, sure, _ = self.over(low, high)
+        may, sure, _ = self.over(boxes)
         if self.policy == "intersect":
             return ~(may @ ~self.named)
         return (sure @ self.named) | ~may.any(1)[:, None]
 
-    def may_say(self, low: Array, high: Array) -> Array:
+    def may_say(self, boxes: Boxes) -> Array:
         """Classes that a prediction may name somewhere in a box, (b, k)."""
-        may, sure, _ = self.over(low, high)
+        may, sure, _ = self.over(boxes)
         if self.policy in ("first", "priority"):
             earlier = np.cumsum(sure, axis=1) - sure  # a rule behind a sure one never speaks
             may = may & (earlier == 0)
         return may @ self.named
 
-    def safe(self, low: Array, high: Array) -> Array:
+    def safe(self, boxes: Boxes) -> Array:
         """Boxes in which it refuses no row, (b,)."""
         if self.policy == "intersect":
-            return self.sure(low, high).any(1)
+            return self.sure(boxes).any(1)
         if self.policy != "unique":
-            return np.ones(len(low), bool)
-        may, _, _ = self.over(low, high)
+            return np.ones(len(boxes.low), bool)
+        may, _, _ = self.over(boxes)
         return (may @ self.named).sum(1) <= 1
