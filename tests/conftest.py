@@ -1,10 +1,29 @@
 """One thread and one hypothesis profile for every test."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from hypothesis import settings
+
+from fedlore.engine.lore import train
+from fedlore.personal.own import best
 
 torch.set_num_threads(1)
 settings.register_profile("fedlore", deadline=None, derandomize=True)
 settings.load_profile("fedlore")
 
 collect_ignore = ["files"]  # kept files of older versions; their script needs that version
+
+
+@pytest.fixture
+def short_recipe(monkeypatch):
+    """A recipe that takes a moment: two candidates, two folds, own models without trees."""
+    usual = train.menu_for
+
+    def few(*args, **kinds):
+        menu = usual(*args, **kinds)
+        return replace(menu, candidates=menu.candidates[:2], folds=2, finishes=(0, 2))
+
+    monkeypatch.setattr(train, "menu_for", few)
+    monkeypatch.setattr(best, "has_trees", lambda: False)

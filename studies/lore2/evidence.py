@@ -21,11 +21,21 @@ from pathlib import Path
 import torch
 
 from fedlore.core.history import Row, read_rows, write_rows
+from fedlore.engine.training import Training
+from fedlore.engine.tuning import lore
 from fedlore.errors import FedloreError
 from fedlore.personal.own.memory import remembering
-from fedlore.workbench.approaches import APPROACHES, LORE_1, compare
+from fedlore.workbench.approaches import (
+    APPROACHES,
+    LORE,
+    LORE_1,
+    OWN_BEST,
+    compare,
+    predict_approach,
+    score_approach,
+)
 from fedlore.workbench.intervals import MeanInterval, interval, pair_interval
-from fedlore.workbench.paper.drawings import drawing
+from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.paper.numbers.settings import NumberStudy
 from fedlore.workbench.paper.numbers.study import run_regression
 
@@ -43,8 +53,8 @@ BINS = 50  # of the regression tables
 OLD = "lore 1 chosen"
 
 
-def block(name: str, seed: int) -> list[Row]:
-    """All rows of one set under one seed."""
+def block(name: str, seed: int, device: str | None = None) -> list[Row]:
+    """All rows of one set under one seed; beside a card no own best, whose trees need none."""
     start = time.process_time()
     if name in NUMBERS:
         study = NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed, parts=(), old=True)
@@ -59,14 +69,33 @@ def block(name: str, seed: int) -> list[Row]:
             rounds=it.rounds,
             seed=seed,
             scale=it.scale,
-            approaches=(*APPROACHES, LORE_1),
+            approaches=[
+                one for one in (*APPROACHES, LORE_1) if device is None or one is not OWN_BEST
+            ],
             ordered=it.ordered,
+            device=device,
         )
+        if name != "coke":  # there 0.1.0's own rows are at hand, for more seeds
+            rows += old_recipe_rows(it, device)
     spent = round(time.process_time() - start, 1)
     return [{**row, "set": name, "cpu": spent} for row in rows]
 
 
-def compute(sets: Sequence[str], seeds: Iterable[int], out: Path) -> None:
+def old_recipe_rows(it: StudyDrawing, device: str | None) -> list[Row]:
+    """The recipe of 0.1.0 that chose for itself, in the same run and on the same rows."""
+    training = Training(plan=it.plan, rounds=it.rounds, seed=it.seed, scale=it.scale, device=device)
+    found = lore(it.clients, it.make_model, training)
+    rows: list[Row] = []
+    for client in found.clients:
+        scores = score_approach(LORE, client, predict_approach(LORE, found.fitted, client))
+        named = {"approach": OLD, "model": "shared", "client": client.id, "seed": it.seed}
+        rows.append({**named, **scores, "chosen": str(found.candidate)})
+    return rows
+
+
+def compute(
+    sets: Sequence[str], seeds: Iterable[int], out: Path, device: str | None = None
+) -> None:
     """Every block that the file does not have yet."""
     rows = list(read_rows(out)) if out.exists() else []
     seeds = list(seeds)
@@ -74,7 +103,7 @@ def compute(sets: Sequence[str], seeds: Iterable[int], out: Path) -> None:
         for seed in seeds:
             if any(row["set"] == name and row["seed"] == seed for row in rows):
                 continue
-            rows += block(name, seed)
+            rows += block(name, seed, device)
             write_rows(rows, out)
             print(f"{name} seed {seed}: {rows[-1]['cpu']} CPU seconds", flush=True)
 
@@ -191,6 +220,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", default="coke", help=", ".join((*CLASSES, *NUMBERS)))
     parser.add_argument("--seeds", default="100-101", help="a-b, both included")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--device", help="cuda: networks train on the card")
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
     parser.add_argument("--old", nargs="*", type=Path, default=[], help="rows of version 0.1.0")
     parser.add_argument("--tables", type=Path, help="a folder for lore2-SET.md")
@@ -206,7 +236,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
             parser.error(f"unknown set '{name}'; known: {', '.join((*CLASSES, *NUMBERS))}")
     torch.set_num_threads(1)
     first, _, last = given.seeds.partition("-")
-    compute(sets, range(int(first), int(last or first) + 1), given.out)
+    compute(sets, range(int(first), int(last or first) + 1), given.out, given.device)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
-from fedlore.personal.own import best
 
 SMALL = "rounds = 2\nhidden = [8]\nrows = [10, 11, 12, 13]\ntest_rows = 30\n[plan]\nepochs = 1\n"
 
@@ -24,8 +23,7 @@ def fedlore(*arguments, cwd) -> subprocess.CompletedProcess:
     )
 
 
-def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(best, "has_trees", lambda: False)  # trees take seconds at every plant
+def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch, short_recipe):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)

@@ -1,9 +1,10 @@
 """fedlore demo ends in a report."""
 
-import os
-import subprocess
 import sys
 
+from typer.testing import CliRunner
+
+from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 
 from ..cli.test_demo import SMALL, fedlore
@@ -21,17 +22,12 @@ def test_the_demo_writes_its_report_beside_its_rows(tmp_path):
     assert {r["dataset"] for r in read_rows(tmp_path / "o" / "results.jsonl")} == {"coke"}
 
 
-def test_without_matplotlib_the_demo_says_what_to_install(tmp_path):
+def test_without_matplotlib_the_demo_says_what_to_install(tmp_path, monkeypatch, short_recipe):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(SMALL)
-    script = "import sys; sys.modules['matplotlib'] = None; from fedlore.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, "demo", "--config", "small.toml", "--out", "o"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
-    )
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["demo", "--config", "small.toml", "--out", "o"])
+    assert done.exit_code == 0, done.exception
     assert "pip install 'fedlore[plot]'" in done.stdout
     assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["results.jsonl"]

@@ -7,7 +7,6 @@ from fedlore.core.history import read_rows
 from fedlore.core.nets import mlp
 from fedlore.engine.lore import Candidate, Menu
 from fedlore.engine.tuning import Tuning
-from fedlore.personal.own import best
 from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.recipe import auto_rows, lore_rows
 from studies import recipe_study
@@ -17,11 +16,7 @@ from studies.recipe_summary import recipe_means, recipe_summary_text
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..workbench.test_approaches import with_models
 
-
-@pytest.fixture(autouse=True)
-def few_own_models(monkeypatch):
-    monkeypatch.setattr(best, "has_trees", lambda: False)  # trees take seconds at every site
-
+pytestmark = pytest.mark.usefixtures("short_recipe")
 
 SETTINGS = {"plan": Plan(epochs=1, batch=16), "rounds": 2, "seed": 0}
 FEW = Menu((Candidate(), Candidate(True, 0.5, True)), folds=2, finishes=(0, 2))

@@ -90,6 +90,7 @@ def compare(
     scale: bool | Scaler = True,
     approaches: Sequence[Approach] = APPROACHES,
     ordered: bool | None = None,
+    device: str | None = None,
     on_done: Callable[[str], None] | None = None,
     on_history: RowSink | None = None,
     on_confusion: RowSink | None = None,
@@ -120,6 +121,7 @@ def compare(
                     scale=scale,
                     every=every,
                     ordered=ordered,
+                    device=device,
                 )
                 if on_history is not None:
                     scored = [row for row in trained[key].history if "ta" in row]
@@ -168,6 +170,7 @@ def train_approach(
     weights: Weights = "equal",
     privacy: Privacy | None = None,
     ordered: bool | None = None,
+    device: str | None = None,
 ) -> Fitted[Personal]:
     """The weights of one approach; with `every` = e its history has scores after each e rounds."""
     if approach.chosen:
@@ -181,6 +184,7 @@ def train_approach(
             sample=sample,
             weights=weights,
             privacy=privacy,
+            device=device,
         )
         return train_lore(clients, training, model=make_model, ordered=ordered)
     if approach.trained:
@@ -200,6 +204,7 @@ def train_approach(
         sample=1.0 if alone else sample,
         weights=weights,
         privacy=None if alone else privacy,  # nobody uploads anything
+        device=device,
     )
 
 
