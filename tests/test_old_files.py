@@ -53,7 +53,7 @@ def assert_same_answers(path, name):
     found, told = table(path), table(BUNDLES / f"{name}.answers.csv")
     assert len(found) == len(told) == 24
     for new, old in zip(found, told, strict=True):
-        assert list(new) == list(old)
+        assert [name for name in new if name in old] == list(old)  # later ones have more
         for column, value in old.items():
             if column.startswith("p_") or column in ("strength", "low", "high", "trust"):
                 assert float(new[column]) == pytest.approx(float(value), rel=ROUNDING, abs=ROUNDING)

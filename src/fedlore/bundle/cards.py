@@ -6,10 +6,10 @@ from typing import Any
 
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
+from ..knowledge.either import Held
 from ..knowledge.kinds import kind_of
 from ..knowledge.schema import Feature
 from .archive import Members
-from .known import Held
 
 
 def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:

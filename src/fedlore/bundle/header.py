@@ -15,13 +15,14 @@ from ..core.scaler import Scaler
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
+from ..knowledge.either import Held
 from ..knowledge.schema import Schema
 from ..personal.client import Known, Predictor
 from ..personal.tasks import TASKS, Classification, Regression, TaskName
 from ..version import __version__
 from .archive import Refused
 from .contents import Policies
-from .known import Held, same_schema
+from .known import same_schema
 from .networks import check_room
 
 FORMAT = 2  # rises when an older fedlore could misread what is written

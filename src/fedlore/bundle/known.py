@@ -4,16 +4,17 @@ import math
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.content import FILE, Where, files_at, toml_in
+from ..knowledge.either import Held, read_either
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.numbers.bins import Bins
-from ..knowledge.numbers.files import describe_numbers, read_numbers
+from ..knowledge.numbers.files import describe_numbers
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.schema import Schema
 from ..knowledge.sources.found import forbidden_in, plugins_in
@@ -26,15 +27,6 @@ _MEMBER = re.compile(
     r"knowledge\.toml|table-[0-9]+(-[A-Za-z0-9_-]+)?\.csv|model-[0-9]+\.onnx"
     r"|source-[0-9]+(-[A-Za-z0-9_-]+)?\.[a-z0-9]{1,8}"
 )
-
-
-@dataclass(frozen=True)
-class Held:
-    """Knowledge as it was read from a bundle or from a file of the site's own."""
-
-    knowledge: Knowledge | Numbers
-    schema: Schema
-    bins: Bins | None = None  # of a number
 
 
 def store(
@@ -89,12 +81,7 @@ def read_held(where: Where) -> Held:
     values = toml_in(files, name)
     if values.get("entry_points"):
         raise KnowledgeError(f"{name} allows entry points, and a bundle holds no code: {_INSTEAD}")
-    if "target" in values:
-        found = read_numbers(where)
-        return Held(found.knowledge, found.schema, found.bins)
-    known = Knowledge.read(where)
-    assert known.schema is not None  # a knowledge file always has one
-    return Held(known, known.schema)
+    return read_either(where)
 
 
 def knowledge_members(members: Members) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
+from ..knowledge.either import Held
 from ..knowledge.schema import Schema
 from ..knowledge.sources.found import plugins_in
 from ..personal.classifier import Personal
@@ -33,7 +34,7 @@ from .header import (
     try_row,
     versions,
 )
-from .known import Held, knowledge_members, restore, schema_values, store, unwrap_confusion
+from .known import knowledge_members, restore, schema_values, store, unwrap_confusion
 from .mixtures import describe_beside, restore_beside
 from .networks import build_network, describe_network
 

@@ -54,7 +54,7 @@ def export(
         write_bundle(found, out)
         console.print(
             f"{found.client}: {found.task}, {len(found.schema.features)} features, "
-            f"{len(found.schema.classes)} classes, written to {out}",
+            f"{len(found.schema.classes)} {_parts(found)}, written to {out}",
             highlight=False,
             soft_wrap=True,
         )
@@ -64,6 +64,10 @@ def export(
 
         write_bundle_onnx(found, onnx)
         console.print(f"{found.client}: graph written to {onnx}", highlight=False, soft_wrap=True)
+
+
+def _parts(bundle: Bundle) -> str:
+    return "bins" if bundle.task == "regression" else "classes"
 
 
 def _find(

@@ -9,14 +9,20 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from ..data import read_table
-from ..errors import KnowledgeError
+from ..data import read_measured, read_table
+from ..errors import ConfigError, KnowledgeError
 from ..knowledge import Knowledge
 from ..knowledge.combine import AllOf
 from ..knowledge.conformal import ConformalRange
+from ..knowledge.either import Held, read_either
 from ..knowledge.findings import Finding, errors
-from ..knowledge.lint.checkup import Checkup, check_data, check_file
+from ..knowledge.lint.checkup import Checkup
+from ..knowledge.lint.numbers import audit_numbers
+from ..knowledge.numbers import ConformalInterval, Join, Meet, Numbers
+from ..knowledge.numbers.files import write_numbers
+from ..knowledge.schema import Schema
 from ..knowledge.tables.rulestats import rule_report
+from .checking import check_with_rows
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
@@ -33,12 +39,9 @@ def lint(
 
     Exit code 0: no errors; 1: findings of severity error; 2: the input cannot be used.
     """
-    found = check_file(knowledge)
+    found, rows = check_with_rows(knowledge, data)
     rules: list[dict[str, object]] = []
-    if data is not None and found.knowledge is not None and found.knowledge.schema is not None:
-        schema = found.knowledge.schema
-        rows = read_table(data, schema, label=schema.label)
-        found = check_data(found, rows, data.name)
+    if rows is not None:
         rules = [
             {"table": t.name, **dict(row)} for t in found.tables for row in rule_report(t, rows)
         ]
@@ -59,21 +62,52 @@ def calibrate(
     per_class: Annotated[bool, typer.Option(help="Hold the level for each class.")] = False,
 ) -> None:
     """Add a statistical range, calibrated on data, to knowledge without rules for one."""
-    known = Knowledge.read(knowledge)
-    if known.prediction is None or known.schema is None:
+    held = read_either(knowledge)
+    if held.knowledge.prediction is None:
         raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
-    rows = read_table(data, known.schema, label=known.schema.label)
+    if isinstance(held.knowledge, Knowledge):
+        said = _calibrate_classes(held.knowledge, held.schema, data, out, alpha, per_class)
+    else:
+        if per_class:
+            raise ConfigError("--per-class is for classes, this knowledge is about a number")
+        said = _calibrate_number(held.knowledge, held, data, out, alpha)
+    Console().print(
+        f"{said} This range is statistical, not certain. Written to {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _calibrate_classes(
+    known: Knowledge, schema: Schema, data: Path, out: Path, alpha: float, per_class: bool
+) -> str:
+    assert known.prediction is not None
+    rows = read_table(data, schema, label=schema.label)
     found = ConformalRange.calibrate(known.prediction, rows, alpha=alpha, per_class=per_class)
     together = found if known.range is None else AllOf((known.range, found), "first")
     # soft probabilities reach everywhere: what lies outside the range is cut off
     replace(known, range=together, conflict="restrict", outside="widen").write(out)
     audit = Knowledge(range=found).audit(rows)
-    Console().print(
+    return (
         f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: on them the range allows "
-        f"{audit.width:.1f} of {audit.classes} classes and misses {audit.outside} labels. "
-        f"This range is statistical, not certain. Written to {out}",
-        highlight=False,
-        soft_wrap=True,
+        f"{audit.width:.1f} of {audit.classes} classes and misses {audit.outside} labels."
+    )
+
+
+def _calibrate_number(known: Numbers, held: Held, data: Path, out: Path, alpha: float) -> str:
+    assert known.prediction is not None and held.bins is not None
+    rows = read_measured(data, held.schema, label=held.schema.label)
+    found = ConformalInterval.calibrate(known.prediction, rows, alpha=alpha)
+    if isinstance(known.range, Join):
+        raise KnowledgeError("a calibrated range cannot be added to alternatives (combine = any)")
+    before = known.range.ranges if isinstance(known.range, Meet) else (known.range,)
+    together = found if known.range is None else Meet((*(r for r in before if r), found))
+    write_numbers(replace(known, range=together, outside="widen"), held.schema, held.bins, out)
+    audit = audit_numbers(Numbers(range=found, empty="all"), rows, held.bins)
+    return (
+        f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: the interval reaches "
+        f"{found.radius:.4g} to either side of the prediction and misses {audit.outside} of their "
+        "labels."
     )
 
 
@@ -94,7 +128,7 @@ def _show(found: Checkup, rules: list[dict[str, object]], console: Console) -> N
     if found.audit is not None:
         console.print(str(found.audit), highlight=False)
     if found.knowledge is not None:
-        console.print(f"knowledge {found.knowledge.fingerprint[:12]}", highlight=False)
+        console.print(f"knowledge {found.fingerprint[:12]}", highlight=False)
     words = {"error": "error", "warning": "warning", "info": "remark"}
     counts = {word: sum(f.severity == s for f in found.findings) for s, word in words.items()}
     said = (f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())

@@ -11,11 +11,9 @@ from ..bundle import read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
 from ..bundle.mixtures import share_words
 from ..bundle.reknowing import reknow as renew
-from ..data import read_table
 from ..errors import ConfigError, KnowledgeError
-from ..knowledge.content import files_at, toml_in
 from ..knowledge.findings import errors
-from ..knowledge.lint.checkup import check_data, check_file
+from .checking import check_with_rows
 from .forms import PluginOption
 
 
@@ -35,7 +33,7 @@ def reknow_command(
         raise ConfigError("say where to write the new bundle: --out NAME.lore")
     old = read_bundle(bundle, plugins=plugins or ())
     console = Console()
-    if knowledge is not None and "target" not in toml_in(*files_at(knowledge)):
+    if knowledge is not None:
         _audit(knowledge, data, console)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
@@ -53,12 +51,7 @@ def reknow_command(
 
 def _audit(knowledge: Path, data: Path | None, console: Console) -> None:
     """The lint of the new knowledge; with errors it is not used."""
-    found = check_file(knowledge)
-    known = found.knowledge
-    if data is not None and known is not None and known.schema is not None:
-        found = check_data(
-            found, read_table(data, known.schema, label=known.schema.label), data.name
-        )
+    found, _ = check_with_rows(knowledge, data)
     for finding in found.findings:
         console.print(str(finding), highlight=False, soft_wrap=True, markup=False)
     if found.audit is not None:

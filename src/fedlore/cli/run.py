@@ -17,6 +17,7 @@ from ..core.history import Row, check_writable
 from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
+from ..report.numbers import mean_of, write_number_report
 from ..workbench.brought import brought_path
 from ..workbench.federations import Gathering, gather
 from ..workbench.ownbest import own_best_words
@@ -52,7 +53,7 @@ def run(
     clients = gathering.clients
     console.print(
         f"{setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
-        f"{gathering.size[1]} classes, {' / '.join(str(len(c.data)) for c in clients)} "
+        f"{gathering.learned}, {' / '.join(str(len(c.data)) for c in clients)} "
         "training rows.\n",
         highlight=False,
         soft_wrap=True,
@@ -95,14 +96,21 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
     if find_spec("matplotlib") is None:
         console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
         return
-    report = write_report(
-        found.rows,
-        out,
-        title=gathering.setting.name,
-        facts=_facts(gathering, None if chosen is None else str(chosen)),
-        confusion=found.confusion,
-        history=found.history,
+    title, facts = (
+        gathering.setting.name,
+        _facts(gathering, None if chosen is None else str(chosen)),
     )
+    if gathering.bins is not None:
+        report = write_number_report(found.rows, out, title=title, facts=facts, unit=gathering.unit)
+    else:
+        report = write_report(
+            found.rows,
+            out,
+            title=title,
+            facts=facts,
+            confusion=found.confusion,
+            history=found.history,
+        )
     console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
 
 
@@ -118,7 +126,9 @@ def _tell_sites(gathering: Gathering, out: Path, console: Console) -> None:
 
 def _table(name: str, rows: Sequence[Row]) -> Table:
     sites = list(dict.fromkeys(str(row["client"]) for row in rows))
-    table = Table(title=f"{name}: test accuracy | violations, %", title_justify="left")
+    number = any("rmse" in row for row in rows)
+    scored = "RMSE | violations in %" if number else "test accuracy | violations, %"
+    table = Table(title=f"{name}: {scored}", title_justify="left")
     for column in ("approach", *sites, "mean"):
         table.add_column(column, justify="left" if column == "approach" else "right")
     for approach in dict.fromkeys(str(row["approach"]) for row in rows):
@@ -129,12 +139,14 @@ def _table(name: str, rows: Sequence[Row]) -> Table:
 
 
 def _cell(rows: Sequence[Row]) -> str:
-    ta = 100 * sum(float(row["ta"] or 0) for row in rows) / len(rows)
+    error = mean_of(rows, "rmse")
+    ta = 100 * (mean_of(rows, "ta") or 0.0)
+    shown = f"{ta:.1f}" if error is None else f"{error:.4g}"
     known = [float(row["pov"] or 0) for row in rows if row.get("pov") is not None]
     if not known:
-        return f"{ta:.1f}"
+        return shown
     pov = 100 * sum(known) / len(known)
-    return f"{ta:.1f} | {pov:.1f}" if pov else f"{ta:.1f} | 0"
+    return f"{shown} | {pov:.1f}" if pov else f"{shown} | 0"
 
 
 def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
@@ -144,8 +156,7 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
     )
     return {
         "own best": own_best_words(),
-        "data": f"{gathering.size[0]} features, {gathering.size[1]} classes; training + test "
-        f"rows: {sizes}",
+        "data": f"{gathering.size[0]} features, {gathering.learned}; training + test rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",
         "lore": chosen

@@ -13,10 +13,10 @@ from rich.table import Table
 
 from ..config import build
 from ..core.store import write_whole
-from ..engine import Client, Fitted, fit
-from ..engine.tuning import Trust, Tuning, tune
+from ..engine import Client, Fitted, NumberClient, fit
+from ..engine.tuning import Trust, Tuning, tune, tune_numbers
 from ..errors import FedloreError
-from ..personal.classifier import Personal
+from ..personal.client import Member, P
 from ..workbench.federations import gather, site_folders
 
 
@@ -36,10 +36,14 @@ def tune_sites(
     setting = gathering.setting
     console = Console()
 
-    def train(clients: Sequence[Client]) -> Fitted[Personal]:
+    bins = gathering.bins
+
+    def train(clients: Sequence[Member[P]]) -> Fitted[P]:
         return fit(
             clients,
             gathering.make_model(setting.model.hears),
+            bins=bins,
+            hears=bins is not None and setting.model.hears,
             algorithm=setting.algorithm.make(),
             plan=setting.plan,
             rounds=setting.rounds,
@@ -54,14 +58,18 @@ def tune_sites(
         TextColumn("{task.description}"), *columns, console=console, transient=True
     ) as progress:
         bar = progress.add_task("trainings", total=None)
-        found = tune(
-            gathering.clients,
-            train,
-            tuning=tuning,
-            seed=setting.seed,
-            on_training=lambda done, total: progress.update(bar, completed=done, total=total),
+
+        def on_training(done: int, total: int) -> None:
+            progress.update(bar, completed=done, total=total)
+
+        numbers = [c for c in gathering.clients if isinstance(c, NumberClient)]
+        classes = [c for c in gathering.clients if isinstance(c, Client)]
+        found = (
+            tune_numbers(numbers, train, tuning=tuning, seed=setting.seed, on_training=on_training)
+            if numbers
+            else tune(classes, train, tuning=tuning, seed=setting.seed, on_training=on_training)
         )
-    console.print(_table(gathering.clients, found))
+    console.print(_table([c.id for c in gathering.clients], found, bins is not None))
     if not write:
         console.print("Nothing was written; --write puts them into each knowledge.toml.")
         return
@@ -96,15 +104,20 @@ def _with_trust(text: str, chosen: Trust) -> str:
     )
 
 
-def _table(clients: list[Client], found: dict[str, Trust]) -> Table:
+def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Table:
     table = Table(title="λ that each site chose for itself", title_justify="left")
-    for name in ("site", "in training", "at prediction", "right on held-out rows", "rows"):
+    scored = "RMSE on held-out rows" if number else "right on held-out rows"
+    for name in ("site", "in training", "at prediction", scored, "rows"):
         table.add_column(name, justify="left" if name == "site" else "right")
     for client in clients:
-        mine = found.get(client.id)
+        mine = found.get(client)
         if mine is None:
-            table.add_row(client.id, "kept", "kept", "no expert, or too few rows", "")
+            table.add_row(client, "kept", "kept", "no expert, or too few rows", "")
         else:
-            cells = (f"{mine.trust:.2f}", f"{mine.reliance:.2f}", f"{100 * mine.ta:.1f} %")
-            table.add_row(client.id, *cells, str(mine.rows))
+            cells = (f"{mine.trust:.2f}", f"{mine.reliance:.2f}", _score(mine))
+            table.add_row(client, *cells, str(mine.rows))
     return table
+
+
+def _score(mine: Trust) -> str:
+    return f"{100 * mine.ta:.1f} %" if mine.rmse is None else f"{mine.rmse:.4g}"

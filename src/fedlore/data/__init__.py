@@ -2,7 +2,7 @@
 
 from .partition import by_class, by_value, dirichlet, iid, stratify
 from .public import Split, covtype, fashion_mnist
-from .rows import FileForm, as_examples, read_column, read_table
+from .rows import FileForm, as_examples, read_column, read_measured, read_table
 
 __all__ = [
     "FileForm",
@@ -15,6 +15,7 @@ __all__ = [
     "fashion_mnist",
     "iid",
     "read_column",
+    "read_measured",
     "read_table",
     "stratify",
 ]

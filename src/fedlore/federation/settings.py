@@ -15,6 +15,7 @@ from ..core.models import MODELS, ModelKind, make_kind, make_network
 from ..engine.loop import Weights
 from ..engine.lore import Menu, menu_for
 from ..errors import ConfigError
+from ..knowledge.numbers.files import Target
 from ..knowledge.schema import Schema
 from ..knowledge.scope import scaler_of_scope
 from ..privacy import Privacy
@@ -84,6 +85,7 @@ class Federation:
     schema: Schema | None = _default_deployed(None)
     task: Literal["classification"] = _default_deployed("classification")
     recipe: Literal["lore", "none"] = "none"  # whether the sites choose one together, by votes
+    target: Target | None = None  # of a number: its bounds and bins, the same at all sites
     menu: Menu | None = None  # what they choose from; None: the usual for their schema
     model: Model = field(default_factory=Model)
     algorithm: Method = field(default_factory=Method)

@@ -147,13 +147,17 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
 
 def write(knowledge: Stated, path: str | Path) -> None:
     """Write knowledge.toml with its tables and models beside it; reading gives equal knowledge."""
+    write_knowledge(pack_knowledge(describe(knowledge), check=True), path)
+
+
+def write_knowledge(members: Mapping[str, bytes], path: str | Path) -> None:
+    """Packed knowledge as files, knowledge.toml itself last and under the name of `path`."""
     path = Path(path)
-    members = pack_knowledge(describe(knowledge), check=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = members.pop(FILE)
     for name, data in members.items():
-        (path.parent / name).write_bytes(data)
-    write_whole(path, text)
+        if name != FILE:
+            (path.parent / name).write_bytes(data)
+    write_whole(path, members[FILE])
 
 
 def pack_knowledge(values: Mapping[str, Any], *, check: bool = False) -> dict[str, bytes]:
@@ -198,7 +202,12 @@ def describe(knowledge: Stated) -> dict[str, Any]:
 
 def fingerprint(knowledge: Stated) -> str:
     """A hash of everything the knowledge says; it changes when any rule does."""
-    said = {key: value for key, value in describe(knowledge).items() if key != "card"}
+    return hash_values(describe(knowledge))
+
+
+def hash_values(values: Mapping[str, Any]) -> str:
+    """The hash of described knowledge; its card does not count."""
+    said = {key: value for key, value in values.items() if key != "card"}
     text = json.dumps(plain(said), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -54,6 +54,7 @@ class Schema:
     classes: tuple[str, ...]
     label: str = "label"  # the column of a data file that holds the class
     ordered: bool = field(default=None)  # type: ignore[assignment]  # None: read off the names
+    unit: str = ""  # of a label that is a number
 
     def __post_init__(self) -> None:
         if cast("bool | None", self.ordered) is None:  # nobody said

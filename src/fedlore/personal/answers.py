@@ -29,6 +29,7 @@ class Answers:
     in_scope: Tensor  # (n,) bool
     low: Tensor | None = None  # (n,) float64, of a number: the least that the range allows
     high: Tensor | None = None  # (n,) and the greatest
+    interval: Tensor | None = None  # (n, 2) float64, of a number: where it lies with 90 %
 
     def __len__(self) -> int:
         return len(self.predicted)
@@ -48,6 +49,7 @@ class Answers:
             torch.cat([part.in_scope for part in parts]),
             _join([part.low for part in parts]),
             _join([part.high for part in parts]),
+            _join([part.interval for part in parts]),
         )
 
 

@@ -8,7 +8,7 @@ our own recipe.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import nn
@@ -18,13 +18,15 @@ from ..core.examples import Examples
 from ..core.history import Row
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
-from ..engine import Client, Fitted, Training, fit
+from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
 from ..engine.lore import train_lore
 from ..engine.tuning import recalibrate_client
 from ..errors import FedloreError
 from ..knowledge.confusion import Recalibrated
+from ..knowledge.numbers.bins import Bins
 from ..personal.classifier import Personal
+from ..personal.client import Member
 from ..personal.own.memory import remembering
 from ..privacy import Privacy
 from .confusion import confusion
@@ -158,7 +160,7 @@ def _tag(rows: Sequence[Row], **where: Any) -> list[Row]:
 
 def train_approach(
     approach: Approach,
-    clients: Sequence[Client],
+    clients: Sequence[Client] | Sequence[NumberClient],
     make_model: _ModelMaker,
     *,
     plan: Plan,
@@ -171,8 +173,13 @@ def train_approach(
     privacy: Privacy | None = None,
     ordered: bool | None = None,
     device: str | None = None,
-) -> Fitted[Personal]:
-    """The weights of one approach; with `every` = e its history has scores after each e rounds."""
+    bins: Bins | None = None,
+    hidden: tuple[int, ...] = (64, 64),
+) -> Fitted[Any]:
+    """The weights of one approach; with `every` = e its history has scores after each e rounds.
+
+    `bins` are those of a number; then lore's networks are perceptrons with `hidden` layers.
+    """
     if approach.chosen:
         training = Training(
             algorithm=approach.algorithm or FedAvg(),
@@ -186,15 +193,19 @@ def train_approach(
             privacy=privacy,
             device=device,
         )
+        if bins is not None:
+            return train_lore(clients, training, bins=bins, hidden=hidden)
         return train_lore(clients, training, model=make_model, ordered=ordered)
-    if approach.trained:
-        clients = [_trusting(client, approach.trust) for client in clients]
-    else:
-        clients = [client.bare() for client in clients]
+    asked: list[Member[Any]] = [
+        trust_client(client, approach.trust) if approach.trained else client.bare()
+        for client in clients
+    ]
     alone = isinstance(approach.algorithm, Alone)
     return fit(
-        clients,
+        asked,
         make_model(approach.hears),
+        bins=bins,
+        hears=approach.hears and bins is not None,
         algorithm=approach.algorithm,
         plan=replace(plan, plain=approach.plain),
         rounds=rounds,
@@ -208,15 +219,22 @@ def train_approach(
     )
 
 
-def say_chosen(fitted: Fitted[Personal] | None) -> dict[str, str]:
+def say_chosen(fitted: Fitted[Any] | None) -> dict[str, str]:
     """What the trials of a training chose for all, where there were trials."""
     said = [] if fitted is None else [row["recipe"] for row in fitted.history if "recipe" in row]
     return {"chosen": str(said[-1])} if said else {}
 
 
-def _trusting(client: Client, trust: float | None) -> Client:
+@overload
+def trust_client(client: Client, trust: float | None) -> Client: ...
+@overload
+def trust_client(client: NumberClient, trust: float | None) -> NumberClient: ...
+def trust_client(client: Client | NumberClient, trust: float | None) -> Client | NumberClient:
+    """The client with another λ, where one is said."""
     if trust is None:
         return client
+    if isinstance(client, NumberClient):
+        return replace(client, knowledge=replace(client.knowledge, trust=trust))
     return replace(client, knowledge=replace(client.knowledge, trust=trust))
 
 
@@ -244,7 +262,7 @@ def predict_approach(
         if isinstance(personal.knowledge.prediction, Recalibrated):
             known = recalibrate_client(client)[0].test or known
     elif approach.guarded:
-        personal = personal.with_knowledge(_trusting(client, approach.trust).knowledge)
+        personal = personal.with_knowledge(trust_client(client, approach.trust).knowledge)
     else:
         known = Examples(known.x)
     parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]

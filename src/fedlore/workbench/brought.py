@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,20 +13,20 @@ from ..core.examples import Examples
 from ..core.metrics import decide
 from ..core.rng import stream
 from ..core.store import write_private
-from ..engine import Client, Fitted, fit
+from ..engine import Client, Fitted, NumberClient, fit
+from ..engine.lore.private import measure_line
 from ..errors import FedloreError
-from ..personal.brought import Brought, BroughtLine
-from ..personal.classifier import Personal
+from ..personal.brought import Brought
+from ..personal.client import Member
 from .federations import Gathering
-from .intervals import wilson
 
 _FOLDS = 3
 WITHOUT = "federation without knowledge"
 
 
-def write_tables(gathering: Gathering, fitted: Fitted[Personal], out: Path) -> None:
+def write_tables(gathering: Gathering, fitted: Fitted[Any], out: Path) -> None:
     """Each site's table as brought.json in its own folder."""
-    plain = right_without_knowledge(gathering)
+    plain = losses_without_knowledge(gathering)
     for client in gathering.clients:
         if client.id not in fitted.tables:
             continue
@@ -46,29 +47,33 @@ def brought_path(out: Path, client: str) -> Path:
     return out / "sites" / client / "brought.json"
 
 
-def with_line(table: Brought, right: Tensor) -> Brought:
+def with_line(table: Brought, losses: Tensor) -> Brought:
     """The table with the federation that knows nothing, before the one that does."""
-    share = float(right.double().mean())
-    line = BroughtLine(WITHOUT, share, *wilson(share, len(right)))
+    line = measure_line(WITHOUT, losses, table.measure)
     names = [one.name for one in table.lines]
     at = names.index("network") if "network" in names else len(names) - 1
     return replace(table, lines=(*table.lines[:at], line, *table.lines[at:]))
 
 
 @torch.no_grad()
-def right_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
-    """Whether FL is right on each training row, (n,) bool, by a training that had not seen it."""
-    setting = gathering.setting
+def losses_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
+    """The loss of FL on each training row, (n,), by a training that had not seen it.
+
+    Of classes whether it is wrong, of a number the squared error.
+    """
+    setting, bins = gathering.setting, gathering.bins
     clients = [c for c in gathering.clients if len(c.data) >= _FOLDS]
     if len(clients) < len(gathering.clients):
         return {}  # a site would be away from some of the trainings
     places = {c.id: _places(c, setting.seed) for c in clients}
-    right = {c.id: torch.zeros(len(c.data), dtype=torch.bool) for c in clients}
+    found = {c.id: torch.zeros(len(c.data), dtype=torch.float64) for c in clients}
     for fold in range(_FOLDS):
         with torch.enable_grad():
             fitted = fit(
                 _without(clients, places, fold),
                 gathering.make_model(setting.model.hears),
+                bins=bins,
+                hears=bins is not None and setting.model.hears,
                 algorithm=setting.algorithm.make(),
                 plan=setting.plan,
                 rounds=setting.rounds,
@@ -80,18 +85,34 @@ def right_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
             )
         for client in clients:
             away = places[client.id] == fold
-            held = client.data[away]
-            said = decide(fitted.model(client.id).log_probs(Examples(held.x)), None)
-            right[client.id][away] = said == held.y
-    return right
+            found[client.id][away] = _losses(fitted.model(client.id), client, away)
+    return found
 
 
-def _without(clients: Sequence[Client], places: dict[str, Tensor], fold: int) -> list[Client]:
-    less = [replace(c, data=c.data[places[c.id] != fold], test=None) for c in clients]
-    return [client.bare() for client in less]
+def _losses(model: Any, client: Client | NumberClient, rows: Tensor) -> Tensor:
+    if isinstance(client, NumberClient):
+        held = client.data[rows]
+        missed: Tensor = model.predict(held.x) - held.numbers()
+        return missed.square()
+    kept = client.data[rows]
+    assert kept.y is not None  # read with its label
+    return decide(model.log_probs(Examples(kept.x)), None).ne(kept.y).double()
 
 
-def _places(client: Client, seed: int) -> Tensor:
+def _without(
+    clients: Sequence[Client | NumberClient], places: dict[str, Tensor], fold: int
+) -> list[Member[Any]]:
+    found: list[Member[Any]] = []
+    for c in clients:
+        rows = places[c.id] != fold
+        if isinstance(c, NumberClient):
+            found.append(replace(c, data=c.data[rows], test=None).bare())
+        else:
+            found.append(replace(c, data=c.data[rows], test=None).bare())
+    return found
+
+
+def _places(client: Client | NumberClient, seed: int) -> Tensor:
     """The fold of each training row, (n,)."""
     n = len(client.data)
     order = torch.randperm(n, generator=stream(seed, "brought", client.id))

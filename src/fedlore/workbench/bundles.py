@@ -1,24 +1,25 @@
 """A bundle beside the weights of every site and approach, for `fedlore export`."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..bundle import Bundle, bundle_of, read_bundle, write_bundle
-from ..engine import Client, Fitted
+from ..engine import Client, Fitted, NumberClient
 from ..errors import FedloreError, unknown
 from ..personal.classifier import Personal
-from .approaches import Approach
+from ..personal.regressor import PersonalRegressor
+from .approaches import Approach, trust_client
 
+BUNDLE_SCORES = ("ta", "pov", "rmse", "mae", "r2", "coverage", "width")  # that a bundle tells
 KEPT = (".safetensors", ".npz")  # how weights are named, now and by 0.1.0
 
 
 def keep_bundle(
     weights: Path,
     approach: Approach,
-    fitted: Fitted[Personal],
-    client: Client,
+    fitted: Fitted[Any],
+    client: Client | NumberClient,
     scores: Mapping[str, Any],
 ) -> None:
     """Write a site's bundle; what keeps it from being one is written down in its place."""
@@ -28,7 +29,7 @@ def keep_bundle(
             _personal_of(approach, fitted, client),
             client.id,
             schema=client.knowledge.schema,
-            metrics={k: v for k, v in scores.items() if k in ("ta", "pov")},
+            metrics={k: v for k, v in scores.items() if k in BUNDLE_SCORES},
         )
         write_bundle(found, path)
         note.unlink(missing_ok=True)
@@ -37,17 +38,20 @@ def keep_bundle(
         path.unlink(missing_ok=True)
 
 
-def _personal_of(approach: Approach, fitted: Fitted[Personal], client: Client) -> Personal:
+def _personal_of(
+    approach: Approach, fitted: Fitted[Any], client: Client | NumberClient
+) -> Personal | PersonalRegressor:
     """The model that an approach predicts with at a site."""
-    personal = fitted.model(client.id)
+    personal: Personal | PersonalRegressor = fitted.model(client.id)
     if approach.chosen and personal.knowledge.schema is not None:
         return personal
     if not approach.guarded:
         return personal.with_knowledge(None)
-    known = client.knowledge
-    if approach.trust is not None:
-        known = replace(known, trust=approach.trust)
-    return personal.with_knowledge(known)
+    if isinstance(personal, Personal):
+        assert isinstance(client, Client)
+        return personal.with_knowledge(trust_client(client, approach.trust).knowledge)
+    assert isinstance(client, NumberClient)
+    return personal.with_knowledge(trust_client(client, approach.trust).knowledge)
 
 
 def find_bundle(

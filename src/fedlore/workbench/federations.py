@@ -9,12 +9,15 @@ from torch import nn
 
 from ..core.scaler import Scaler
 from ..data import stratify
-from ..engine import Client
+from ..engine import Client, NumberClient
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
+from ..knowledge.numbers import HEARD, Bins
 from ..knowledge.scope import scaler_of_scope
 from .approaches import APPROACHES, LORE, LORE_1, Approach
-from .sites import find_sites, read_sites
+from .sites import check_agree, find_sites, read_site_rows
+
+_PARTS = 10  # of a site's numbers, by rank, that its test rows are taken from alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +25,9 @@ class Gathering:
     """A federation with its sites read."""
 
     setting: Federation
-    clients: list[Client]
+    clients: list[Client] | list[NumberClient]
     digest: str  # of every file of every site
+    bins: Bins | None = None  # of a number
 
     @property
     def approaches(self) -> list[Approach]:
@@ -32,10 +36,25 @@ class Gathering:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Features and classes."""
+        """Features and classes, or bins."""
         schema = self.clients[0].knowledge.schema
         assert schema is not None  # a knowledge file always has one
         return len(schema.features), len(schema.classes)
+
+    @property
+    def unit(self) -> str:
+        """Of a number; empty where there is none."""
+        schema = self.clients[0].knowledge.schema
+        return "" if schema is None else schema.unit
+
+    @property
+    def learned(self) -> str:
+        """What is learned, in words."""
+        if self.bins is None:
+            return f"{self.size[1]} classes"
+        schema, unit = self.clients[0].knowledge.schema, f" {self.unit}" if self.unit else ""
+        assert schema is not None
+        return f"'{schema.label}' from {self.bins.lower:g} to {self.bins.upper:g}{unit}"
 
     @property
     def scaling(self) -> bool | Scaler:
@@ -54,8 +73,12 @@ class Gathering:
         return scaler_of_scope(first)
 
     def make_model(self, hears: bool) -> nn.Module:
-        setting = self.setting
-        return setting.model.make(*self.size, hears=hears, seed=setting.seed)
+        """A fresh network; of a number the expert's word comes as columns of the rows."""
+        features, outputs = self.size
+        told = self.bins is not None and hears
+        return self.setting.model.make(
+            features + HEARD * told, outputs, hears=hears and not told, seed=self.setting.seed
+        )
 
 
 def approaches_of(setting: Federation) -> list[Approach]:
@@ -81,8 +104,15 @@ def gather(path: str | Path) -> Gathering:
     setting = Federation(name=path.resolve().name) if path.is_dir() else read_federation(path)
     approaches_of(setting)  # refused before any row is read
     where = site_folders(path)
-    clients = [_keep_test_rows(client, setting) for client in read_sites(where)]
-    return Gathering(setting, clients, _digest(where))
+    sites = [read_site_rows(site) for site in where]
+    check_agree(sites)
+    bins = sites[0].bins
+    if setting.target is not None and (bins is None or setting.target.cut() != bins):
+        raise ConfigError("the sites' targets are not the [target] of the federation")
+    clients = [_keep_test_rows(site.client, setting) for site in sites]
+    numbers = [c for c in clients if isinstance(c, NumberClient)]
+    classes = [c for c in clients if isinstance(c, Client)]
+    return Gathering(setting, numbers or classes, _digest(where), bins)
 
 
 def site_folders(path: str | Path) -> list[Path]:
@@ -94,16 +124,21 @@ def site_folders(path: str | Path) -> list[Path]:
     return find_sites(home / named if isinstance(named, str) else [home / s for s in named])
 
 
-def _keep_test_rows(client: Client, setting: Federation) -> Client:
+def _keep_test_rows(client: Client | NumberClient, setting: Federation) -> Client | NumberClient:
     """A site without a test file keeps a part of its rows for it."""
     if client.test is not None:
         return client
-    assert client.data.y is not None  # read with its label
-    rows, rest = stratify(client.data.y, setting.run.test, seed=setting.seed, of=client.id)
+    y = client.data.y
+    assert y is not None  # read with its label
+    if isinstance(client, NumberClient):
+        y = y.argsort().argsort() * _PARTS // max(len(y), 1)  # as many from low as from high
+    rows, rest = stratify(y, setting.run.test, seed=setting.seed, of=client.id)
     if not len(rows) or not len(rest):
         raise FedloreError(
             f"site '{client.id}' has no test file and too few rows to keep some: {len(client.data)}"
         )
+    if isinstance(client, NumberClient):
+        return replace(client, data=client.data[rest], test=client.data[rows])
     return replace(client, data=client.data[rest], test=client.data[rows])
 
 

@@ -6,7 +6,7 @@ import torch
 
 from ..core.examples import Examples
 from ..core.metrics import decide
-from ..engine import Client
+from ..engine import Client, NumberClient
 from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
 from ..personal.own.best import OwnModel, missing_learners, own_classes, own_order
@@ -54,7 +54,7 @@ def predict_own(best: OwnModel, client: Client) -> torch.Tensor:
     return torch.cat([decide(best.member.log_probs(p), p.prior) for p in parts])  # type: ignore[union-attr]
 
 
-def too_few(clients: Sequence[Client]) -> str | None:
+def too_few(clients: Sequence[Client] | Sequence[NumberClient]) -> str | None:
     """Why own models cannot be made here, if they cannot."""
     for client in clients:
         if len(client.data) < FOLDS:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +15,11 @@ from ..core.history import Row, read_rows
 from ..core.scaler import Scaler
 from ..core.store import pack_payload, unpack_payload, write_whole
 from ..core.tree import Params, Payload
-from ..engine import Client, Fitted
+from ..engine import Client, Fitted, NumberClient
 from ..errors import FedloreError
 from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
-from ..personal.classifier import Personal
+from ..personal.own.best import OwnModel
 from ..personal.own.memory import remembering
 from .approaches import (
     Approach,
@@ -33,6 +34,7 @@ from .bundles import KEPT, keep_bundle
 from .cells import ResultCell, ResultLedger, replace_rows
 from .confusion import confusion
 from .federations import Gathering
+from .numbers import judge_number, own_number_best
 from .ownbest import own_best, predict_own, too_few
 from .paper.protocol import protocol_fingerprint
 from .paper.study import package_versions, trust_of
@@ -56,11 +58,11 @@ def run_federation(
 ) -> Finished:
     """Compute what is not finished yet; rows, weights and side files go to `out`."""
     ledger = ResultLedger(out / "results.jsonl")
-    trained: dict[Approach, Fitted[Personal]] = {}
+    trained: dict[Approach, Fitted[Any]] = {}
     rows: list[Row] = []
     left_out: dict[str, str] = {}
     for approach in gathering.approaches:
-        silent = [c.id for c in gathering.clients if c.data.prior is None]
+        silent = [c.id for c in gathering.clients if c.knowledge.prediction is None]
         if approach.silent and silent:
             left_out[approach.name] = f"site '{silent[0]}' has no P-KM"
             continue
@@ -96,18 +98,18 @@ class _Made:
     rows: list[Row]
     history: list[Row]
     confusion: list[Row]
-    fitted: Fitted[Personal] | None
-    clients: Sequence[Client]
+    fitted: Fitted[Any] | None
+    clients: Sequence[Client] | Sequence[NumberClient]
 
 
 def _compute(
-    gathering: Gathering, approach: Approach, trained: dict[Approach, Fitted[Personal]]
+    gathering: Gathering, approach: Approach, trained: dict[Approach, Fitted[Any]]
 ) -> _Made:
     setting, clients = gathering.setting, gathering.clients
     every = math.ceil(setting.rounds / 20)
+    fitted, best = None, {}
     if approach.alone:
-        return _alone(gathering, approach)
-    fitted = None
+        best = _own_best(gathering)
     approach = _adapt(approach, setting)
     if approach.algorithm is not None:
         key = training(approach)
@@ -124,43 +126,50 @@ def _compute(
                 sample=setting.sample,
                 weights=setting.weights,
                 privacy=setting.privacy,
+                bins=gathering.bins,
+                hidden=setting.model.hidden,
             )
         fitted = trained[key]
     rows: list[Row] = []
     mistakes: list[Row] = []
     for client in clients:
-        predicted = predict_approach(approach, fitted, client)
-        found = score_approach(approach, client, predicted)
-        told = {**say_chosen(fitted), **_spent(fitted)}
-        rows.append({"model": approach.model, "client": client.id, **found, **told})
-        mistakes += _confusion(client, predicted)
+        if isinstance(client, NumberClient):
+            assert gathering.bins is not None
+            found = judge_number(approach, fitted, client, gathering.bins, best)
+        else:
+            predicted = (
+                predict_own(best[client.id], client)
+                if approach.alone
+                else predict_approach(approach, fitted, client)
+            )
+            found = score_approach(approach, client, predicted)
+            mistakes += _confusion(client, predicted)
+        picked = {"chosen": best[client.id].member.name} if approach.alone else say_chosen(fitted)
+        rows.append(
+            {"model": approach.model, "client": client.id, **found, **picked, **_spent(fitted)}
+        )
     own = approach.guarded == approach.trained  # else these weights are another approach's
     history = _history(fitted) if own and fitted is not None else []
     return _Made(rows, history, mistakes, fitted, clients)
 
 
-def _alone(gathering: Gathering, approach: Approach) -> _Made:
+def _own_best(gathering: Gathering) -> dict[str, OwnModel]:
     """What each site gets without anybody; there are no weights to keep."""
-    clients = gathering.clients
-    best = own_best(clients, seed=gathering.setting.seed)
-    rows: list[Row] = []
-    mistakes: list[Row] = []
-    for client in clients:
-        predicted = predict_own(best[client.id], client)
-        found = score_approach(approach, client, predicted)
-        picked = best[client.id].member.name
-        rows.append({"model": approach.model, "client": client.id, **found, "chosen": picked})
-        mistakes += _confusion(client, predicted)
-    return _Made(rows, [], mistakes, None, clients)
+    seed, clients, bins = gathering.setting.seed, gathering.clients, gathering.bins
+    if bins is not None:
+        numbers = [c for c in clients if isinstance(c, NumberClient)]
+        return own_number_best(numbers, bins, seed=seed)
+    return own_best([c for c in clients if isinstance(c, Client)], seed=seed)
 
 
-def _history(fitted: Fitted[Personal]) -> list[Row]:
+def _history(fitted: Fitted[Any]) -> list[Row]:
     """Scores over rounds; the log-loss is left out, it is infinite where a range misses a label."""
-    names = ("round", "client", "ta", "pov")
-    return [{n: row[n] for n in names if n in row} for row in fitted.history if "ta" in row]
+    names = ("round", "client", "ta", "rmse", "pov")
+    scored = [row for row in fitted.history if "ta" in row or "rmse" in row]
+    return [{n: row[n] for n in names if n in row} for row in scored]
 
 
-def _spent(fitted: Fitted[Personal] | None) -> dict[str, str]:
+def _spent(fitted: Fitted[Any] | None) -> dict[str, str]:
     """What privacy cost in this training, where it cost anything."""
     return {} if fitted is None or not fitted.privacy else {"privacy": "; ".join(fitted.privacy)}
 
@@ -186,7 +195,7 @@ def _cell(gathering: Gathering, approach: Approach) -> ResultCell:
     )
 
 
-def _range(clients: Sequence[Client]) -> str:
+def _range(clients: Sequence[Client] | Sequence[NumberClient]) -> str:
     """What kind of range the sites have."""
     ranges = [c.knowledge.range for c in clients if c.knowledge.range is not None]
     if not ranges:
@@ -207,9 +216,9 @@ def weights_path(out: Path, approach: str, client: str) -> Path:
     return out / "weights" / safe / f"{client}{KEPT[0]}"
 
 
-def write_weights(fitted: Fitted[Personal], client: str, path: Path) -> None:
+def write_weights(fitted: Fitted[Any], client: str, path: Path) -> None:
     """A site's own weights and the common scaler as a file of tensors."""
-    personal = fitted.model(client)
+    personal = fitted.model(client).inner
     payload = {"weights": dict(personal.model.state_dict())}
     if personal.scaler is not None:
         payload["scaler"] = dict(vars(personal.scaler))
@@ -243,7 +252,9 @@ def _read_old(path: Path) -> Payload:
     return found
 
 
-def _weights_there(out: Path, approach: Approach, clients: Sequence[Client]) -> bool:
+def _weights_there(
+    out: Path, approach: Approach, clients: Sequence[Client] | Sequence[NumberClient]
+) -> bool:
     if approach.algorithm is None:
         return True
     paths = [weights_path(out, approach.name, c.id) for c in clients]

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...data.rows import read_number_column, read_table
+from ...data.rows import read_measured, read_table
 from ...knowledge.schema import Schema
 from ...personal.tasks import TaskName, task_of
 from ..contents import Bundle
@@ -28,8 +28,8 @@ def _classes(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:
 
 
 def _numbers(path: Path, schema: Schema) -> tuple[Tensor, Tensor]:
-    x = read_table(path, Schema(schema.features, ("", "-"))).x  # the label is no class
-    return x, read_number_column(path, schema.label)
+    rows = read_measured(path, schema, label=schema.label)
+    return rows.x, rows.numbers()
 
 
 #: How the labels of each task stand in a file.

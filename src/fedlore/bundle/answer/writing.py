@@ -57,6 +57,9 @@ def answer_columns(
     if answers.low is not None and answers.high is not None:
         ends = {"low": answers.low.numpy(), "high": answers.high.numpy()}
         number = {answer: answers.predicted.numpy(), **ends, "expert": answers.expert.numpy()}
+        if answers.interval is not None:
+            first, last = (end.numpy() for end in answers.interval.unbind(1))
+            number |= {"interval_low": first, "interval_high": last}
         return {**columns, **number, **rest}
     columns[answer] = _Words(schema.classes, answers.predicted.numpy())
     chances = answers.probabilities.numpy().T.copy()  # (k, n), each class in one piece

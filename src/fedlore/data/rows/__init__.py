@@ -1,5 +1,6 @@
 """The one reader of rows: files and frames of every kind, by the names of their columns."""
 
+from .measured import read_measured
 from .memory import frame_of
 from .reading import ROW_KINDS, RowChunk, open_file, open_rows, read_chunks, read_unhurried
 from .source import FileForm, OnProgress, RowSource
@@ -16,6 +17,7 @@ __all__ = [
     "open_file",
     "open_rows",
     "read_column",
+    "read_measured",
     "read_number_column",
     "read_chunks",
     "read_table",

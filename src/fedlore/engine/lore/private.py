@@ -138,7 +138,7 @@ def compose(
     said |= {v.name: v.held for v in voices if v.shared or v.name == EXPERT}
     said["mixture"] = together
     each = {name: errors(values) for name, values in said.items()}
-    lines = tuple(_line(name, e, measure) for name, e in each.items())
+    lines = tuple(measure_line(name, e, measure) for name, e in each.items())
     against = next((n for n in (OWN_BEST, EXPERT, NETWORK) if n in each), "mixture")
     gain = _gain(each[against], each["mixture"], measure)
     sentence = _sentence(gain, against, rows, measure)
@@ -174,7 +174,8 @@ def few_rows(own: Own) -> list[OwnModel]:
     return list(best.values())
 
 
-def _line(name: str, errors: Tensor, measure: str) -> BroughtLine:
+def measure_line(name: str, errors: Tensor, measure: str) -> BroughtLine:
+    """A line of a site's table from the loss of each row: accuracy or RMSE, with its interval."""
     n, mean = len(errors), float(errors.mean())
     wide = WIDE * float(errors.std(correction=0)) / n**0.5
     if measure == "rmse":

@@ -4,6 +4,7 @@ from ...knowledge.confusion import Recalibrated
 from .candidates import CANDIDATES, ClassCandidate, PrivateTrust, Trials, choose, settle_trust
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .lore import Lore, lore
+from .numbers import tune_numbers
 from .recalibrate import recalibrate_client
 from .trust import trusting, tune
 from .ways import Trust, Tuning
@@ -30,4 +31,5 @@ __all__ = [
     "trust_slope",
     "trusting",
     "tune",
+    "tune_numbers",
 ]

@@ -1,5 +1,6 @@
 """How λ may be chosen, and what a client has chosen."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -47,8 +48,9 @@ class Trust:
 
     trust: float  # λ in training
     reliance: float  # λ at prediction
-    ta: float  # on rows that were held out
-    rows: int  # how many there were
+    ta: float = math.nan  # on rows that were held out
+    rows: int = 0  # how many there were
+    rmse: float | None = None  # on them, where the label is a number
 
 
 OnTraining = Callable[[int, int], None]  # trainings done, of how many

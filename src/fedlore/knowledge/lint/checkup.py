@@ -1,28 +1,36 @@
 """The whole audit of a knowledge file: the file, its sources, their logic, and the data."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...core.examples import Examples
 from ...errors import KnowledgeError
 from ..audit import Audit
 from ..content import Where, files_at
+from ..either import is_number_file
 from ..files import Document, assemble, read_document, setting_of
 from ..findings import Finding, Place, Severity, errors
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..kinds import kind_of
 from ..models import Knowledge
+from ..numbers.bins import Bins
+from ..numbers.files import fingerprint_numbers, read_number_document, read_numbers
+from ..numbers.measured import Measured
+from ..numbers.numbers import Numbers
 from ..policies import Conflict
-from ..sources.kind import Asked
-from ..sources.opening import examine_source, naming
+from ..schema import Schema
+from ..sources.kind import Asked, Setting
+from ..sources.opening import examine_source, naming, open_source
 from ..sources.writing import kind_of_model, leaves
 from ..tables.table import Table
 from .arithmetic import lint_formulas
 from .crosschecks import cross_check
 from .logic import lint_tables
+from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
 
 _CONFLICTS: dict[Conflict, Severity] = {
     "error": "error",
@@ -38,33 +46,76 @@ class Checkup:
     """What was found, the knowledge if it can be used, and counts over data if there were any."""
 
     findings: list[Finding]
-    knowledge: Knowledge | None = None
+    knowledge: Knowledge | Numbers | None = None
     tables: list[Table] = field(default_factory=list)
-    audit: Audit | None = None
+    audit: Audit | NumberAudit | None = None
+    bins: Bins | None = None  # of a number
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the knowledge says, empty where it cannot be used."""
+        known = self.knowledge
+        if isinstance(known, Numbers) and known.schema is not None and self.bins is not None:
+            return fingerprint_numbers(known, known.schema, self.bins)
+        return known.fingerprint if isinstance(known, Knowledge) else ""
 
 
 def check_file(where: Where) -> Checkup:
     """Everything that can be said about a knowledge file without data."""
     files, name = files_at(where)
+    if is_number_file(where):
+        return _check_numbers(where)
     document = read_document(where)
     setting, place = setting_of(document, files), Place(name)
     findings: list[Finding] = []
-
-    def opened(sources: Sequence[dict[str, Any]], asked: Asked) -> list[Any]:
-        models = []
-        for source in sources:
-            model, found = examine_source(source, asked, setting, place)
-            models.append(model)
-            findings.extend(found)
-        return models
-
-    predict = opened(document.predict.sources, "prediction")
-    ranges = opened(document.range.sources, "range")
+    predict = _open(document.predict.sources, "prediction", setting, place, findings)
+    ranges = _open(document.range.sources, "range", setting, place, findings)
     if errors(findings):
         return Checkup(findings)
     with naming(name):
         knowledge = Knowledge(**assemble(document, predict, ranges))
     findings += _logic(document, predict, ranges, place)
+    findings += _each(predict, ranges, place)
+    tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
+    return Checkup(findings, knowledge, tables)
+
+
+def _check_numbers(where: Where) -> Checkup:
+    """The same for knowledge about a number."""
+    files, name = files_at(where)
+    document, place = read_number_document(where), Place(name)
+    schema = document.schema
+    setting = Setting(files, schema, open_source, entry_points=document.entry_points)
+    findings: list[Finding] = []
+    points = _open(document.predict.sources, "number", setting, place, findings)
+    ranges = _open(document.range.sources, "set", setting, place, findings)
+    if errors(findings):
+        return Checkup(findings)
+    findings += lint_numbers(document, points, ranges, place)
+    findings += _each(points, ranges, place)
+    found = read_numbers(where)
+    return Checkup(findings, found.knowledge, bins=found.bins)
+
+
+def _open(
+    sources: Sequence[dict[str, Any]],
+    asked: Asked,
+    setting: Setting,
+    place: Place,
+    findings: list[Finding],
+) -> list[Any]:
+    """The models of some sources; what keeps one from being opened joins the findings."""
+    models = []
+    for source in sources:
+        model, found = examine_source(source, asked, setting, place)
+        models.append(model)
+        findings.extend(found)
+    return models
+
+
+def _each(predict: Sequence[Any], ranges: Sequence[Any], place: Place) -> list[Finding]:
+    """What each kind of source says of itself, and whether a range is statistical."""
+    findings: list[Finding] = []
     for model in leaves(*predict, *ranges):
         kind = kind_of_model(model)
         findings += () if kind is None else kind.lint(model, place)
@@ -77,17 +128,20 @@ def check_file(where: Where) -> Checkup:
                 place,
             )
         )
-    tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
-    return Checkup(findings, knowledge, tables)
+    return findings
 
 
-def check_data(checkup: Checkup, data: Examples, file: str = "data") -> Checkup:
+def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") -> Checkup:
     """The same with what data say about the knowledge."""
     knowledge = checkup.knowledge
-    if knowledge is None or knowledge.schema is None:
+    if isinstance(data, Measured):
+        return _check_measured(checkup, data, file)
+    if not isinstance(knowledge, Knowledge):
+        return checkup
+    if knowledge.schema is None:
         return checkup
     findings = list(checkup.findings)
-    findings += _scope(knowledge, data, file)
+    findings += _scope(knowledge.schema, data.x, file)
     try:
         audit = knowledge.audit(data, len(knowledge.schema.classes))
     except KnowledgeError as error:
@@ -95,6 +149,20 @@ def check_data(checkup: Checkup, data: Examples, file: str = "data") -> Checkup:
         return Checkup(findings, knowledge, checkup.tables)
     findings += _labels(knowledge, audit, data, file)
     return Checkup(findings, knowledge, checkup.tables, audit)
+
+
+def _check_measured(checkup: Checkup, data: Measured, file: str) -> Checkup:
+    known, bins = checkup.knowledge, checkup.bins
+    if not isinstance(known, Numbers) or known.schema is None or bins is None:
+        return checkup
+    findings = [*checkup.findings, *_scope(known.schema, data.x, file)]
+    audit = None
+    try:
+        audit = audit_numbers(known, data, bins)
+        findings += number_findings(known, audit, data, bins, file)
+    except KnowledgeError as error:
+        findings.append(Finding("error", "data", str(error), Place(file)))
+    return replace(checkup, findings=findings, audit=audit)
 
 
 def _logic(
@@ -119,10 +187,9 @@ def _logic(
     return findings
 
 
-def _scope(knowledge: Knowledge, data: Examples, file: str) -> Iterator[Finding]:
-    assert knowledge.schema is not None
-    for column, feature in enumerate(knowledge.schema.features):
-        values = data.x[:, column]
+def _scope(schema: Schema, x: Tensor, file: str) -> Iterator[Finding]:
+    for column, feature in enumerate(schema.features):
+        values = x[:, column]
         beyond = (values < feature.low) | (values > feature.high)
         if beyond.any():
             rows = (beyond.nonzero().flatten() + _FIRST).tolist()

@@ -1,13 +1,21 @@
 """knowledge.toml for a number: the same file as for classes, with a [target] in their place."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from ...config import build
 from ...errors import KnowledgeError
 from ..card import Card
 from ..content import Where, files_at, toml_in
-from ..files import check_sources, combine_models, feature_values
+from ..files import (
+    check_sources,
+    combine_models,
+    feature_values,
+    hash_values,
+    pack_knowledge,
+    write_knowledge,
+)
 from ..policies import Outside
 from ..schema import Feature, Schema
 from ..sources.kind import Setting
@@ -77,7 +85,7 @@ class NumberDocument:
         edges = self.target.cut().edges
         names = tuple(f"[{a:g}..{b:g})" for a, b in zip(edges, edges[1:], strict=False))
         apart = names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))
-        return Schema(self.features, apart, self.target.name)
+        return Schema(self.features, apart, self.target.name, unit=self.target.unit)
 
 
 @dataclass(frozen=True)
@@ -90,13 +98,31 @@ class NumberFile:
     card: Card
 
 
-def read_numbers(where: Where) -> NumberFile:
-    """Read a knowledge.toml with a [target], and the tables it names."""
+def read_number_document(where: Where) -> NumberDocument:
+    """A knowledge.toml with a [target] as it stands, before any source is opened."""
     files, name = files_at(where)
     with naming(name):
         document = build(NumberDocument, toml_in(files, name))
         check_sources(document.predict.sources, document.range.sources)
-        schema, bins = document.schema, document.target.cut()
+        document.target.cut()
+    return document
+
+
+def write_numbers(numbers: Numbers, schema: Schema, bins: Bins, path: str | Path) -> None:
+    """Write knowledge.toml with its tables beside it; reading gives equal knowledge."""
+    write_knowledge(pack_knowledge(describe_numbers(numbers, schema, bins), check=True), path)
+
+
+def fingerprint_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> str:
+    """A hash of everything the knowledge says; it changes when any rule does."""
+    return hash_values(describe_numbers(numbers, schema, bins))
+
+
+def read_numbers(where: Where) -> NumberFile:
+    """Read a knowledge.toml with a [target], and the tables it names."""
+    files, name = files_at(where)
+    document = read_number_document(where)
+    schema, bins = document.schema, document.target.cut()
     setting = Setting(files, schema, open_source, entry_points=document.entry_points)
     points = open_sources(document.predict.sources, "number", setting, name)
     ranges = open_sources(document.range.sources, "set", setting, name)
@@ -111,6 +137,8 @@ def read_numbers(where: Where) -> NumberFile:
             document.outside,
             document.conflict,
             document.range.empty,
+            schema,
+            document.card,
         )
     return NumberFile(schema, bins, known, document.card)
 
@@ -119,6 +147,7 @@ def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, 
     """Knowledge about a number as the values of a document; files stand for themselves."""
     target: dict[str, Any] = {"lower": bins.lower, "upper": bins.upper, "name": schema.label}
     target |= {"bins": bins.k} if bins.inner is None else {"edges": list(bins.edges)}
+    target |= {"unit": schema.unit} if schema.unit else {}
     values: dict[str, Any] = {
         "trust": numbers.trust,
         **({} if numbers.reliance is None else {"reliance": numbers.reliance}),
@@ -126,6 +155,7 @@ def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, 
         "conflict": numbers.conflict,
         "features": [feature_values(feature) for feature in schema.features],
         "target": target,
+        **({} if numbers.card in (None, Card()) else {"card": asdict(numbers.card or Card())}),
     }
     point, limit = numbers.prediction, numbers.range
     points = point.points if isinstance(point, FirstSaid) else () if point is None else (point,)

@@ -12,8 +12,10 @@ from torch import Tensor
 
 from ...core.renamed import renamed
 from ...errors import FedloreError, KnowledgeError
+from ..card import Card
 from ..models import Knowledge
 from ..policies import Outside
+from ..schema import Schema
 from .bins import Bins
 from .measured import Measured
 from .sets import Number, SetModel, Sets
@@ -38,6 +40,8 @@ class Numbers:
         "abstain"  # a P-KM's number outside the set: silence, move it, or refuse
     )
     empty: EmptySet = "error"  # a set without a number in the bounds: refuse, or allow all
+    schema: Schema | None = None  # what the columns are called, where a file says so
+    card: Card | None = None
 
     def __post_init__(self) -> None:
         Knowledge(trust=self.trust, reliance=self.reliance, outside=self.outside)  # the same rules

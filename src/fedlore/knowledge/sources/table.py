@@ -51,6 +51,8 @@ def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
 
 
 def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
+    if asked in ("number", "set"):
+        return _read(entry, asked, setting), []
     page = _page(entry, setting)
     return examine_table(
         page, setting.schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome

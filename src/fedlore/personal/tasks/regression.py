@@ -13,7 +13,7 @@ from ...errors import ConfigError, FedloreError, KnowledgeError
 from ...knowledge import Knowledge
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.numbers import Numbers
-from ...knowledge.numbers.scores import all_scores
+from ...knowledge.numbers.scores import all_scores, region_scores
 from ...knowledge.numbers.told import HEARD, Told
 from ...knowledge.schema import Schema
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
@@ -22,6 +22,8 @@ from ..client import Client, Known, Member, NumberClient, Predictor
 from ..distribution import Distribution
 from ..regressor import PersonalRegressor, decode_logits
 from .base import TaskName, wrong_client
+
+LEVEL = 0.9  # of the intervals that answers come with
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,12 @@ class Regression:
         decided[trust > 0] = EXPERT if reliance >= 1 else BOTH
         decided[low == high] = RANGE
         every = torch.ones(n, bins.k, dtype=torch.bool)
+        number = found.mean() if personal.beside is None else personal.predict(told)
+        first, last = found.interval(LEVEL)
+        # of a mixture the number may lie beside its distribution's middle: it is always inside
+        interval = torch.stack([torch.minimum(first, number), torch.maximum(last, number)], 1)
         return Answers(
-            found.mean() if personal.beside is None else personal.predict(told),
+            number,
             _by_bin(found, bins),
             every if told.allowed is None else told.allowed,
             expert,
@@ -138,14 +144,25 @@ class Regression:
             in_scope(schema, x),
             low,
             high,
+            interval,
         )
 
     def score(
         self, personal: PersonalRegressor, schema: Schema, x: Tensor, y: Tensor
     ) -> dict[str, float]:
-        """RMSE, MAE and R², and the share of numbers outside their set."""
+        """RMSE, MAE and R², numbers outside their set, and how the intervals cover."""
         told = personal.annotate(x)
-        return all_scores(personal.predict(told), y, told.sets)
+        scores = all_scores(personal.predict(told), y, told.sets)
+        starts = range(0, max(len(x), 1), self.chunk)
+        parts = [personal.distribution(told[i : i + self.chunk]).region(LEVEL) for i in starts]
+        n = len(x)
+        each = [region_scores(p, y[i : i + self.chunk]) for p, i in zip(parts, starts, strict=True)]
+        sizes = [len(p) / max(n, 1) for p in parts]
+        together = {
+            name: sum(part[name] * size for part, size in zip(each, sizes, strict=True))
+            for name in each[0]
+        }
+        return scores | together
 
     @property
     def told(self) -> int:

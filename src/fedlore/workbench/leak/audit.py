@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...core.history import Row, check_writable, write_rows
 from ...core.store import replacing
+from ...engine import Client
 from ...errors import ConfigError, FedloreError
 from ...personal.own.memory import remembering
 from ..federations import gather
@@ -48,21 +49,24 @@ def draw_case(case: str) -> Draw:
 def of_sites(where: Path) -> Draw:
     """A user's own sites: a folder of site folders, or a federation.toml beside them."""
     found = gather(where)
-    for client in found.clients:
+    clients = [client for client in found.clients if isinstance(client, Client)]
+    if not clients:
+        raise FedloreError("the audit guesses classes: of a number there are none to guess")
+    for client in clients:
         if client.data.prior is None or client.data.allowed is None:
             raise FedloreError(
                 f"site '{client.id}' needs a P-KM and an R-KM: the audit asks what becomes of both"
             )
-    if len(found.clients) < 2:
+    if len(clients) < 2:
         raise FedloreError("the audit needs at least two sites: one is the shadow of the other")
-    setting, ordered = found.setting, ordered_classes(found.clients)
+    setting, ordered = found.setting, ordered_classes(clients)
 
     def draw(seed: int) -> StudyDrawing:
         def model(hears: bool) -> Any:
             return setting.model.make(*found.size, hears=hears, seed=seed)
 
         return StudyDrawing(
-            found.clients, model, setting.plan, setting.rounds, seed, setting.scale, ordered
+            clients, model, setting.plan, setting.rounds, seed, setting.scale, ordered
         )
 
     return draw

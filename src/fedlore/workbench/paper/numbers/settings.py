@@ -9,7 +9,6 @@ from ....knowledge.numbers.bins import Bins
 from .lore import NumberSetting
 from .sets import SOURCES, NumberSite
 
-LEVEL = 0.9  # of prediction intervals
 RANGES = ("oracle", "honest")
 NO_BINS = 0  # k in the rows of approaches without bins
 RATES = (0.2, 0.05)  # of the networks without bins, chosen by validation

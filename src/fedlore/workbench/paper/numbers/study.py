@@ -22,12 +22,12 @@ from ....knowledge.numbers.scores import all_scores, region_scores, rmse
 from ....knowledge.numbers.told import Told
 from ....personal.distribution import Distribution
 from ....personal.regressor import PersonalRegressor
+from ....personal.tasks.regression import LEVEL
 from .direct import Direct, train_direct
 from .lore import Cache, NumberSetting, candidates, choose_number_candidate, train_chosen, widths
 from .mixed import LORE, LORE_1, OWN_BEST, named_now, number_lore_rows, own_best_rows
 from .sets import NumberSite, load_numbers, sites
 from .settings import (
-    LEVEL,
     NO_BINS,
     RANGES,
     RATES,

@@ -1,0 +1,267 @@
+"""Knowledge about a number over the whole declared scope, and against measured rows.
+
+To the logic of tables a number is a class: the line is cut at every end that a rule names and at
+the bounds, into points and what lies between them, and a rule allows those that its outcome holds.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from ..findings import Finding, Place, Severity
+from ..formulas.formula import Formula
+from ..formulas.grading import FormulaRange
+from ..numbers.bins import Bins
+from ..numbers.files import NumberDocument
+from ..numbers.measured import Measured
+from ..numbers.numbers import NumberConflict, Numbers
+from ..numbers.ranges import Between
+from ..numbers.scores import rmse
+from ..numbers.tables import IntervalTable, NumberTable
+from ..schema import Schema
+from ..tables.table import Rule, Table
+from .arithmetic import lint_formulas
+from .logic import lint_tables
+
+_SEVERITY: dict[NumberConflict, Severity] = {
+    "error": "error",
+    "abstain": "warning",
+    "project": "info",
+}
+_Pairs = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class NumberAudit:
+    """Counts over one data set of measured numbers; None where it does not apply."""
+
+    rows: int
+    silent: int = 0  # rows on which the P-KM names no number, conflicts included
+    conflicts: int = 0  # rows on which its number left the set
+    outside: int = 0  # labels outside their set
+    first_outside: int | None = None
+    beyond: int = 0  # labels outside the bounds
+    rmse: float | None = None  # of the P-KM where it speaks
+    width: float | None = None  # mean length of the set
+    span: float = 0.0  # of the bounds
+
+    def __str__(self) -> str:
+        parts = [f"{self.rows} rows"]
+        if self.rmse is not None:
+            parts.append(f"P-KM misses by {self.rmse:.4g} (RMSE), silent on {self.silent}")
+        if self.conflicts:
+            parts.append(f"P-KM outside the set on {self.conflicts}")
+        if self.width is not None:
+            parts.append(f"sets are {self.width:.4g} wide, the bounds {self.span:.4g}")
+        if self.outside:
+            parts.append(f"{self.outside} labels outside their set")
+        if self.beyond:
+            parts.append(f"{self.beyond} labels beyond the bounds")
+        return "; ".join(parts)
+
+
+def lint_numbers(
+    document: NumberDocument, points: Sequence[Any], ranges: Sequence[Any], place: Place
+) -> list[Finding]:
+    """Tables, formulas, and each against the other and the bounds, over the scope."""
+    bins, together = document.target.cut(), document.range.combine == "all"
+    severity = _SEVERITY[document.conflict]
+    found = _tables(points, ranges, document, bins)
+    limits = [one for one in ranges if isinstance(one, Between)]
+    formulas = [one for one in points if isinstance(one, Formula)]
+    for formula in formulas:
+        found += [
+            f for f in lint_formulas(None, _pair(formula, None), place=place) if f.code != "gave-up"
+        ]
+    for one in limits:
+        found += lint_formulas(None, _pair(one.lower, one.upper), place=place)
+        if document.range.empty == "error":
+            found += _bounds(one, bins, place)
+        for formula in formulas if together else ():
+            found += _leaves(formula, one, severity, place)
+    return found
+
+
+def _pair(lower: Any, upper: Any) -> FormulaRange:
+    """Two formulas as limits; where classes end does not matter to whether they cross."""
+    schema = next(s.schema for s in (lower, upper) if isinstance(s, Formula))
+    return FormulaRange(lower, upper, tuple(map(float, range(len(schema.classes) - 1))))
+
+
+def _bounds(one: Between, bins: Bins, place: Place) -> Iterator[Finding]:
+    """Formulas that leave no number of the bounds somewhere."""
+    for lower, upper, end in (
+        (one.lower, bins.upper, "the lower limit exceeds the upper bound"),
+        (bins.lower, one.upper, "the upper limit lies below the lower bound"),
+    ):
+        sides = [_fixed(side, one) for side in (lower, upper)]
+        if all(isinstance(side, Formula) for side in sides):
+            for finding in _crossed(sides[0], sides[1], place):
+                words = finding.message.replace("the lower limit exceeds the upper one", end)
+                yield replace(finding, message=words)
+
+
+def _fixed(side: Any, one: Between) -> Any:
+    schema = next(s.schema for s in (one.lower, one.upper) if isinstance(s, Formula))
+    return Formula.parse(repr(side), schema) if isinstance(side, float) else side
+
+
+def _crossed(lower: Formula, upper: Formula, place: Place) -> list[Finding]:
+    found = lint_formulas(None, _pair(lower, upper), place=place)
+    return [f for f in found if f.code in ("empty-range", "gave-up")]
+
+
+def _leaves(formula: Formula, one: Between, severity: Severity, place: Place) -> Iterator[Finding]:
+    """Where what the expert names is not between the limits."""
+    for lower, upper in ((one.lower, formula), (formula, one.upper)):
+        if isinstance(lower, Formula) and isinstance(upper, Formula):
+            for finding in _crossed(lower, upper, place):
+                if finding.code == "gave-up":
+                    yield finding
+                    continue
+                words = finding.message.replace(
+                    "the lower limit exceeds the upper one", "the prediction leaves the range"
+                )
+                yield replace(
+                    finding,
+                    code="outside-range",
+                    severity=severity,
+                    message=words,
+                    suggestion="correct the prediction or widen the range",
+                )
+
+
+def _tables(
+    points: Sequence[Any], ranges: Sequence[Any], document: NumberDocument, bins: Bins
+) -> list[Finding]:
+    """The tables as tables of pieces of the line, and rules that say nothing within the bounds."""
+    named = [one for one in points if isinstance(one, NumberTable)]
+    limits = [one for one in ranges if isinstance(one, IntervalTable)]
+    line = _cut(bins, [*map(_outcomes, named), *map(_outcomes, limits)])
+    found = [finding for one in named for finding in _beyond(one, bins)]
+    found += [finding for one in limits for finding in _beyond(one, bins)]
+    first = [as_classes(one, line, document.schema) for one in named]
+    second = [as_classes(one, line, document.schema) for one in limits]
+    together = document.range.combine == "all" and document.range.empty == "error"
+    found += lint_tables(first, second if together else ())
+    for one in () if together else second:
+        found += lint_tables((), (one,))
+    severity = _SEVERITY[document.conflict]
+    return [replace(f, severity=severity) if f.code == "outside-range" else f for f in found]
+
+
+def _outcomes(model: NumberTable | IntervalTable) -> list[_Pairs]:
+    if isinstance(model, NumberTable):
+        return [((value, value),) for value in model.values]
+    return list(model.sets)
+
+
+def _cut(bins: Bins, outcomes: Sequence[Sequence[_Pairs]]) -> list[tuple[float, float]]:
+    """Points and what lies between them, from bound to bound."""
+    ends = {end for some in outcomes for pairs in some for pair in pairs for end in pair}
+    inner = sorted(end for end in ends if bins.lower < end < bins.upper)
+    edges = [bins.lower, *inner, bins.upper]
+    line = [(edges[0], edges[0])]
+    for low, high in zip(edges, edges[1:], strict=False):
+        line += [(low, high), (high, high)]
+    return line
+
+
+def as_classes(
+    model: NumberTable | IntervalTable, line: Sequence[tuple[float, float]], schema: Schema
+) -> Table:
+    """The same rules about pieces of the line; the last class stands for all beyond the bounds."""
+    names = [f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in line]
+    apart = names if len(set(names)) == len(names) else [str(i) for i in range(len(names))]
+    classes = (*apart, "beyond the bounds")
+    held = [
+        tuple(i for i, (a, b) in enumerate(line) if any(p <= a and b <= q for p, q in pairs))
+        or (len(line),)
+        for pairs in _outcomes(model)
+    ]
+    rules = tuple(replace(rule, outcome=held[rule.outcome[0]]) for rule in model.table.rules)
+    return replace(model.table, schema=replace(schema, classes=classes), rules=rules)
+
+
+def _beyond(model: NumberTable | IntervalTable, bins: Bins) -> Iterator[Finding]:
+    pairs = _outcomes(model)
+    for index, rule in enumerate(model.table.rules):
+        inside = any(p <= bins.upper and bins.lower <= q for p, q in pairs[rule.outcome[0]])
+        if not inside:
+            text = model.table.schema.classes[rule.outcome[0]]
+            yield Finding(
+                "error",
+                "beyond-bounds",
+                f"{model.table.label(index)} says '{text}', and the bounds are {bins.lower:g} to "
+                f"{bins.upper:g}",
+                rule.place if isinstance(rule, Rule) else Place(),
+                suggestion="correct the rule, or the bounds at all sites",
+            )
+
+
+@torch.no_grad()
+def audit_numbers(numbers: Numbers, data: Measured, bins: Bins) -> NumberAudit:
+    """How well knowledge and measured numbers agree, counted."""
+    lenient = replace(
+        numbers, conflict="abstain" if numbers.conflict == "error" else numbers.conflict
+    )
+    told = lenient.examine(data, bins, training=False)
+    out, said = told.missed, told.said
+    y = data.numbers()
+    spoken = None if said is None else ~said.isnan()
+    heard = spoken is not None and bool(spoken.any())
+    return NumberAudit(
+        rows=len(data),
+        silent=0 if spoken is None else int((~spoken).sum()),
+        conflicts=told.conflicts,
+        outside=int(out.sum()),
+        first_outside=int(out.nonzero()[0]) if out.any() else None,
+        beyond=int(((y < bins.lower) | (y > bins.upper)).sum()),
+        rmse=rmse(said[spoken], y[spoken]) if heard and said is not None else None,
+        width=None if told.sets is None else float(told.sets.length.mean()),
+        span=bins.upper - bins.lower,
+    )
+
+
+def number_findings(
+    numbers: Numbers, audit: NumberAudit, data: Measured, bins: Bins, file: str
+) -> Iterator[Finding]:
+    """What measured rows say about the knowledge."""
+    if audit.beyond:
+        yield Finding(
+            "error",
+            "label-beyond",
+            f"{audit.beyond} labels lie beyond the bounds {bins.lower:g} to {bins.upper:g}",
+            Place(file),
+            suggestion="correct them, or widen the bounds at all sites",
+        )
+    if audit.outside:
+        yield Finding(
+            "error" if numbers.outside == "error" else "warning",
+            "label-outside",
+            f"{audit.outside} labels lie outside their set",
+            Place(file, row=(audit.first_outside or 0) + 2),
+            suggestion="look at these rows: the label or the range is wrong "
+            f"(in training, policy outside = {numbers.outside})",
+        )
+    if audit.conflicts:
+        yield Finding(
+            _SEVERITY[numbers.conflict],
+            "outside-range",
+            f"the prediction leaves the set in {audit.conflicts} rows "
+            f"(policy conflict = {numbers.conflict})",
+            Place(file),
+        )
+    spread = float(data.numbers().std(correction=0)) if len(data) else math.nan
+    if audit.rmse is not None and audit.rmse > spread:
+        yield Finding(
+            "warning",
+            "weak-expert",
+            f"the prediction misses by {audit.rmse:.4g}; always naming the mean misses by "
+            f"{spread:.4g}",
+            Place(file),
+            suggestion="keep trust low, or leave the prediction out",
+        )

@@ -1,0 +1,74 @@
+"""Approaches on a number: how each predicts at a site, and its scores in the number's own units."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from ..engine import Fitted, NumberClient
+from ..errors import FedloreError
+from ..knowledge.numbers.bins import Bins
+from ..knowledge.numbers.scores import all_scores, region_scores
+from ..knowledge.numbers.told import Told
+from ..personal.own.best import OwnModel, own_numbers
+from ..personal.own.members import NumberMember
+from ..personal.regressor import PersonalRegressor
+from ..personal.tasks.regression import LEVEL
+from .approaches import Approach, trust_client
+
+
+def own_number_best(
+    clients: Sequence[NumberClient], bins: Bins, *, seed: int
+) -> dict[str, OwnModel]:
+    """Each site's own best model of a number, by client, chosen on its own rows."""
+    return {
+        c.id: own_numbers(_seen(c, bins, training=True), seed=seed, site=c.id).best for c in clients
+    }
+
+
+@torch.no_grad()
+def judge_number(
+    approach: Approach,
+    fitted: Fitted[PersonalRegressor] | None,
+    client: NumberClient,
+    bins: Bins,
+    best: Mapping[str, OwnModel],
+) -> dict[str, float]:
+    """RMSE, MAE and R² on a site's test rows, violations, and how its 90 % intervals cover.
+
+    An expert alone is scored where he speaks, and the share of rows on which he does not is told.
+    """
+    known = _seen(client, bins, training=False)
+    assert known.y is not None
+    if approach.alone:
+        member = best[client.id].member
+        assert isinstance(member, NumberMember)
+        return all_scores(member.number(known), known.y, known.sets)
+    if fitted is None:
+        return _expert(client, known)
+    regressor = fitted.model(client.id)
+    seen = known if approach.guarded else replace(known, said=None, sets=None)
+    if not approach.chosen:
+        own = trust_client(client, approach.trust).knowledge if approach.guarded else None
+        regressor = regressor.with_knowledge(own)
+    scores = all_scores(regressor.predict(seen), known.y, known.sets)
+    return scores | region_scores(regressor.distribution(seen).region(LEVEL), known.y)
+
+
+def _expert(client: NumberClient, known: Told) -> dict[str, float]:
+    said, y = known.said, known.y
+    if said is None or y is None:
+        raise FedloreError(f"client '{client.id}' has no P-KM to score")
+    spoken = ~said.isnan()
+    if not spoken.any():
+        raise FedloreError(f"client '{client.id}': its P-KM says nothing of any test row")
+    sets = None if known.sets is None else known.sets[spoken]
+    silent = float((~spoken).double().mean())
+    return {**all_scores(said[spoken], y[spoken], sets), "abstained": silent}
+
+
+def _seen(client: NumberClient, bins: Bins, *, training: bool) -> Told:
+    data = client.data if training else client.test
+    if data is None or data.y is None:
+        raise FedloreError(f"client '{client.id}' has no test rows to score")
+    return client.knowledge.examine(data, bins, training=training)

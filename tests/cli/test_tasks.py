@@ -1,0 +1,185 @@
+"""Task by command: what works for classes works for a number, or says in a sentence why not."""
+
+import csv
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlore import read_bundle
+from fedlore.cli.app import app
+from fedlore.core.history import read_rows
+from fedlore.knowledge.either import read_either
+
+from .tasks import write_federation, write_knowledge, write_rows
+
+TASKS = ("classes", "number")
+LABEL = {"classes": "grade", "number": "strength"}
+
+
+def typed(*arguments: object) -> str:
+    """What a command says, in this process."""
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert done.exit_code == 0, (done.exception, done.output)
+    return done.output
+
+
+@cache
+def made(root: Path, task: str) -> Path:
+    """A federation that has run, with a bundle of its first site."""
+    folder = root / f"task-{task}"
+    write_federation(folder, task, "P-KM", "FLwKM", "FL+mask")
+    typed("run", folder / "federation.toml", "--out", folder / "results")
+    typed("export", folder / "results", "--client", "east", "--out", folder / "east.lore")
+    return folder
+
+
+@pytest.fixture(params=TASKS)
+def task(request):
+    return request.param
+
+
+@pytest.fixture
+def world(task, tmp_path_factory) -> Path:
+    return made(tmp_path_factory.getbasetemp(), task)
+
+
+def test_lint(world, task):
+    found = json.loads(
+        typed(
+            "lint",
+            world / "sites/east/knowledge.toml",
+            "--json",
+            "--data",
+            world / "sites/east/train.csv",
+        )  # fmt: skip
+    )
+    assert found["audit"]["rows"] == 60
+    assert not [f for f in found["findings"] if f["severity"] == "error"]
+
+
+def test_run_gives_a_row_for_each_site_and_no_violation(world, task):
+    rows = read_rows(world / "results/results.jsonl")
+    assert len(rows) == 6
+    scores = {"classes": {"ta"}, "number": {"rmse", "mae", "r2"}}[task]
+    for row in rows:
+        assert scores <= set(row) and row["pov"] == 0
+    page = (world / "results/report.html").read_text()
+    assert ("RMSE in MPa" in page) == (task == "number")
+
+
+def test_tune(world, task, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    path = write_federation(tmp_path, task)
+    typed("tune", path, "--folds", "2", "--write")
+    known = read_either(tmp_path / "sites/east/knowledge.toml").knowledge
+    assert known.reliance is not None and known.trust in (0.0, 0.3)
+
+
+def test_only_a_grid_chooses_for_a_number(tmp_path):
+    path = write_federation(tmp_path, "number")
+    done = CliRunner().invoke(app, ["tune", str(path), "--method", "tpe"])
+    assert "of a number λ is chosen by method = grid, got 'tpe'" in str(done.exception)
+
+
+def test_calibrate(world, task, tmp_path):
+    known = write_knowledge(tmp_path / "k", task)
+    if task == "classes":  # of one class there is nothing to calibrate: give it a doubt
+        soft = 'formula = "age"\nedges = [4.0, 7.0]\nspread = 2.0'
+        text = known.read_text().replace('table = "predict.csv"', soft)
+        known.write_text(text)
+    rows = write_rows(tmp_path / "rows.csv", task, 7)
+    said = typed("calibrate", known, "--data", rows, "--out", tmp_path / "n/knowledge.toml")
+    assert "This range is statistical" in said
+    found = typed("lint", tmp_path / "n/knowledge.toml", "--data", rows)
+    assert "statistical" in found
+
+
+def test_predict(world, task, tmp_path):
+    rows = write_rows(tmp_path / "rows.csv", task, 9, rows=20)
+    said = typed("predict", world / "east.lore", rows, "--out", tmp_path / "a.csv", "--why")
+    assert "20 rows; decided by" in said
+    answers = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert len(answers) == 20
+    if task == "number":
+        for one in answers:
+            low, first, value, last, high = (
+                float(one[name])
+                for name in ("low", "interval_low", "strength", "interval_high", "high")
+            )
+            assert low <= first <= value <= last <= high
+            assert low >= 0.0 and high <= 20.0
+
+
+def test_reknow_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    known = write_knowledge(tmp_path / "k", task)
+    rows = write_rows(tmp_path / "rows.csv", task, 3)
+    said = typed("reknow", world / "east.lore", known, "--trust", "0.5",
+                 "--out", tmp_path / "n.lore", "--data", rows)  # fmt: skip
+    assert "audit: 60 rows" in said
+    assert ("rmse" in said) == (task == "number") and ("coverage" in said) == (task == "number")
+    assert read_bundle(tmp_path / "n.lore").personal.knowledge.trust == 0.5
+
+
+def test_reknow_refuses_rules_that_leave_nothing(world, task, tmp_path):
+    known = write_knowledge(tmp_path / "k", task)
+    bad = {
+        "classes": "age,then\n> 5,low\n> 6,top\n",
+        "number": "age,oven,then\n> 5,,<= 3\n> 6,,>= 9\n",
+    }
+    (tmp_path / "k/range.csv").write_text(bad[task])
+    done = CliRunner().invoke(
+        app, ["reknow", str(world / "east.lore"), str(known), "--out", str(tmp_path / "n.lore")]
+    )
+    assert "error" in str(done.exception) and "nothing was written" in str(done.exception)
+    assert not (tmp_path / "n.lore").exists()
+
+
+def test_knowledge_of_the_other_task_is_refused(world, task, tmp_path):
+    other = TASKS[1 - TASKS.index(task)]
+    known = write_knowledge(tmp_path, other)
+    done = CliRunner().invoke(
+        app, ["reknow", str(world / "east.lore"), str(known), "--out", str(tmp_path / "n.lore")]
+    )
+    assert "is not for" in str(done.exception)
+
+
+def test_sites_of_two_tasks_are_no_federation(tmp_path):
+    path = write_federation(tmp_path, "classes")
+    write_knowledge(tmp_path / "sites/west", "number")
+    write_rows(tmp_path / "sites/west/train.csv", "number", 1)
+    done = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "o")])
+    assert str(done.exception) == (
+        "sites 'east' and 'west': one has classes to learn, the other a number"
+    )
+
+
+def test_sites_agree_on_bounds_and_bins(tmp_path):
+    path = write_federation(tmp_path, "number")
+    known = tmp_path / "sites/west/knowledge.toml"
+    known.write_text(known.read_text().replace("upper = 20.0", "upper = 25.0"))
+    done = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "o")])
+    assert str(done.exception) == (
+        "sites 'east' and 'west' differ in the bounds or bins of their target"
+    )
+    known.write_text(known.read_text().replace("upper = 25.0", "upper = 20.0"))
+    text = path.read_text() + "[target]\nlower = 0.0\nupper = 21.0\nbins = 10\n"
+    path.write_text(text)
+    done = CliRunner().invoke(app, ["run", str(path), "--out", str(tmp_path / "o")])
+    assert "are not the [target] of the federation" in str(done.exception)
+
+
+@pytest.mark.slow
+def test_lore_and_own_best_on_a_number(tmp_path):
+    path = write_federation(tmp_path, "number", "own best", "lore")
+    said = typed("run", path, "--out", tmp_path / "o")
+    assert "lore chose" in said
+    rows = read_rows(tmp_path / "o/results.jsonl")
+    assert all(math.isfinite(r["rmse"]) and r["pov"] == 0 for r in rows)
+    told = json.loads((tmp_path / "o/sites/east/brought.json").read_text())
+    assert told["measure"] == "rmse"
+    assert "federation without knowledge" in [line["name"] for line in told["lines"]]
