@@ -10,7 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 
 from ..bundle import Bundle, read_bundle
-from ..coke.blend import BlendPlan, Order, order_for, plan, read_coals, read_mixing
+from ..coke.blend import BlendPlan, Order, Promise, order_for, plan, read_coals, read_mixing
+from ..coke.blend.promise import check_promise
 from ..coke.blend.telling import plan_summary
 from ..core.history import check_writable
 from ..errors import FedloreError
@@ -33,6 +34,9 @@ def blend_command(
     target: Annotated[str, typer.Option(help="Such as 'grade>=12', 'grade>=CSR54', 'csr>=60'.")],
     model: Annotated[Path, typer.Option(help="The bundle of this site.")],
     confidence: Annotated[float, typer.Option(help="P(target) is at least this.")] = 0.9,
+    promise: Annotated[
+        str, typer.Option(help="safe: hardly any plan falls far below P; expected: on average.")
+    ] = "safe",
     worst_case: Annotated[
         bool, typer.Option("--worst-case", help="Also at the worst that the range allows.")
     ] = False,
@@ -70,6 +74,7 @@ def blend_command(
         read_coals(coals, form=FileForm(separator, decimal, encoding, sheet)),
         target,
         confidence=confidence,
+        promise=_promise(promise),
         worst_case=worst_case,
         scope=not beyond_scope,
         tonnes=tonnes,
@@ -109,6 +114,11 @@ def _parse_given(pairs: list[str]) -> dict[str, float | str]:
             raise FedloreError(f"--fix must read NAME=VALUE, got '{pair}'")
         fixed[name.strip()] = value.strip()
     return fixed
+
+
+def _promise(word: str) -> Promise:
+    check_promise(word)
+    return "safe" if word == "safe" else "expected"
 
 
 def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str]:

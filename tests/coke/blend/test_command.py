@@ -76,6 +76,7 @@ def test_no_plan_has_a_reason_and_exit_code_1(bundle, tmp_path):
     [
         (("--fix", "oven"), "--fix must read NAME=VALUE, got 'oven'"),
         (("--fix", "oven=3"), "unknown feature 'oven'"),
+        (("--promise", "sure"), "promise must be expected or safe, got 'sure'"),
         (("--confidence", "2"), "confidence must lie in (0, 1], got 2"),
         (("--target", "grade>=CSR99"), "unknown class 'CSR99'"),
         (("--model", "nowhere.lore"), "nowhere.lore"),

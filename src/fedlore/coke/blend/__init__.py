@@ -5,7 +5,9 @@ from .coals import Coals, read_coals
 from .graders import ClassGrader, Forecast, NumberGrader, grader_for
 from .mixing import Mix, MixingRule
 from .order import Order, order_for
-from .plan import Blend, BlendPlan, Point, Relaxation, plan
+from .outcome import Blend, BlendPlan, Point, Relaxation
+from .plan import plan
+from .promise import Promise, Risk
 from .recipe import MixingRecipe, read_mixing, recipe_for
 from .target import BlendTarget
 
@@ -20,7 +22,9 @@ __all__ = [
     "BlendPlan",
     "Point",
     "MixingRecipe",
+    "Promise",
     "Relaxation",
+    "Risk",
     "MixingRule",
     "BlendTarget",
     "check",

@@ -173,10 +173,12 @@ def _towards(shares: Array, size: float) -> Array:
 
 def _put(seen: JudgedBlends, row: int, other: JudgedBlends, take: int) -> JudgedBlends:
     """The same verdicts with one row from others."""
-    for mine, theirs in (
+    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = (
         (seen.chance, other.chance),
         (seen.stray, other.stray),
         (seen.outside, other.outside),
-    ):
+        (seen.refused, other.refused),
+    )
+    for mine, theirs in pairs:
         mine[row] = theirs[take]
     return seen

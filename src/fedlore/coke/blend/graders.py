@@ -8,11 +8,15 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ...core.examples import Examples
 from ...errors import FedloreError
+from ...knowledge.numbers.told import Told
 from ...knowledge.schema import Schema
 from ...personal.classifier import Personal
+from ...personal.doubt import doubt_classes, doubt_numbers
 from ...personal.regressor import PersonalRegressor
 from .coals import Array
+from .promise import Promise, Risk, check_promise, class_chances, number_chances
 from .target import BlendTarget, class_target, number_target
 
 _STEPS = 3  # how many harder and easier targets stand beside the wanted one
@@ -40,7 +44,7 @@ class Grader(Protocol):
         ...
 
     def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
-        """Of rows (n, d) the chance of each target, and how far the range leaves it, (n, t).
+        """Of rows (n, d) the promised chance of targets, and how far the range leaves them, (n, t).
 
         The latter is 0 where everything that the range allows lies in the target, and at most 1.
         """
@@ -50,6 +54,18 @@ class Grader(Protocol):
         """All about one row, (1, d)."""
         ...
 
+    def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
+        """What may go wrong with one row, (1, d)."""
+        ...
+
+    def annotate(self, x: Tensor) -> object:
+        """What the expert says of rows; a KnowledgeError where he refuses one."""
+        ...
+
+    def empty(self, x: Tensor) -> Tensor:
+        """For which rows the range allows nothing at all, (n,) bool."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class ClassGrader:
@@ -57,6 +73,7 @@ class ClassGrader:
 
     personal: Personal
     schema: Schema
+    promise: Promise = "safe"
 
     def target(self, text: str) -> BlendTarget:
         return class_target(text, self.schema.classes, self.schema.label)
@@ -79,18 +96,32 @@ class ClassGrader:
 
     @torch.no_grad()
     def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
-        known = self.personal.annotate(x)
-        chances = self.personal.log_probs(known).exp().double()  # (n, k)
-        k = chances.shape[1]
-        at = torch.arange(k, dtype=torch.float64)
-        inside = torch.stack(
-            [(at >= t.low) & (at <= t.high) for t in targets], 1
-        ).double()  # (k, t)
-        within, beyond = chances @ inside, chances @ (1.0 - inside)
-        # exact where all or nothing of the probability lies in the target
-        within = torch.where(beyond == 0, 1.0, within.clamp(max=1.0))
-        allowed = torch.ones_like(chances) if known.allowed is None else known.allowed.double()
-        return within.numpy(), (allowed @ (1.0 - inside) / k).numpy()
+        known = self.annotate(x)
+        inside = self._inside(targets)
+        found = class_chances(self.personal, known, inside, ordered=self.schema.ordered)
+        allowed = torch.ones(len(x), len(inside)) if known.allowed is None else known.allowed
+        stray = allowed.double() @ (1.0 - inside) / len(inside)
+        return found.promised(self.promise).numpy(), stray.numpy()
+
+    @torch.no_grad()
+    def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
+        known, ordered = self.annotate(x), self.schema.ordered
+        found = class_chances(self.personal, known, self._inside((target,)), ordered=ordered)
+        return found.risk(doubt_classes(self.personal, known) if ordered else None)
+
+    def annotate(self, x: Tensor) -> Examples:
+        return self.personal.annotate(x)
+
+    @torch.no_grad()
+    def empty(self, x: Tensor) -> Tensor:
+        allows = self.personal.knowledge.range
+        none = torch.zeros(len(x), dtype=torch.bool)
+        return none if allows is None else ~allows(x).bool().any(1)
+
+    def _inside(self, targets: Sequence[BlendTarget]) -> Tensor:
+        """Which classes lie in each target, (k, t)."""
+        at = torch.arange(len(self.schema.classes), dtype=torch.float64)
+        return torch.stack([(at >= t.low) & (at <= t.high) for t in targets], 1).double()
 
     @torch.no_grad()
     def tell(self, x: Tensor) -> Forecast:
@@ -113,6 +144,7 @@ class NumberGrader:
     regressor: PersonalRegressor
     label: str
     unit: str = ""
+    promise: Promise = "safe"
 
     def target(self, text: str) -> BlendTarget:
         bins = self.regressor.bins
@@ -135,23 +167,31 @@ class NumberGrader:
 
     @torch.no_grad()
     def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
-        told, bins = self.regressor.annotate(x), self.regressor.bins
-        found = self.regressor.distribution(told)
+        told, bins = self.annotate(x), self.regressor.bins
         n, scale = len(x), bins.upper - bins.lower
         bottom, top = torch.full((n,), bins.lower), torch.full((n,), bins.upper)
         if told.sets is not None:
             bottom = told.sets.lower.nan_to_num(nan=math.inf).amin(1)
             top = told.sets.upper.nan_to_num(nan=-math.inf).amax(1)
-        within, stray = [], []
-        for target in targets:
-            before = math.nextafter(target.low, -math.inf)  # a number right at the end counts
-            ends = (torch.full((n,), v, dtype=torch.float64) for v in (target.high, before))
-            upto, below = (found.cdf(end) for end in ends)
-            below = torch.zeros_like(upto) if target.low <= bins.lower else below
-            within.append((upto - below).clamp(0.0, 1.0))
-            out = torch.maximum(target.low - bottom, top - target.high)
-            stray.append(out.clamp(min=0.0).double() / scale)
-        return torch.stack(within, 1).numpy(), torch.stack(stray, 1).numpy()
+        out = [torch.maximum(target.low - bottom, top - target.high) for target in targets]
+        stray = torch.stack(out, 1).clamp(min=0.0).double() / scale
+        found = number_chances(self.regressor, told, targets)
+        return found.promised(self.promise).numpy(), stray.numpy()
+
+    @torch.no_grad()
+    def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
+        told = self.annotate(x)
+        found = number_chances(self.regressor, told, (target,))
+        return found.risk(doubt_numbers(self.regressor, told))
+
+    def annotate(self, x: Tensor) -> Told:
+        return self.regressor.annotate(x)
+
+    @torch.no_grad()
+    def empty(self, x: Tensor) -> Tensor:
+        allows, bins = self.regressor.knowledge.range, self.regressor.bins
+        none = torch.zeros(len(x), dtype=torch.bool)
+        return none if allows is None else allows(x).clip(bins.lower, bins.upper).empty
 
     @torch.no_grad()
     def tell(self, x: Tensor) -> Forecast:
@@ -176,12 +216,15 @@ class NumberGrader:
         )
 
 
-def grader_for(model: Personal | PersonalRegressor, schema: Schema) -> Grader:
+def grader_for(
+    model: Personal | PersonalRegressor, schema: Schema, *, promise: Promise = "safe"
+) -> Grader:
     """The way to ask a model, whether it knows grades or a number."""
+    check_promise(promise)
     if isinstance(model, PersonalRegressor):
-        return NumberGrader(model, schema.label)
+        return NumberGrader(model, schema.label, promise=promise)
     if isinstance(model, Personal):
-        return ClassGrader(model, schema)
+        return ClassGrader(model, schema, promise)
     raise FedloreError(f"a blend needs a personal model, got a {type(model).__name__}")
 
 

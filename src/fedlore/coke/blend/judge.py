@@ -1,10 +1,14 @@
 """Blends by the thousand: what the model, its range and its scope say of each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from ...errors import KnowledgeError
 from .coals import Array
 from .graders import Grader
 from .recipe import MixingRecipe, rows_of
@@ -31,9 +35,22 @@ class JudgedBlends:
     chance: Array  # (n, t) P(target)
     stray: Array  # (n, t) how far the range leaves the target, 0 to 1
     outside: Array  # (n,) how far a feature lies out of its scope, in widths; 0: all lie inside
+    refused: NDArray[np.bool_]  # (n,) the expert's range has no answer for it: P is 0
 
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "JudgedBlends":
-        return JudgedBlends(self.chance[rows], self.stray[rows], self.outside[rows])
+        return JudgedBlends(
+            self.chance[rows], self.stray[rows], self.outside[rows], self.refused[rows]
+        )
+
+    @staticmethod
+    def join(parts: Sequence["JudgedBlends"]) -> "JudgedBlends":
+        """All verdicts in order."""
+        return JudgedBlends(
+            np.concatenate([p.chance for p in parts]),
+            np.concatenate([p.stray for p in parts]),
+            np.concatenate([p.outside for p in parts]),
+            np.concatenate([p.refused for p in parts]),
+        )
 
     def good(self, goal: Goal) -> NDArray[np.bool_]:
         """Which blends reach the goal, (n,)."""
@@ -67,18 +84,24 @@ class Judge:
         """(n, c) -> n verdicts."""
         parts = [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
         if not parts:
-            t = len(self.targets)
-            return JudgedBlends(np.empty((0, t)), np.empty((0, t)), np.empty(0))
-        return JudgedBlends(
-            np.concatenate([p.chance for p in parts]),
-            np.concatenate([p.stray for p in parts]),
-            np.concatenate([p.outside for p in parts]),
-        )
+            none = np.empty((0, len(self.targets)))
+            return JudgedBlends(none, none, np.empty(0), np.empty(0, dtype=bool))
+        return JudgedBlends.join(parts)
 
     def _part(self, shares: Array) -> JudgedBlends:
         values = self.recipe.features(shares)
-        chance, stray = self.grader.look(rows_of(values), self.targets)
-        return JudgedBlends(chance, stray, self.misses(values).max(1, initial=0.0))
+        x = rows_of(values)
+        outside = self.misses(values).max(1, initial=0.0)
+        try:
+            chance, stray = self.grader.look(x, self.targets)
+            return JudgedBlends(chance, stray, outside, np.zeros(len(x), dtype=bool))
+        except KnowledgeError:  # the expert has no answer for some of them
+            kept = find_answered(self.grader, x)
+        chance = np.zeros((len(x), len(self.targets)))
+        stray = np.ones_like(chance)
+        if kept.any():
+            chance[kept], stray[kept] = self.grader.look(x[torch.from_numpy(kept)], self.targets)
+        return JudgedBlends(chance, stray, outside, ~kept)
 
     def misses(self, values: Array) -> Array:
         """How far each feature lies out of its scope, in widths of the scope, (n, d)."""
@@ -95,6 +118,31 @@ class Judge:
             np.isfinite(high), np.abs(high), 0
         )
         return low, high, np.where(np.isfinite(width), width, np.maximum(known, 1.0))
+
+
+def find_answered(grader: Grader, x: Tensor) -> NDArray[np.bool_]:
+    """For which rows the expert has an answer, (n,).
+
+    Rows with an empty range are found at once; he may have other reasons, for which halves of a
+    refused batch are asked again.
+    """
+    try:
+        kept = ~grader.empty(x).numpy()
+    except KnowledgeError:
+        kept = np.ones(len(x), dtype=bool)
+    kept[kept] = _halve(grader, x[torch.from_numpy(kept)])
+    return kept
+
+
+def _halve(grader: Grader, x: Tensor) -> NDArray[np.bool_]:
+    try:
+        grader.annotate(x)
+        return np.ones(len(x), dtype=bool)
+    except KnowledgeError:
+        if len(x) < 2:
+            return np.zeros(len(x), dtype=bool)
+    half = len(x) // 2
+    return np.concatenate([_halve(grader, x[:half]), _halve(grader, x[half:])])
 
 
 def logit(chance: Array) -> Array:

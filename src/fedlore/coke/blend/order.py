@@ -14,6 +14,7 @@ from .graders import Grader, grader_for
 from .judge import Goal, Judge
 from .limits import Limits, limits_of
 from .mixing import Fixed, MixingRule
+from .promise import Promise
 from .recipe import MixingRecipe, recipe_for
 from .target import BlendTarget
 
@@ -26,7 +27,7 @@ class Order:
     recipe: MixingRecipe
     grader: Grader
     target: BlendTarget
-    confidence: float = 0.9  # P(target) is at least this
+    confidence: float = 0.9  # P(target), as the grader promises it, is at least this
     worst_case: bool = False  # the target also holds at the worst that the range allows
     scope: bool = True  # keep every feature where the model is declared to hold
     tonnes: float | None = None
@@ -68,6 +69,7 @@ def order_for(
     target: str,
     *,
     confidence: float = 0.9,
+    promise: Promise = "safe",
     worst_case: bool = False,
     scope: bool = True,
     tonnes: float | None = None,
@@ -78,9 +80,10 @@ def order_for(
 ) -> Order:
     """An order in one call: a personal model, its schema, coals, and a target such as 'grade>=12'.
 
+    With the promise `expected` plans are right on average; with `safe` hardly any falls far below.
     Rules and fixed values are those of `recipe_for`.
     """
-    grader = grader_for(model, schema)
+    grader = grader_for(model, schema, promise=promise)
     return Order(
         coals,
         recipe_for(schema, coals, fixed=fixed, rules=rules),

@@ -10,10 +10,10 @@ from ...errors import FedloreError
 from .check import check
 from .coals import Array
 from .descent import Field
-from .graders import Forecast
 from .judge import Goal, Judge
 from .limits import Limits, cheapest
 from .order import Order, held_places
+from .outcome import Blend, BlendPlan, Point, Relaxation
 from .reasons import shortage, unreachable
 from .recipe import rows_of
 from .relaxing import relaxations
@@ -23,55 +23,6 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, for the price o
 SPECK = 0.01  # a share below which a coal is left out, if that costs next to nothing
 NEXT_TO_NOTHING = 5e-4
 MATTERS = 0.05  # a coal with such a share must be gone before a blend is called another one
-
-
-@dataclass(frozen=True, eq=False)
-class Blend:
-    """One blend, mixed and predicted."""
-
-    shares: dict[str, float]  # of the coals in it, largest first
-    cost: float  # per tonne
-    chance: float  # P(target)
-    features: dict[str, float]
-    forecast: Forecast
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """A limit that costs money: what it is, what it could be, and the price per tonne then."""
-
-    limit: str
-    relaxed: str
-    cost: float
-    saving: float
-
-
-@dataclass(frozen=True)
-class Point:
-    """One point of a front: the cheapest blend for a target and a confidence."""
-
-    target: str
-    confidence: float
-    cost: float
-    shares: dict[str, float]
-
-
-@dataclass(frozen=True, eq=False)
-class BlendPlan:
-    """The answer to an order."""
-
-    order: Order
-    blend: Blend | None  # none: there is no plan, and `reasons` says why
-    reasons: tuple[str, ...] = ()
-    nearest: Blend | None = None  # where there is no plan, the blend that comes nearest
-    floor: Blend | None = None  # the cheapest blend of any quality
-    runner_up: Blend | None = None
-    without: tuple[tuple[str, float | None], ...] = ()  # the price if a coal does not arrive
-    binding: tuple[Relaxation, ...] = ()
-    confidences: tuple[Point, ...] = ()
-    targets: tuple[Point, ...] = ()
-    proved: bool = False  # no cheaper blend in lots exists
-    looked: int = 0  # blends in the wide look
 
 
 _Progress = Callable[[str, int, int], None]
@@ -101,23 +52,30 @@ def plan(
     pool = explore(judge, limits, price, seed=seed)
     desk = _Desk(order, judge, order.goal, limits, pool, seed, report)
     at_all = cheapest(price, limits)
-    floor = None if at_all is None else desk.blend(at_all)
+    floor = None if at_all is None or desk.refuses(at_all) else desk.blend(at_all)
     report("the cheapest blend")
+    if pool.refused and pool.refused == len(pool.shares):  # there is nothing to search in
+        causes = unreachable(order, judge, desk.goal, pool, None)
+        return BlendPlan(order, None, causes, looked=pool.refused, refused=pool.refused)
     found = desk.find(desk.goal, limits, effort=FULL)
     if found is not None:
         found = sweep(judge, desk.goal, limits, price, found)
-    proved = found is not None and found.proved
+    so_far = BlendPlan(
+        order,
+        None,
+        floor=floor,
+        proved=found is not None and found.proved,
+        looked=len(pool.shares),
+        refused=pool.refused,
+    )
     if found is None or not found.reached:
         causes = unreachable(order, judge, desk.goal, pool, found)
-        nearest = None if found is None else desk.blend(found.shares)
-        return BlendPlan(
-            order, None, causes, nearest, floor, proved=proved, looked=len(pool.shares)
-        )
+        none = found is None or desk.refuses(found.shares)
+        nearest = None if none or found is None else desk.blend(found.shares)
+        return replace(so_far, reasons=causes, nearest=nearest)
     shares = desk.presentable(found.shares, limits)
     if not compare:
-        return BlendPlan(
-            order, desk.blend(shares), floor=floor, proved=proved, looked=len(pool.shares)
-        )
+        return replace(so_far, blend=desk.blend(shares))
     without = desk.without(shares)
     cheaper = [
         other for _, other in without if other is not None and other @ price < shares @ price
@@ -127,17 +85,14 @@ def plan(
         without = desk.without(shares)
     best = desk.blend(shares)
     names = order.coals.names
-    return BlendPlan(
-        order,
-        best,
-        floor=floor,
+    return replace(
+        so_far,
+        blend=best,
         runner_up=desk.runner_up(shares, without),
         without=tuple((names[i], None if w is None else float(w @ price)) for i, w in without),
         binding=tuple(desk.relaxations(shares, best.cost)),
         confidences=desk.confidences(shares),
         targets=desk.targets(shares),
-        proved=proved,
-        looked=len(pool.shares),
     )
 
 
@@ -182,7 +137,12 @@ class _Desk:
             float(order.grader.look(rows_of(x), (order.target,))[0][0, 0]),
             dict(zip(order.recipe.schema.names, x[0].tolist(), strict=True)),
             order.grader.tell(rows_of(x)),
+            order.grader.weigh(rows_of(x), order.target),
         )
+
+    def refuses(self, shares: Array) -> bool:
+        """Whether the expert has no answer for a blend."""
+        return bool(self.judge(shares[None]).refused[0])
 
     def presentable(self, shares: Array, limits: Limits) -> Array:
         """Nearly the same blend without specks of coal and in few digits, if it costs nothing."""

@@ -53,6 +53,8 @@ def unreachable(
         stray = np.r_[stray, found.seen.stray[:, goal.place]]
         inside = np.r_[inside, (found.seen.outside <= 0) | (not goal.scope)]
     every = "every blend there is" if pool.exact else f"the {len(chance):,} blends looked at"
+    if len(pool.shares) and pool.seen.refused.all():
+        return (f"the expert's range has no answer for any of {every}",)
     if not inside.any():
         first = int(pool.seen.outside.argmin()) if len(pool.shares) else 0
         nearest = found.shares if found is not None else pool.shares[first]

@@ -39,6 +39,11 @@ class BlendPool:
     seen: JudgedBlends
     exact: bool = False  # these are all the blends that there are
 
+    @property
+    def refused(self) -> int:
+        """For how many of them the expert has no answer."""
+        return int(self.seen.refused.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class Found:

@@ -3,7 +3,9 @@
 from typing import Any
 
 from .judge import say_chance
-from .plan import Blend, BlendPlan, Point
+from .order import Order
+from .outcome import Blend, BlendPlan, Point
+from .promise import ERRING, FALL
 
 _Row = dict[str, str | int | float | bool | None]
 
@@ -16,6 +18,7 @@ def as_json(plan: BlendPlan) -> dict[str, Any]:
         "infeasible_because": list(plan.reasons),
         "target": order.target.text,
         "confidence": order.confidence,
+        "promise": promise_of(order),
         "worst_case": order.worst_case,
         "inside_scope": order.scope,
         "tonnes": order.tonnes,
@@ -31,6 +34,7 @@ def as_json(plan: BlendPlan) -> dict[str, Any]:
         "mixing": order.recipe.table,
         "proved_cheapest": plan.proved,
         "blends_looked_at": plan.looked,
+        "blends_refused_by_the_range": plan.refused,
     }
 
 
@@ -57,13 +61,53 @@ def plan_summary(plan: BlendPlan) -> list[str]:
         f"range allows {between(blend.forecast.allowed)}"
         + (f", the expert says {blend.forecast.expert}" if blend.forecast.expert else "")
     )
+    said += risk_words(order, blend)
     if plan.floor is not None:
         said.append(
             f"The cheapest blend of any quality costs {plan.floor.cost:,.2f} with "
             f"P {equal(plan.floor.chance)}, so quality costs {blend.cost - plan.floor.cost:,.2f}"
         )
+    if plan.refused:
+        said.append(
+            f"The expert has no answer for {plan.refused:,} of the {plan.looked:,} blends looked "
+            "at; they were passed over"
+        )
     if plan.proved:
         said.append("No cheaper blend in lots exists: all of them were looked at")
+    return said
+
+
+def promise_of(order: Order) -> str:
+    """What P means in a plan for this order."""
+    return str(getattr(order.grader, "promise", "expected"))
+
+
+def risk_words(order: Order, blend: Blend) -> list[str]:
+    """What may go wrong with a blend, and whether more tests could tell."""
+    risk, safe = blend.risk, promise_of(order) == "safe"
+    if risk.low is None:
+        return [
+            "This model cannot tell its own ignorance, and P is what it says itself: a blend that "
+            "was chosen for its P tends to come out below it"
+        ]
+    means = (
+        f"safe: right on average, and at least {max(blend.chance - FALL, 0.0):.2f} unless the "
+        f"model errs by more than {ERRING:g} of its own sds"
+        if safe
+        else "expected: right on average over plans, not for each of them"
+    )
+    said = [f"P is promised as {means}; {risk.expected:.3f} is expected of this blend"]
+    if risk.noise is not None and risk.ignorance is not None:
+        said.append(
+            f"Of the risk of {1.0 - risk.expected:.3f} the noise of the test makes "
+            f"{risk.noise:.3f}, and what the model does not know {risk.ignorance:.3f}"
+        )
+    if risk.noise_sd is not None and risk.ignorance_sd is not None:
+        said.append(
+            f"One test differs from its mean by {risk.noise_sd:.2f} (sd), the model's mean from "
+            f"the true one by {risk.ignorance_sd:.2f}"
+            + (", in grades" if risk.noise is not None else "")
+        )
     return said
 
 
@@ -97,6 +141,7 @@ def _blend(plan: BlendPlan, blend: Blend | None) -> dict[str, Any] | None:
         "shares": blend.shares,
         "tonnes": None if tonnes is None else {n: s * tonnes for n, s in blend.shares.items()},
         "p_target": blend.chance,
+        "risk": vars(blend.risk),
         "predicted": blend.forecast.answer,
         "expert": blend.forecast.expert,
         "allowed": list(blend.forecast.allowed),

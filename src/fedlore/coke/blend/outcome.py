@@ -1,0 +1,58 @@
+"""What a plan holds: blends with their risks, what holds them back, and fronts."""
+
+from dataclasses import dataclass
+
+from .graders import Forecast
+from .order import Order
+from .promise import Risk
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """One blend, mixed and predicted."""
+
+    shares: dict[str, float]  # of the coals in it, largest first
+    cost: float  # per tonne
+    chance: float  # P(target) as promised
+    features: dict[str, float]
+    forecast: Forecast
+    risk: Risk
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """A limit that costs money: what it is, what it could be, and the price per tonne then."""
+
+    limit: str
+    relaxed: str
+    cost: float
+    saving: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a front: the cheapest blend for a target and a confidence."""
+
+    target: str
+    confidence: float
+    cost: float
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class BlendPlan:
+    """The answer to an order."""
+
+    order: Order
+    blend: Blend | None  # none: there is no plan, and `reasons` says why
+    reasons: tuple[str, ...] = ()
+    nearest: Blend | None = None  # where there is no plan, the blend that comes nearest
+    floor: Blend | None = None  # the cheapest blend of any quality
+    runner_up: Blend | None = None
+    without: tuple[tuple[str, float | None], ...] = ()  # the price if a coal does not arrive
+    binding: tuple[Relaxation, ...] = ()
+    confidences: tuple[Point, ...] = ()
+    targets: tuple[Point, ...] = ()
+    proved: bool = False  # no cheaper blend in lots exists
+    looked: int = 0  # blends in the wide look
+    refused: int = 0  # of them, those for which the expert has no answer

@@ -1,0 +1,75 @@
+"""Small models that know their ignorance: the one-round model, trees, and members of a number."""
+
+import torch
+
+from fedlore import Knowledge, Personal
+from fedlore.core.exact import Basis, solve, sum_rows
+from fedlore.core.foresight import Exact, Foresight
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
+from fedlore.core.scaler import Scaler
+from fedlore.knowledge.numbers.bins import Bins
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.personal.beside import Beside, NumberBeside
+from fedlore.personal.foreseen import Foreseen
+from fedlore.personal.own.boosted import BoostedTrees
+from fedlore.personal.own.linear import Ridge
+from fedlore.personal.own.members import NumberMember, OrderMember
+from fedlore.personal.regressor import PersonalRegressor
+
+FEATURES = (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0))
+STEPS = Schema(FEATURES, tuple(f"Q{10 + i}" for i in range(8)), "grade")  # ordered by its names
+CSR = Schema(FEATURES, ("low", "high"), "csr")
+SCALE = Scaler(
+    torch.tensor([12.0, 1.1], dtype=torch.float64), torch.tensor([3.0, 0.2], dtype=torch.float64)
+)
+
+
+def rows(seed: int, count: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ash, rank and a place among eight classes: quality rises with rank and falls with ash."""
+    draw = stream("blend doubters", seed)
+    x = torch.rand(count, 2, generator=draw) * torch.tensor([10.0, 0.8]) + torch.tensor([7.0, 0.7])
+    place = 3.5 + 5.0 * (x[:, 1] - 1.1) - 0.25 * (x[:, 0] - 12.0)
+    return x, place + 0.5 * torch.randn(count, generator=draw)
+
+
+def foreseen(
+    seed: int = 0, knowledge: Knowledge | None = None, weight: float = 0.6, count: int = 60
+) -> Personal:
+    """A mixture in which the one-round model speaks for itself."""
+    x, place = rows(seed, count)
+    y = place.round().clamp(0, 7).double()
+    exact = Exact(Basis("quadratic"), hears=False)
+    features, start = exact.rows(SCALE(x), None, None, classes=8)
+    home, sums = sum_rows(features, y - start)
+    found = solve(sums, exact.basis.groups(2))
+    member = Foreseen(Foresight(exact, found, home, 8), SCALE)
+    beside = Beside((member,), (weight,), 1.0 - weight)
+    return Personal(mlp(2, 8, hidden=(4,), seed=seed), knowledge, scaler=SCALE, beside=beside)
+
+
+def many_trees(seed: int = 0) -> Personal:
+    """A mixture of steps: boosted trees and a line, no one-round model."""
+    x, place = rows(seed, 120)
+    inputs, target = x.double(), place.double().unsqueeze(1)
+    boosted, ridge = BoostedTrees("boosted trees"), Ridge("ridge")
+    members = tuple(
+        OrderMember(family.name, family.fit(inputs, target, setting), False, False, 0.6, 8)
+        for family, setting in ((boosted, boosted.settings[2]), (ridge, ridge.settings[3]))
+    )
+    beside = Beside(members, (0.9, 0.1), 0.0)
+    return Personal(mlp(2, 8, hidden=(4,), seed=seed), scaler=SCALE, beside=beside)
+
+
+def numbers(seed: int = 0) -> PersonalRegressor:
+    """Two members that name a number from 20 to 80 and do not agree."""
+    x, place = rows(seed, 80)
+    ridge = Ridge("ridge")
+    y = (40.0 + 5.0 * place.double()).unsqueeze(1)
+    members = tuple(
+        NumberMember(str(i), ridge.fit(x[i::2].double(), y[i::2], setting), False, False, 3.0)
+        for i, setting in enumerate((ridge.settings[0], ridge.settings[-1]))
+    )
+    bins = Bins(20.0, 80.0, 12)
+    beside = NumberBeside(members, (0.5, 0.5), 0.0, width=3.0)
+    return PersonalRegressor(mlp(2, 12, hidden=(4,), seed=seed), bins, scaler=SCALE, beside=beside)
