@@ -14,14 +14,15 @@ from ...knowledge.formulas.proofs import never_crossed
 from ...knowledge.formulas.search import ProofStatus
 from ...knowledge.lint.boxes import GaveUp, Meter
 from ...knowledge.lint.logic import LINT_STEPS
+from ...knowledge.lint.over import view_range
 from ...knowledge.lint.pool import RulePool
 from ...knowledge.lint.ranges import empty_range
+from ...knowledge.lint.single import scope_box, single_table
+from ...knowledge.lint.together import AllSources
 from ...knowledge.schema import Schema
 from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from .claims import Claim
-from .joint import never_apart
-from .single import scope_box, single_table
 
 _Found = tuple[ProofStatus, str, tuple[float, ...] | None]  # status, how, row
 
@@ -54,7 +55,7 @@ def _limits_alone(model: FormulaRange, schema: Schema) -> _Found:
         return "proved", "formulas: one end only, or everything where they cross", None
     found = never_crossed(model, scope_box(schema))
     words = {"proved": "lower <= upper", "refuted": "lower > upper", "unknown": "undecided"}
-    how = f"formulas: {words[found.status]} by interval arithmetic, up to rounding"
+    how = f"formulas: {words[found.status]} by interval arithmetic, rounding included"
     return found.status, how, found.example
 
 
@@ -80,15 +81,15 @@ def _proof(model: Any, place: str) -> Callable[[Any, Schema], _Found]:
 def _together(parts: Sequence[Any], schema: Schema) -> _Found:
     """Ranges that must not exclude each other."""
     tables = [part for part in parts if isinstance(part, Table)]
-    limits = [part for part in parts if isinstance(part, FormulaRange)]
+    views = [one for one in map(view_range, parts) if one is not None]
     other = [part for part in parts if type(part) not in PROOFS]
     if other:
         return "unknown", f"whether a {type(other[0]).__name__} leaves what others allow", None
-    if not limits:
+    if len(tables) == len(parts):
         return _tables(tables)
-    found = never_apart(tables, limits, schema)
+    found = AllSources(schema, views).never_apart()
     words = {"proved": "share a class", "refuted": "exclude each other", "unknown": "undecided"}
-    how = f"tables and formulas: {words[found.status]}, {found.boxes} parts, up to rounding"
+    how = f"tables and formulas: {words[found.status]}, {found.boxes} boxes"
     return found.status, how, found.example
 
 

@@ -16,11 +16,12 @@ import torch
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge
-from ...knowledge.combine import AnyOf, Average, FirstOf
+from ...knowledge.combine import Average, FirstOf
 from ...knowledge.findings import Finding
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import GradedFormula, SoftFormula
 from ...knowledge.lint.checkup import check_file
+from ...knowledge.lint.single import scope_box
 from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
@@ -32,13 +33,12 @@ from .checker.graphs import Graph, structure
 from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, claim_verdict
 from .coverage import never_empty
-from .single import scope_box
 
 _LIMITS = (
     "It speaks of rows inside the scope, in single precision; a missing value is outside of it.",
     "That the range is right is the expert's word, not a result of this certificate.",
-    "Formulas are bounded over real numbers: computed values may differ by rounding. Where two "
-    "ends cross by more than rounding the row is refused, and no class outside is given out.",
+    "Formulas are bounded as they are computed, rounding included, by runtimes that round + - * / "
+    "and roots to the nearest and miss exp, log and powers by at most 8 units in the last place.",
     "The structure argument is about fedlore's own Personal, or the graph that was checked.",
     "The hash shows that nothing was changed since; it does not show who issued it.",
 )
@@ -157,8 +157,6 @@ def _predictions(
         found = [f for f in findings if f.code == "outside-range"]
         if confusion is not None or any(isinstance(one, SoftFormula) for one in experts):
             doubts = ["a soft prediction has weight in every class"]
-        if isinstance(knowledge.range, AnyOf):
-            doubts = ["a range of alternatives"]
         needed = knowledge.conflict == "error"
         claims.append(_state("prediction-inside", found, doubts, bundle, needed=needed))
     return claims

@@ -87,12 +87,11 @@ def stays_within(
     pairs = ([] if lower is None else [(lower, formula)]) + (
         [] if upper is None else [(formula, upper)]
     )
-    joined = [join_linear(small, large) for small, large in pairs]
 
     def holds(low: Tensor, high: Tensor) -> Tensor:
         inside = torch.ones(len(low), dtype=torch.bool)
-        for steps, (small, large) in joined:
-            inside &= _order(Enclosure(steps, low, high), small, large, grading)
+        for small, large in pairs:
+            inside &= never_exceeds(small, large, low, high, grading)
         return inside
 
     def broken(x: Tensor) -> Tensor:
@@ -122,10 +121,9 @@ def never_crossed(
         return Verdict("proved")
     lower, upper = _formula(limits.lower), _formula(limits.upper)
     _same_schema(lower, upper)
-    steps, (small, large) = join_linear(lower, upper)
 
     def holds(low: Tensor, high: Tensor) -> Tensor:
-        return _order(Enclosure(steps, low, high), small, large, None)
+        return never_exceeds(lower, upper, low, high)
 
     def broken(x: Tensor) -> Tensor:
         return limits.cross(x)
@@ -173,6 +171,14 @@ def _decide(
     return decide_claim(
         holds, broken_single, box=box, columns=sorted(columns), hints=hints, budget=budget
     )
+
+
+def never_exceeds(
+    small: Formula, large: Formula, low: Tensor, high: Tensor, grading: Grading | None = None
+) -> Tensor:
+    """In which boxes one formula never exceeds another, or never by a whole class, (b,) bool."""
+    steps, (one, other) = join_linear(small, large)
+    return _order(Enclosure(steps, low, high), one, other, grading)
 
 
 def _order(

@@ -31,7 +31,7 @@ def lint_formulas(
         if graded and _readable(limits):
             verdict = stays_within(graded, limits, budget=budget)
             found.append(
-                _finding(
+                report_verdict(
                     verdict,
                     "error",
                     "outside-range",
@@ -61,7 +61,7 @@ def _prediction(graded: GradedFormula, place: Place, budget: int) -> Iterator[Fi
                 suggestion="check the edges and the units of the features",
             )
         elif verdict.status == "unknown":
-            yield _gave_up(f"whether any row is predicted to be '{name}'", place)
+            yield gave_up(f"whether any row is predicted to be '{name}'", place)
 
 
 def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding | None]:
@@ -69,7 +69,7 @@ def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding
         if isinstance(side, Formula):
             yield _find_undefined(side, f"the {name} limit does not limit", place, budget)
     if isinstance(limits.lower, Formula) and isinstance(limits.upper, Formula):
-        yield _finding(
+        yield report_verdict(
             never_crossed(limits, budget=budget),
             "error",
             "empty-range",
@@ -81,7 +81,7 @@ def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding
 
 
 def _find_undefined(formula: Formula, so: str, place: Place, budget: int) -> Finding | None:
-    return _finding(
+    return report_verdict(
         always_defined(formula, budget=budget),
         "warning",
         "undefined",
@@ -92,7 +92,7 @@ def _find_undefined(formula: Formula, so: str, place: Place, budget: int) -> Fin
     )
 
 
-def _finding(
+def report_verdict(
     verdict: Verdict,
     severity: Severity,
     code: str,
@@ -102,10 +102,11 @@ def _finding(
     place: Place,
     suggestion: str,
 ) -> Finding | None:
+    """What a verdict means to an expert: nothing, a row that shows it, or that it is open."""
     if verdict.status == "proved":
         return None
     if verdict.example is None:
-        return _gave_up(f"whether {message} somewhere", place)
+        return gave_up(f"whether {message} somewhere", place)
     row = dict(zip(schema.names, _plain(schema, verdict.example), strict=True))
     where = ", ".join(f"{name} {_short(value)}" for name, value in row.items())
     return Finding(
@@ -118,14 +119,15 @@ def _finding(
     )
 
 
-def _gave_up(what: str, place: Place) -> Finding:
-    return Finding(
-        "info",
-        "gave-up",
-        f"gave up: too many boxes to decide {what}",
-        place,
-        suggestion="narrow the scope, or allow a larger budget",
-    )
+def gave_up(what: str, place: Place, odd: object = None) -> Finding:
+    """What could not be decided, for want of boxes or because a model cannot be looked into."""
+    if odd is None:
+        why, suggestion = "too many boxes", "narrow the scope, or allow a larger budget"
+    else:
+        why = f"a {type(odd).__name__} cannot be looked into"
+        suggestion = "say it as a table or a formula"
+    message = f"gave up: {why} to decide {what}"
+    return Finding("info", "gave-up", message, place, suggestion=suggestion)
 
 
 def _plain(schema: Schema, row: tuple[float, ...]) -> list[float | str]:

@@ -28,6 +28,7 @@ from ..sources.opening import examine_source, naming, open_source
 from ..sources.writing import kind_of_model, leaves
 from ..tables.table import Table
 from .arithmetic import lint_formulas
+from .combination import Combination, lint_combination
 from .crosschecks import cross_check
 from .logic import lint_tables
 from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
@@ -184,7 +185,16 @@ def _logic(
             pair = lint_formulas(one, two, place=place)
             findings += [f for f in pair if f.code == "outside-range"]
     findings += cross_check(predict, bounding)
-    return findings
+    combination = Combination(
+        document.schema,
+        predict,
+        ranges,
+        alternatives=document.range.combine == "any",
+        empty=document.range.empty,
+        averaged=document.predict.combine == "average",
+        conflict=document.conflict,
+    )
+    return lint_combination(combination, findings, place)
 
 
 def _scope(schema: Schema, x: Tensor, file: str) -> Iterator[Finding]:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...knowledge.schema import Schema
-from ...knowledge.tables.cells import START, STOP, Condition, Cut, NumberSpans, Span
-from ...knowledge.tables.table import Rule, Table
+from ..schema import Schema
+from ..tables.cells import START, STOP, Condition, Cut, NumberSpans, Span
+from ..tables.table import Rule, Table
 
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
 

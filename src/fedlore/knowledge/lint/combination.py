@@ -1,0 +1,114 @@
+"""The sources of a file held against each other, as they will act together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..findings import Finding, Place
+from ..formulas.grading import SoftFormula
+from ..schema import Schema
+from ..tables.table import Table
+from .arithmetic import gave_up, report_verdict
+from .over import view_prediction, view_range
+from .together import AllSources
+
+_OUTSIDE = "outside-range"
+_THERE = {
+    "error": "so that the row is refused",
+    "first": "so that the first one counts",
+    "all": "so that every class is allowed",
+}
+
+
+@dataclass(frozen=True)
+class Combination:
+    """How the sources of a file are put together."""
+
+    schema: Schema
+    predict: Sequence[object]
+    ranges: Sequence[object]
+    alternatives: bool  # of the ranges one is enough
+    empty: str  # what happens where the ranges leave nothing
+    averaged: bool  # all predictions speak
+    conflict: str  # what happens where the prediction leaves the range
+
+
+def lint_combination(
+    combination: Combination, found: Sequence[Finding], place: Place
+) -> list[Finding]:
+    """What was found of pairs, held against the whole, and what only the whole shows."""
+    parts = [*_prediction(combination, found, place), _ranges(combination, place)]
+    return [finding for finding in parts if finding is not None]
+
+
+def _ranges(combination: Combination, place: Place) -> Finding | None:
+    """Ranges that exclude each other; tables alone are decided elsewhere."""
+    ranges = combination.ranges
+    tables = all(isinstance(model, Table) for model in ranges)
+    if combination.alternatives or len(ranges) < 2 or tables:
+        return None
+    views = [(model, view_range(model)) for model in ranges]
+    message = f"the ranges leave no class together, {_THERE[combination.empty]}"
+    for model, one in views:
+        if one is None:
+            return gave_up(f"whether {message}", place, model)
+    return report_verdict(
+        AllSources(combination.schema, [one for _, one in views if one is not None]).never_apart(),
+        "error" if combination.empty == "error" else "info",
+        "empty-range",
+        message,
+        schema=combination.schema,
+        place=place,
+        suggestion="correct one of them, or say with 'empty' what is to be done there",
+    )
+
+
+def _prediction(
+    combination: Combination, found: Sequence[Finding], place: Place
+) -> Iterator[Finding | None]:
+    """The prediction against the range: what pairs suggest counts only if the whole does it."""
+    predict, ranges = combination.predict, combination.ranges
+    soft = any(isinstance(model, SoftFormula) for model in predict)
+    if not predict or not ranges or (soft and combination.conflict != "error"):
+        yield from found
+        return
+    message = "the prediction leaves the range"
+    experts = [(model, view_prediction(model)) for model in predict]
+    limits = [(model, view_range(model)) for model in ranges]
+    odd = [model for model, one in (*experts, *limits) if one is None]
+    if odd or len(predict) + len(ranges) == 2:  # two are held against each other elsewhere
+        yield from found
+        yield gave_up(f"whether {message}", place, odd[0]) if odd else None
+        return
+    together = AllSources(
+        combination.schema,
+        [one for _, one in limits if one is not None],
+        [one for _, one in experts if one is not None],
+        alternatives=combination.alternatives,
+        empty=combination.empty,
+        averaged=combination.averaged,
+    )
+    kept = [f for f in found if f.code != _OUTSIDE or _leaves(together, f.counterexample)]
+    yield from kept
+    if not any(finding.code == _OUTSIDE for finding in kept):
+        yield report_verdict(
+            together.stays_inside(),
+            "error",
+            _OUTSIDE,
+            message,
+            schema=combination.schema,
+            place=place,
+            suggestion="correct the prediction or widen the range",
+        )
+
+
+def _leaves(together: AllSources, row: Mapping[str, float | str]) -> bool:
+    """Whether the whole leaves the range in a row that a pair was found to leave it."""
+    values = [
+        float(feature.levels.index(str(row[feature.name])))
+        if feature.levels
+        else float(row[feature.name])
+        for feature in together.schema.features
+    ]
+    return bool(together.leaves(np.array([values], np.float32).astype(np.float64))[0])

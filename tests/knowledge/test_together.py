@@ -1,0 +1,155 @@
+"""Lint over all sources at once: the combination as it will act, for every row of the scope."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fedlore import Knowledge
+from fedlore.errors import KnowledgeError
+from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.lint.over import view_prediction, view_range
+from fedlore.knowledge.lint.together import AllSources
+
+from ..bundle.onnx.worlds import SCHEMA, experts, ranges, rows
+
+HEAD = """
+classes = ["low", "mid", "high"]
+edges = [2.0, 4.0]
+[[features]]
+name = "a"
+low = 0.0
+high = 4.0
+[[features]]
+name = "b"
+low = 0.0
+high = 4.0
+"""
+TABLES = {"high.csv": b"a,then\n> 3,high\n", "low.csv": b"a,then\n> 3,low\n"}
+LOWER, UPPER = '{lower = "a + 1.5"}', '{upper = "3 - a"}'
+
+
+def found(text, severity="error"):
+    findings = check_file({"knowledge.toml": (HEAD + text).encode(), **TABLES}).findings
+    return [f for f in findings if f.severity == severity]
+
+
+def answer(text, row):
+    files = {"knowledge.toml": (HEAD + text).encode(), **TABLES}
+    return Knowledge.read(files).range(torch.tensor([row]))
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [f'{{table = "low.csv"}}, {LOWER}', f"{LOWER}, {UPPER}", f'{UPPER}, {{table = "high.csv"}}'],
+    ids=["a table and a formula", "two formulas", "a formula and a table"],
+)
+def test_ranges_that_exclude_each_other_are_an_error(sources):
+    text = f"[range]\nsources = [{sources}]\n"
+    (finding,) = found(text)
+    assert finding.code == "empty-range" and "leave no class together" in finding.message
+    with pytest.raises(KnowledgeError, match="leaves no class"):
+        answer(text, list(finding.counterexample.values()))
+    # as it acts: where another word is there for it, nothing is refused
+    assert found(f'[range]\nempty = "first"\nsources = [{sources}]\n') == []
+    (remark,) = [
+        f
+        for f in found(f'[range]\nempty = "all"\nsources = [{sources}]\n', "info")
+        if f.code == "empty-range"
+    ]
+    assert "every class is allowed" in remark.message
+    assert found(f'[range]\ncombine = "any"\nsources = [{sources}]\n') == []
+
+
+def test_ranges_that_fit_are_fine():
+    assert found(f'[range]\nsources = [{{table = "high.csv"}}, {LOWER}]\n') == []
+
+
+def test_a_prediction_is_held_against_alternatives():
+    """'high' is in neither of two alternatives beyond a = 3."""
+    text = '[predict]\nsources = [{formula = "a + 1"}]\n[range]\ncombine = "any"\nsources = ['
+    (finding,) = found(text + f'{{table = "low.csv"}}, {UPPER}]\n')
+    assert finding.code == "outside-range" and finding.counterexample["a"] > 3
+    assert found(text + f'{{table = "low.csv"}}, {LOWER}, {{upper = "a + 2"}}]\n') == []
+
+
+def test_who_never_speaks_does_not_leave_the_range():
+    """The second expert would leave the range, but the first one always speaks before him."""
+    ranged = '[range]\nsources = [{upper = "a + 1"}]\n'
+    second = '{formula = "a + 4"}'
+    assert [f.code for f in found(f"[predict]\nsources = [{second}]\n{ranged}")]
+    first = f'[predict]\nsources = [{{formula = "a / 2"}}, {second}]\n{ranged}'
+    assert found(first) == []
+    assert found(first.replace("[predict]", '[predict]\ncombine = "average"')) != []
+
+
+def test_what_cannot_be_looked_into_is_said():
+    scorer = '{formula = "a", spread = 0.5}'
+    learned = f"{{conformal = {{thresholds = [0.9, 0.9, 0.9], alpha = 0.1, scorer = {scorer}}}}}"
+    text = f"[predict]\nsources = [{scorer}]\n[range]\nsources = [{LOWER}, {learned}]\n"
+    (finding,) = [f for f in found(text, "info") if f.code == "gave-up"]
+    assert "a ConformalRange cannot be looked into to decide whether the ranges" in finding.message
+
+
+CALM = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+X = rows(np.random.default_rng(3), 400).clamp(
+    torch.tensor([0.0, 0, -10, 0]), torch.tensor([40.0, 5, 10, 2])
+)
+
+
+def parts(model, name):
+    return getattr(model, name, (model,))
+
+
+def refused(model, x):
+    try:
+        return not model(x).any(1).all()
+    except KnowledgeError:
+        return True
+
+
+@CALM
+@given(ranges())
+def test_refusals_are_found_as_the_models_make_them(model):
+    if model is None:
+        return
+    views = [view_range(one) for one in parts(model, "ranges")]
+    together = AllSources(
+        SCHEMA, views, alternatives=not hasattr(model, "empty"), empty=getattr(model, "empty", "")
+    )
+    verdict = together.never_refused(budget=3_000)
+    if verdict.status == "refuted":
+        assert refused(model, torch.tensor([verdict.example]))
+    elif verdict.status == "proved":
+        assert not refused(model, X)
+
+
+@CALM
+@given(experts(), ranges())
+def test_predictions_outside_are_found_as_the_models_make_them(expert, model):
+    if expert is None or model is None:
+        return
+    seen = [view_prediction(one) for one in parts(expert, "predictions")]
+    if None in seen:
+        return
+    together = AllSources(
+        SCHEMA,
+        [view_range(one) for one in parts(model, "ranges")],
+        seen,
+        alternatives=hasattr(model, "ranges") and not hasattr(model, "empty"),
+        empty=getattr(model, "empty", "error"),
+        averaged=hasattr(expert, "weights"),
+    )
+    verdict = together.stays_inside(budget=3_000)
+    if verdict.status == "refuted":
+        assert leaves(expert, model, torch.tensor([verdict.example])).all()
+    elif verdict.status == "proved":
+        for row in X[:100]:
+            assert not leaves(expert, model, row.unsqueeze(0)).any()
+
+
+def leaves(expert, model, x):
+    try:
+        return ((expert(x) > 0) & ~model(x)).any(1)
+    except KnowledgeError:
+        return torch.zeros(len(x), dtype=torch.bool)
