@@ -46,16 +46,17 @@ def clients_of(count: int, rows: int | list[int], trunk: str) -> list[Client]:
 
 
 def models(trunk: str, hears: bool) -> dict[str, nn.Module]:
-    """Both heads on one trunk."""
+    """Both heads on one trunk, without a linear part beside it that the other has not."""
+    options = Ordinal(hears=hears, linear=False)
     (width, *rest), k, hidden = TRUNKS[trunk]
     if rest:
         net = lenet5(k, hears=hears)
         body = net.trunk if hears else net.body[0]
-        head = with_ordinal_head(body, 400, k, hidden=hidden, options=Ordinal(hears=hears))
+        head = with_ordinal_head(body, 400, k, hidden=hidden, options=options)
         return {"classes": net, "ordinal": head}
     return {
         "classes": mlp(width, k, hidden=hidden, hears=hears),
-        "ordinal": ordered_mlp(width, k, hidden=hidden, options=Ordinal(hears=hears)),
+        "ordinal": ordered_mlp(width, k, hidden=hidden, options=options),
     }
 
 

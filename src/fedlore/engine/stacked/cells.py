@@ -87,7 +87,8 @@ class _Logistic:
         self._m, self._step = m, rate.mul_(self._per)  # of one class
         below = self._lower.copy_(logsigmoid(z))
         torch.sub(below, z, out=self._upper)
-        self._inside.add_(torch.expm1(-rate).neg_().log_())
+        self._rises = torch.expm1(rate)
+        self._inside.add_(logsigmoid(self._rises.log()))  # log(1 - e^-r)
         return torch.add(self._below, self._above, out=self._out)
 
     def backward(self, delta: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,7 +99,7 @@ class _Logistic:
         torch.bmm(self._edges, push, out=self._found)
         spread = self._spread.addcmul_(self._slope, self._m)
         inner = self._inner.sum(1, keepdim=True)
-        spread.addcmul_(inner, self._step / torch.expm1(self._step))
+        spread.addcmul_(inner, self._step.div_(self._rises))
         return self._slope, spread
 
 
