@@ -149,11 +149,16 @@ def crash_at(words):
 def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
     only = MENU.replace(MENU[MENU.index("  {") : MENU.index("  {hears = true, plain")], "")
     folder = chosen(tmp_path / "fed", sites=3, menu=only)
-    Inside(folder, monkeypatch).train()
+    told = scores(Inside(folder, monkeypatch).train().rows)
     for name, model in own_models(folder).items():
         about, payload = read_state(folder / "sites" / name / "personal.weights")
         assert "confusion" in payload and about["trial"] == "0/main/3"
         assert torch.equal(model.knowledge.prediction.confusion, payload["confusion"]["rows"])
+        y = read_kit(folder / "sites" / name).client(read_deployed(folder).schema).test.y
+        said = probabilities(model, folder, name)  # what a user of this model gets
+        likely = said.gather(1, y[:, None]).log().clamp(min=-20).mean()
+        assert told[name]["nll"] == pytest.approx(-float(likely), rel=1e-4)
+        assert told[name]["ta"] == float((said.argmax(1) == y).double().mean())
 
 
 def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch, inprocess):

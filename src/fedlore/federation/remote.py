@@ -9,6 +9,7 @@ from ..core.wire import Reply, Task
 from ..errors import FedloreError
 
 _ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
+_SETTLING = 10.0  # deadlines in which to make models of one's own, which nobody waits for
 
 
 class Refusal(FedloreError):
@@ -95,6 +96,7 @@ class Remote:
 
     def exchange(self, task: Task, to: Sequence[str]) -> Sequence[Reply]:
         began = looked = time.monotonic()
+        patience = self._patience(task)
         good: dict[str, Reply] = {}
         done: set[str] = set()
         sent: dict[str, str] = {}  # site -> since when it was online as it was asked
@@ -111,7 +113,7 @@ class Remote:
             away = now > began + self.grace and not any(s in online for s in waiting)
             enough = len(good) >= self.quorum or task.kind in _ALONE
             hopeless = not enough and len(good) + len(waiting) < self.quorum
-            if not waiting or hopeless or now > began + self.deadline or (away and enough):
+            if not waiting or hopeless or now > began + patience or (away and enough):
                 break
             if now > looked + self.look:
                 looked, online = now, self.post.online()
@@ -125,8 +127,12 @@ class Remote:
             )
         return list(good.values())
 
+    def _patience(self, task: Task) -> float:
+        """Seconds for which sites that are online are waited for."""
+        return self.deadline * (_SETTLING if task.kind == "settle" else 1.0)
+
     def _push(self, task: Task, to: Sequence[str]) -> None:
-        names = self.post.push(task, to, 2 * self.deadline + 60.0) if to else []
+        names = self.post.push(task, to, 2 * self._patience(task) + 60.0) if to else []
         for site, name in zip(to, names, strict=True):
             if name:
                 self._asked[name] = (site, task, time.monotonic())

@@ -1,10 +1,11 @@
 """An expert heard through his own confusion: what the labels were when he said what he said."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from ..core.examples import Examples
 from ..errors import KnowledgeError
 from .protocols import PredictionModel
 
@@ -30,3 +31,10 @@ def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> T
         soft = soft * allowed
     total = soft.sum(1, keepdim=True)
     return (soft / torch.where(total > 0, total, 1.0)).to(prior.dtype)
+
+
+def reread_rows(expert: PredictionModel | None, rows: Examples) -> Examples:
+    """Rows that came with the word of an expert, as this model of him has it."""
+    if rows.prior is None or not isinstance(expert, Recalibrated):
+        return rows
+    return replace(rows, prior=reread(rows.prior, expert.confusion, rows.allowed))

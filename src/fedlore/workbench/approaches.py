@@ -21,9 +21,8 @@ from ..core.scaler import Scaler
 from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
 from ..engine.lore import train_lore
-from ..engine.tuning import recalibrate_client
 from ..errors import FedloreError
-from ..knowledge.confusion import Recalibrated
+from ..knowledge.confusion import reread_rows
 from ..knowledge.numbers.bins import Bins
 from ..personal.classifier import Personal
 from ..personal.client import Member
@@ -259,8 +258,7 @@ def predict_approach(
     personal = fitted.model(client.id)
     known = client.test
     if approach.chosen:
-        if isinstance(personal.knowledge.prediction, Recalibrated):
-            known = recalibrate_client(client)[0].test or known
+        known = reread_rows(personal.knowledge.prediction, known)
     elif approach.guarded:
         personal = personal.with_knowledge(trust_client(client, approach.trust).knowledge)
     else:

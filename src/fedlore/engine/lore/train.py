@@ -15,6 +15,7 @@ from ...core.metrics import accuracy, decide, nll, violation
 from ...core.scaler import Scaler
 from ...core.wire import Transport
 from ...errors import ConfigError, FedloreError
+from ...knowledge.confusion import reread_rows
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.scores import all_scores
 from ...personal.client import Client, Member, NumberClient
@@ -212,7 +213,9 @@ def mixture_scores(model: Any, site: Client | NumberClient) -> dict[str, float]:
     test = site.test
     if test is None or test.y is None:
         return {}
-    known = test if site.injected else Examples(test.x, test.y)
+    known = Examples(test.x, test.y)
+    if site.injected:
+        known = reread_rows(model.knowledge.prediction, test)
     log_probs = model.log_probs(known)
     predicted = decide(log_probs, known.prior)
     scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...core.examples import Examples
-from ...knowledge.confusion import Recalibrated, reread
+from ...knowledge.confusion import Recalibrated, reread_rows
 from ...personal.client import Client
 
 
@@ -35,14 +35,8 @@ def recalibrate_client(client: Client, *others: Examples) -> tuple[Client, list[
     confusion = confusion_of(client.data)
     if confusion is None:
         return client, list(others)
-
-    def soft(rows: Examples) -> Examples:
-        if rows.prior is None:
-            return rows
-        return replace(rows, prior=reread(rows.prior, confusion, rows.allowed))
-
     heard = Recalibrated(client.knowledge.prediction, confusion)
     known = replace(client.knowledge, prediction=heard, conflict="restrict")
-    test = None if client.test is None else soft(client.test)
-    changed = replace(client, data=soft(client.data), test=test, knowledge=known)
-    return changed, [soft(rows) for rows in others]
+    test = None if client.test is None else reread_rows(heard, client.test)
+    changed = replace(client, data=reread_rows(heard, client.data), test=test, knowledge=known)
+    return changed, [reread_rows(heard, rows) for rows in others]
