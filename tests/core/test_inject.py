@@ -133,3 +133,31 @@ def test_empty_batches_and_leading_axes_pass():
 def test_guarded_logits_are_finite():
     wild = torch.tensor([[torch.nan, torch.inf, -torch.inf]])
     assert guard(wild).isfinite().all()
+
+
+@given(
+    st.sampled_from((0.3, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6, 1 - 1e-7)),
+    st.integers(2, 20),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_slopes_in_single_precision_are_right_for_trust_near_one(trust, k, seed, soft):
+    draw = torch.Generator().manual_seed(seed)
+    size = torch.tensor([0.1, 1.0, 10.0, 50.0])[torch.randint(4, (50, 1), generator=draw)]
+    logits = size * torch.randn(50, k, generator=draw)
+    y = torch.randint(k, (50, 1), generator=draw)
+    prior = one_hot(torch.randint(k, (50,), generator=draw), k).float()
+    if soft:  # down to 1e-20: what is left to learn is then of the size of 1 - λ
+        power = torch.tensor([1.0, 5.0, 20.0])[torch.randint(3, (50, 1), generator=draw)]
+        prior = torch.rand(50, k, generator=draw, dtype=torch.float64).pow(power)
+        prior = (prior / prior.sum(1, keepdim=True)).float()
+    exact = logits.double().requires_grad_()
+    told = trust * prior.double()
+    made = (1 - told.sum(1, keepdim=True).clamp(max=1)) * exact.softmax(1) + told
+    made.gather(1, y).log().sum().neg().backward()
+    target = one_hot(y[:, 0], k).float()
+    found = slope(logits, target, pair=pair_of(target, odds_of(prior, y, trust)))
+    torch.testing.assert_close(found.double(), exact.grad, atol=1e-5, rtol=0)
+    by_graph = logits.clone().requires_grad_()
+    inject(by_graph, prior, None, trust).gather(1, y).sum().neg().backward()
+    torch.testing.assert_close(by_graph.grad.double(), exact.grad, atol=1e-5, rtol=0)

@@ -36,7 +36,7 @@ def test_the_budget_stops_hard(tmp_path, on_disk):
             spend(ledger, round=5)
     assert len(ledger.entries()) == 4
     assert ledger.spent("site", 1e-5) == found[-1]
-    assert ledger.spent("record", 1e-5) == 0.0
+    assert ledger.spent("record", 1e-5) == found[-1]  # who hides the site hides its records
 
 
 def test_the_budget_stays_spent_after_a_restart_and_in_other_runs(tmp_path):
@@ -51,6 +51,29 @@ def test_a_budget_without_limit_bears_no_noise():
     ledger = Ledger()
     ledger.spend(entry(noise=0.0), epsilon=math.inf, delta=1e-5)
     assert ledger.spent("site", 1e-5) == math.inf
+
+
+def test_what_was_told_of_the_site_was_told_of_its_records():
+    """Two levels, one site: each bounds what the other may still spend."""
+    ledger = Ledger()
+    for round in (1, 2, 3):
+        spend(ledger, round=round)
+    before = ledger.spent("record", 1e-5)
+    step = LedgerEntry("b", 1, "record", NOISE, 1, 1.0)
+    ledger.spend(step, epsilon=3.0, delta=1e-5)
+    assert ledger.spent("record", 1e-5) == pytest.approx(epsilon_of([Release(NOISE, 4)], 1e-5))
+    assert before < ledger.spent("record", 1e-5) <= 3.0
+    with pytest.raises(BudgetSpent, match=r"after 4 answers \(record level\)"):
+        ledger.spend(step, epsilon=3.0, delta=1e-5)
+
+
+def test_who_hides_a_record_does_not_hide_the_site():
+    ledger = Ledger()
+    ledger.spend(LedgerEntry("b", 1, "record", 50.0, 1, 0.1), epsilon=3.0, delta=1e-5)
+    assert ledger.spent("site", 1e-5) == math.inf
+    with pytest.raises(BudgetSpent, match=r"ε = inf of 3 .* \(site level\)"):
+        spend(ledger)
+    assert len(ledger.entries()) == 1
 
 
 def spoil(path, how):

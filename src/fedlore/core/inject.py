@@ -25,11 +25,14 @@ def inject(
     learned = logits.log_softmax(-1)
     if prior is None:
         return learned
-    told = trust * prior  # rows sum to λ, or to 0 where g_p abstains
-    # clamped: a soft row may sum to a hair above 1, and log1p(-1.0000001) is NaN
-    kept = learned + torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
+    told = trust * prior.double()  # rows sum to λ, or to 0 where g_p abstains
+    # in double precision: in single, 1 - λ is off by a tenth for λ = 1 - 1e-7; and clamped: a soft
+    # row may sum to a hair above 1, and log1p(-1.0000001) is NaN
+    left = torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
+    kept = learned + left.to(learned.dtype)
     spoken = told > 0
-    safe = torch.where(spoken, told, 1.0).log()  # never log(0): keeps the gradient finite
+    # never log(0): keeps the gradient finite
+    safe = torch.where(spoken, told, 1.0).log().to(learned.dtype)
     return torch.where(spoken, torch.logaddexp(kept, safe), kept)
 
 
@@ -46,9 +49,10 @@ def odds_of(prior: Tensor, y: Tensor | None, trust: float) -> Tensor:
     silent. `y` holds class indices, (n, 1), and so has the result; without it the result is
     that of every class, (n, k).
     """
-    told = trust * prior
+    told = trust * prior.double()  # 1 - λ has no digits left in single precision
     aimed = told if y is None else told.gather(-1, y)
-    return aimed / (1.0 - told.sum(-1, keepdim=True)).clamp(min=torch.finfo(told.dtype).tiny)
+    odds = aimed / (1.0 - told.sum(-1, keepdim=True)).clamp(min=torch.finfo(told.dtype).tiny)
+    return odds.clamp(max=torch.finfo(prior.dtype).max).to(prior.dtype)
 
 
 def pair_of(target: Tensor, odds: Tensor | None = None, wall: Tensor | None = None) -> Tensor:

@@ -58,8 +58,8 @@ class Ledger:
         return list(self._kept) if self._path is None else _read(self._path)
 
     def spent(self, level: Level, delta: float) -> float:
-        """The ε at this δ of everything spent at one level."""
-        return _total(self.entries(), level, delta)
+        """The ε at this δ of everything that left, about a record or about the whole site."""
+        return epsilon_of(_releases(self.entries(), level), delta)
 
     def spend(self, entry: LedgerEntry, *, epsilon: float, delta: float) -> None:
         """Write an entry down if the budget bears it, or raise `BudgetSpent`."""
@@ -67,14 +67,14 @@ class Ledger:
         check_delta(delta)
         with self._alone():
             entries = self.entries()
-            ours = [e.release for e in (*entries, entry) if e.level == entry.level]
+            ours = _releases([*entries, entry], entry.level)
             if not affordable(ours, epsilon, delta):
-                before = _total(entries, entry.level, delta)
+                before = epsilon_of(_releases(entries, entry.level), delta)
                 total = epsilon_of(ours, delta)
                 raise BudgetSpent(
                     f"the privacy budget is spent: ε = {before:.4g} of {epsilon:g} at δ = "
-                    f"{delta:g} after {_rounds(entries, entry.level)} answers ({entry.level} "
-                    f"level), the next would make it {total:.4g}"
+                    f"{delta:g} after {len(entries)} answers ({entry.level} level), the next "
+                    f"would make it {total:.4g}"
                 )
             if self._path is None:
                 self._kept.append(entry)
@@ -101,12 +101,15 @@ class Ledger:
             os.close(lock)
 
 
-def _total(entries: Sequence[LedgerEntry], level: Level, delta: float) -> float:
-    return epsilon_of([e.release for e in entries if e.level == level], delta)
+def _releases(entries: Sequence[LedgerEntry], level: Level) -> list[Release]:
+    """What all entries tell about one unit of a level.
 
-
-def _rounds(entries: Sequence[LedgerEntry], level: Level) -> int:
-    return sum(e.level == level for e in entries)
+    Who hides a whole site hides each of its records at least as well. Who hides one record does not
+    hide the site: about it such an answer counts as one without noise.
+    """
+    if level == "record":
+        return [entry.release for entry in entries]
+    return [e.release if e.level == "site" else Release(0.0, e.steps) for e in entries]
 
 
 def _link(before: str, values: dict[str, Any]) -> str:
