@@ -64,7 +64,9 @@ def test_lint(world, task):
 def test_run_gives_a_row_for_each_site_and_no_violation(world, task):
     rows = read_rows(world / "results/results.jsonl")
     assert len(rows) == 6
-    scores = {"classes": {"ta"}, "number": {"rmse", "mae", "r2"}}[task]
+    scores = {"classes": {"ta", "balanced", "macro_f1", "kappa"}, "number": {"rmse", "mae", "r2"}}[
+        task
+    ]
     for row in rows:
         assert scores <= set(row) and row["pov"] == 0
     page = (world / "results/report.html").read_text()
@@ -112,6 +114,35 @@ def test_predict(world, task, tmp_path):
             )
             assert low <= first <= value <= last <= high
             assert low >= 0.0 and high <= 20.0
+
+
+def test_predict_scores_labels(world, task, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    rows = write_rows(tmp_path / "rows.csv", task, 9, rows=20)
+    said = typed("predict", world / "east.lore", rows, "--out", tmp_path / "a.csv", "--score")
+    wanted = {
+        "classes": ("balanced", "macro_f1", "grade_error", "kappa", "precision", "recall"),
+        "number": ("rmse", "mae", "r2", "coverage", "width"),
+    }
+    assert all(word in said for word in wanted[task])
+
+
+def test_serve(world, task):
+    pytest.importorskip("fastapi")
+    from fedlore.bundle.serve.app import make_app
+
+    from ..bundle.serve.asking import ask, predict
+
+    app = make_app(read_bundle(world / "east.lore"))
+    (found,) = predict(app, {"age": 9.0, "oven": "old"}).json()["answers"]
+    form = ask(app, "GET", "/schema").json()
+    if task == "number":
+        assert form["target"] == {"unit": "MPa", "lower": 0.0, "upper": 20.0}
+        assert found["low"] == 8.0 <= found["predicted"] <= found["high"] == 16.0
+        assert found["interval"][0] <= found["predicted"] <= found["interval"][1]
+    else:
+        assert form["target"] is None and found["interval"] is None
+        assert found["predicted"] in ("mid", "top")
 
 
 def test_reknow_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkeypatch):

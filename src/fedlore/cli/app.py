@@ -19,7 +19,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "new": (
         "run:new",
-        "Write a small working federation to start from: four simulated plants.",
+        "Write a federation to start from: four simulated plants, or one like your own rows.",
+    ),
+    "draft": (
+        "draft:draft_command",
+        "Write a knowledge.toml with the columns, levels, units and scope of a table.",
     ),
     "run": (
         "run:run",

@@ -1,5 +1,6 @@
 """fedlore predict: a bundle's answers for every row of a file."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -7,9 +8,11 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
 
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import Summary, predict_file
+from ..bundle.answer.scoring import ClassScore, score_bundle, score_classes
 from ..config import build
 from .forms import (
     DecimalOption,
@@ -28,6 +31,9 @@ def predict_command(
         str, typer.Option(help="Where to: a .csv or .parquet file, or - for stdout.")
     ] = "-",
     why: Annotated[bool, typer.Option("--why", help="Add a column of reasons; slower.")] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Say how the answers fit the labels in the file.")
+    ] = False,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
     ] = None,
@@ -62,6 +68,27 @@ def predict_command(
             on_progress=lambda share: progress.update(bar, completed=share),
         )
     _tell(told, file.name, out, console)
+    if score:
+        form = FileForm(separator, decimal, encoding, sheet)
+        _score(score_bundle(found, file, form=form), score_classes(found, file, form=form), console)
+
+
+def _score(scores: dict[str, float], classes: Sequence[ClassScore], console: Console) -> None:
+    grid = Grid(title="Scores on the labels", title_justify="left")
+    for name in ("score", "value"):
+        grid.add_column(name, justify="left" if name == "score" else "right")
+    for name, value in scores.items():
+        grid.add_row(name, f"{value:.4f}")
+    console.print(grid)
+    if not classes:
+        return
+    grid = Grid(title="Class by class", title_justify="left")
+    for name in ("class", "rows", "precision", "recall"):
+        grid.add_column(name, justify="left" if name == "class" else "right")
+    for one in classes:
+        cells = ("–" if v is None else f"{v:.4f}" for v in (one.precision, one.recall))
+        grid.add_row(one.name, str(one.rows), *cells)
+    console.print(grid)
 
 
 def _tell(told: Summary, file: str, out: str, console: Console) -> None:

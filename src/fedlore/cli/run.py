@@ -14,10 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..core.history import Row, check_writable
+from ..errors import ConfigError
 from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
 from ..report.numbers import mean_of, write_number_report
+from ..workbench.alike import write_alike
 from ..workbench.brought import brought_path
 from ..workbench.federations import Gathering, gather
 from ..workbench.ownbest import own_best_words
@@ -25,10 +27,23 @@ from ..workbench.runs import Finished, run_federation
 from ..workbench.starter import write_starter
 
 
-def new(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
-    """Write a small working federation to start from: four simulated plants."""
-    sites = write_starter(folder)
+def new(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    like: Annotated[Path | None, typer.Option(help="Rows of your own to deal to sites.")] = None,
+    label: Annotated[str | None, typer.Option(help="With --like: the column to predict.")] = None,
+    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
+) -> None:
+    """Write a federation to start from: four simulated plants, or one like your own rows."""
     console = Console()
+    if like is None:
+        sites = write_starter(folder)
+    elif label is None:
+        raise ConfigError("--like needs --label, the column to predict")
+    else:
+        draft = write_alike(folder, like, label=label, sites=sites_)
+        sites = sorted((folder / "sites").iterdir())
+        for name, why in draft.left_out.items():
+            console.print(f"'{name}' is left out: {why}", highlight=False, soft_wrap=True)
     console.print(f"{len(sites)} sites written to {folder / 'sites'}", highlight=False)
     console.print(
         f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}",

@@ -13,6 +13,7 @@ from . import words
 from .bars import panel_plots
 from .curves import rounds_curve, share_curve, trust_curve
 from .heat import confusion_matrix
+from .marks import class_tables, marks_table
 from .panels import Case, cases
 from .scores import Score, plain_text, read_scores
 from .tables import case_tables
@@ -33,7 +34,7 @@ def write_report(
     """
     rows, confusion, history = list(rows), list(confusion), list(history)
     scores = read_scores(rows)
-    sections = [_section(case, confusion, history) for case in cases(scores)]
+    sections = [_section(case, rows, confusion, history) for case in cases(scores)]
     html = page(
         plain_text(title),
         facts={
@@ -69,13 +70,21 @@ def plots(case: Case, *, confusion: Iterable[Row] = (), history: Iterable[Row] =
     return made
 
 
-def _section(case: Case, confusion: Sequence[Row], history: Sequence[Row]) -> Section:
+def _section(
+    case: Case, rows: Sequence[Row], confusion: Sequence[Row], history: Sequence[Row]
+) -> Section:
+    own, mistakes = ([row for row in some if _belongs(row, case)] for some in (rows, confusion))
     return Section(
         case.title or "Results",
         tuple(words.caveats(case.dataset, case.range)),
-        tuple(case_tables(case)),
+        (*case_tables(case), *marks_table(own), *class_tables(mistakes)),
         tuple(draw(plot) for plot in plots(case, confusion=confusion, history=history)),
     )
+
+
+def _belongs(row: Row, case: Case) -> bool:
+    own = (case.dataset, case.protocol, case.range)
+    return tuple(plain_text(row.get(key)) for key in ("dataset", "protocol", "range")) == own
 
 
 def _as_markdown(title: str, sections: Sequence[Section]) -> str:

@@ -16,6 +16,7 @@ from torch import nn
 from ..algorithms import Algorithm, Alone, FedAvg, Plan
 from ..core.examples import Examples
 from ..core.history import Row
+from ..core.marks import class_scores
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
 from ..engine import Client, Fitted, NumberClient, Training, fit
@@ -278,8 +279,14 @@ def _expert(client: Client) -> torch.Tensor:
 
 def score_approach(approach: Approach, client: Client, predicted: torch.Tensor) -> dict[str, float]:
     """TA and POV; of an expert alone a silent row counts as wrong, and their share is shown."""
-    scores = {"ta": accuracy(predicted, _labels(client))}
+    y = _labels(client)
     assert client.test is not None
+    known, schema = client.test, client.knowledge.schema
+    counts = [t.shape[1] for t in (known.prior, known.allowed) if t is not None]
+    tops = [int(t.max()) + 1 for t in (y, predicted) if len(t)]
+    k = len(schema.classes) if schema is not None else max([2, *counts, *tops])
+    ordered = schema is not None and schema.ordered
+    scores = {"ta": accuracy(predicted, y), **class_scores(predicted, y, k, ordered=ordered)}
     if client.test.allowed is not None:
         scores["pov"] = violation(predicted, client.test.allowed)
     if approach.silent:

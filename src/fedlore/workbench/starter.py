@@ -74,8 +74,7 @@ features and classes.
 def write_starter(folder: str | Path, *, seed: int = 0) -> list[Path]:
     """Write the example into a new or empty folder; returns what was written, folder by folder."""
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FedloreError(f"'{folder}' is not empty: name a new folder")
+    check_empty(folder)
     try:
         (folder / "sites").mkdir(parents=True)
         (folder / "federation.toml").write_text(CONFIG, encoding="utf-8")
@@ -88,6 +87,12 @@ def write_starter(folder: str | Path, *, seed: int = 0) -> list[Path]:
     except OSError as error:
         raise FedloreError(f"cannot write to '{folder}': {error.strerror}") from None
     return sorted((folder / "sites").iterdir())
+
+
+def check_empty(folder: Path) -> None:
+    """Refuse a folder that is in use."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FedloreError(f"'{folder}' is not empty: name a new folder")
 
 
 def _write_site(folder: Path, plant: Plant, charged: Tensor) -> None:

@@ -67,6 +67,8 @@ def test_rows_outside_the_scope_are_answered_and_flagged(app):
 
 def test_numbers_are_served_with_the_ends_of_their_range():
     (found,) = predict(make_app(number()), {"a": 0.5, "b": 0}).json()["answers"]
+    first, last = found["interval"]
+    assert found["low"] <= first <= found["predicted"] <= last <= found["high"]
     assert (found["low"], found["high"], found["expert"]) == (0.0, 2.0, 1.0)
     assert 0.0 <= found["predicted"] <= 2.0
 

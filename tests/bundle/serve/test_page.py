@@ -132,8 +132,16 @@ def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
         visit(browser, f"http://127.0.0.1:{port}/", width=400)
         fill(browser, "paste", "0.5\t0")
         press(browser)
-        assert text(browser, "allowed") == "0 to 2"
+        assert text(browser, "allowed").startswith("0 to 2; with 90 % from ")
         assert 0 <= float(text(browser, "predicted")) <= 2
+        assert text(browser, "chances") == "Where it lies"
+        # one axis with the allowed band, the interval, the expert and the number; no bars of bins
+        shapes = (
+            "['allowed', 'interval', 'expert', 'number'].map(n => "
+            "document.querySelectorAll('#axis .' + n).length).join(' ')"
+        )
+        assert browser.ask(shapes) == "1 1 1 1"
+        assert browser.ask("document.querySelectorAll('#bars tr').length") == 0
         assert browser.ask("document.documentElement.scrollWidth") <= 400
         assert browser.complaints == []
 

@@ -25,6 +25,9 @@ class RowAnswer(BaseModel):
     allowed: list[str] = Field(description="the classes (bins) that the range allows")
     low: float | None = Field(description="of a number: the least that the range allows")
     high: float | None = Field(description="of a number: the greatest that the range allows")
+    interval: tuple[float, float] | None = Field(
+        description="of a number: where it lies with 90 % of the probability, inside the range"
+    )
     expert: str | float | None = Field(description="the expert's own prediction; null if silent")
     decided: Who = Field(
         description="the range left one answer, the expert outweighed the network, the network "
@@ -108,6 +111,7 @@ def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[
     classes = bundle.schema.classes
     number = found.low is not None  # of a class there is no least and greatest
     low = found.low.tolist() if found.low is not None else [None] * len(found)
+    both = found.interval.tolist() if found.interval is not None else [None] * len(found)
     high = found.high.tolist() if found.high is not None else [None] * len(found)
     rows = []
     for i, (predicted, chances, allowed, expert, decided, trust, scope) in enumerate(
@@ -130,6 +134,7 @@ def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[
                 "allowed": [name for name, may in zip(classes, allowed, strict=True) if may],
                 "low": low[i],
                 "high": high[i],
+                "interval": both[i],
                 "expert": None if silent else expert if number else classes[expert],
                 "decided": DECIDED[decided],
                 "trust": round(trust, 6),  # 0.3 and not the 0.30000001 of float32

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ...data.rows.strict import Unusable
+from ...personal.regressor import PersonalRegressor
 from .. import Bundle
 from .answer import Answering, Prediction, Problem, Silent
 from .guard import Doorkeeper
@@ -40,6 +41,14 @@ class ColumnInfo(BaseModel):
     levels: list[str]
 
 
+class TargetInfo(BaseModel):
+    """The number that is predicted: its unit, and the bounds that it never leaves."""
+
+    unit: str
+    lower: float
+    upper: float
+
+
 class Form(BaseModel):
     """What a row must have."""
 
@@ -48,6 +57,7 @@ class Form(BaseModel):
     label: str
     classes: list[str]
     features: list[ColumnInfo]
+    target: TargetInfo | None  # null where classes are predicted
     max_rows: int
     blanks: bool  # whether null may stand for a missing value
 
@@ -184,9 +194,17 @@ def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
         "label": schema.label,
         "classes": list(schema.classes),
         "features": features,
+        "target": _target(bundle),
         "max_rows": limits.rows,
         "blanks": bundle.policies.blanks == "mean",
     }
+
+
+def _target(bundle: Bundle) -> dict[str, Any] | None:
+    if not isinstance(bundle.personal, PersonalRegressor):
+        return None
+    bins = bundle.personal.bins
+    return {"unit": bundle.schema.unit, "lower": bins.lower, "upper": bins.upper}
 
 
 def _identity(bundle: Bundle) -> dict[str, Any]:

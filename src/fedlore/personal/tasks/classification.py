@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...core.marks import class_scores
 from ...core.metrics import accuracy, decide, nll, violation
 from ...core.scaler import Scaler
 from ...core.tree import Params
@@ -113,6 +114,7 @@ class Classification:
             "pov": violation(found.predicted, found.allowed),
             "labels outside the range": 1 - float(inside),
         }
+        scores |= class_scores(found.predicted, y, len(schema.classes), ordered=schema.ordered)
         return scores | ({"nll": loss} if math.isfinite(loss) else {})
 
     def listens(self, model: nn.Module) -> bool:

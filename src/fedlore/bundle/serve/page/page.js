@@ -29,7 +29,8 @@ function span(feature) {
 
 function build() {
   document.title = `${form.client}: ${form.label}`;
-  at("title").textContent = `${form.client}: which ${form.label}?`;
+  at("title").textContent =
+    `${form.client}: ${form.target ? "how much" : "which"} ${form.label}?`;
   at("label").textContent = form.label;
   const fields = at("fields");
   for (const feature of form.features) {
@@ -48,6 +49,7 @@ function build() {
     box.append(label, field, make("small", span(feature)));
     fields.append(box);
   }
+  at("chances").textContent = form.target ? "Where it lies" : "Probabilities";
   at("door").hidden = true;
   at("main").hidden = false;
 }
@@ -137,6 +139,39 @@ function short(value) {
   return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
 }
 
+// one axis from bound to bound: what the range allows, the 90 % interval, the expert, the number
+function axis(answer) {
+  const { lower, upper, unit } = form.target, space = "http://www.w3.org/2000/svg";
+  const at = (v) => 10 + 380 * (v - lower) / (upper - lower);
+  const draw = (kind, about, name) => {
+    const one = document.createElementNS(space, kind);
+    for (const [key, value] of Object.entries(about)) one.setAttribute(key, value);
+    if (name) one.setAttribute("class", name);
+    return one;
+  };
+  const band = (from, to, y, height, name) =>
+    draw("rect", { x: at(from), y, width: Math.max(at(to) - at(from), 1), height }, name);
+  const text = (v, y, said, anchor) => {
+    const one = draw("text", { x: at(v), y, "text-anchor": anchor });
+    one.textContent = said;
+    return one;
+  };
+  const svg = draw("svg", { viewBox: "0 0 400 74", role: "img" }, "axis");
+  const [first, last] = answer.interval;
+  const title = draw("title", {});
+  title.textContent = `${short(answer.predicted)} ${unit}, with 90 % from ${short(first)} to ` +
+    `${short(last)}; allowed from ${short(answer.low)} to ${short(answer.high)}`;
+  svg.append(title, draw("line", { x1: 10, x2: 390, y1: 38, y2: 38 }, "line"),
+    band(answer.low, answer.high, 28, 20, "allowed"), band(first, last, 33, 10, "interval"));
+  if (answer.expert !== null) {
+    svg.append(draw("line", { x1: at(answer.expert), x2: at(answer.expert), y1: 26, y2: 50 }, "expert"));
+  }
+  svg.append(draw("circle", { cx: at(answer.predicted), cy: 38, r: 6 }, "number"),
+    text(answer.predicted, 16, short(answer.predicted), "middle"),
+    text(lower, 66, short(lower), "start"), text(upper, 66, `${short(upper)} ${unit}`, "end"));
+  return svg;
+}
+
 function show(answer) {
   const number = form.task === "regression";
   complain("");
@@ -145,13 +180,18 @@ function show(answer) {
   at("scope").hidden = answer.in_scope;
   at("scope").textContent =
     "Some values lie outside the scope that the expert declared: the rules were not made for them.";
-  at("predicted").textContent = short(answer.predicted);
+  at("predicted").textContent =
+    short(answer.predicted) + (number && form.target.unit ? ` ${form.target.unit}` : "");
   const expert = answer.expert === null ? "The expert is silent."
     : `The expert says ${short(answer.expert)}.`;
   at("who").textContent = `${WHO[answer.decided]} ${expert} Trust ${short(answer.trust)}.`;
   const allowed = new Set(answer.allowed);
   if (number) {
-    at("allowed").replaceChildren(make("span", `${short(answer.low)} to ${short(answer.high)}`));
+    const [first, last] = answer.interval;
+    at("allowed").replaceChildren(make("span", `${short(answer.low)} to ${short(answer.high)}; ` +
+      `with 90 % from ${short(first)} to ${short(last)}`));
+    at("bars").replaceChildren();
+    at("axis").replaceChildren(axis(answer));
   } else {
     at("allowed").replaceChildren(...form.classes.map((name) => {
       const state = name === answer.predicted ? "is" : allowed.has(name) ? "may" : "no";
@@ -160,7 +200,7 @@ function show(answer) {
       return chip;
     }));
   }
-  const shown = form.classes.filter((name) => allowed.has(name));
+  const shown = number ? [] : form.classes.filter((name) => allowed.has(name));
   at("bars").replaceChildren(...shown.map((name) => {
     const line = make("tr"), bar = make("div", "", "bar"), cell = make("td");
     bar.append(make("div"));

@@ -1,0 +1,42 @@
+"""fedlore draft: a first knowledge file from a table of rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..core.store import write_whole
+from ..data.drafting import draft_knowledge, read_cells
+from ..errors import FedloreError
+from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
+
+
+def draft_command(
+    rows: Annotated[Path, typer.Argument(help="Rows: CSV, XLSX, Parquet or JSON.")],
+    label: Annotated[str, typer.Option(help="The column to predict.")],
+    out: Annotated[Path | None, typer.Option(help="Where to; else it is shown.")] = None,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+) -> None:
+    """Write a knowledge.toml with the columns, levels, units and scope of a table."""
+    if out is not None and out.exists():
+        raise FedloreError(f"'{out}' is there already: name a new file")
+    table = read_cells(rows, form=FileForm(separator, decimal, encoding, sheet))
+    found = draft_knowledge(table, label, name=rows.name)
+    if out is None:
+        print(found.text, end="")
+        return
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, found.text)
+    except OSError as error:
+        raise FedloreError(f"cannot write '{out}': {error.strerror}") from None
+    what = f"{len(found.classes)} classes" if found.classes else "a number"
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{found.features} features, {what}, written to {out}", markup=False)
+    for name, why in found.left_out.items():
+        console.print(f"'{name}' is left out: {why}", markup=False)
+    console.print(f"Next: fedlore lint {out} --data {rows}", markup=False)

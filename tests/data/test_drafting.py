@@ -1,0 +1,105 @@
+"""A first knowledge file: what is read off a table, and that every example in it can be used."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlore import FedloreError
+from fedlore.cli.app import app
+from fedlore.data.drafting import draft_knowledge, read_cells
+from fedlore.knowledge.either import read_either
+from fedlore.knowledge.lint.checkup import check_file
+from fedlore.workbench.federations import gather
+
+HEAD = "sample;mean radius [mm];oven;class"
+
+
+def semicolons(path, label="word"):
+    """40 rows as a European spreadsheet writes them; `class` holds words or measured numbers."""
+    words = ("good", "bad", "fair")
+    lines = [HEAD]
+    for i in range(40):
+        said = words[i % 3] if label == "word" else f"{20 + i * 1.25:.2f}".replace(".", ",")
+        lines.append(f"S{i};{i / 4:.2f};{'old' if i % 2 else 'new oven'};{said}".replace(".", ","))
+    path.write_text("\n".join(lines) + "\n", encoding="latin-1")
+    return path
+
+
+def drafted(tmp_path, label="word"):
+    rows = semicolons(tmp_path / "rows.csv", label)
+    draft = draft_knowledge(read_cells(rows), "class", name="rows.csv")
+    (tmp_path / "knowledge.toml").write_text(draft.text)
+    return draft, tmp_path / "knowledge.toml"
+
+
+def test_columns_levels_units_and_scope(tmp_path):
+    draft, path = drafted(tmp_path)
+    assert (draft.task, draft.features, draft.classes) == (
+        "classification", 2, ("bad", "fair", "good"))  # fmt: skip
+    assert draft.left_out == {"sample": "it holds 40 different words"}
+    radius, oven = read_either(path).schema.features
+    assert (radius.name, radius.column, radius.unit) == ("mean_radius", "mean radius", "mm")
+    assert radius.low == 0.0 and 9.75 < radius.high < 12.0
+    assert oven.levels == ("new oven", "old")
+
+
+def test_a_measured_label_becomes_a_target_whose_bounds_hold_all(tmp_path):
+    draft, path = drafted(tmp_path, "number")
+    held = read_either(path)
+    assert draft.task == "regression" and held.bins is not None
+    assert held.bins.lower < 20.0 and held.bins.upper > 68.75
+    assert held.schema.label == "class"
+
+
+@pytest.mark.parametrize("label", ["word", "number"])
+def test_every_example_can_be_switched_on(tmp_path, label):
+    _, path = drafted(tmp_path, label)
+    text = path.read_text()
+    begin = text.index("# [[range.sources]]")
+    lines = [line.removeprefix("# ") for line in text[begin:].splitlines()]
+    names = re.findall(r'table = "(.*?)"', text[begin:])
+    rows = re.findall(r"with the lines +(.*)\n# +# +(.*)", text[begin:])
+    assert len(names) == len(rows) > 0
+    for name, (head, line) in zip(names, rows, strict=True):
+        (tmp_path / name).write_text(f"{head}\n{line}\n")
+    path.write_text(text[:begin] + "\n".join(line for line in lines if line != "#"))
+    found = check_file(path)
+    assert not [f for f in found.findings if f.severity == "error"]
+    assert found.knowledge.prediction is not None and found.knowledge.range is not None
+
+
+@pytest.mark.parametrize("label", ["word", "number"])
+def test_a_federation_like_the_rows(tmp_path, label):
+    rows = semicolons(tmp_path / "rows.csv", label)
+    arguments = ["new", str(tmp_path / "f"), "--like", str(rows), "--label", "class"]
+    done = CliRunner().invoke(app, [*arguments, "--sites", "3"])
+    assert done.exit_code == 0, done.exception
+    found = gather(tmp_path / "f" / "federation.toml")
+    assert [c.id for c in found.clients] == ["site-1", "site-2", "site-3"]
+    assert sum(len(c.data) + len(c.test) for c in found.clients) == 40
+    assert (found.bins is not None) == (label == "number")
+    again = CliRunner().invoke(app, arguments)
+    assert "is not empty: name a new folder" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "error"),
+    [
+        ("a,b\n1,x\n2,y\n", "c", "unknown column 'c'; known: a, b"),
+        ("a,b\n1,x\n2,x\n", "b", "says the same in every row"),
+        ("b\nx\ny\n", "b", "has no column to predict 'b' from"),
+        ("a,b\n", "b", "has no rows"),
+        ("a,b\n" + "".join(f"1,w{i}\n" for i in range(40)), "b", "has 40 different words"),
+    ],
+)
+def test_what_cannot_be_drafted_says_why(tmp_path, text, label, error):
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(FedloreError, match=error):
+        draft_knowledge(read_cells(tmp_path / "rows.csv"), label)
+
+
+def test_a_file_that_is_there_is_not_written_over(tmp_path):
+    rows = semicolons(tmp_path / "rows.csv")
+    arguments = ["draft", str(rows), "--label", "class", "--out", str(rows)]
+    assert "is there already" in str(CliRunner().invoke(app, arguments).exception)
