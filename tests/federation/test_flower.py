@@ -17,6 +17,7 @@ from fedlore.engine.loop import scale_together
 from fedlore.federation.flower import records
 from fedlore.federation.flower.names import ConfigRecord, RecordDict
 from fedlore.federation.flower.records import read_reply, read_task, reply_record, task_record
+from fedlore.federation.flower.transport import SILENCE, Link
 
 from ..engine.federation import federation
 from ..laws.lists import ALGORITHMS, names, recipe_for
@@ -142,14 +143,14 @@ def test_only_one_file_imports_flwr():
 
 def test_the_names_of_flwr_that_are_used_are_there():
     """Where this fails after an upgrade, federation/flower/names.py is the file to mend."""
-    from flwr.supercore.protobuf.client import ProtobufClient
-    from flwr.superlink.grid import HttpGrid
+    from flwr.supercore.runtime import RuntimeHttpClient
     from flwr.supernode.fleet_http_client import FleetHttpClient
 
     major, minor = map(int, version("flwr").split(".")[:2])
     assert (major, minor) in ((1, 41), (1, 42))
-    grid = HttpGrid("127.0.0.1:9", True, None, token="t")
-    assert grid._retry_invoker is not None and isinstance(grid._runtime_client, ProtobufClient)
+    with Link("127.0.0.1:9").open(RuntimeHttpClient) as client:
+        assert client._client.timeout.read == SILENCE
+    runtime = ("GetNodes", "PushMessages", "PushObject", "PullMessages", "PullObject")
+    assert all(hasattr(RuntimeHttpClient, call) for call in runtime)
     calls = ("ActivateNode", "DeactivateNode", "SendNodeHeartbeat", "PullMessages", "PushMessages")
     assert all(hasattr(FleetHttpClient, call) for call in calls)
-    grid.close()

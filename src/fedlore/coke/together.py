@@ -1,6 +1,5 @@
 """Server and sites as children of this process, for trials and tests."""
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from ..errors import FedloreError
 from ..federation.coordinator.server import healthy, link_of
 from ..federation.kits.certificates import raw_key
 from ..federation.kits.making import enrolled_keys
-from ..federation.processes import Child, fedlore_command
+from ..federation.processes import Child, fedlore_command, free_port
 from .trial import make_trial, trial_sites
 
 _START = 120.0  # seconds until all must be there
@@ -91,11 +90,3 @@ def wait_for_sites(federation: Household) -> None:
         if time.monotonic() - began > _START:
             raise FedloreError(f"not all sites were in after {_START:.0f} s: see their join.log")
         time.sleep(0.5)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -127,3 +128,11 @@ def alone(path: Path, what: str) -> Iterator[None]:
         except OSError:
             raise FedloreError(f"{what} is running already (lock '{path}')") from None
         yield
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

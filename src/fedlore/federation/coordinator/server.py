@@ -1,31 +1,38 @@
-"""The coordinator's server: Flower's SuperLink under our supervision, TLS and keys on."""
+"""The coordinator's server: Flower's SuperLink on loopback, watched over, and a gate before it."""
 
 import json
+import logging
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from ...core.store import write_whole
 from ...errors import ConfigError, FedloreError
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
 from ..kits.making import enrolled_keys
-from ..processes import Child, alone, script
+from ..processes import Child, alone, free_port, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
+from .gateway import Gateway
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _START = 90.0  # seconds that a loaded machine may need to start it
 LOOK = 10.0  # seconds between looks at the server's keys: its control interface has no login
+SILENT = 8.0  # seconds without an answer after which the server counts as stopped
+_RESTARTS = 5  # ends of the server within five minutes that are borne
 
 
 def serve_federation(
     folder: Path, *, insecure: bool, stop: threading.Event, told: Callable[[str], None]
 ) -> None:
-    """Run until told to stop; a server that dies is started again."""
+    """Run until told to stop; a server that dies or falls silent is started again."""
     federation = read_deployed(folder)
     if insecure and federation.host not in LOOPBACK:
         raise ConfigError(
@@ -35,36 +42,32 @@ def serve_federation(
     if not insecure:
         check_dates(folder / "ca.crt")
         check_dates(folder / "server.pem")
-    (folder / "logs").mkdir(exist_ok=True)
+    (folder / "logs").mkdir(mode=0o700, exist_ok=True)
     with alone(folder / "server.lock", "a server for this federation"):
-        (folder / "server.json").write_text(json.dumps({"insecure": insecure}))
-        deaths: list[float] = []
-        while not stop.is_set():
-            child = Child(
-                _command(folder, federation, insecure),
-                log=folder / "logs" / "superlink.log",
-                env={"FLWR_HOME": str(folder / "flower")},
+        tls = None if insecure else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        keeper = Keeper(folder, federation, tls, stop, told)
+        with write_log(folder / "logs" / "gateway.log") as log:
+            gate = Gateway(
+                federation.host if federation.host in LOOPBACK else "0.0.0.0",
+                federation.port,
+                tls,
+                keeper.keys,
+                lambda: keeper.port,
+                (folder / "ca.crt").read_bytes,
+                log,
+                keeper.lose,
             )
-            try:
-                _watch(child, folder, federation, stop, told)
-            finally:
-                child.stop()
-            if not stop.is_set():
-                deaths = [t for t in deaths if t > time.monotonic() - 300] + [time.monotonic()]
-                if len(deaths) > 5:
-                    raise FedloreError(f"the server keeps ending: see '{child.log}'")
-                told(f"the server ended with code {child.code()}: starting it again")
+            with gate:
+                keeper.keep()
 
 
 def link_of(folder: Path) -> Link:
-    """How to reach the server of a folder from its own machine."""
-    federation = read_deployed(folder)
+    """How to reach the server of a folder, which only its own machine can."""
     try:
-        insecure = bool(json.loads((folder / "server.json").read_text())["insecure"])
+        port = int(json.loads((folder / "server.json").read_text())["port"])
     except (OSError, ValueError, KeyError):
-        insecure = False
-    ca = None if insecure else (folder / "ca.crt").read_bytes()
-    return Link(f"127.0.0.1:{federation.port}", ca)
+        port = 9  # nobody is there: the server has never been started
+    return Link(f"127.0.0.1:{port}")
 
 
 def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | None:
@@ -78,56 +81,126 @@ def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | No
         return str(getattr(error, "reason", error))
 
 
-def _command(folder: Path, federation: Federation, insecure: bool) -> list[str]:
-    bind = federation.host if federation.host in LOOPBACK else "0.0.0.0"
-    command = [script("flower-superlink"), "--host", bind, "--port", str(federation.port)]
-    # process isolation: it never starts anything that was submitted to it
-    command += ["--isolation", "process"]
-    command += ["--superexec-auth-secret-file", str(folder / "runner.secret")]
-    if insecure:
-        return [*command, "--insecure"]
-    for option, name in (("ca-certfile", "ca.crt"), ("certfile", "server.pem")):
-        command += [f"--ssl-{option}", str(folder / name)]
-    return [*command, "--ssl-keyfile", str(folder / "server.key"), "--enable-supernode-auth"]
+class Keeper:
+    """Keeps the SuperLink running, with the keys of the enrolment folder and no others."""
 
+    def __init__(
+        self,
+        folder: Path,
+        federation: Federation,
+        tls: ssl.SSLContext | None,
+        stop: threading.Event,
+        told: Callable[[str], None],
+    ) -> None:
+        self._folder, self._federation, self._stop, self._told = folder, federation, stop, told
+        self._tls, self._certified = tls, 0.0
+        self.port: int | None = None  # where it listens on loopback, once it answers
+        self._lost: set[str] = set()  # sites that it does not know any more
+        self._enrolled: dict[str, bytes] = {}
+        self._names: dict[bytes, str] = {}
+        self._refresh()
 
-def _watch(
-    child: Child,
-    folder: Path,
-    federation: Federation,
-    stop: threading.Event,
-    told: Callable[[str], None],
-) -> None:
-    """Until the server ends or we are told to: keep its keys those of the enrolment folder."""
-    link, began, let_in = link_of(folder), time.monotonic(), dict[str, bytes]()
-    ready, looked = False, began
-    while not stop.wait(0.3) and child.code() is None:
-        if not ready:
-            trouble = healthy(link.address, link.ca, timeout=2.0)
-            if trouble is not None:
-                if time.monotonic() - began > _START:
+    def keys(self) -> Mapping[bytes, str]:
+        return self._names
+
+    def lose(self, site: str) -> None:
+        """Take note of a site that is enrolled and yet was not let in."""
+        self._lost.add(site)
+
+    def keep(self) -> None:
+        """Until told to stop."""
+        ends: list[float] = []
+        while not self._stop.is_set():
+            port = free_port()
+            child = Child(
+                _command(self._folder, port),
+                log=self._folder / "logs" / "superlink.log",
+                env={"FLWR_HOME": str(self._folder / "flower")},
+            )
+            write_whole(self._folder / "server.json", json.dumps({"port": port}), private=True)
+            try:
+                reason = self._watch(child, port)
+            finally:
+                self.port = None
+                child.stop()
+            if self._stop.is_set():
+                return
+            if not reason:
+                ends = [t for t in ends if t > time.monotonic() - 300] + [time.monotonic()]
+                if len(ends) > _RESTARTS:
+                    raise FedloreError(f"the server keeps ending: see '{child.log}'")
+                reason = f"the server ended with code {child.code()}"
+            self._told(f"{reason}: starting it again")
+
+    def _watch(self, child: Child, port: int) -> str:
+        """Until the server ends, or must be started again for a reason, or we are told to stop."""
+        link, began = Link(f"127.0.0.1:{port}"), time.monotonic()
+        heard = looked = began
+        let_in: dict[str, bytes] | None = None
+        while not self._stop.wait(0.3) and child.code() is None:
+            now = time.monotonic()
+            self._refresh()
+            if let_in is None or now - heard > 2.0:
+                trouble = healthy(link.address, None, timeout=2.0)
+                if trouble is None:
+                    heard = time.monotonic()
+                elif let_in is None and now - began > _START:
                     raise FedloreError(f"the server does not answer: {trouble}; see '{child.log}'")
+                elif let_in is not None and now - heard > SILENT:
+                    return f"the server has not answered for {now - heard:.0f} s"
+                if trouble is not None:
+                    continue
+            if let_in == self._enrolled and now - looked < LOOK and not self._lost:
                 continue
-        if time.monotonic() - looked > LOOK:
-            looked, let_in = time.monotonic(), {}
-        try:
-            let_in = _enrol(link, folder, let_in, told)
-        except LinkLost:
-            continue
-        if not ready:
-            told(f"listening on {federation.address}, {len(let_in)} sites enrolled")
-            ready = True
+            looked = now
+            try:
+                lost = self._enrol(link)
+            except LinkLost:
+                continue
+            if lost:
+                return (
+                    f"somebody has unregistered {', '.join(lost)} at the server, which would never "
+                    "take the key again"
+                )
+            if let_in is None:
+                self._told(
+                    f"listening on {self._federation.address}, {len(self._enrolled)} sites enrolled"
+                )
+            let_in, self.port = dict(self._enrolled), port
+        return ""
+
+    def _enrol(self, link: Link) -> list[str]:
+        """Let in who is enrolled and shut out who is not; sites that cannot be let in again."""
+        self._lost.clear()
+        shut_out, lost = link.enrol(self._enrolled)
+        for name in shut_out:
+            self._told(f"shut out: {name}")
+        return lost
+
+    def _refresh(self) -> None:
+        """The keys in the enrolment folder and the certificate, which other commands write."""
+        written = (self._folder / "server.pem").stat().st_mtime
+        if self._tls is not None and written != self._certified:
+            self._tls.load_cert_chain(self._folder / "server.pem", self._folder / "server.key")
+            self._certified = written
+        found = {name: raw_key(key) for name, key in enrolled_keys(self._folder).items()}
+        self._enrolled, self._names = found, {key: name for name, key in found.items()}
 
 
-def _enrol(
-    link: Link, folder: Path, let_in: dict[str, bytes], told: Callable[[str], None]
-) -> dict[str, bytes]:
-    keys = enrolled_keys(folder)
-    wanted = {name: raw_key(key) for name, key in keys.items()}
-    if wanted == let_in:
-        return let_in
-    for name in link.keep_only(list(keys.values())):
-        told(f"shut out: {name}")
-    for name, key in keys.items():
-        link.register(name, key)
-    return wanted
+def _command(folder: Path, port: int) -> list[str]:
+    # loopback and process isolation: nobody outside reaches it, and it starts nothing that was
+    # submitted to it
+    command = [script("flower-superlink"), "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--isolation", "process", "--insecure"]
+    return [*command, "--superexec-auth-secret-file", str(folder / "runner.secret")]
+
+
+@contextmanager
+def write_log(path: Path) -> Iterator[Callable[[str], None]]:
+    """Lines with the time of day; a log that has grown makes room for a new one."""
+    handler = RotatingFileHandler(path, maxBytes=5_000_000, backupCount=3, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    try:
+        yield lambda line: handler.emit(logging.makeLogRecord({"msg": line}))
+    finally:
+        handler.close()

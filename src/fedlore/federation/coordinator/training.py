@@ -130,11 +130,10 @@ class Session:
     settled: set[str] = field(default_factory=set)  # sites that made their own model of it
 
     def to_the_end(self) -> Run:
-        link = link_of(self.folder)
         secret = (self.folder / "runner.secret").read_bytes()
         void, at = 0, (-1, 0)
         while True:
-            self._wait_for(link)
+            link = self._reach()
             try:
                 with link.run(secret) as grid:
                     return self._rounds(Mail(grid, self.keys))
@@ -151,15 +150,17 @@ class Session:
                     ) from None
                 self.reports.line(f"{error}: the round is void and is tried again")
 
-    def _wait_for(self, link: Link) -> None:
+    def _reach(self) -> Link:
+        """The way to the server, once it answers; one that was started anew is elsewhere."""
         began = time.monotonic()
-        while (trouble := healthy(link.address, link.ca)) is not None:
+        while (trouble := healthy((link := link_of(self.folder)).address, link.ca)) is not None:
             if time.monotonic() - began > PATIENCE:
                 raise FedloreError(
                     f"the server at {link.address} does not answer ({trouble}): is fedlore server "
                     "running? Nothing is lost, --resume goes on"
                 )
             time.sleep(0.5)
+        return link
 
     def _rounds(self, mail: Mail) -> Run:
         remote = self._remote(mail)

@@ -3,15 +3,24 @@
 Each release of flwr moves something; what moved is mended here, and a contract test names it all.
 """
 
-from typing import Any
-
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.app.message import remove_content_from_message
 from flwr.app.message.array import Array
-from flwr.common.serde import fab_to_proto, message_to_proto, run_from_proto
-from flwr.proto import control_pb2, fleet_pb2, heartbeat_pb2, node_pb2, runtime_pb2
-from flwr.serverapp import Grid
-from flwr.supercore.constant import TaskType
+from flwr.common.constant import TIMESTAMP_HEADER
+from flwr.common.serde import fab_to_proto, message_to_proto
+from flwr.proto import (
+    control_pb2,
+    fleet_pb2,
+    heartbeat_pb2,
+    message_pb2,
+    node_pb2,
+    runtime_pb2,
+)
+from flwr.supercore.constant import (
+    FLEET_HTTP_PUBLIC_KEY_HEADER,
+    FLEET_HTTP_SIGNATURE_HEADER,
+    TaskType,
+)
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable import inflatable_object as objects
@@ -19,25 +28,25 @@ from flwr.supercore.inflatable import inflatable_protobuf_utils as transfer
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectPullError,
     ObjectPushError,
+    inflate_object_from_contents,
     pull_and_inflate_object_from_tree,
     push_objects,
 )
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-from flwr.supercore.retry import RetryInvoker, exponential
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.primitives.asymmetric import (
+    bytes_to_public_key,
+    public_key_to_bytes,
+    verify_signature,
+)
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-
-
-def http_grid() -> Any:
-    """Flower's grid over HTTP; loaded late, since it brings what a site never needs."""
-    from flwr.superlink.grid import HttpGrid
-
-    return HttpGrid
-
 
 __all__ = [
     "Array",
@@ -45,27 +54,30 @@ __all__ = [
     "ConfigRecord",
     "ControlHttpClient",
     "Error",
+    "FLEET_HTTP_PUBLIC_KEY_HEADER",
+    "FLEET_HTTP_SIGNATURE_HEADER",
     "Fab",
     "FleetHttpClient",
-    "Grid",
     "Message",
     "NodeAuthHttpInterceptor",
     "ObjectPullError",
     "ObjectPushError",
     "RecordDict",
-    "RetryInvoker",
     "RunNotRunningException",
     "RuntimeHttpClient",
+    "RuntimeTokenHttpInterceptor",
     "RuntimeVersionHttpInterceptor",
     "SuperExecAuthHttpInterceptor",
+    "TIMESTAMP_HEADER",
     "TaskIdentity",
     "TaskType",
+    "bytes_to_public_key",
     "control_pb2",
-    "exponential",
     "fab_to_proto",
     "fleet_pb2",
     "heartbeat_pb2",
-    "http_grid",
+    "inflate_object_from_contents",
+    "message_pb2",
     "message_to_proto",
     "node_pb2",
     "objects",
@@ -73,7 +85,7 @@ __all__ = [
     "pull_and_inflate_object_from_tree",
     "push_objects",
     "remove_content_from_message",
-    "run_from_proto",
     "runtime_pb2",
     "transfer",
+    "verify_signature",
 ]

@@ -4,9 +4,12 @@ Flower's executes the code of whatever run is submitted, in a new process for ea
 one never fetches that code: it answers in this process with the fedlore that is installed.
 """
 
+import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -27,7 +30,10 @@ from .names import (
     remove_content_from_message,
     transfer,
 )
+from .signing import VISIT
 from .transport import Answerer, Link, link, respond
+
+UNFINISHED = 10.0  # seconds after which a task that is not all there is left to be asked again
 
 
 def door(
@@ -35,7 +41,19 @@ def door(
 ) -> "FlowerDoor":
     """A site's way in; `before` is its number from last time, if it could not say goodbye."""
     identity = NodeAuthHttpInterceptor(key, key.public_key())
-    return FlowerDoor(link.open(FleetHttpClient, identity), site, key, answerer, before)
+    visit = _Visiting(secrets.token_hex(8))
+    return FlowerDoor(link.open(FleetHttpClient, identity, visit), site, key, answerer, before)
+
+
+@dataclass(frozen=True)
+class _Visiting:
+    """Names this start of the site, so that a copy of its kit elsewhere is noticed."""
+
+    name: str
+
+    def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
+        context.request.headers[VISIT] = self.name
+        return call_next(context)
 
 
 @dataclass
@@ -58,7 +76,9 @@ class FlowerDoor:
             try:
                 self.node = self.fleet.ActivateNode(ask).node_id
             except httpx.HTTPStatusError as error:
-                raise ShutOut(_shut_out(self.site, error)) from None
+                if error.response.status_code in (429, *range(500, 600)):
+                    raise  # not there, which is not the same as not letting in
+                raise ShutOut(_explain(self.site, error)) from None
         return self.node
 
     def beat(self) -> None:
@@ -83,6 +103,7 @@ class FlowerDoor:
                 ),
                 return_type=Message,
                 initial_backoff=0.1,
+                max_time=UNFINISHED,
             )
         message.metadata.__dict__["_message_id"] = tree.object_id  # it is not part of the message
         began = time.monotonic()
@@ -112,9 +133,9 @@ class FlowerDoor:
         self.fleet.close()
 
 
-def _shut_out(site: str, error: httpx.HTTPStatusError) -> str:
+def _explain(site: str, error: httpx.HTTPStatusError) -> str:
     if error.response.status_code == 401:
-        return f"site '{site}': the key was not accepted (is this machine's clock right?)"
+        return f"site '{site}': the key was not accepted: {error.response.text[:200]}"
     return (
         f"site '{site}': the coordinator does not know this key: it was revoked, renewed or never "
         "enrolled (fedlore federation add-site or renew makes a new kit), or it is in use elsewhere"

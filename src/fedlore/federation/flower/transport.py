@@ -11,41 +11,38 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from ...core.wire import Reply, Task
 from ...errors import FedloreError
 from ..node import BEAT, beating
 from ..remote import Letter, LinkLost, Refusal
+from .courier import BadReply, Courier, RunCourier
 from .names import (
     ControlHttpClient,
     Error,
     Fab,
-    Grid,
     Message,
     ObjectPullError,
     ObjectPushError,
-    RetryInvoker,
     RunNotRunningException,
     RuntimeHttpClient,
+    RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
     SuperExecAuthHttpInterceptor,
     TaskIdentity,
     TaskType,
     control_pb2,
-    exponential,
     fab_to_proto,
-    http_grid,
-    public_key_to_bytes,
-    run_from_proto,
     runtime_pb2,
 )
 from .records import read_reply, read_task, reply_record, size_of, task_record
 
 REFUSED, FAILED = 1000, 1001  # codes of our own in Flower's error messages
+SILENCE = 15.0  # seconds: a server that says nothing for so long is taken for stopped
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 #: A run must carry an app. Ours is empty, because nobody loads it.
@@ -72,7 +69,7 @@ Answerer = Callable[[Task, str], Reply]  # a task and the terms it is asked unde
 class Mail:
     """A post over Flower's grid; only enrolled keys are written to."""
 
-    grid: Grid
+    grid: Courier
     sites: Mapping[str, bytes]  # name -> public key
     terms: str = ""
     _nodes: dict[str, int] = field(default_factory=dict)
@@ -80,7 +77,7 @@ class Mail:
 
     def online(self) -> Mapping[str, str]:
         with link():
-            nodes: Any = self.grid.get_nodes()
+            nodes = self.grid.get_nodes()
         here = {bytes(node.public_key): node for node in nodes}
         found = {name: here[key] for name, key in self.sites.items() if key in here}
         self._nodes.update({name: node.node_id for name, node in found.items()})
@@ -107,7 +104,9 @@ class Mail:
         with link():
             return [self._read(message) for message in self.grid.pull_messages(about)]
 
-    def _read(self, message: Message) -> Letter:
+    def _read(self, message: Message | BadReply) -> Letter:
+        if isinstance(message, BadReply):
+            return Letter(message.about, wrong=f"malformed ({message.why})")
         about = message.metadata.reply_to_message_id
         if message.has_error():  # codes of Flower's own: the node went away
             wrong = {REFUSED: "refused", FAILED: "failed"}.get(message.error.code, "lost")
@@ -137,21 +136,29 @@ class Link:
     address: str
     ca: bytes | None = None  # PEM; None only without TLS
 
-    def register(self, name: str, public_key: ec.EllipticCurvePublicKey) -> None:
-        """Let a site's key in; one that is known already is left as it is."""
-        key = public_key_to_bytes(public_key)
-        with link(), self.open(ControlHttpClient) as control:
-            if key not in {bytes(n.public_key) for n in _list_registered(control)}:
-                control.RegisterNode(control_pb2.RegisterNodeRequest(public_key=key, name=name))
+    def enrol(self, sites: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+        """Let in these sites by their keys, and nobody else.
 
-    def keep_only(self, keys: Sequence[ec.EllipticCurvePublicKey]) -> list[str]:
-        """Shut out every registered key but these; the names of those shut out."""
-        kept = {public_key_to_bytes(key) for key in keys}
+        Who was shut out, and which sites can never be let in again: a key that somebody has
+        unregistered stays used for as long as the server's state lives.
+        """
+        kept = set(sites.values())
         with link(), self.open(ControlHttpClient) as control:
-            gone = [n for n in _list_registered(control) if bytes(n.public_key) not in kept]
+            known = {bytes(node.public_key): node for node in _list_registered(control)}
+            gone = [node for key, node in known.items() if key not in kept]
             for node in gone:
                 control.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id))
-        return [node.name for node in gone]
+            lost = []
+            for name, key in sites.items():
+                if key in known:
+                    continue
+                try:
+                    control.RegisterNode(control_pb2.RegisterNodeRequest(public_key=key, name=name))
+                except httpx.HTTPStatusError as error:
+                    if error.response.status_code >= 500:
+                        raise
+                    lost.append(name)
+        return [node.name for node in gone], lost
 
     def online(self) -> dict[bytes, bool]:
         """The registered keys, and whether each is here now."""
@@ -159,41 +166,35 @@ class Link:
             return {bytes(n.public_key): n.status == "online" for n in _list_registered(control)}
 
     @contextmanager
-    def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Grid]:
+    def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Courier]:
         """A run of our own, driven from this process; nothing is loaded from any app."""
-        grid_of = http_grid()
-
         bundle = Fab("", _zip(app or APP), {})
         lock = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
         with link(), self.open(ControlHttpClient) as control:
             run_id = control.StartRun(control_pb2.StartRunRequest(fab=fab_to_proto(bundle))).run_id
             with self.open(RuntimeHttpClient, lock) as runner:
                 token = _claim(runner, run_id)
-        grid = grid_of(self.address, self.ca is None, self.ca, token=token)
-        grid._retry_invoker = RetryInvoker(  # Flower's would end this process on a lost run
-            lambda: exponential(max_delay=2), httpx.TransportError, max_tries=None, max_time=15.0
-        )
-        client: Any = grid._runtime_client
+        client = self.open(RuntimeHttpClient, RuntimeTokenHttpInterceptor(token=token))
         ended = runtime_pb2.PushTaskOutputRequest(sub_status="failed", details="the run broke off")
-        with link():
-            given = client.PullTaskInput(runtime_pb2.PullTaskInputRequest())
-        TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
-        TaskIdentity.node_id = given.context.node_id
-        grid.set_run(run_from_proto(given.run))
-        beat = lambda: client.SendTaskHeartbeat(runtime_pb2.SendTaskHeartbeatRequest())  # noqa: E731
         try:
+            with link():
+                given = client.PullTaskInput(runtime_pb2.PullTaskInputRequest())
+            TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
+            TaskIdentity.node_id = given.context.node_id
+            beat = partial(client.SendTaskHeartbeat, runtime_pb2.SendTaskHeartbeatRequest())
             with beating(beat, BEAT):
-                yield grid
+                yield RunCourier(client, given.run.run_id)
             ended = runtime_pb2.PushTaskOutputRequest(sub_status="completed", details="")
         finally:
-            grid._retry_invoker.max_tries = 1
             with suppress(httpx.HTTPError):
                 client.PushTaskOutput(ended)
-            grid.close()
+            client.close()
 
     def open(self, kind: Any, *interceptors: Any) -> Any:
         chain = [RuntimeVersionHttpInterceptor(component_name="fedlore"), *interceptors]
-        return kind.from_server_address(self.address, self.ca is None, self.ca, chain)
+        client = kind.from_server_address(self.address, self.ca is None, self.ca, chain)
+        client._client.timeout = httpx.Timeout(SILENCE)
+        return client
 
 
 @contextmanager
@@ -207,6 +208,8 @@ def link() -> Iterator[None]:
         raise LinkLost(f"the server does not answer: {error}") from None
     except httpx.HTTPStatusError as error:
         code = error.response.status_code
+        if code == 429 or code >= 500:  # of the gate: it says why
+            raise LinkLost(f"the server is not there: {error.response.text[:200]}") from None
         raise LinkLost(f"the server no longer knows this run (HTTP {code})") from None
     except (RunNotRunningException, ObjectPullError, ObjectPushError):
         raise LinkLost("the server has given up the run") from None

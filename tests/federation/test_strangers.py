@@ -1,0 +1,244 @@
+"""Strangers against real processes: what they can reach, and that a training goes on meanwhile."""
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.proto import control_pb2, fleet_pb2, runtime_pb2
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from fedlore.coke.together import start_site
+from fedlore.federation.coordinator.server import link_of
+from fedlore.federation.coordinator.training import train_federation
+from fedlore.federation.flower.transport import Link
+from fedlore.federation.journal import read_state
+from fedlore.federation.kits.making import renew_server
+from fedlore.federation.processes import Child, fedlore_command
+from fedlore.federation.settings import read_deployed
+
+from ..laws.test_algorithms import assert_close
+from .inside import reference
+from .test_processes import left_behind, rounds_done, running, start_training, trial, wait_until
+
+pytestmark = pytest.mark.slow
+
+CONTROL = {
+    "list-nodes": control_pb2.ListNodesRequest(),
+    "unregister-node": control_pb2.UnregisterNodeRequest(node_id=1),
+    "register-node": control_pb2.RegisterNodeRequest(public_key=b"x", name="x"),
+    "list-runs": control_pb2.ListRunsRequest(),
+    "stop-run": control_pb2.StopRunRequest(run_id=1),
+    "start-run": control_pb2.StartRunRequest(),
+}
+
+
+def listening(folder: Path) -> set[tuple[str, int]]:
+    """Where the processes of a folder listen, by the kernel's own book."""
+    inodes = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(folder).encode() not in path.read_bytes():
+                continue
+            for link in (path.parent / "fd").iterdir():
+                with suppress(OSError):
+                    inodes.add(os.readlink(link).removeprefix("socket:[").removesuffix("]"))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and words[9] in inodes:
+                host, _, port = words[1].partition(":")
+                found.add((host, int(port, 16)))
+    return found
+
+
+def outside() -> str:
+    """An address of this machine that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+            found = probe.getsockname()[0]
+            if not found.startswith("127."):
+                return str(found)
+    pytest.skip("this machine has no address but loopback")
+
+
+def log_of(folder: Path) -> str:
+    return (folder / "logs" / "gateway.log").read_text()
+
+
+def test_nothing_but_the_gate_can_be_reached_from_elsewhere(tmp_path):
+    host = outside()
+    folder = trial(tmp_path / "fed", sites=2, rounds=2)
+    text = (folder / "federation.toml").read_text()
+    port = read_deployed(folder).port
+    (folder / "federation.toml").write_text(text.replace(f"127.0.0.1:{port}", f"{host}:{port}"))
+    renew_server(folder)
+    with running(folder):
+        loopback = "0100007F"
+        assert {place for place in listening(folder) if place[0] != loopback} == {
+            ("00000000", port)
+        }
+        inner = int(link_of(folder).address.rpartition(":")[2])
+        with pytest.raises(OSError):
+            socket.create_connection((host, inner), timeout=2.0)
+        context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        with httpx.Client(base_url=f"https://{host}:{port}", verify=context) as client:
+            assert client.get("/health").status_code == 200
+            for path in ("/docs", "/openapi.json", "/", "/v1/control/list-nodes", "/metrics"):
+                assert client.get(path).status_code == client.post(path).status_code == 404
+        assert train_federation(folder).round == 2
+    assert "POST /v1/control/list-nodes is not for the network" in log_of(folder)
+
+
+def test_a_stranger_stops_nothing(tmp_path):
+    """List, unregister, stop, submit, flood, dawdle, without TLS: the result is the undisturbed."""
+    folder = trial(tmp_path / "fed", ("epochs = 5", "epochs = 20"), sites=3, rounds=8)
+    federation = read_deployed(folder)
+    gate = Link(federation.address, (folder / "ca.crt").read_bytes())
+    over = threading.Event()
+    found: list[int] = []
+
+    def pester() -> None:
+        key = ec.generate_private_key(ec.SECP384R1())
+        with gate.open(ControlHttpClient) as control, gate.open(RuntimeHttpClient) as runtime:
+            identity = NodeAuthHttpInterceptor(key, key.public_key())
+            with gate.open(FleetHttpClient, identity) as fleet:
+                calls = [
+                    lambda: control.ListNodes(CONTROL["list-nodes"]),
+                    lambda: control.UnregisterNode(CONTROL["unregister-node"]),
+                    lambda: control.RegisterNode(CONTROL["register-node"]),
+                    lambda: control.ListRuns(CONTROL["list-runs"]),
+                    lambda: control.StopRun(CONTROL["stop-run"]),
+                    lambda: control.StartRun(CONTROL["start-run"]),
+                    lambda: runtime.AcquireTask(runtime_pb2.AcquireTaskRequest()),
+                    lambda: fleet.PullMessages(fleet_pb2.PullMessagesRequest()),
+                    lambda: fleet.ActivateNode(fleet_pb2.ActivateNodeRequest()),
+                ]
+                while not over.is_set():
+                    for call in calls:
+                        try:
+                            call()
+                            found.append(200)
+                        except httpx.HTTPStatusError as error:
+                            found.append(error.response.status_code)
+                        except httpx.TransportError:
+                            found.append(0)
+                    over.wait(0.2)
+
+    def crowd() -> None:
+        lines: list[socket.socket] = []
+        while not over.is_set():
+            with suppress(OSError):
+                lines.append(socket.create_connection((federation.host, federation.port), 1.0))
+                lines[-1].sendall(
+                    b"GET /health HTTP/1.1\r\n" if len(lines) % 2 else b"\x16\x03\x01"
+                )
+            if len(lines) > 400:
+                lines.pop(0).close()
+            over.wait(0.005)
+        for line in lines:
+            line.close()
+
+    with running(folder):
+        threads = [threading.Thread(target=work) for work in (pester, crowd)]
+        for thread in threads:
+            thread.start()
+        try:
+            child = start_training(folder)
+            assert child.wait(240) == 0, child.tail()
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+    assert set(found) <= {0, 403, 404} and {403, 404} <= set(found)
+    assert_close(
+        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
+    )
+    told = log_of(folder)
+    for words in ("unregister-node", "stop-run", "start-run", "is not enrolled", "too many"):
+        assert words in told, words
+
+
+def test_sites_that_were_unregistered_come_back_by_themselves(tmp_path):
+    """On loopback the control interface has no login: whoever is on the machine can do this."""
+    folder = trial(tmp_path / "fed", ("epochs = 5", "epochs = 40"), sites=3, rounds=12)
+    with running(folder) as federation:
+        child = start_training(folder)
+        wait_until(lambda: rounds_done(folder) >= 2)
+        with link_of(folder).open(ControlHttpClient) as control:
+            for node in control.ListNodes(control_pb2.ListNodesRequest()).nodes_info:
+                control.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id))
+        assert child.wait(240) == 0, child.tail()
+        assert all(site.code() is None for site in federation.sites.values())
+    assert_close(
+        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
+    )
+    told = (folder / "logs" / "server.log").read_text()
+    assert "somebody has unregistered plant-1, plant-2, plant-3 at the server" in told
+
+
+@pytest.mark.parametrize("victim", ["superlink", "plant-2"])
+def test_who_is_stopped_and_not_dead_holds_up_nothing_for_long(tmp_path, victim):
+    quick = ("deadline = 120.0", "deadline = 8.0")
+    folder = trial(tmp_path / "fed", quick, sites=3, rounds=10)
+    with running(folder) as federation:
+        child = start_training(folder)
+        wait_until(lambda: rounds_done(folder) >= 2)
+        pid = federation.sites[victim].pid if victim in federation.sites else superlink_of(folder)
+        os.kill(pid, signal.SIGSTOP)
+        at, began = rounds_done(folder), time.monotonic()
+        wait_until(lambda: rounds_done(folder) > at + 1, 60.0)
+        took = time.monotonic() - began
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        assert child.wait(240) == 0, child.tail()
+    print(f"{victim} stopped: the next round was done after {took:.1f} s")
+    assert took < 8.0 + 15.0 + 15.0  # the deadline, the silence, and slack for a busy machine
+    if victim == "superlink":
+        assert "has not answered for" in (folder / "logs" / "server.log").read_text()
+
+
+def superlink_of(folder: Path) -> int:
+    """The process of Flower's server in a folder."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes()
+            if b"flower-superlink" in words and str(folder).encode() in words:
+                return int(path.parent.name)
+    raise AssertionError("no server is running")
+
+
+def test_another_federation_on_the_port_is_a_sentence(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2)
+    with socket.create_server(("127.0.0.1", read_deployed(folder).port)):
+        child = Child(fedlore_command("server", str(folder)), log=tmp_path / "server.log")
+        assert child.wait(60) == 2
+    assert "does another federation, or another program, use this port" in " ".join(
+        child.tail().split()
+    )
+    assert left_behind(folder) == []
+
+
+def test_a_kit_that_was_copied_is_noticed(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2)
+    with running(folder):
+        home = folder / "sites" / "plant-1"
+        copy = shutil.copytree(home, tmp_path / "copy", ignore=shutil.ignore_patterns("state"))
+        twin = start_site(copy)
+        try:
+            wait_until(lambda: "speaks from two places" in log_of(folder), 60.0)
+        finally:
+            twin.stop()
