@@ -25,14 +25,11 @@ def inject(
     learned = logits.log_softmax(-1)
     if prior is None:
         return learned
-    told = trust * prior.double()  # rows sum to λ, or to 0 where g_p abstains
-    # in double precision: in single, 1 - λ is off by a tenth for λ = 1 - 1e-7; and clamped: a soft
-    # row may sum to a hair above 1, and log1p(-1.0000001) is NaN
-    left = torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
-    kept = learned + left.to(learned.dtype)
+    told = trust * prior  # rows sum to λ, or to 0 where g_p abstains
+    # clamped: a soft row may sum to a hair above 1, and log1p(-1.0000001) is NaN
+    kept = learned + torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
     spoken = told > 0
-    # never log(0): keeps the gradient finite
-    safe = torch.where(spoken, told, 1.0).log().to(learned.dtype)
+    safe = torch.where(spoken, told, 1.0).log()  # never log(0): keeps the gradient finite
     return torch.where(spoken, torch.logaddexp(kept, safe), kept)
 
 

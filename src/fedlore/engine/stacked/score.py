@@ -69,7 +69,7 @@ def exam_of(
         torch.cat([test.y for _, test in pairs if test.y is not None]).to(like.device),
         whole("prior", nothing, bare=True),
         whole("allowed", everything, bare=True),
-        torch.tensor(trust, dtype=torch.float64).repeat_interleave(rows)[:, None].to(like.device),
+        torch.tensor(trust, dtype=torch.float64).repeat_interleave(rows)[:, None].to(like),
         ears_of(model, x[:1].to(like)) if getattr(model, "hears", True) else None,
         whole("allowed", everything),
         tuple(test is not None and test.allowed is not None for test in tests),
