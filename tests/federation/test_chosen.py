@@ -29,6 +29,7 @@ from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import OrderMember
 from fedlore.personal.own.sight import see_order
 from fedlore.privacy import Dp, Privacy
+from fedlore.privacy.dp.ledger import Ledger
 
 from .inside import Inside, edited, small
 
@@ -382,7 +383,8 @@ def test_with_a_budget_one_candidate_is_needed(terms):
         Federation(menu=Menu())
     with_dp = replace(terms, privacy=budget)
     assert {trial.fold for trial in agreed_trials(with_dp)} == {-1}
-    assert "no model of one round" in find_breach(with_dp, Task("gram", 0))
+    assert find_breach(with_dp, Task("gram", 0)) is None  # noised, and in the ledger
+    assert "no model of one round" in find_breach(with_dp, Task("gram", 0, trial="0/main/3"))
     with pytest.raises(FedloreError, match="candidate/fold/rounds"):
         Trial.read("0/0")
 
@@ -395,8 +397,15 @@ def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, mo
     inside, tasks = Inside(folder, monkeypatch), []
     inside.wrap = dict.fromkeys(inside.workers, lambda w: recording(w, tasks))
     run = inside.train()
-    assert {task.kind for task in tasks} == {"train", "settle", "evaluate"}
-    assert {task.trial for task in tasks} == {"0/main/3"} and run.round == 3
+    assert {task.kind for task in tasks} == {"gram", "train", "settle", "evaluate"}
+    trained = {task.trial for task in tasks if task.kind != "gram"}
+    assert trained == {"0/main/3"} and run.round == 3
+    for home in trial_sites(folder):
+        ledger = Ledger(home / "ledger.json")
+        assert [entry.round for entry in ledger.entries()] == [0, 1, 2, 3]  # sums, then rounds
+        assert 7.9 < ledger.spent("site", 1e-5) <= 8.0
+    said = read_status(folder)["privacy"]
+    assert any("4 rounds" in line for line in said)
     assert set(own_models(folder)) == {"plant-1", "plant-2", "plant-3"}
 
 

@@ -26,10 +26,11 @@ def exact_rows(client: Client, exact: Exact, scaler: Scaler | None, *, classes: 
     return ExactRows(features, data.y.double() - start, start)
 
 
-def solve_together(transport: Transport, groups: Tensor) -> Posterior:
+def solve_together(transport: Transport, groups: Tensor, *, noised: bool = False) -> Posterior:
     """One exchange of sums, and what they say; rows stay at home.
 
-    The groups are those of the basis, `Basis.groups` of as many columns as the rows have.
+    The groups are those of the basis, `Basis.groups` of as many columns as the rows have. Noise
+    may leave fewer rows than none, which is then taken for one.
     """
     replies = sorted(
         transport.exchange(Task("gram", 0), sorted(transport.clients())), key=lambda r: r.client
@@ -38,15 +39,22 @@ def solve_together(transport: Transport, groups: Tensor) -> Posterior:
         raise FedloreError("no sums of rows came back for the model of one round")
     counted = [(r.upload, float(len(r.names))) for r in replies]
     mean = tree.mean(counted)["gram"]
-    return solve(tree.scale(mean, sum(count for _, count in counted)), groups)
+    total = tree.scale(mean, sum(count for _, count in counted))
+    if noised:
+        total["free"] = total["free"].clamp(min=1.0)
+    return solve(total, groups)
 
 
 def posterior_of(
-    rows: Mapping[str, ExactRows], groups: Tensor, filters: Sequence[Filter] = ()
+    rows: Mapping[str, ExactRows],
+    groups: Tensor,
+    filters: Sequence[Filter] = (),
+    *,
+    noised: bool = False,
 ) -> Posterior:
     """The posterior of sites in this process; their sums pass the same filters as any upload."""
     with torch.no_grad():
-        return solve_together(guard_transport(_Sums(rows), filters), groups)
+        return solve_together(guard_transport(_Sums(rows), filters), groups, noised=noised)
 
 
 class _Sums:

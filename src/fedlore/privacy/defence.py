@@ -27,6 +27,7 @@ class Around:
     algorithm: str = "FedAvg"
     exact: bool = False  # the algorithm lives on exact means of uploads
     least: int | None = None  # a round with fewer answers is void anyway
+    sums: bool = False  # sums of rows are asked for before the first round
 
     @property
     def cohort(self) -> int:
@@ -42,10 +43,11 @@ def around_of(
     aggregate: Aggregate,
     sample: float = 1.0,
     least: int | None = None,
+    sums: bool = False,
 ) -> Around:
     """What filters need to know of a federation with this algorithm."""
     name, exact = type(algorithm).__name__, facts_of(algorithm).mean
-    return Around(sites, rounds, sample, weights, aggregate, name, exact, least)
+    return Around(sites, rounds, sample, weights, aggregate, name, exact, least, sums)
 
 
 @dataclass(frozen=True)

@@ -87,12 +87,12 @@ def conduct(
 ) -> Outcome:
     """Sums, trials, votes, the main training, and the word to settle.
 
-    With `private` a privacy budget is in force: one candidate, no trials, no exact sums.
+    With `private` a privacy budget is in force: one candidate, no trials, and noise on the sums.
     """
     if private:
         common.menu.refuse_dp()
     work = _Work(transport, common, progress or Progress(), evaluate)
-    posterior = None if private else work.gram()
+    posterior = work.gram(noised=private)
     chosen, folds = (0, []) if private else work.chosen()
     main = Trial(chosen, MAIN, common.rounds)
     run = work.trained(main)
@@ -108,7 +108,7 @@ class _Work:
     progress: Progress
     evaluate: int
 
-    def gram(self) -> Posterior | None:
+    def gram(self, *, noised: bool) -> Posterior | None:
         """The model of one round, where the menu has one."""
         exact = self.common.menu.exact
         if exact is None:
@@ -117,7 +117,7 @@ class _Work:
         if done is None:
             groups = exact.basis.groups(exact.columns(self.common.features))
             with torch.no_grad():
-                found = solve_together(self.transport, groups)
+                found = solve_together(self.transport, groups, noised=noised)
             done = self.progress.add(DoneStep("gram", {"exact": found.bundle()}))
         return Posterior.of(done.payload["exact"])
 

@@ -64,6 +64,7 @@ def train_lore(
         weights=first.weights,
         aggregate=first.aggregate,
         sample=sample,
+        sums=first.exact is not None,
     )
     folder = None if training.ledgers is None else Path(training.ledgers)
     filters = filters_of(privacy, around, Standing(folder=folder, run=f"seed {training.seed}"))

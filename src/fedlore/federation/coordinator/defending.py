@@ -24,6 +24,7 @@ def coordinator_filters(federation: Federation, sites: int) -> list[Filter]:
             aggregate=recipe.aggregate,
             sample=a.sample,
             least=a.least(sites),
+            sums=recipe.exact is not None,
         )
         found.append(filters_of(a.privacy, around, Standing("coordinator")))
     return found[0]

@@ -30,7 +30,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"
     if kind == "gram":
-        if menu.exact is None or terms.privacy.spends or task.trial:
+        if menu.exact is None or task.trial:
             return "sums of rows were asked for, and these terms have no model of one round"
         return None
     try:

@@ -42,9 +42,10 @@ class Noise:
             aggregate=around.aggregate,
         )
         # who is asked follows from the run's public seed, so sampling does not make it cheaper
-        noise = dp.multiplier(around.rounds) if dp.level == "site" else 0.0
+        noise = dp.multiplier(around.rounds + around.sums) if dp.level == "site" else 0.0
         least = around.cohort if around.least is None else around.least
-        return Noising(dp, noise, least, partial(_book, place), place.run)
+        book = partial(_book, place)
+        return Noising(dp, noise, least, book, place.run, before=int(around.sums))
 
 
 def _book(place: Standing, site: str) -> Ledger:
@@ -60,7 +61,8 @@ class Noising:
     """The filter: clip, noise and spending at the sites, the rest of the noise at the server.
 
     At the sites each adds the share σ·clip/√least, so that any sum of at least `least` uploads
-    carries σ·clip or more, whoever drops out; the server half voids a round with fewer.
+    carries σ·clip or more, whoever drops out; the server half voids a round with fewer. Sums of
+    rows have a bound of their own in place of clip, and are one release like any round.
     """
 
     dp: Dp
@@ -69,6 +71,7 @@ class Noising:
     ledger: Callable[[str], Ledger]  # of a site
     run: str = ""
     entropy: Entropy = os.urandom
+    before: int = 0  # releases before the first round
     books: dict[str, Ledger] = field(default_factory=dict, compare=False)  # of sites seen here
 
     name: ClassVar[str] = "dp"
@@ -94,17 +97,16 @@ class Noising:
         if self.books:
             found = [spent_line(self.dp, list(self.books.values()), sample=sample)]
         else:
-            found = [planned_line(self.dp, self.noise, rounds, sample=sample)]
+            found = [planned_line(self.dp, self.noise, self.before + rounds, sample=sample)]
         if bare:
-            found.append(bare_line(self.dp, self.noise, self.least, rounds))
+            found.append(bare_line(self.dp, self.noise, self.least, self.before + rounds))
         return [line for line in found if line]
 
-    @property
-    def share(self) -> float:
-        """The spread of the noise that one site adds."""
+    def share(self, kind: str) -> float:
+        """The spread of the noise that one site adds to its answer to such a task."""
         if self.dp.level == "record" or self.dp.where == "central":
             return 0.0
-        return self.noise * self.dp.clip / math.sqrt(self.least)
+        return self.noise * self.dp.bound(kind) / math.sqrt(self.least)
 
 
 class SiteHalf:
@@ -123,10 +125,10 @@ class SiteHalf:
         return None
 
     def outbound(self, task: Task, reply: Reply) -> Reply:
-        if task.kind == "gram":
+        if task.kind == "gram" and self._noising.dp.level == "record":
             raise FedloreError(
-                "sums of rows are exact and no budget covers them: with differential privacy the "
-                "model of one round cannot be had"
+                "sums of rows are noised for whole sites: with level = record the model of one "
+                "round cannot be had"
             )
         if task.kind == "vote":
             raise FedloreError(
@@ -156,7 +158,8 @@ class SiteHalf:
             upload = reply.upload
         else:
             entry = LedgerEntry(plan.run, task.round, "site", plan.noise, 1, 1.0)
-            upload = with_noise(clip_upload(reply.upload, dp.clip), plan.share, plan.entropy)
+            bounded = clip_upload(reply.upload, dp.bound(task.kind))
+            upload = with_noise(bounded, plan.share(task.kind), plan.entropy)
         self._ledger.spend(entry, epsilon=dp.epsilon, delta=dp.delta)
         return replace(shown, upload=upload)
 
@@ -183,7 +186,7 @@ class _Server:
         dp, replies = self._noising.dp, self._transport.exchange(task, to)
         if task.kind == "evaluate" and not dp.scores:
             yield from (replace(reply, metrics={}) for reply in replies)
-        elif task.kind != "train" or dp.level == "record":
+        elif task.kind not in ("train", "gram") or dp.level == "record":
             yield from replies
         else:
             yield from self._enough(task, list(replies))
@@ -197,24 +200,27 @@ class _Server:
             if sum(len(reply.names) for reply in replies) >= plan.least:
                 yield from replies
             return
-        good = sorted((r for r in replies if self._fits(task, r)), key=lambda r: r.client)
+        # nothing is sent with the word to sum: there the sites are held to one another's shapes
+        like = task.sent or next(reply.upload for reply in replies if reply.upload)
+        good = sorted((r for r in replies if self._fits(task, r, like)), key=lambda r: r.client)
         if len(good) < plan.least:
             return
         mean = tree.mean((r.upload, 1.0) for r in good)
         # noise of σ·clip on the sum is this much on the mean
-        mean = with_noise(mean, plan.noise * dp.clip / len(good), plan.entropy)
+        spread = plan.noise * dp.bound(task.kind) / len(good)
+        mean = with_noise(mean, spread, plan.entropy)
         members = tuple(r.client for r in good)
         lockstep = {k: v for k, v in good[0].metrics.items() if k == "steps"}
         yield Reply(good[0].client, task.round, mean, len(good), lockstep, members)
 
-    def _fits(self, task: Task, reply: Reply) -> bool:
-        """A finite upload within the bound, shaped like what was sent: a sum hides what is not."""
+    def _fits(self, task: Task, reply: Reply, like: Payload) -> bool:
+        """A finite upload within the bound, shaped like another: a sum hides what is not."""
         same = all(
             {n: t.shape for n, t in bundle.items()}
-            == {n: t.shape for n, t in task.sent.get(key, {}).items()}
+            == {n: t.shape for n, t in like.get(key, {}).items()}
             for key, bundle in reply.upload.items()
         )
         if reply.round != task.round or not reply.upload or not same:
             return False
         length = math.hypot(*(tree.norm(bundle) for bundle in reply.upload.values()))
-        return length <= self._noising.dp.clip * (1 + ROUNDING)  # NaN is not
+        return length <= self._noising.dp.bound(task.kind) * (1 + ROUNDING)  # NaN is not

@@ -34,6 +34,7 @@ class Dp:
     delta: float
     level: Level = "site"
     clip: float = 1.0  # largest norm of an upload, or of one record's gradient
+    sums: float = 1000.0  # and of a site's sums of rows, for the model of one round
     noise: float | None = None  # σ, the multiplier of `clip`; None: what the budget asks for
     where: _Where = "distributed"  # site level: noise in shares at the sites, or at the server
     scores: bool = True  # sites report scores on their test rows, which the budget does not cover
@@ -45,12 +46,17 @@ class Dp:
             raise ConfigError(f"level must be site or record, got '{self.level}'")
         if self.where not in get_args(_Where):
             raise ConfigError(f"where must be distributed or central, got '{self.where}'")
-        if not 0.0 < self.clip < math.inf:
-            raise ConfigError(f"clip must be positive and finite, got {self.clip}")
+        for name in ("clip", "sums"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be positive and finite, got {getattr(self, name)}")
         if self.noise is not None and not 0.0 <= self.noise < math.inf:
             raise ConfigError(f"noise must not be negative, got {self.noise}")
         if self.noise == 0.0 and self.epsilon < math.inf:
             raise ConfigError(f"noise 0 keeps no finite epsilon, got {self.epsilon:g}")
+
+    def bound(self, kind: str) -> float:
+        """The largest norm of a site's upload in answer to such a task."""
+        return self.sums if kind == "gram" else self.clip
 
     def multiplier(self, steps: int, sample: float = 1.0) -> float:
         """σ: the one given, or the smallest with which so many steps stay within the budget."""
