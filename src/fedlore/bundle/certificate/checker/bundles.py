@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -15,6 +16,10 @@ from .cells import Unreadable
 Array = np.ndarray
 MANIFEST = "manifest.sha256"
 LARGEST = 1 << 30
+_MEMBER = re.compile(
+    r"bundle\.json|card\.md|knowledge\.toml|(weights|beside)\.safetensors"
+    r"|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
+)
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4", "I16": "<i2"}
 
 
@@ -25,9 +30,12 @@ def read_members(path: Path) -> dict[str, bytes]:
             found = {place.name: place.read_bytes() for place in path.iterdir() if place.is_file()}
         else:
             with zipfile.ZipFile(path) as archive:
-                if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+                entries = archive.infolist()
+                if sum(entry.file_size for entry in entries) > LARGEST:
                     raise Unreadable("the bundle is too large")
-                found = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+                if len({entry.filename for entry in entries}) < len(entries):
+                    raise Unreadable("a member of the bundle stands there twice")
+                found = {entry.filename: archive.read(entry) for entry in entries}
     except (OSError, zipfile.BadZipFile) as error:
         raise Unreadable(f"cannot read the bundle: {error}") from None
     said = found.pop(MANIFEST, None)
@@ -35,6 +43,9 @@ def read_members(path: Path) -> dict[str, bytes]:
         raise Unreadable(f"the bundle has no {MANIFEST}")
     if said != manifest(found):
         raise Unreadable("a member of the bundle is not what its manifest says")
+    odd = sorted(name for name in found if not _MEMBER.fullmatch(name))
+    if odd:
+        raise Unreadable(f"the bundle has a member {odd[0]!r} that the checker does not know")
     return found
 
 

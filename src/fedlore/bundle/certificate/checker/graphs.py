@@ -10,6 +10,7 @@ from .bundles import digest
 from .cells import Unreadable
 from .demands import demands
 from .expressions import value
+from .headers import name_faults, read_json
 from .knowledge import Known, Limits
 from .mixtures import Reader, Unproved
 from .rowwise import OPERATORS, crossing
@@ -41,6 +42,8 @@ class Graph:
         to_array = onnx.numpy_helper.to_array
         self.constants = {tensor.name: to_array(tensor) for tensor in graph.initializer}
         self.metadata = {entry.key: entry.value for entry in self.model.metadata_props}
+        if len(self.metadata) < len(self.model.metadata_props):
+            raise Unreadable("a key stands twice in its metadata")
 
     @property
     def weights(self) -> dict[str, Array]:
@@ -49,9 +52,10 @@ class Graph:
 
     def knowledge(self) -> dict[str, str]:
         try:
-            files = json.loads(self.metadata["fedlore.knowledge.files"])
+            text = self.metadata["fedlore.knowledge.files"]
+            files = read_json(text.encode(), "the knowledge of the graph")
             return {str(name): str(text) for name, text in files.items()}
-        except (KeyError, ValueError, AttributeError):
+        except (KeyError, AttributeError):
             raise Unreadable("the file does not hold the knowledge it was made from") from None
 
     def digests(self) -> dict[str, str]:
@@ -148,23 +152,14 @@ def structure(graph: Graph) -> list[str]:
 
 def other_names(graph: Graph, known: Known) -> list[str]:
     """What the graph calls its columns and classes otherwise than the knowledge does."""
-    wrong = []
     try:
-        classes = json.loads(graph.metadata["fedlore.classes"])
-        features = json.loads(graph.metadata["fedlore.features"])
-        told = [(f["name"], f["unit"], f["low"], f["high"], list(f["levels"])) for f in features]
-    except (KeyError, ValueError, TypeError):
+        told = [
+            read_json(graph.metadata[f"fedlore.{key}"].encode(), f"the graph's {key}")
+            for key in ("classes", "features")
+        ]
+    except KeyError:
         return ["it does not name its features and classes"]
-    if classes != list(known.classes):
-        wrong.append(f"its classes are {classes}, those of the knowledge {list(known.classes)}")
-    for place, column in enumerate(known.columns):
-        low, high = (end if np.isfinite(end) else None for end in (column.low, column.high))
-        own = (column.name, column.unit, low, high, list(column.levels))
-        if place >= len(told) or told[place] != own:
-            wrong.append(f"its feature {place + 1} is not '{column.name}' of the knowledge")
-    if len(told) > len(known.columns):
-        wrong.append(f"it names {len(told)} features, the knowledge {len(known.columns)}")
-    return wrong
+    return name_faults(told[0], told[1], known)
 
 
 def other_forms(graph: Graph, known: Known) -> tuple[list[str], int]:

@@ -15,6 +15,7 @@ from .bundles import digest, faults, knowledge_texts, manifest, read_members, re
 from .cells import Unreadable
 from .forward import probabilities
 from .graphs import Graph, differences, other_forms, other_names, structure
+from .headers import certificate_faults, header_faults, read_json
 from .knowledge import Known, read_knowledge, scope_of
 from .members import mixture_faults
 from .proofs import Verdict, agrees, inside, never_empty, samples
@@ -84,11 +85,13 @@ def seal(values: Mapping[str, Any]) -> str:
 
 
 def _check(certificate: Path, subject: Path) -> Iterator[Line]:
-    said = json.loads(certificate.read_text(encoding="utf-8"))
+    said = read_json(certificate.read_bytes(), "the certificate")
     if said.get("format") != FORMAT or said.get("version") != VERSION:
         raise Unreadable(f"no {FORMAT} of version {VERSION}")
     same = seal(said) == said.get("sha256")
     yield Line("certificate's own hash", same, "" if same else "its text was changed")
+    wrong = certificate_faults(said)
+    yield Line("certificate's own words", not wrong, wrong[0] if wrong else "")
     if subject.is_file() and subject.suffix == ".onnx":
         graph = Graph(subject.read_bytes())
         texts = graph.knowledge()
@@ -107,11 +110,13 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         yield Line("files as certified", whole, "" if whole else "other files than certified")
         weights = read_weights(members["weights.safetensors"])
         yield _weights(weights, said)
-        header = json.loads(members["bundle.json"])
+        header = read_json(members["bundle.json"], "bundle.json")
         heard = header.get("confusion") == said.get("confusion")
         yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
         known = _hear(read_knowledge(texts), said)
         yield from _claims(known, said)
+        wrong = header_faults(header, known)
+        yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
         tensors = None
         if header.get("beside") is not None:
             tensors = read_weights(members["beside.safetensors"])

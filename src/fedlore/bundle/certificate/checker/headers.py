@@ -1,0 +1,100 @@
+"""bundle.json and the certificate, word by word: what they say beside the knowledge must agree."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .cells import Unreadable
+from .knowledge import Known
+
+CLAIMS = ("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside")
+_STATUSES = ("proved", "refuted", "unknown")
+_FORMATS = (1, 2)
+#: Layers that answer each row by itself.
+_LAYERS = set(
+    "linear conv2d max_pool2d avg_pool2d flatten as_image relu leaky_relu tanh sigmoid gelu silu "
+    "identity dropout layer_norm group_norm sequential deaf hearing ordered".split()
+)
+_DEEPEST = 50
+
+
+def read_json(data: bytes, what: str) -> Any:
+    """JSON in which no key stands twice: of two, readers take one each."""
+
+    def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise Unreadable(f"a key stands twice in {what}")
+        return found
+
+    def number(text: str) -> float:
+        raise Unreadable(f"{what} holds {text}, which is no number")
+
+    return json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_constant=number)
+
+
+def certificate_faults(said: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the claims of a certificate as such."""
+    names = [claim["claim"] for claim in said["claims"]]
+    if len(set(names)) < len(names) or not set(names) <= set(CLAIMS):
+        return [f"it claims {', '.join(map(str, names))}"]
+    statuses = {claim["status"] for claim in said["claims"] if claim["needed"]}
+    all_ = {claim["status"] for claim in said["claims"]}
+    if not all_ <= set(_STATUSES) or said["numbers"] != "float32":
+        return ["it speaks in words of its own"]
+    verdict = next((word for word in ("refuted", "unknown") if word in statuses), "proved")
+    return [] if said["verdict"] == verdict else [f"its verdict is '{said['verdict']}'"]
+
+
+def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
+    """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
+    wrong = []
+    if header.get("format") not in _FORMATS or header.get("task") != "classification":
+        wrong.append("it is of another format or task")
+    schema = header["schema"]
+    wrong += name_faults(schema["classes"], schema["features"], known)
+    told = float(header["rely"]), header["conflict"]
+    if told != (known.trust, known.conflict):
+        wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
+    odd = sorted(set(_layers(header["model"])) - _LAYERS)
+    if odd:
+        wrong.append(f"its network has a layer of kind '{odd[0]}'")
+    scaling = header.get("scaling") or {"shift": [], "spread": [1.0]}
+    shift, spread = (np.array(scaling[key], np.float64) for key in ("shift", "spread"))
+    if not np.isfinite(shift).all() or not (np.isfinite(spread) & (spread > 0)).all():
+        wrong.append("its scaling is not of finite numbers, spread above 0")
+    return wrong
+
+
+def _layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
+    """The kinds of a network's layers, those inside others included."""
+    if not depth:
+        raise Unreadable(f"the network is nested more than {_DEEPEST} deep")
+    yield str(layer["layer"])
+    for part in (
+        *layer.get("parts", ()),
+        *(layer.get(k) for k in ("body", "trunk", "head", "line")),
+    ):
+        if part is not None:
+            yield from _layers(part, depth - 1)
+
+
+def name_faults(classes: Any, features: Any, known: Known) -> list[str]:
+    """What columns and classes are called otherwise than the knowledge calls them."""
+    wrong = []
+    try:
+        told = [(f["name"], f["unit"], f["low"], f["high"], list(f["levels"])) for f in features]
+    except (KeyError, TypeError):
+        return ["it does not name its features and classes"]
+    if classes != list(known.classes):
+        wrong.append(f"its classes are {classes}, those of the knowledge {list(known.classes)}")
+    for place, column in enumerate(known.columns):
+        low, high = (end if np.isfinite(end) else None for end in (column.low, column.high))
+        own = (column.name, column.unit, low, high, list(column.levels))
+        if place >= len(told) or told[place] != own:
+            wrong.append(f"its feature {place + 1} is not '{column.name}' of the knowledge")
+    if len(told) > len(known.columns):
+        wrong.append(f"it names {len(told)} features, the knowledge {len(known.columns)}")
+    return wrong
