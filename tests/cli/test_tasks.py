@@ -7,9 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from fedlore import read_bundle
+from fedlore.bundle.answer.answering import answer_rows
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 from fedlore.knowledge.either import read_either
@@ -143,6 +145,23 @@ def test_serve(world, task):
     else:
         assert form["target"] is None and found["interval"] is None
         assert found["predicted"] in ("mid", "top")
+
+
+def test_a_graph_answers_as_the_bundle_does(world, task, tmp_path):
+    ort = pytest.importorskip("onnxruntime")
+    said = typed("export", world / "east.lore", "--onnx", tmp_path / "east.onnx")
+    assert "graph written" in said
+    session = ort.InferenceSession(tmp_path / "east.onnx")
+    x = torch.tensor([[1.0, 0.0], [5.5, 1.0], [9.0, 0.0]])
+    names = [value.name for value in session.get_outputs()]
+    got = dict(zip(names, session.run(None, {"rows": x.double().numpy()}), strict=True))
+    told = answer_rows(read_bundle(world / "east.lore"), x)
+    assert not got["refused"].any()
+    if task == "number":
+        assert got["number"] == pytest.approx(told.predicted.numpy(), abs=1e-5)
+        assert got["interval"] == pytest.approx(told.interval.numpy(), abs=1e-5)
+    else:
+        assert got["class"].tolist() == told.predicted.tolist()
 
 
 def test_reknow_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkeypatch):

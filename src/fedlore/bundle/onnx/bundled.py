@@ -4,20 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...errors import FedloreError
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
-from .model import save_graph, to_onnx
+from .finishing import save_graph
+from .model import to_onnx
+from .regressor import regressor_to_onnx
 
 
 def bundle_to_onnx(bundle: Bundle) -> Any:
     """The model of a bundle as an `onnx.ModelProto`, with the bundle's own files of knowledge."""
     personal = bundle.personal
-    if isinstance(personal, PersonalRegressor):
-        raise FedloreError(
-            "a PersonalRegressor cannot be put into a graph: its numbers are decoded in Python "
-            "(fedlore predict and fedlore serve use the bundle itself)"
-        )
     files = {"knowledge.toml": bundle.knowledge_text}
     files |= {n: d.decode() for n, d in bundle.tables.items() if n.endswith(".csv")}
     metadata = {
@@ -25,6 +21,8 @@ def bundle_to_onnx(bundle: Bundle) -> Any:
         "fedlore.client": bundle.client,
         "fedlore.knowledge.files": json.dumps(files),
     }
+    if isinstance(personal, PersonalRegressor):
+        return regressor_to_onnx(personal, bundle.schema, metadata=metadata)
     return to_onnx(
         personal,
         bundle.schema,

@@ -24,7 +24,7 @@ def soft(build: Builder, x: str, model: SoftFormula) -> Said:
     wide = build.cast(value, DOUBLE)
     edges = build.constant([model.edges], DOUBLE)
     scale = build.constant(model.spread * math.sqrt(2.0), DOUBLE)
-    below = _normal(build, build.op("Div", build.op("Sub", edges, wide), scale))  # (n, k - 1)
+    below = normal_below(build, build.op("Div", build.op("Sub", edges, wide), scale))  # (n, k - 1)
     shape = build.op("Shape", value)
     none, all_ = (build.op("Expand", build.constant([[v]], DOUBLE), shape) for v in (0.0, 1.0))
     upper = build.op("Concat", below, all_, axis=1)
@@ -81,7 +81,7 @@ def _one_hot(build: Builder, value: str, edges: Sequence[float]) -> str:
     return build.cast(build.op("And", here, finite_nodes(build, value)), SINGLE)
 
 
-def _normal(build: Builder, z: str) -> str:
+def normal_below(build: Builder, z: str) -> str:
     """(1 + erf z) / 2 in double precision; runtimes have erf in single precision only.
 
     For z >= 0 erfc z is t·exp(P(t) - z²) with t = 2 / (2 + z) and a polynomial P, found here.

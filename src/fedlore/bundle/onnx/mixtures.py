@@ -13,7 +13,7 @@ from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...personal.beside import Beside
-from ...personal.foreseen import Foreseen
+from ...personal.foreseen import Foreseen, ForeseenNumber
 from ...personal.own.linear import Linear
 from ...personal.own.members import SMOOTH, ClassMember, OrderMember
 from ...personal.own.trees import Trees
@@ -103,7 +103,7 @@ def _order(build: Builder, x: str, known: KnownNodes, member: OrderMember, name:
     flat = build.op("Flatten", x, axis=1)
     heard, start = sight_nodes(build, known.prior, known.allowed, k)
     inputs = build.op("Concat", flat, heard, axis=1) if member.hears else flat
-    place = _body(build, inputs, member.body, name)  # (n, 1)
+    place = body_nodes(build, inputs, member.body, name)  # (n, 1)
     if member.over:
         place = build.op("Add", place, start)
     return normal_cells(build, place, build.constant([member.width], DOUBLE), k)
@@ -114,7 +114,7 @@ def _classes(build: Builder, x: str, known: KnownNodes, member: ClassMember, nam
     told = [build.cast(t, SINGLE) for t in (known.prior, known.allowed) if t is not None]
     if member.hears and told:
         inputs = build.op("Concat", inputs, *told, axis=1)
-    found = _body(build, inputs, member.body, name)  # (n, k)
+    found = body_nodes(build, inputs, member.body, name)  # (n, k)
     if member.votes:
         k = len(member.body.base if isinstance(member.body, Trees) else member.body.constant)
         kept = build.op("Mul", found, build.constant(1.0 - SMOOTH, DOUBLE))
@@ -123,6 +123,14 @@ def _classes(build: Builder, x: str, known: KnownNodes, member: ClassMember, nam
 
 
 def _foreseen(build: Builder, x: str, known: KnownNodes, member: Foreseen, name: str) -> str:
+    place, variance = foresee_nodes(build, x, known, member, name)
+    return normal_cells(build, place, build.op("Sqrt", variance), member.foresight.classes)
+
+
+def foresee_nodes(
+    build: Builder, x: str, known: KnownNodes, member: Foreseen | ForeseenNumber, name: str
+) -> tuple[str, str]:
+    """Place and variance of the model of one round, (n, 1) double each."""
     seen, k = member.foresight, member.foresight.classes
     x = scale_nodes(build, x, member.scaler, name)
     flat = build.cast(build.op("Flatten", x, axis=1), DOUBLE)
@@ -147,7 +155,7 @@ def _foreseen(build: Builder, x: str, known: KnownNodes, member: Foreseen, name:
     spread = build.total(build.op("Mul", across, phi))
     once = build.constant(1.0 + 1.0 / seen.home.rows, DOUBLE)
     variance = build.op("Add", build.op("Mul", own("noise", 1), once), spread)
-    return normal_cells(build, build.op("Add", start, mean), build.op("Sqrt", variance), k)
+    return build.op("Add", start, mean), variance
 
 
 def _basis(build: Builder, x: str, exact: Exact, features: int) -> str:
@@ -181,7 +189,7 @@ def _columns(terms: int, kind: str) -> int:
     return terms // 2 if kind == "squares" else (math.isqrt(9 + 8 * terms) - 3) // 2
 
 
-def _body(build: Builder, inputs: str, body: Linear | Trees, name: str) -> str:
+def body_nodes(build: Builder, inputs: str, body: Linear | Trees, name: str) -> str:
     """(n, i) float32 -> (n, o) double."""
     if isinstance(body, Trees):
         return _trees(build, inputs, body, name)

@@ -5,23 +5,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import nn
 
-from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
-from .builder import BOOL, DOUBLE, INT64, OPSET, SINGLE, Builder
+from .builder import BOOL, DOUBLE, INT64, SINGLE, Builder
+from .finishing import GraphOutput, describe_graph, finish_graph, save_graph
 from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weigh_parts
 from .networks import network
 from .sources import add_source
 from .tables import Said
-
-IR = 8  # the file format of operator set 17
-GRAPH_FORMAT = "1"  # of the metadata
-OUTPUTS = ("probabilities", "class", "allowed", "refused")
 
 
 def to_onnx(
@@ -58,7 +53,13 @@ def to_onnx(
     if personal.beside is not None:
         parts, dtype = mixed_parts(build, single, logits, known, personal.beside), DOUBLE
     _outputs(build, parts, known, personal.reliance, k, dtype)
-    return _model(build, row, k, _metadata(personal, schema, metadata or {}))
+    results: list[GraphOutput] = [
+        ("probabilities", "FLOAT", ["n", k]),
+        ("class", "INT64", ["n"]),
+        ("allowed", "BOOL", ["n", k]),
+        ("refused", "BOOL", ["n"]),
+    ]
+    return finish_graph(build, row, results, _metadata(personal, schema, metadata or {}))
 
 
 def write_onnx(
@@ -71,15 +72,6 @@ def write_onnx(
 ) -> None:
     """Write the model of `to_onnx` to a file, whole or not at all."""
     save_graph(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
-
-
-def save_graph(model: Any, path: str | Path) -> None:
-    """Write a model; a crash leaves what was there before."""
-    path = Path(path)
-    try:
-        write_whole(path, model.SerializeToString())
-    except OSError as error:
-        raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 
 def _add_knowledge(build: Builder, x: str, rank: int, knowledge: Knowledge) -> KnownNodes:
@@ -179,46 +171,9 @@ def _classes(personal: Personal, schema: Schema | None) -> int:
     return layers[-1].out_features
 
 
-def _model(build: Builder, row: tuple[int, ...], k: int, metadata: Mapping[str, str]) -> Any:
-    helper, proto = build.onnx.helper, build.onnx.TensorProto
-    rows = helper.make_tensor_value_info("rows", proto.DOUBLE, ["n", *row])
-    results = [
-        helper.make_tensor_value_info("probabilities", proto.FLOAT, ["n", k]),
-        helper.make_tensor_value_info("class", proto.INT64, ["n"]),
-        helper.make_tensor_value_info("allowed", proto.BOOL, ["n", k]),
-        helper.make_tensor_value_info("refused", proto.BOOL, ["n"]),
-    ]
-    nodes, constants = _drop_unused(build)
-    graph = helper.make_graph(nodes, "fedlore", [rows], results, constants)
-    sets = [helper.make_opsetid("", OPSET)]
-    sets += [helper.make_opsetid(domain, version) for domain, version in build.domains.items()]
-    model = helper.make_model(graph, opset_imports=sets, ir_version=IR, producer_name="fedlore")
-    helper.set_model_props(model, dict(metadata))
-    build.onnx.checker.check_model(model, full_check=True)
-    return model
-
-
-def _drop_unused(build: Builder) -> tuple[list[Any], list[Any]]:
-    """The nodes and constants that an output depends on, in their order."""
-    wanted = set(OUTPUTS)
-    nodes = []
-    for node in reversed(build.nodes):
-        if wanted & set(node.output):
-            nodes.append(node)
-            wanted |= set(node.input)
-    return nodes[::-1], [tensor for tensor in build.initializers if tensor.name in wanted]
-
-
 def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]) -> dict[str, str]:
     """What the graph is, as text: schema, class names, and the knowledge files it was made from."""
-    found = {"fedlore.format": GRAPH_FORMAT, "fedlore.opset": str(OPSET)}
-    if schema is not None:
-        features = [
-            {"name": f.name, "unit": f.unit, "levels": f.levels} | _scope(f.low, f.high)
-            for f in schema.features
-        ]
-        found["fedlore.features"] = json.dumps(features)
-        found["fedlore.classes"] = json.dumps(schema.classes)
+    found = describe_graph(schema)
     try:
         found["fedlore.knowledge"] = personal.knowledge.fingerprint
     except KnowledgeError:  # it has no names, or cannot be written down
@@ -226,11 +181,6 @@ def _metadata(personal: Personal, schema: Schema | None, more: Mapping[str, str]
     if "fedlore.knowledge.files" not in more:
         found["fedlore.knowledge.files"] = json.dumps(knowledge_files(personal.knowledge))
     return found | dict(more)
-
-
-def _scope(low: float, high: float) -> dict[str, float | None]:
-    """The ends of a scope; JSON has no infinite numbers."""
-    return {"low": low if np.isfinite(low) else None, "high": high if np.isfinite(high) else None}
 
 
 def knowledge_files(knowledge: Knowledge) -> dict[str, str]:

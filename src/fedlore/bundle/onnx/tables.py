@@ -28,7 +28,7 @@ def table(build: Builder, x: str, model: Table) -> Said:
     outcomes = np.zeros((len(model.rules), k), BOOL)
     for position, index in enumerate(model.order):
         outcomes[position, list(model.rules[index].outcome)] = True
-    hits = _hits(build, x, model)  # (n, rules), 0 or 1
+    hits = hit_nodes(build, x, model)  # (n, rules), 0 or 1
     if model.policy in ("first", "priority"):
         return Said(_first(build, hits, outcomes))
     if model.policy == "intersect":
@@ -41,7 +41,7 @@ def table(build: Builder, x: str, model: Table) -> Said:
     return Said(rows, build.op("Greater", build.total(rows), build.constant(1.0)))
 
 
-def _hits(build: Builder, x: str, model: Table) -> str:
+def hit_nodes(build: Builder, x: str, model: Table) -> str:
     """Which rule hits which row, in the order in which they speak."""
     used: dict[int, list[tuple[int, Condition]]] = {}
     for position, index in enumerate(model.order):

@@ -18,6 +18,7 @@ EACH = set(
 #: Along an axis that an attribute names, with its default.
 ALONG = {
     "ArgMax": 0,
+    "ArgMin": 0,
     "Concat": 0,
     "GatherElements": 0,
     "LayerNormalization": -1,
@@ -30,7 +31,7 @@ NAMED = {"CumSum": 1, "ReduceSum": 1, "Slice": 3, "Squeeze": 1, "Unsqueeze": 1}
 #: Rows first, then constants: what networks are made of.
 LAYERS = {"AveragePool", "Conv", "Gemm", "InstanceNormalization", "MatMul", "MaxPool"}
 OPERATORS = {*EACH, *ALONG, *NAMED, *LAYERS}
-OPERATORS |= {"Expand", "Flatten", "Gather", "ReduceMax", "Reshape", "Shape"}
+OPERATORS |= {"Expand", "Flatten", "Gather", "ReduceMax", "ReduceMin", "Reshape", "Shape"}
 
 
 class Value(NamedTuple):
@@ -125,7 +126,7 @@ def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
     if op in NAMED:
         axes = np.ravel(constants[node.input[NAMED[op]]]).tolist()
         _off_rows(axes, len(first.dims) + (len(axes) if op == "Unsqueeze" else 0))
-    elif op == "ReduceMax":
+    elif op in ("ReduceMax", "ReduceMin"):
         _off_rows(list(about["axes"].ints), len(first.dims))
     elif op == "Flatten":
         if "axis" in about and about["axis"].i != 1:
