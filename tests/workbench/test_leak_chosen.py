@@ -66,7 +66,7 @@ def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_
 def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     """So that the view of sums in other settings attacks what a deployed federation shows."""
     watch, _ = tower
-    bare, masked = (watch._overheard[s.training] for s in (SINGLE, TOGETHER))
+    bare, masked = (watch._overheard[s.training] for s in (COLLUSION, TOGETHER))
     sums, hidden = (run.said("gram", "plant-1", "sum") for run in (bare, masked))
     for name in sums:
         assert torch.allclose(sums[name], hidden[name], rtol=1e-9, atol=1e-6)
@@ -74,6 +74,7 @@ def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     assert bare.menu.candidates[bare.telling.candidate] == TELLING
     views = [run.looks(bare.telling, "plant-1", "sum") for run in (bare, masked)]
     for a, b in zip(*views, strict=True):
+        assert set(a.moved) == set(b.moved) == {"head.2.weight", "head.2.bias"}  # ends at home
         assert all(torch.allclose(a.moved[n], b.moved[n], atol=1e-6) for n in a.moved)
 
 

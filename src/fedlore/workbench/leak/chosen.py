@@ -7,8 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ...algorithms import FedAvg
 from ...core import tree
 from ...core.foresight import Exact
+from ...core.nets import server
 from ...core.tree import Params
 from ...core.wire import Transport
 from ...engine import Client, Fitted, Training
@@ -35,12 +37,28 @@ class Overheard:
     fitted: Fitted[Personal]
     spy: Spy
     menu: Menu
-    features: int
-    classes: int
+    it: StudyDrawing
+
+    @property
+    def features(self) -> int:
+        return self.it.clients[0].data.x.shape[1:].numel()
+
+    @property
+    def classes(self) -> int:
+        allowed = self.it.clients[0].data.allowed
+        assert allowed is not None  # or the audit would have nothing to find
+        return allowed.shape[1]
+
+    def start(self, trial: Trial) -> Params:
+        """Where a training began, as the coordinator knows it; of class heads all layers."""
+        if not self.has_classes(trial):
+            return self.spy.kept[str(trial)][0].sent
+        made = server(self.it.make_model(self.menu.candidates[trial.candidate].hears))
+        return {n: p.detach() for n, p in made.named_parameters()}
 
     def looks(self, trial: Trial, site: str, view: View) -> list[Seen]:
-        rounds = self.spy.kept[str(trial)]
-        return [one.seen(site, view, rounds[0].sent) for one in rounds]
+        rounds, start = self.spy.kept[str(trial)], self.start(trial)
+        return [one.seen(site, view, start) for one in rounds]
 
     def main(self, site: str, view: View) -> list[Seen]:
         """Of the main training; what stays at the sites is known at its start."""
@@ -72,9 +90,8 @@ class Overheard:
         """Where its network keeps what speaks of classes; an ordinal head has no such place."""
         if not self.has_classes(trial):
             return Anatomy(self.classes, "", None)
-        sent = self.spy.kept[str(trial)][0].sent
-        hears = self.menu.candidates[trial.candidate].hears
-        return Anatomy.of({n: tuple(t.shape) for n, t in sent.items()}, hears=hears)
+        shapes = {n: tuple(t.shape) for n, t in self.start(trial).items()}
+        return Anatomy.of(shapes, hears=self.menu.candidates[trial.candidate].hears)
 
     def said(self, what: str, site: str, view: View) -> Params | None:
         """What one question brought, as far as the view shows it."""
@@ -93,18 +110,22 @@ def overhear(it: StudyDrawing, setting: LeakSetting) -> Overheard:
         spies.append(Spy(transport))
         return spies[-1]
 
-    rows = it.clients[0].data
-    features = rows.x.shape[1:].numel()
-    menu = menu_for(features, ordered=it.ordered and rows.x.ndim == 2)
+    x = it.clients[0].data.x
+    menu = menu_for(x.shape[1:].numel(), ordered=it.ordered and x.ndim == 2)
     privacy = Privacy(secure_aggregation=True) if setting.masked else None
     training = Training(
-        plan=it.plan, rounds=it.rounds, scale=it.scale, seed=it.seed, privacy=privacy, workers=1
+        algorithm=setting.approach.algorithm or FedAvg(),
+        plan=it.plan,
+        rounds=it.rounds,
+        scale=it.scale,
+        seed=it.seed,
+        privacy=privacy,
+        workers=1,
     )
     fitted = train_lore(
         it.clients, training, model=it.make_model, menu=menu, ordered=it.ordered, door=door
     )
-    assert rows.allowed is not None
-    return Overheard(fitted, spies[0], menu, features, rows.allowed.shape[1])
+    return Overheard(fitted, spies[0], menu, it)
 
 
 def look_at(run: Overheard, it: StudyDrawing, setting: LeakSetting) -> dict[str, Tensor]:

@@ -62,7 +62,8 @@ class Watchtower:
             self._overheard[key] = overhear(self.it, setting)
         whole = look_at(self._overheard[key], self.it, setting)
         # one of its candidates is what is asked to make one step on one row
-        rows = self._rows(replace(setting, approach=LORE_1))
+        one = replace(LORE_1, algorithm=setting.approach.algorithm)
+        rows = self._rows(replace(setting, approach=one))
         none = torch.zeros(0, dtype=torch.float64)
         sites = tuple(client.id for client in self.it.clients)
         together = torch.zeros(len(sites), dtype=torch.int64)

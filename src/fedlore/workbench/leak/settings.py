@@ -43,6 +43,9 @@ class LeakSetting:
 _HYBRID = replace(FLWKM, plain=0.5)
 #: The layers that take the expert's word in and give classes out never leave.
 _ENDS = replace(LORE_1, algorithm=FedPer(private=("first", "last")))
+#: The recipe as `fedlore federation init` writes it: candidates without a part of their own at home
+#: keep those layers there.
+_WRITTEN = replace(LORE, algorithm=FedPer(private=("first", "last")))
 _HIDDEN = "sums only (secure aggregation, or CKKS with the key at the sites)"
 
 SETTINGS = (
@@ -75,13 +78,13 @@ SETTINGS = (
     LeakSetting("lore 1, sum", f"lore 1, {_HIDDEN}", LORE_1, view="sum"),
     LeakSetting(
         "lore, sum",
-        "lore under secure aggregation: what `fedlore federation init` writes",
-        LORE,
+        "lore as `fedlore federation init` writes it: secure aggregation, private ends",
+        _WRITTEN,
         view="sum",
         masked=True,
     ),
     LeakSetting(
-        "lore, collusion", "lore, sums, and one site tells its answers", LORE, view="collusion"
+        "lore, collusion", "the same sums, and one site tells its answers", _WRITTEN, "collusion"
     ),
     LeakSetting("private ends, sum", f"private ends, {_HIDDEN}", _ENDS, view="sum"),
     LeakSetting("private ends, collusion", "the same, and one site tells", _ENDS, view="collusion"),

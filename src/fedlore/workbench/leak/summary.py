@@ -1,7 +1,7 @@
 """What the rows of an audit say: leaks with intervals, accuracy, and what can be recommended."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ...core.history import Row
@@ -88,10 +88,10 @@ def _by_place(rows: Sequence[Row], setting: Any) -> dict[Any, Row]:
 
 
 def _unhidden(setting: LeakSetting) -> str:
-    """The setting that trains alike and shows every upload; none for that one itself."""
-    seen = replace(setting, view="single", masked=False)
-    same = (s.name for s in SETTINGS if (s.view, s.training) == (seen.view, seen.training))
-    return "" if setting.view == "single" else next(same, "")
+    """The setting of the same name that shows every upload; none for that one itself."""
+    name = setting.name.partition(",")[0]
+    same = any((s.name, s.view) == (name, "single") for s in SETTINGS)
+    return name if same and setting.name != name else ""
 
 
 def _loss(mine: Sequence[Row], plain: Mapping[Any, Row]) -> MeanInterval | None:
