@@ -16,18 +16,19 @@ import torch
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge
-from ...knowledge.combine import Average, FirstOf
-from ...knowledge.findings import Finding
+from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import GradedFormula, SoftFormula
-from ...knowledge.lint.checkup import check_file
+from ...knowledge.formulas.search import Verdict
+from ...knowledge.lint.over import view_prediction, view_range
 from ...knowledge.lint.single import scope_box
+from ...knowledge.lint.together import AllSources
 from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
 from ...version import __version__
 from .. import Bundle
-from ..known import knowledge_members, unwrap_confusion
+from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
 from .checker.graphs import Graph, structure
 from .checker.verdict import FORMAT, VERSION, seal
@@ -38,7 +39,7 @@ _LIMITS = (
     "It speaks of rows inside the scope, in single precision; a missing value is outside of it.",
     "That the range is right is the expert's word, not a result of this certificate.",
     "Formulas are bounded as they are computed, rounding included, by runtimes that round + - * / "
-    "and roots to the nearest and miss exp, log and powers by at most 8 units in the last place.",
+    "to the nearest and miss roots, exp, log and powers by at most 8 units in the last place.",
     "The structure argument is about fedlore's own Personal, or the graph that was checked.",
     "The hash shows that nothing was changed since; it does not show who issued it.",
 )
@@ -51,6 +52,9 @@ _MIXTURE = (
     "scores of each are made finite, and those outside the range become -inf before its softmax, "
     "which makes their probabilities exactly 0; the prediction's weight there is removed"
 )
+
+
+_NOT_NEEDED = {False: "; not needed, the policy removes what is outside", True: ""}
 
 
 def certify(bundle: Bundle) -> dict[str, Any]:
@@ -146,32 +150,37 @@ def _finite(personal: Personal) -> Claim:
 def _predictions(
     bundle: Bundle, knowledge: Knowledge, experts: Sequence[Any], confusion: Any
 ) -> list[Claim]:
-    """What `fedlore lint` says of the prediction over the whole scope, as claims."""
-    findings = check_file(knowledge_members(bundle.members)).findings
-    doubts = [f.message for f in findings if f.code in ("gave-up", "same-in-float32", "more")]
+    """What all sources together say of the prediction over the whole scope, as claims."""
+    model = knowledge.range
+    ranges = model.ranges if isinstance(model, AllOf | AnyOf) else () if model is None else (model,)
+    seen = [one for one in map(view_prediction, experts) if one is not None]
+    limits = [one for one in map(view_range, ranges) if one is not None]
+    together = AllSources(
+        bundle.schema,
+        limits,
+        seen,
+        alternatives=isinstance(model, AnyOf),
+        empty=model.empty if isinstance(model, AllOf) else "error",
+        averaged=isinstance(knowledge.prediction, Average),
+    )
     claims = []
     if any(isinstance(one, Table) and one.policy == "unique" for one in experts):
-        found = [f for f in findings if f.code == "contradiction"]
-        claims.append(_state("prediction-agrees", found, doubts, bundle, needed=True))
-    if knowledge.range is not None:
-        found = [f for f in findings if f.code == "outside-range"]
-        if confusion is not None or any(isinstance(one, SoftFormula) for one in experts):
-            doubts = ["a soft prediction has weight in every class"]
+        claims.append(_state("prediction-agrees", together.never_disagrees(), needed=True))
+    if model is not None:
         needed = knowledge.conflict == "error"
-        claims.append(_state("prediction-inside", found, doubts, bundle, needed=needed))
+        odd = len(seen) < len(experts) or len(limits) < len(ranges)
+        if confusion is not None or odd:
+            how = "a soft prediction has weight in every class" + _NOT_NEEDED[needed]
+            claims.append(Claim("prediction-inside", "unknown", how, needed=needed))
+        else:
+            claims.append(_state("prediction-inside", together.stays_inside(), needed=needed))
     return claims
 
 
-def _state(
-    name: Name, found: list[Finding], doubts: list[str], bundle: Bundle, *, needed: bool
-) -> Claim:
-    policy = "" if needed else "; not needed, the policy removes what is outside"
-    if found:
-        row = _row(found[0], bundle)
-        return Claim(name, "refuted", found[0].message + policy, row, needed=needed)
-    if doubts:
-        return Claim(name, "unknown", doubts[0] + policy, needed=needed)
-    return Claim(name, "proved", "fedlore lint, over the whole scope", needed=needed)
+def _state(name: Name, found: Verdict, *, needed: bool) -> Claim:
+    words = {"proved": "so everywhere", "refuted": "not so in a row", "unknown": "undecided"}
+    how = f"all sources together: {words[found.status]}, {found.boxes} boxes" + _NOT_NEEDED[needed]
+    return Claim(name, found.status, how, found.example, needed)
 
 
 def _graph(bundle: Bundle) -> dict[str, str] | None:
@@ -183,16 +192,6 @@ def _graph(bundle: Bundle) -> dict[str, str] | None:
     if wrong:
         raise FedloreError(f"no certificate: the graph of this model is not understood, {wrong[0]}")
     return graph.digests()
-
-
-def _row(finding: Finding, bundle: Bundle) -> tuple[float, ...] | None:
-    said = finding.counterexample
-    if not said:
-        return None
-    return tuple(
-        float(f.levels.index(str(said[f.name]))) if f.levels else float(said[f.name])
-        for f in bundle.schema.features
-    )
 
 
 def _hash(data: bytes) -> str:

@@ -1,9 +1,10 @@
 """Interval arithmetic over many boxes at once (Moore 1966, *Interval Analysis*).
 
-An interval encloses what a formula *computes* in one precision, rounding included: the ends of
-+ - * / and roots are moved outwards to numbers of that precision, between which rounding to the
-nearest stays; library functions get some units in the last place more. A result beyond the largest
-number is undefined; a runtime may take subnormal numbers for 0, so 0 then counts as possible too.
+An interval encloses what a formula *computes* in one precision: the ends of + - * / are rounded as
+the computation rounds, which keeps the order of numbers; roots, exponentials, logarithms and powers
+come from libraries that are off by units in the last place, and get some more. A result beyond the
+largest number is undefined; a runtime may take subnormal numbers for 0: there ends are moved
+outwards, and 0 counts as possible too.
 """
 
 import functools
@@ -125,7 +126,7 @@ class Arithmetic:
 
     def sqrt(self, a: Interval) -> Interval:
         # NaN where all of it is negative
-        found = self._enclose(a.low.clamp(min=0).sqrt(), a.high.sqrt(), a)
+        found = self._enclose(*self._loosen(a.low.clamp(min=0).sqrt(), a.high.sqrt()), a)
         return _or_undefined(found, a.low < 0)
 
     def absolute(self, a: Interval) -> Interval:
@@ -163,7 +164,7 @@ class Arithmetic:
         return torch.where(low.isinf(), low, down), torch.where(high.isinf(), high, up)
 
     def _enclose(self, low: Tensor, high: Tensor, *args: Interval) -> Interval:
-        """Ends moved out; never defined where an argument is not, undefined beyond the largest."""
+        """Ends rounded; never defined where an argument is not, undefined beyond the largest."""
         info = torch.finfo(self.dtype)
         limit = info.max * (1 + info.eps / 4)  # half a step further still rounds to the largest
         over = (low < -limit) | (high > limit) | low.isinf() | high.isinf()
@@ -171,16 +172,18 @@ class Arithmetic:
         never = functools.reduce(
             torch.logical_or, [a.low.isnan() for a in args], low.isnan() | high.isnan()
         )
-        low, high = self._down(low), -self._down(-high)
+        low, high = self._low_end(low), -self._low_end(-high)
         return Interval(
             low.masked_fill(never, torch.nan), high.masked_fill(never, torch.nan), undefined
         )
 
-    def _down(self, end: Tensor) -> Tensor:
+    def _low_end(self, end: Tensor) -> Tensor:
+        info = torch.finfo(self.dtype)
         near = end.to(self.dtype)
-        near = torch.where(near.double() > end, near.nextafter(near.new_tensor(-torch.inf)), near)
-        small = (near > 0) & (near < torch.finfo(self.dtype).tiny)
-        return near.masked_fill(small, 0.0).double() + 0.0
+        below = torch.where(near.double() > end, near.nextafter(near.new_tensor(-torch.inf)), near)
+        near = torch.where(end.abs() < 2 * info.tiny, below.clamp(max=0.0), near)
+        # what is infinite is not defined; and a negative zero would divide to the wrong side
+        return near.clamp(max=info.max).double() + 0.0
 
 
 _OPERATIONS: dict[str, Callable[..., Interval]] = {

@@ -60,6 +60,17 @@ class AllSources:
 
         return self._decide(holds, broken, self.ranges, budget)
 
+    def never_disagrees(self, budget: int = TOGETHER) -> Verdict:
+        """Whether in every row of the scope no prediction is refused, for rules that disagree."""
+
+        def holds(low: Corners, high: Corners) -> Flags:
+            return np.asarray(np.all([one.safe(low, high) for one in self.predictions], axis=0))
+
+        def broken(x: Corners) -> Flags:
+            return np.asarray(np.any([one.says(x)[1] for one in self.predictions], axis=0))
+
+        return self._decide(holds, broken, self.predictions, budget)
+
     def never_apart(self, budget: int = TOGETHER) -> Verdict:
         """Whether in every row of the scope all ranges share a class, whatever `empty` says."""
 

@@ -1,9 +1,9 @@
-"""Bounds of what a formula computes over boxes of rows, in single precision and in double.
+"""Bounds of what a formula computes over boxes of rows, in single precision.
 
-Each end is moved outwards to a number of single precision. Rounding to the nearest keeps the order
-of numbers, so that what is computed, in either precision, lies between the ends. A runtime may
-take subnormal numbers for 0, so 0 then counts as possible too. Only defined values are bounded:
-where a formula is undefined it limits nothing. Both ends are NaN where it never has a value.
+Each end is rounded as the computation rounds. Rounding to the nearest keeps the order of numbers,
+so that what is computed from rows of a box lies between the ends. A runtime may take subnormal
+numbers for 0: there ends are moved outwards, and 0 counts as possible too. Only defined values are
+bounded: an undefined formula limits nothing. Both ends are NaN where it never has a value.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from .expressions import Tree
 Array = np.ndarray
 Ends = tuple[Array, Array]
 
-LIBRARY = 2.0**-20  # eight units in the last place: how far exp, log and powers may be off
+LIBRARY = 2.0**-20  # eight units in the last place: how far roots, exp, log and powers are off
 _SMALLEST = 2.0**-126  # below it numbers are subnormal
 _STEP = 2.0**-149  # between two of these
 
@@ -49,7 +49,7 @@ class Boxes:
             both = (parts[0], single(parts[0]))  # as written, and as rows are computed
             return np.full(len(self.low), min(both)), np.full(len(self.low), max(both))
         if op == "column":
-            return move_out(self.low[:, parts[0]], self.high[:, parts[0]])
+            return round_ends(self.low[:, parts[0]], self.high[:, parts[0]])
         if op == "where":
             return _choose(*args)
         if op in _LOGIC:
@@ -62,20 +62,22 @@ class Boxes:
         for arg in args:
             never |= np.isnan(arg[0])
         if op not in ("neg", "abs", "min", "max"):
-            first, last = move_out(first, last)
+            first, last = round_ends(first, last)
         return np.where(never, np.nan, first), np.where(never, np.nan, last)
 
 
-def move_out(first: Array, last: Array) -> Ends:
-    """Both ends at the nearest numbers of single precision outside."""
-    return _down(first), -_down(-last)
+def round_ends(first: Array, last: Array) -> Ends:
+    """Both ends as single precision has them."""
+    return _low_end(first), -_low_end(-last)
 
 
-def _down(value: Array) -> Array:
+def _low_end(value: Array) -> Array:
     with np.errstate(over="ignore"):
         near = value.astype(np.float32)
-    near = np.where(near > value, np.nextafter(near, np.float32(-np.inf)), near)
-    near = np.where((near > 0) & (near < _SMALLEST), np.float32(0), near)
+    below = np.where(near > value, np.nextafter(near, np.float32(-np.inf)), near)
+    below = np.where(below > 0, np.float32(0), below)
+    near = np.where(np.abs(value) < 2 * _SMALLEST, below, near)
+    near = np.minimum(near, np.finfo(np.float32).max)  # what is infinite is not defined
     return near.astype(np.float64) + 0.0  # a negative zero would divide to the wrong side
 
 
@@ -200,7 +202,7 @@ _APPLY: dict[str, Callable[..., Ends]] = {
     "exp": lambda a: _loosen(np.exp(a[0]), np.exp(a[1])),
     "log": _logarithm(np.log),
     "log10": _logarithm(np.log10),
-    "sqrt": lambda a: (np.sqrt(np.maximum(a[0], 0.0)), np.sqrt(a[1])),
+    "sqrt": lambda a: _loosen(np.sqrt(np.maximum(a[0], 0.0)), np.sqrt(a[1])),
     "abs": _absolute,
     "min": _extreme(np.minimum),
     "max": _extreme(np.maximum),

@@ -68,14 +68,20 @@ def agrees(known: Known, budget: int = BUDGET) -> Verdict:
 def inside(known: Known, budget: int = BUDGET) -> Verdict:
     """Whether the prediction stays in the range by itself, in every row of the scope."""
 
+    either = known.range.combine == "any"
+
     def holds(boxes: Boxes) -> Array:
-        allowed = sure_range(known, boxes)
         fine = np.ones(len(boxes.low), bool)
         for source in known.predict.sources:
             said = source.may_say(boxes)
             if known.confusion is not None:
                 said = said @ (known.confusion > 0)
-            fine &= ~(said & ~allowed).any(1) | _between(known, source, boxes)
+            within = [
+                ~(said & ~one.sure(boxes)).any(1) | _between(known, source, one, boxes)
+                for one in known.range.sources
+            ]
+            kept = np.any(within, axis=0) if either else np.all(within, axis=0)
+            fine &= kept | ~(said & ~sure_range(known, boxes)).any(1)
         return fine
 
     def broken(x: Array) -> Array:
@@ -85,20 +91,16 @@ def inside(known: Known, budget: int = BUDGET) -> Verdict:
     return decide(known, holds, broken, sources, budget)
 
 
-def _between(known: Known, source: Any, boxes: Boxes) -> Array:
-    """Boxes in which a formula stays between those of every range: what they share cancels."""
-    limits = known.range.sources
-    fits = isinstance(source, Graded) and source.spread is None and known.confusion is None
-    if not fits or not all(
-        isinstance(one, Limits) and np.array_equal(one.edges, source.edges) for one in limits
-    ):
+def _between(known: Known, source: Any, limits: Any, boxes: Boxes) -> Array:
+    """Boxes in which a formula stays between those of a range: what they share cancels."""
+    fits = isinstance(source, Graded) and isinstance(limits, Limits) and known.confusion is None
+    if not fits or source.spread is not None or not np.array_equal(limits.edges, source.edges):
         return np.zeros(len(boxes.low), bool)
     kept = np.ones(len(boxes.low), bool)
-    for one in limits:
-        if one.lower is not None:
-            kept &= never_above(one.lower, source.tree, boxes)
-        if one.upper is not None:
-            kept &= never_above(source.tree, one.upper, boxes)
+    if limits.lower is not None:
+        kept &= never_above(limits.lower, source.tree, boxes)
+    if limits.upper is not None:
+        kept &= never_above(source.tree, limits.upper, boxes)
     return kept
 
 
