@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fedlore import read_bundle
 from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.certificate.checker import check
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 from fedlore.knowledge.either import read_either
@@ -162,6 +163,13 @@ def test_a_graph_answers_as_the_bundle_does(world, task, tmp_path):
         assert got["interval"] == pytest.approx(told.interval.numpy(), abs=1e-5)
     else:
         assert got["class"].tolist() == told.predicted.tolist()
+
+
+def test_certify(world, task, tmp_path):
+    said = typed("certify", world / "east.lore", "--out", tmp_path / "c.json")
+    assert "verdict: proved" in said and "inside-range" in said
+    lines = check(tmp_path / "c.json", world / "east.lore")
+    assert all(line.holds for line in lines)
 
 
 def test_reknow_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkeypatch):

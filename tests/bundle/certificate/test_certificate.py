@@ -33,9 +33,7 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.confusion import Recalibrated
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.personal.classifier import Personal
-from fedlore.personal.regressor import PersonalRegressor
 
 from ..onnx.worlds import EDGES, SCHEMA, rows
 
@@ -320,19 +318,11 @@ def test_what_is_no_bundle_is_refused_in_a_line(site, tmp_path):
     assert failures(tmp_path / "list.json", bundle)[0].what == "readable"
 
 
-def test_only_tables_and_formulas_for_classes_are_certified():
+def test_only_tables_and_formulas_are_certified():
     soft = SoftFormula(Formula.parse("ash / 4", SCHEMA), EDGES, 2.0)
     statistical = ConformalRange(soft, (0.9,) * 4, 0.1)
     with pytest.raises(KnowledgeError, match=r"\[range\] source 1 is a ConformalRange"):
         certify(bundle_of(personal(None, statistical), "north"))
-    regressor = PersonalRegressor(mlp(4, 5), Bins(0.0, 1.0, 5))
-    number = bundle_of(regressor, "north", schema=numbered(5))
-    with pytest.raises(FedloreError, match="holds a PersonalRegressor"):
-        certify(number)
-
-
-def numbered(k):
-    return replace(SCHEMA, classes=tuple(f"bin {i}" for i in range(k)))
 
 
 def test_the_folder_runs_alone_without_fedlore(site, tmp_path):

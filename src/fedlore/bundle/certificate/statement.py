@@ -26,14 +26,17 @@ from ...knowledge.lint.together import AllSources
 from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
+from ...personal.regressor import PersonalRegressor
 from ...version import __version__
 from .. import Bundle
 from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
 from .checker.graphs import Graph, structure
+from .checker.numbergraphs import number_structure
 from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, claim_verdict
 from .coverage import never_empty
+from .numbers import claim_number
 
 _LIMITS = (
     "It speaks of rows inside the scope, in single precision; a missing value is outside of it.",
@@ -61,9 +64,9 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     """The certificate of a bundle, as plain values with their hash."""
     personal = bundle.personal
     if not isinstance(personal, Personal):
-        raise FedloreError(
-            f"a certificate is for classes: this bundle holds a {type(personal).__name__}"
-        )
+        about = {"target": {"lower": personal.bins.lower, "upper": personal.bins.upper}}
+        claims = [_finite(personal.inner), *claim_number(bundle, personal)]
+        return _sealed(bundle, claims, None, personal.knowledge.conflict, about)
     knowledge, confusion = unwrap_confusion(personal.knowledge)
     assert isinstance(knowledge, Knowledge)  # of classes
     experts = _experts(knowledge)
@@ -74,6 +77,13 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     ]
     if experts:
         claims += _predictions(bundle, knowledge, experts, confusion)
+    return _sealed(bundle, claims, confusion, knowledge.conflict, {})
+
+
+def _sealed(
+    bundle: Bundle, claims: list[Claim], confusion: Any, conflict: str, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Claims about the very bytes of a bundle, with their hash."""
     values = {
         "format": FORMAT,
         "version": VERSION,
@@ -88,7 +98,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         },
         "weights": {
             name: {"shape": list(t.shape), "sha256": _hash(t.contiguous().numpy().tobytes())}
-            for name, t in personal.model.state_dict().items()
+            for name, t in bundle.personal.inner.model.state_dict().items()
         },
         "confusion": confusion,
         "scope": [
@@ -98,7 +108,8 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         "graph": _graph(bundle),
         "numbers": "float32",
         "classes": list(bundle.schema.classes),
-        "conflict": knowledge.conflict,
+        "conflict": conflict,
+        **more,
         "claims": [claim.as_row() for claim in claims],
         "verdict": claim_verdict(claims),
         "limits": list(_LIMITS),
@@ -188,7 +199,8 @@ def _graph(bundle: Bundle) -> dict[str, str] | None:
     if importlib.util.find_spec("onnx") is None:
         return None
     graph = Graph(bundle_to_onnx(bundle).SerializeToString())
-    wrong = structure(graph)
+    number = isinstance(bundle.personal, PersonalRegressor)
+    wrong = number_structure(graph) if number else structure(graph)
     if wrong:
         raise FedloreError(f"no certificate: the graph of this model is not understood, {wrong[0]}")
     return graph.digests()

@@ -3,6 +3,7 @@
 The folder runs wherever it is copied: `python checker CERTIFICATE BUNDLE|MODEL.onnx`.
 """
 
-from .verdict import Line, Outcome, check, outcome_of
+from .lines import Line, Outcome, outcome_of
+from .verdict import check
 
 __all__ = ["Line", "Outcome", "check", "outcome_of"]

@@ -47,12 +47,7 @@ def read_rules(
     text: str, columns: tuple[Column, ...], classes: tuple[str, ...], outcome: str | None
 ) -> tuple[list[Rule], bool]:
     """The rules of a CSV table, and whether it has a column of priorities."""
-    head = text.removeprefix("\ufeff").partition("\n")[0]
-    mark = max(",;\t", key=head.count)
-    lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=mark))
-    lines = [line for line in lines if any(cell.strip() for cell in line)]
-    if len(lines) < 2:
-        raise Unreadable("a table has no rules")
+    lines = _lines(text)
     names = [column.name for column in columns]
     roles = [_role(title, names, outcome) for title in lines[0]]
     rules = []
@@ -72,6 +67,48 @@ def read_rules(
             raise Unreadable("a rule names no class")
         rules.append(Rule(spans, named, priority))
     return rules, "priority" in roles
+
+
+def _lines(text: str) -> list[list[str]]:
+    """The rows of a CSV table, its titles first."""
+    head = text.removeprefix("\ufeff").partition("\n")[0]
+    mark = max(",;\t", key=head.count)
+    lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=mark))
+    lines = [line for line in lines if any(cell.strip() for cell in line)]
+    if len(lines) < 2:
+        raise Unreadable("a table has no rules")
+    return lines
+
+
+def read_outcomes(text: str, names: list[str], outcome: str | None) -> list[str]:
+    """The different outcomes of a table as they are written, in their order."""
+    lines = _lines(text)
+    place = [_role(title, names, outcome) for title in lines[0]].index("then")
+    return list(dict.fromkeys(line[place].strip() for line in lines[1:] if len(line) > place))
+
+
+def read_pairs(text: str) -> tuple[tuple[float, float], ...]:
+    """The closed intervals that an outcome names, `[55..65]`, `>= 40`, `in 5..15, 18..20`."""
+    plain = text.strip().replace("≤", "<=").replace("≥", ">=").replace("−", "-").replace("–", "-")
+    if plain in ("", "-"):
+        return ((-np.inf, np.inf),)
+    listed = _LISTED.fullmatch(plain)
+    if listed and listed[1].lower() == "not":
+        raise Unreadable(f"the outcome {text!r} has no ends")
+    return tuple(_pair(item) for item in (_split(listed[2]) if listed else [plain]))
+
+
+def _pair(item: str) -> tuple[float, float]:
+    inside = _INSIDE.fullmatch(item)
+    if inside and ".." in item:
+        if "(" in inside[1] or ")" in inside[4]:
+            raise Unreadable(f"the outcome {item!r} has an open end")
+        return _number(inside[2]), _number(inside[3])
+    compared = _COMPARE.fullmatch(item)
+    if not compared or compared[1] in ("<", ">"):
+        raise Unreadable(f"the outcome {item!r} is no closed interval")
+    value = _number(compared[2])
+    return (-np.inf if compared[1] == "<=" else value), (np.inf if compared[1] == ">=" else value)
 
 
 def _role(title: str, names: list[str], outcome: str | None) -> int | str:

@@ -104,8 +104,8 @@ def _is_weight(name: str) -> bool:
     return name.startswith("model.")
 
 
-def structure(graph: Graph) -> list[str]:
-    """What keeps the graph from being safe by its structure alone; nothing where it is."""
+def plain_faults(graph: Graph) -> list[str]:
+    """What keeps a graph of any task from being understood, row by row; nothing where it is."""
     wrong = []
     odd = sorted(
         {
@@ -124,6 +124,21 @@ def structure(graph: Graph) -> list[str]:
     inputs = [value.name for value in graph.model.graph.input]
     if inputs != ["rows"]:
         wrong.append(f"its inputs are {inputs}, not the rows alone")
+    across = crossing(graph.model, graph.constants) if not odd else None
+    if across is not None:
+        wrong.append(f"a row's answer may hang on other rows: {across}")
+    return wrong
+
+
+def learned_names(graph: Graph, name: str) -> list[str]:
+    """The constants learned from rows that a value is computed from."""
+    names, _ = graph.behind(name)
+    return sorted(one for one in names if _is_weight(one) or one.startswith(_LEARNED))
+
+
+def structure(graph: Graph) -> list[str]:
+    """What keeps the graph from being safe by its structure alone; nothing where it is."""
+    wrong = plain_faults(graph)
     outputs = {value.name for value in graph.model.graph.output}
     if not {"probabilities", "allowed", "class", "refused"} <= outputs:
         return [*wrong, "it does not give probabilities, class, allowed and refused"]
@@ -136,13 +151,9 @@ def structure(graph: Graph) -> list[str]:
         wrong.append("the probabilities are not chosen by the range that is given out")
     if not (zero in graph.constants and (graph.constants[zero] == 0).all()):
         wrong.append("outside the range the probabilities are not the constant 0")
-    names, _ = graph.behind("allowed")
-    learned = sorted(name for name in names if _is_weight(name) or name.startswith(_LEARNED))
+    learned = learned_names(graph, "allowed")
     if learned:
         wrong.append(f"the range depends on the network: {learned[0]}")
-    across = crossing(graph.model, graph.constants) if not odd else None
-    if across is not None:
-        wrong.append(f"a row's answer may hang on other rows: {across}")
     try:
         Reader(graph.made, graph.constants).weights()
     except (Unproved, LookupError) as error:
@@ -198,15 +209,15 @@ def differences(graph: Graph, known: Known, x: Array) -> list[str]:
     if outside[clear].any():
         row = int(np.flatnonzero(outside.any(1) & clear)[0])
         wrong.append(
-            f"a class outside the range has probability {p[row].max():g} at {_row(x, row)}"
+            f"a class outside the range has probability {p[row].max():g} at {row_text(x, row)}"
         )
     if (refused != said.refused)[clear].any():
         row = int(np.flatnonzero((refused != said.refused) & clear)[0])
-        wrong.append(f"it refuses other rows than the knowledge does, such as {_row(x, row)}")
+        wrong.append(f"it refuses other rows than the knowledge does, such as {row_text(x, row)}")
     answered = clear & ~refused & ~said.refused
     if (allowed != said.allowed)[answered].any():
         row = int(np.flatnonzero((allowed != said.allowed).any(1) & answered)[0])
-        wrong.append(f"its range is not that of the knowledge at {_row(x, row)}")
+        wrong.append(f"its range is not that of the knowledge at {row_text(x, row)}")
     if not np.isfinite(p).all() or (np.abs(p[answered].sum(1) - 1) > 1e-4).any():
         wrong.append("its probabilities are not numbers that sum to 1")
     chosen = got["class"]
@@ -229,6 +240,7 @@ def _on_an_edge(known: Known, x: Array) -> Array:
     return near
 
 
-def _row(x: Array, row: int) -> list[float]:
+def row_text(x: Array, row: int) -> list[float]:
+    """A row of a table as plain numbers."""
     found: list[float] = x[row].tolist()
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .cells import Unreadable
-from .knowledge import Known
+from .knowledge import Known, Scoped
 
 CLAIMS = ("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside")
 _STATUSES = ("proved", "refuted", "unknown")
@@ -58,6 +58,12 @@ def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     told = float(header["rely"]), header["conflict"]
     if told != (known.trust, known.conflict):
         wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
+    return wrong + model_faults(header)
+
+
+def model_faults(header: Mapping[str, Any]) -> list[str]:
+    """What is not understood of a network, and what is wrong with its scaling."""
+    wrong = []
     odd = sorted(set(_layers(header["model"])) - _LAYERS)
     if odd:
         wrong.append(f"its network has a layer of kind '{odd[0]}'")
@@ -81,14 +87,14 @@ def _layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
             yield from _layers(part, depth - 1)
 
 
-def name_faults(classes: Any, features: Any, known: Known) -> list[str]:
+def name_faults(classes: Any, features: Any, known: Scoped) -> list[str]:
     """What columns and classes are called otherwise than the knowledge calls them."""
     wrong = []
     try:
         told = [(f["name"], f["unit"], f["low"], f["high"], list(f["levels"])) for f in features]
     except (KeyError, TypeError):
         return ["it does not name its features and classes"]
-    if classes != list(known.classes):
+    if isinstance(known, Known) and classes != list(known.classes):
         wrong.append(f"its classes are {classes}, those of the knowledge {list(known.classes)}")
     for place, column in enumerate(known.columns):
         low, high = (end if np.isfinite(end) else None for end in (column.low, column.high))

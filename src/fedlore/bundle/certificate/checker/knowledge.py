@@ -4,7 +4,7 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -119,6 +119,19 @@ class Side:
     weights: tuple[float, ...] = ()
 
 
+class Scoped(Protocol):
+    """Knowledge of any task, as far as its scope and its sources matter."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+
+    @property
+    def predict(self) -> Side: ...
+
+    @property
+    def range(self) -> Side: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Known:
     """All that a knowledge file says."""
@@ -136,12 +149,9 @@ class Known:
         return len(self.classes)
 
 
-def read_knowledge(files: Mapping[str, str]) -> Known:
-    """Knowledge from the texts of its files; what is no table or formula is refused."""
-    if "knowledge.toml" not in files:
-        raise Unreadable("there is no knowledge.toml")
-    said = tomllib.loads(files["knowledge.toml"])
-    columns = tuple(
+def read_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The features of a knowledge file."""
+    return tuple(
         Column(
             entry["name"],
             float(entry.get("low", -math.inf)),
@@ -151,6 +161,14 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
         )
         for entry in said["features"]
     )
+
+
+def read_knowledge(files: Mapping[str, str]) -> Known:
+    """Knowledge from the texts of its files; what is no table or formula is refused."""
+    if "knowledge.toml" not in files:
+        raise Unreadable("there is no knowledge.toml")
+    said = tomllib.loads(files["knowledge.toml"])
+    columns = read_columns(said)
     classes = tuple(said["classes"])
     sides = {}
     for name in ("predict", "range"):
@@ -232,7 +250,7 @@ def grade(values: Array, edges: Array) -> Array:
     return np.searchsorted(edges.astype(np.float64), values.astype(np.float64), side="right")
 
 
-def scope_of(known: Known) -> tuple[Array, Array]:
+def scope_of(known: Scoped) -> tuple[Array, Array]:
     """The scope as a box of single-precision rows, (d,) each."""
     largest = float(np.finfo(np.float32).max)
     low = [0.0 if c.levels else max(single(c.low), -largest) for c in known.columns]
@@ -243,7 +261,7 @@ def scope_of(known: Known) -> tuple[Array, Array]:
     return np.array(low), np.array(high)
 
 
-def marks(known: Known) -> list[list[float]]:
+def marks(known: Scoped) -> list[list[float]]:
     """For each column the numbers near which something happens, in single precision."""
     found: list[set[float]] = [set() for _ in known.columns]
     for source in (*known.predict.sources, *known.range.sources):

@@ -6,7 +6,7 @@ begins or ends, and halved where a formula is too wide. Tables are decided exact
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .answers import prior_of, range_of
 from .cells import before
 from .expressions import columns_in
 from .intervals import Boxes
-from .knowledge import Graded, Known, Limits, marks, scope_of
+from .knowledge import Graded, Known, Limits, Scoped, marks, scope_of
 from .orders import never_above
 
 Array = Any  # of numpy
@@ -29,7 +29,7 @@ _BATCH = 2_048
 class Verdict:
     """Proved, refuted with a row, or unknown once the budget is spent."""
 
-    status: str
+    status: Literal["proved", "refuted", "unknown"]
     example: tuple[float, ...] | None = None
     boxes: int = 0
 
@@ -115,7 +115,7 @@ def sure_range(known: Known, boxes: Boxes) -> Array:
 
 
 def decide(
-    known: Known, holds: Holds, broken: Broken, sources: list[Any], budget: int = BUDGET
+    known: Scoped, holds: Holds, broken: Broken, sources: list[Any], budget: int = BUDGET
 ) -> Verdict:
     """Whether a rule holds all over the scope."""
     first, last = scope_of(known)
@@ -145,7 +145,9 @@ def decide(
     return Verdict("proved", boxes=looked)
 
 
-def _halve(known: Known, sources: list[Any], low: Array, high: Array) -> tuple[Array, Array] | None:
+def _halve(
+    known: Scoped, sources: list[Any], low: Array, high: Array
+) -> tuple[Array, Array] | None:
     """Every box in two; None where one cannot be cut any further."""
     d = len(known.columns)
     weight = np.zeros((len(low), d))
@@ -191,7 +193,7 @@ def _halve(known: Known, sources: list[Any], low: Array, high: Array) -> tuple[A
     return np.concatenate([low, upper_low]), np.concatenate([lower_high, high])
 
 
-def _cuts(known: Known, sources: list[Any], column: int) -> Array:
+def _cuts(known: Scoped, sources: list[Any], column: int) -> Array:
     """Where tables cut a column; between levels there is nothing."""
     found = {cut for s in sources if s.columns for cut in s.cuts(column)}
     if known.columns[column].levels:
@@ -205,7 +207,7 @@ def _mark(values: Array) -> Array:
     return found
 
 
-def _middle(known: Known, low: Array, high: Array) -> Array:
+def _middle(known: Scoped, low: Array, high: Array) -> Array:
     wide = np.abs(low) + np.abs(high) > 1e6
     with np.errstate(over="ignore"):
         far = np.sinh((_mark(low) + _mark(high)) / 2)
@@ -221,7 +223,7 @@ def _first(broken: Broken, x: Array) -> tuple[float, ...] | None:
     return tuple(x[bad[0]].astype(np.float32).tolist()) if len(bad) else None
 
 
-def samples(known: Known, count: int, seed: int) -> Array:
+def samples(known: Scoped, count: int, seed: int) -> Array:
     """Rows of the scope, (n, d): random ones, corners, and thresholds with their neighbours."""
     draw = np.random.default_rng(seed)
     first, last = scope_of(known)

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from .forward import probabilities
 from .graphs import Graph, differences, other_forms, other_names, structure
 from .headers import certificate_faults, header_faults, read_json
 from .knowledge import Known, read_knowledge, scope_of
+from .lines import Line, compare_claim
 from .members import mixture_faults
-from .proofs import Verdict, agrees, inside, never_empty, samples
+from .numbersets import is_about_number, read_number_knowledge
+from .numberverdict import number_bundle, number_claims, number_graph
+from .proofs import agrees, inside, never_empty, samples
 
 FORMAT = "fedlore range certificate"
 VERSION = 1
@@ -27,43 +30,6 @@ UNREADABLE = (  # what values of another kind than expected raise, and broken zi
     *(ImportError, zlib.error),
 )
 _AGREES = "prediction-agrees"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One thing that was looked at, whether it holds, and what was found.
-
-    `rows` says on how many rows it was tested where it was not proved; 0: not even that.
-    """
-
-    what: str
-    holds: bool
-    found: str = ""
-    rows: int | None = None
-
-    def __str__(self) -> str:
-        word = "FAIL" if not self.holds else "ok" if self.rows is None else "tested"
-        found = self.found if self.rows is None or not self.holds else f"on {self.rows} rows"
-        more = self.found if self.found and self.rows is not None and self.holds else ""
-        return f"{word:6} {self.what}" + "".join(f": {part}" for part in (found, more) if part)
-
-
-class Outcome(NamedTuple):
-    """All lines in one sentence, and the exit code: 0 proved, 3 in part only tested, 1 not so."""
-
-    words: str
-    code: int
-
-
-def outcome_of(lines: Sequence[Line]) -> Outcome:
-    """What the lines come to."""
-    if not lines or not all(line.holds for line in lines):
-        return Outcome("THE CERTIFICATE DOES NOT HOLD", 1)
-    tested = [line.rows for line in lines if line.rows is not None]
-    if tested:
-        words = f"the certificate holds as far as it was tested, on {min(tested)} rows"
-        return Outcome(words, 3)
-    return Outcome("the certificate holds", 0)
 
 
 def check(certificate: Path, subject: Path) -> list[Line]:
@@ -97,6 +63,12 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         texts = graph.knowledge()
         yield from _hashes(texts, said)
         yield _weights(graph.weights, said)
+        if is_about_number(texts):
+            number = read_number_knowledge(texts)
+            yield from number_claims(number, said)
+            yield _same_graph(graph, said)
+            yield from number_graph(graph, number)
+            return
         known = _hear(read_knowledge(texts), said)
         yield from _claims(known, said)
         yield from _graph(graph, known, said)
@@ -111,12 +83,6 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         weights = read_weights(members["weights.safetensors"])
         yield _weights(weights, said)
         header = read_json(members["bundle.json"], "bundle.json")
-        heard = header.get("confusion") == said.get("confusion")
-        yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
-        known = _hear(read_knowledge(texts), said)
-        yield from _claims(known, said)
-        wrong = header_faults(header, known)
-        yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
         tensors = None
         if header.get("beside") is not None:
             tensors = read_weights(members["beside.safetensors"])
@@ -124,6 +90,17 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
             count = sum(values.size for values in tensors.values())
             found = wrong[0] if wrong else f"{len(header['beside']['members'])}, {count} numbers"
             yield Line("members finite, weights sum to 1", not wrong, found)
+        if is_about_number(texts):
+            number = read_number_knowledge(texts)
+            yield from number_claims(number, said)
+            yield from number_bundle(header, number)
+            return
+        heard = header.get("confusion") == said.get("confusion")
+        yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
+        known = _hear(read_knowledge(texts), said)
+        yield from _claims(known, said)
+        wrong = header_faults(header, known)
+        yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
         yield _definition(header, weights, known, tensors)
 
 
@@ -162,30 +139,18 @@ def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
     same = same and (said["classes"], said["conflict"]) == ([*known.classes], known.conflict)
     yield Line("scope", same, "" if same else "it is not the one of the knowledge")
     statuses = {claim["claim"]: claim["status"] for claim in said["claims"]}
-    yield _agrees("the range is never empty", never_empty(known), statuses.get("never-empty"))
+    yield compare_claim("the range is never empty", never_empty(known), statuses.get("never-empty"))
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
-        yield _agrees("the prediction never disagrees", agrees(known), statuses.get(_AGREES))
+        yield compare_claim("the prediction never disagrees", agrees(known), statuses.get(_AGREES))
     if known.predict.sources and known.range.sources:
         found = inside(known)
         told_status = statuses.get("prediction-inside")
         if known.conflict == "error":
-            yield _agrees("the prediction stays in the range", found, told_status)
+            yield compare_claim("the prediction stays in the range", found, told_status)
         else:  # its policy takes care of it; the claim must not say more than is so
             fine = not (found.status == "refuted" and told_status == "proved")
             words = f"{found.status}; policy {known.conflict} removes what is outside"
             yield Line("the prediction stays in the range", fine, words)
-
-
-def _agrees(what: str, found: Verdict, told: str | None) -> Line:
-    """A claim holds where it was proved here too; what is unknown is reported, and does not."""
-    words = found.status
-    if found.boxes:
-        words += f" over {found.boxes} boxes"
-    if found.example is not None:
-        words += f" by {list(found.example)}"
-    if told != found.status:
-        words += f"; the certificate says {told}"
-    return Line(what, found.status == "proved" and told == "proved", words)
 
 
 def _definition(
@@ -209,14 +174,18 @@ def _definition(
     return Line(what, good, rows=len(p))
 
 
-def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
+def _same_graph(graph: Graph, said: Mapping[str, Any]) -> Line:
     told, found = said.get("graph"), graph.digests()
     if told is None:
-        yield Line("graph as certified", False, "the certificate was issued without the graph")
-    else:
-        other = sorted(name for name in {*told, *found} if told.get(name) != found.get(name))
-        words = f"'{other[0]}' is computed in another way" if other else f"{len(graph.nodes)} nodes"
-        yield Line("graph as certified", not other, words)
+        words = "the certificate was issued without the graph"
+        return Line("graph as certified", False, words)
+    other = sorted(name for name in {*told, *found} if told.get(name) != found.get(name))
+    words = f"'{other[0]}' is computed in another way" if other else f"{len(graph.nodes)} nodes"
+    return Line("graph as certified", not other, words)
+
+
+def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
+    yield _same_graph(graph, said)
     wrong = structure(graph)
     yield Line("graph keeps the range by its structure", not wrong, "; ".join(wrong))
     wrong = other_names(graph, known)

@@ -1,0 +1,243 @@
+"""Knowledge about a number: sets of rows, and whether they are never empty, all over the scope.
+
+The line of numbers is cut at every end that a table names and at the bounds, into points and what
+lies between them; to a table these pieces are its classes, and between formulas a row's set is what
+lies between two numbers. A set is then pieces, met with such an interval.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .cells import Column, Rule, Unreadable, read_outcomes, read_pairs, read_rules
+from .expressions import Tree, value
+from .knowledge import Around, Limits, Side, read_columns
+from .tables import Table
+
+Array = Any  # of numpy
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedNumber:
+    """A formula that names a number."""
+
+    tree: Tree
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [self.tree]
+
+
+@dataclass(frozen=True, eq=False)
+class NumberKnown:
+    """All that a knowledge file about a number says."""
+
+    columns: tuple[Column, ...]
+    lower: float
+    upper: float
+    target: dict[str, Any]
+    trust: float
+    conflict: str
+    predict: Side
+    range: Side
+    pieces: Array  # (p, 2), the ends of each
+
+    @cached_property
+    def inside(self) -> Array:
+        """The pieces that lie in the bounds, (p,)."""
+        found: Array = (self.pieces[:, 0] >= self.lower) & (self.pieces[:, 1] <= self.upper)
+        return found
+
+
+def is_about_number(files: Mapping[str, str]) -> bool:
+    """Whether the knowledge in these files has a target in place of classes."""
+    return "target" in tomllib.loads(files.get("knowledge.toml", ""))
+
+
+def read_number_knowledge(files: Mapping[str, str]) -> NumberKnown:
+    """Knowledge from the texts of its files; what is no table or formula is refused."""
+    said = tomllib.loads(files["knowledge.toml"])
+    columns = read_columns(said)
+    target = dict(said["target"])
+    low, high = float(target["lower"]), float(target["upper"])
+    texts: dict[str, list[str]] = {}
+    ends = {low, high}
+    for name in ("predict", "range"):
+        for entry in said.get(name, {}).get("sources", ()):
+            if "table" in entry:
+                texts[entry["table"]] = _outcomes(files, entry, [c.name for c in columns])
+                for text in texts[entry["table"]]:
+                    ends |= {end for pair in read_pairs(text) for end in pair}
+    pieces = _cut(sorted(end for end in ends if math.isfinite(end)))
+    sides = {}
+    for name in ("predict", "range"):
+        part = said.get(name, {})
+        around = Around(name, columns, (), (), files)
+        sources = [_source(entry, around, texts, pieces) for entry in part.get("sources", ())]
+        sides[name] = Side(sources, part.get("combine", "all"), part.get("empty", "error"))
+    reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
+    trust = float(said.get("trust", 0.0) if reliance is None else reliance)
+    conflict = said.get("conflict", "abstain")
+    return NumberKnown(
+        columns, low, high, target, trust, conflict, sides["predict"], sides["range"], pieces
+    )
+
+
+def _cut(ends: list[float]) -> Array:
+    line: list[Pair] = []
+    before = -math.inf
+    for end in ends:
+        line += [(before, end), (end, end)]
+        before = end
+    return np.array([*line, (before, math.inf)])
+
+
+def _outcomes(files: Mapping[str, str], entry: Mapping[str, Any], names: list[str]) -> list[str]:
+    """The different outcomes of a table, as they are written."""
+    text = files.get(entry["table"])
+    if text is None:
+        raise Unreadable(f"the table {entry['table']} is not there")
+    return read_outcomes(text, names, entry.get("outcome"))
+
+
+def _source(
+    entry: Mapping[str, Any], around: Around, texts: Mapping[str, list[str]], pieces: Array
+) -> Any:
+    if "formula" in entry:
+        return NamedNumber(around.tree(entry["formula"]))
+    if "lower" in entry or "upper" in entry:
+        low, high = (around.tree(entry[k]) if k in entry else None for k in ("lower", "upper"))
+        return Limits(low, high, np.zeros(0), "error")
+    if "table" not in entry:
+        kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
+        raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
+    words = tuple(texts[entry["table"]])
+    text = around.files[entry["table"]]
+    rules, ranked = read_rules(text, around.columns, words, entry.get("outcome"))
+    held = [_held(read_pairs(word), pieces) for word in words]
+    default = "intersect" if around.side == "range" else "priority" if ranked else "first"
+    policy = entry.get("hit") or default
+    if policy == "priority":
+        rules = sorted(rules, key=lambda rule: rule.priority)
+    rules = [Rule(r.spans, held[min(r.classes)], r.priority) for r in rules]
+    return Table(entry["table"], rules, policy, len(pieces))
+
+
+def _held(pairs: tuple[Pair, ...], pieces: Array) -> frozenset[int]:
+    inside = np.zeros(len(pieces), bool)
+    for low, high in pairs:
+        inside |= (pieces[:, 0] >= low) & (pieces[:, 1] <= high)
+    return frozenset(np.flatnonzero(inside).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class SetRows:
+    """Each row's set: where the pieces that are allowed meet [low, high]; several are joined."""
+
+    parts: list[tuple[Array, Array, Array]]  # allowed (n, p), low (n,), high (n,)
+    refused: Array  # (n,)
+
+    def row(self, known: NumberKnown, place: int) -> list[Pair]:
+        """The intervals of one row, in order, those that touch made one."""
+        found: list[Pair] = []
+        for allowed, low, high in self.parts:
+            for piece in known.pieces[allowed[place]]:
+                first, last = max(piece[0], low[place]), min(piece[1], high[place])
+                if first <= last:
+                    found.append((float(first), float(last)))
+        joined: list[Pair] = []
+        for first, last in sorted(found):
+            if joined and first <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+            else:
+                joined.append((first, last))
+        return joined
+
+    def holds(self, known: NumberKnown, values: Array) -> Array:
+        """Whether each row's number lies in its set, (n,); NaN does not."""
+        v = values[:, None]
+        here = (known.pieces[None, :, 0] <= v) & (v <= known.pieces[None, :, 1])
+        found = np.zeros(len(values), bool)
+        for allowed, low, high in self.parts:
+            found |= (allowed & here).any(1) & (low <= values) & (values <= high)
+        return found
+
+    def empty(self, known: NumberKnown) -> Array:
+        """Rows without any number, (n,)."""
+        some = np.zeros(len(self.refused), bool)
+        for allowed, low, high in self.parts:
+            first = np.maximum(known.pieces[None, :, 0], low[:, None])
+            last = np.minimum(known.pieces[None, :, 1], high[:, None])
+            some |= (allowed & (first <= last)).any(1)
+        return ~some
+
+
+def sets_of(known: NumberKnown, x: Array) -> SetRows:
+    """The sets of rows (n, d), in single precision, within the bounds, and who is refused."""
+    side, n = known.range, len(x)
+    low, high = np.full(n, known.lower), np.full(n, known.upper)
+    every = np.ones((n, len(known.pieces)), bool)
+    whole = (every, low, high)
+    refused = np.zeros(n, bool)
+    if not side.sources:
+        return SetRows([whole], refused)
+    parts = []
+    for source in side.sources:
+        first, last, allowed = low, high, every
+        if isinstance(source, Limits):
+            begin, end = _ends(source, x)
+            refused = refused | (begin > end)
+            first, last = np.maximum(low, begin), np.minimum(high, end)
+        else:
+            allowed = source.says(x)[0]
+        parts.append((allowed, first, last))
+    if side.combine == "all":
+        allowed = np.logical_and.reduce([part[0] for part in parts])
+        first = np.maximum.reduce([part[1] for part in parts])
+        last = np.minimum.reduce([part[2] for part in parts])
+        parts = [(allowed, first, last)]
+    found = SetRows(parts, refused)
+    none = found.empty(known)
+    # sources that leave nothing of each other are refused whatever the policy says of the bounds
+    if side.empty == "error" or (len(side.sources) > 1 and side.combine == "all"):
+        return SetRows(parts, refused | none)
+    allowed = every & none[:, None]
+    return SetRows([*parts, (allowed, low, high)], refused)
+
+
+def _ends(source: Limits, x: Array) -> tuple[Array, Array]:
+    n = len(x)
+    low = np.full(n, -np.inf) if source.lower is None else value(source.lower, x).astype(float)
+    high = np.full(n, np.inf) if source.upper is None else value(source.upper, x).astype(float)
+    return np.where(np.isfinite(low), low, -np.inf), np.where(np.isfinite(high), high, np.inf)
+
+
+def points_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
+    """The number that the expert names, (n,), NaN where he is silent, and who is refused."""
+    said, refused = np.full(len(x), np.nan), np.zeros(len(x), bool)
+    for source in known.predict.sources:
+        if isinstance(source, NamedNumber):
+            number = value(source.tree, x).astype(float)
+        else:
+            rows, wrong = source.says(x)
+            refused = refused | wrong
+            number = np.where(rows.any(1), known.pieces[rows.argmax(1), 0], np.nan)
+        said = np.where(np.isnan(said), np.where(np.isfinite(number), number, np.nan), said)
+    return said, refused
+
+
+def refused_rows(known: NumberKnown, x: Array) -> Array:
+    """Rows that get no answer: by the range, by a table that disagrees, or by the policy."""
+    sets = sets_of(known, x)
+    said, wrong = points_of(known, x)
+    refused: Array = sets.refused | wrong
+    if known.conflict == "error":
+        refused = refused | (~np.isnan(said) & ~sets.holds(known, said))
+    return refused
