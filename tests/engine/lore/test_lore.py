@@ -19,6 +19,7 @@ from fedlore import (
     Privacy,
     fit,
 )
+from fedlore.algorithms import FedPer
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.engine.lore import (
@@ -56,12 +57,10 @@ def linear_members_only(monkeypatch):
 
 
 def run(menu=FEW, clients=None, **settings):
-    progress = settings.pop("progress", None)
+    beside = {name: settings.pop(name) for name in ("progress", "hidden") if name in settings}
     ordered = menu.exact is not None
     training = Training(plan=PLAN, **{"rounds": 3, **settings})
-    return train_lore(
-        clients or federation(), training, menu=menu, ordered=ordered, progress=progress
-    )
+    return train_lore(clients or federation(), training, menu=menu, ordered=ordered, **beside)
 
 
 def answers(fitted, clients=None):
@@ -162,6 +161,19 @@ def test_what_cannot_be_asked_for_is_named():
         fit(federation())
     with pytest.raises(ConfigError, match="one fixed candidate"):
         fit(federation(), recipe="lore", privacy=Privacy(dp=Dp(8.0, 1e-3)), scale=False)
+
+
+def test_a_candidate_that_cannot_be_trained_is_named_before_any_trial():
+    """One hidden layer has two ends and nothing in between: only the last candidate is unfit."""
+    steps, menu = [], replace(FEW, candidates=(RISING.candidates[0], Candidate(True, 0.5)))
+    with pytest.raises(ConfigError, match="every layer would be private"):
+        run(
+            menu,
+            algorithm=FedPer(private=("first", "last")),
+            progress=Progress(on_step=lambda step: steps.append(step.name)),
+            hidden=(6,),
+        )
+    assert steps == []
 
 
 def test_a_budget_allows_one_candidate_and_no_trials():

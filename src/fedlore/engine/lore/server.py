@@ -91,6 +91,9 @@ def conduct(
     """
     if private:
         common.menu.refuse_dp()
+    for recipe in map(common.recipe, common.menu.candidates):
+        # a candidate that cannot be trained is named now, not after hours of trials
+        recipe.algorithm.init({n: p.detach() for n, p in recipe.model.named_parameters()})
     work = _Work(transport, common, progress or Progress(), evaluate)
     posterior = work.gram(noised=private)
     chosen, folds = (0, []) if private else work.chosen()
