@@ -52,7 +52,7 @@ def measure(it: StudyDrawing, *, parts: Sequence[str]) -> list[Row]:
             it.make_model,
             approaches=several,
             ordered=it.ordered,
-            **settings,  # type: ignore[arg-type]
+            **settings,
         )
     if "fixed" in parts:
         for trust in TRUSTS:
@@ -61,12 +61,12 @@ def measure(it: StudyDrawing, *, parts: Sequence[str]) -> list[Row]:
                 rows += [{**row, "approach": f"FLwKM {trust:g}", "trust": trust} for row in same]
                 continue
             one = replace(FLWKM, name=f"FLwKM {trust:g}", trust=trust)
-            found = compare(it.clients, it.make_model, approaches=[one], **settings)  # type: ignore[arg-type]
+            found = compare(it.clients, it.make_model, approaches=[one], **settings)
             rows += [{**row, "trust": trust} for row in found]
     if "auto" in parts:
-        rows += auto_rows(it.clients, it.make_model, **settings)  # type: ignore[arg-type]
+        rows += auto_rows(it.clients, it.make_model, **settings)
     if "lore" in parts:
-        found, _ = lore_rows(it.clients, it.make_model, ordered=it.ordered, **settings)  # type: ignore[arg-type]
+        found, _ = lore_rows(it.clients, it.make_model, ordered=it.ordered, **settings)
         rows += found
     return rows
 

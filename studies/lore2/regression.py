@@ -71,7 +71,7 @@ def _approaches(
     for fold, net in enumerate(nets[:-1]):
         out = own.folds == fold
         held[out] = net.number(known[out])
-    voices: list[NumberVoice] = [nets[-1], *members]  # type: ignore[list-item]
+    voices: list[NumberVoice] = [nets[-1], *members]
     every = [held, *(c.held for c in own.candidates)]
     weights = number_weights(every, known.y, start_weights(1, len(members)))
     yield "mixture", NumberMixture(tuple(voices), tuple(weights.tolist())).number(test)
@@ -83,7 +83,7 @@ def _approaches(
 
 
 def _number(member: object, known: Told) -> Tensor:
-    found: Tensor = member.number(known)  # type: ignore[attr-defined]
+    found: Tensor = member.number(known)
     return found
 
 

@@ -37,7 +37,8 @@ def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
         key = hashlib.sha256(_digest((make.__name__, args, sorted(kwargs.items())))).hexdigest()
         if key not in kept:
             kept[key] = make(*args, **kwargs)
-        return kept[key]  # type: ignore[no-any-return]
+        answer: _R = kept[key]
+        return answer
 
     return found
 

@@ -227,7 +227,7 @@ def decrypt(vectors: Sequence[Any]) -> tuple[Vector, Vector]:
 
 def tenseal() -> Any:
     try:
-        import tenseal  # type: ignore[import-untyped]
+        import tenseal
     except ImportError:
         raise FedloreError("TenSEAL is missing: pip install 'fedlore[he]'") from None
     return tenseal

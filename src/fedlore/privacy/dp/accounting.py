@@ -165,7 +165,7 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
 @lru_cache(maxsize=4096)
 def _compose(joined: tuple[tuple[float, int, float], ...], delta: float) -> float:
     try:
-        import dp_accounting  # type: ignore[import-untyped]
+        import dp_accounting
         from dp_accounting import pld
     except ImportError:
         raise FedloreError(

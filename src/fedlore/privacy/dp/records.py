@@ -95,7 +95,7 @@ class Samples:
 
     def __init__(self, model: nn.Module, plain: float) -> None:
         try:
-            from opacus import GradSampleModule  # type: ignore[import-untyped]
+            from opacus import GradSampleModule
         except ImportError:
             raise FedloreError("Opacus is missing: pip install 'fedlore[dp]'") from None
         self._desk, self._plain = Desk(model), plain

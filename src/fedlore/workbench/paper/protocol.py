@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 
 from ...algorithms import Plan
@@ -108,6 +108,6 @@ def level(kind: str) -> float | None:
 
 def protocol_fingerprint(*parts: object) -> str:
     """Twelve digits that change when any of the settings does."""
-    plain = [asdict(p) if hasattr(p, "__dataclass_fields__") else p for p in parts]  # type: ignore[call-overload]
+    plain = [asdict(p) if is_dataclass(p) and not isinstance(p, type) else p for p in parts]
     text = json.dumps(plain, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -204,14 +205,14 @@ def _site(
     x = torch.cat([train.x, test.x])
     y = torch.cat([train.numbers(), test.numbers()])
     oracle = Written.of(x, oracle_sets(y, bounded(x), bins, draw))
-    settings = {"outside": "widen", "conflict": "project"}
+    known = partial(Numbers, bounded, outside="widen", conflict="project")
     return NumberSite(
         name,
         train,
         test,
         {
-            "oracle": Numbers(bounded, oracle, **settings),  # type: ignore[arg-type]
-            "honest": Numbers(bounded, honest, **settings),  # type: ignore[arg-type]
+            "oracle": known(oracle),
+            "honest": known(honest),
         },
         float(missed.square().mean().sqrt()),
     )
