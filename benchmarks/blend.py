@@ -20,19 +20,14 @@ from setting import machine, write_csv
 from fedlore.coke.blend import Coals, Order, check, order_for, plan
 from fedlore.coke.blend.judge import Goal, Judge
 from fedlore.coke.blend.points import lattice
+from fedlore.coke.blend.stocks import COLUMNS
 from fedlore.coke.coal import BASIC, market
-from fedlore.coke.experts import COKE, Bounds, Expert, ExpertVerdict, columns, refit
+from fedlore.coke.experts import COKE, Bounds, Expert, ExpertVerdict, refit
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key
 from fedlore.core.scaler import Scaler
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.personal.classifier import Personal
-
-NAMES = {
-    "Ad": "ash", "Vdaf": "volatile", "St_d": "sulphur", "P": "phosphorus", "Ro": "ro",
-    "Ro_sd": "ro_sd", "inerts": "inerts", "logMF": "fluidity", "CSN": "swelling", "G": "caking",
-    "X": "shrinkage", "Y": "layer", "b": "dilatation",
-}  # fmt: skip
 
 
 def coals(count: int, seed: int) -> Coals:
@@ -40,7 +35,7 @@ def coals(count: int, seed: int) -> Coals:
     kinds, table = market(seed)
     draw = np.random.default_rng(key(seed, "benchmark", "coals"))
     chosen = draw.choice(len(kinds), count, replace=False)
-    own = {name: table[source].numpy()[chosen] for name, source in NAMES.items()}
+    own = {name: table[source].numpy()[chosen] for name, source in COLUMNS.items()}
     basic = table["basic"].numpy()[chosen]
     typical = sum(amount for amount, _ in BASIC.values())
     own |= {oxide: basic * amount / typical for oxide, (amount, _) in BASIC.items()}
@@ -61,7 +56,7 @@ def model(seed: int, *, ranged: bool) -> Personal:
     with torch.no_grad():
         for values in net.parameters():
             values.mul_(2.0)  # opinions strong enough to differ
-    seen = columns(refit)
+    seen = refit.columns
     expert = Expert(refit, 0.0)
     known = Knowledge(Mask(seen, ExpertVerdict(expert)), Mask(seen, Bounds(expert, 6.0)), 0.3)
     return Personal(net, known if ranged else None, scaler=Scaler(middle, width))

@@ -17,7 +17,8 @@ import torch
 from openpyxl import Workbook
 
 from fedlore.coke.experts import COKE, EDGES, kobe
-from fedlore.coke.plants import BOUND, coking_plants
+from fedlore.coke.law import BOUND
+from fedlore.coke.plants import coking_plants
 from fedlore.core.examples import Examples
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.card import Card

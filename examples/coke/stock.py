@@ -11,19 +11,13 @@ from pathlib import Path
 
 import torch
 
+from fedlore.coke.blend.stocks import CLASS_PRICE, COLUMNS, LARGEST
 from fedlore.coke.coal import BASIC, OXIDES, market
 from fedlore.core.rng import stream
 
 HERE = Path(__file__).parent
 ASH = 12.6  # what plant-2 buys, % dry
 WANTED = {"JM": 4, "JM24": 2, "SM": 1, "FM": 2, "1/3JM": 2, "QM": 1}
-LEVEL = {"JM": 1080, "JM24": 800, "SM": 620, "FM": 980, "1/3JM": 860, "QM": 640}  # per tonne
-LARGEST = {"JM": 60, "JM24": 25, "SM": 12, "FM": 30, "1/3JM": 35, "QM": 15}  # % of a blend
-COLUMNS = {
-    "Ad": "ash", "Vdaf": "volatile", "St_d": "sulphur", "P": "phosphorus", "Ro": "ro",
-    "Ro_sd": "ro_sd", "inerts": "inerts", "logMF": "fluidity", "CSN": "swelling", "G": "caking",
-    "X": "shrinkage", "Y": "layer", "b": "dilatation",
-}  # fmt: skip
 
 
 def stock_list(seed: int = 0) -> list[dict[str, object]]:
@@ -37,7 +31,7 @@ def stock_list(seed: int = 0) -> list[dict[str, object]]:
         for number, i in enumerate(offered[:count], 1):
             luck = torch.rand(4, generator=draw, dtype=torch.float64).tolist()
             coal = {name: float(coals[own][i]) for name, own in COLUMNS.items()}
-            price = LEVEL[kind] - 18 * (coal["Ad"] - 10) - 90 * (coal["St_d"] - 0.8)
+            price = CLASS_PRICE[kind] - 18 * (coal["Ad"] - 10) - 90 * (coal["St_d"] - 0.8)
             row: dict[str, object] = {
                 "coal": f"SIM-{kind.replace('/', '')}-{number}",
                 "class": kind,

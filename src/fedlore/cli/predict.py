@@ -12,8 +12,14 @@ from rich.table import Table as Grid
 
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import Summary, predict_file
-from ..bundle.answer.scoring import ClassScore, score_bundle, score_classes
+from ..bundle.answer.scoring import (
+    ClassScore,
+    bundle_reliability,
+    score_bundle,
+    score_classes,
+)
 from ..config import build
+from ..core.reliability import ReliabilityBin
 from .forms import (
     DecimalOption,
     EncodingOption,
@@ -71,6 +77,7 @@ def predict_command(
     if score:
         form = FileForm(separator, decimal, encoding, sheet)
         _score(score_bundle(found, file, form=form), score_classes(found, file, form=form), console)
+        _draw_reliability(bundle_reliability(found, file, form=form), console)
 
 
 def _score(scores: dict[str, float], classes: Sequence[ClassScore], console: Console) -> None:
@@ -88,6 +95,19 @@ def _score(scores: dict[str, float], classes: Sequence[ClassScore], console: Con
     for one in classes:
         cells = ("–" if v is None else f"{v:.4f}" for v in (one.precision, one.recall))
         grid.add_row(one.name, str(one.rows), *cells)
+    console.print(grid)
+
+
+def _draw_reliability(diagram: Sequence[ReliabilityBin], console: Console) -> None:
+    """How sure the answers were against how often they were right."""
+    if not diagram:
+        return
+    grid = Grid(title="How sure, and how often right", title_justify="left")
+    for name in ("said", "right", "rows", ""):
+        grid.add_column(name, justify="left" if not name else "right")
+    for part in diagram:
+        bar = "#" * round(30 * part.right)
+        grid.add_row(f"{part.confidence:.3f}", f"{part.right:.3f}", str(part.rows), bar)
     console.print(grid)
 
 

@@ -25,7 +25,8 @@ from ..core.rng import stream
 from ..errors import FedloreError
 from ..knowledge import Knowledge, Mask
 from .coal import CoalTable, blend_coals, deliveries, market, proportions
-from .experts import COKE, Bounds, Equation, Expert, ExpertVerdict, arch, grade, kobe, refit
+from .experts import Bounds, Equation, Expert, ExpertVerdict, arch, grade, kobe, refit
+from .law import NOISE, UNSEEN, PlantLaw, strength
 
 
 @dataclass(frozen=True)
@@ -100,16 +101,13 @@ PROFILES = (
     ),
 )
 
-#: The columns of COKE by the names that coal.py uses.
+#: The columns of a row by the names that coal.py uses.
 ORDER = (
     *("moisture", "ash", "volatile", "sulphur", "phosphorus", "ro", "ro_sd", "v9_v13", "inerts"),
     *("fluidity", "swelling", "caking", "shrinkage", "layer", "dilatation", "mbi", "hours"),
 )
 
 PRACTICE = 4.0  # points of CSR by which ovens and practice can move a plant, either way
-UNSEEN = 3.6  # points of CSR at which all that lies beyond the expert's equation saturates
-NOISE = 1.2  # sd of the test, which is then cut at two of them
-BOUND = UNSEEN + 2.0 * NOISE  # points of CSR that the equations miss at most: 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +128,9 @@ class Plant:
     knowledge: Knowledge
     train_coke: Coke
     test_coke: Coke
+    law: PlantLaw  # what no plant knows
+    kinds: tuple[str, ...]  # the classes of the coals that it buys
+    coals: CoalTable
 
 
 def coking_plants(
@@ -164,14 +165,15 @@ def coking_plants(
     names, coals = market(seed)
     made = []
     for profile, count in zip(PROFILES, rows, strict=True):
-        owned = _buy(profile, names, coals, seed)
+        kinds, owned = _buy(profile, names, coals, seed)
         practice, expert = _settle(profile, owned, seed)
+        law = PlantLaw(expert, practice, unseen)
         seen = profile.equation.columns
         parts = []
         for part, n in (("train", count), ("test", test_rows)):
             x = _charge(profile, owned, n, seed, part)
             oven = stream(seed, "oven", profile.id, part)
-            csr = _bake(x, expert(x[:, seen]), oven, practice=practice, unseen=unseen)
+            csr = law.bake(x, oven)
             coke = Coke(csr, _react(csr, oven, line=profile.line))
             parts.append((Examples(x, grade(coke.csr)), coke))
         (train, train_coke), (test, test_coke) = parts
@@ -180,29 +182,14 @@ def coking_plants(
             Mask(seen, Bounds(expert, slack * bound)),
             trust,
         )
-        made.append(Plant(profile.id, train, test, knowledge, train_coke, test_coke))
+        cokes = (train_coke, test_coke)
+        made.append(Plant(profile.id, train, test, knowledge, *cokes, law, kinds, owned))
     return tuple(made)
 
 
-def strength(x: Tensor) -> Tensor:
-    """CSR in average practice, from all 17 features, (n, 17) -> (n,)."""
-    t = dict(zip(COKE.names, x.unbind(1), strict=True))
-    rank = t["Ro"] - 1.20
-    csr = 60.7 + 48.6 * rank - 88.6 * rank.square()
-    csr = csr + 3.6 * (t["logMF"] - 2.84) - 6.9 * (t["MBI"] - 1.70)
-    lean, rich = (25.0 - t["inerts"]).clamp(min=0.0), (t["inerts"] - 35.0).clamp(min=0.0)
-    csr = csr - 25.0 * (t["Ro_sd"] - 0.18) - 0.4 * lean - 0.6 * rich
-    csr = csr + 0.06 * (t["V9_V13"] - 70.0) - 0.05 * (t["Vdaf"] - 28.0)
-    csr = csr + 2.0 * torch.tanh((t["G"] - 80.0) / 10.0) + 1.0 * (t["CSN"] - 7.4)
-    csr = csr - 0.04 * (t["Y"] - 18.0).square() - 0.12 * (t["X"] - 28.0)
-    csr = csr + 1.0 * torch.tanh((t["b"] - 90.0) / 60.0)
-    csr = csr - 2.0 * (t["St_d"] - 1.1) - 30.0 * (t["P"] - 0.04) - 0.3 * (t["Ad"] - 10.0)
-    csr = csr - 0.4 * (t["Mt"] - 10.0) + 0.7 * (t["coking_time"] - 20.0)
-    # inerts need caking coal to bind them
-    return csr + 0.03 * (t["inerts"] - 30.0) * (t["G"] - 80.0)
-
-
-def _buy(profile: Profile, names: Sequence[str], coals: CoalTable, seed: int) -> CoalTable:
+def _buy(
+    profile: Profile, names: Sequence[str], coals: CoalTable, seed: int
+) -> tuple[tuple[str, ...], CoalTable]:
     """The coals of one plant: of each class those nearest to its ash, with some luck."""
     luck = torch.rand(len(names), generator=stream(seed, "buy", profile.id), dtype=torch.float64)
     distance = (coals["ash"] - profile.ash).abs() + luck
@@ -213,7 +200,7 @@ def _buy(profile: Profile, names: Sequence[str], coals: CoalTable, seed: int) ->
     owned = {name: values[chosen] for name, values in coals.items()}
     # the washery does the rest, up to two points
     owned["ash"] = owned["ash"] + (profile.ash - owned["ash"].mean()).clamp(-2.0, 2.0)
-    return owned
+    return tuple(names[i] for i in chosen), owned
 
 
 def _settle(profile: Profile, owned: CoalTable, seed: int) -> tuple[float, Expert]:
@@ -241,19 +228,6 @@ def _charge(profile: Profile, owned: CoalTable, rows: int, seed: int, part: str)
     t["moisture"] = (profile.moisture + 0.5 * season + 0.8 * weather).clamp(4.0, 16.0)
     t["hours"] = (profile.hours + 0.9 * pace).clamp(15.0, 27.0)
     return torch.stack([t[name] for name in ORDER], 1).float()
-
-
-def _bake(
-    x: Tensor, told: Tensor, draw: torch.Generator, *, practice: float, unseen: float
-) -> Tensor:
-    """The CSR of blends of which the expert said `told`: never farther than the bound from it."""
-    missed = strength(x.double()) + practice - told
-    uniform = torch.rand(len(x), generator=draw, dtype=torch.float64)
-    kept = math.erf(math.sqrt(2.0))  # the share of a normal within two sds
-    noise = NOISE * math.sqrt(2.0) * torch.erfinv(kept * (2.0 * uniform - 1.0))
-    beyond = unseen * torch.tanh(missed / unseen) + noise
-    edge = unseen + 2.0 * NOISE - 1e-6  # a hair inside, so that no rounding leaves the range
-    return told + beyond.clamp(-edge, edge)
 
 
 def _react(csr: Tensor, draw: torch.Generator, *, line: tuple[float, float, float]) -> Tensor:

@@ -10,7 +10,8 @@ from ..federation.settings import read_deployed
 from ..knowledge.toml import dump
 from ..privacy.secagg.pact import LEAST
 from .experts import COKE, EDGES
-from .plants import BOUND, PROFILES, Plant, coking_plants
+from .law import BOUND
+from .plants import PROFILES, Plant, coking_plants
 
 
 def make_trial(

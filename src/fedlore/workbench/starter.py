@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ..coke.experts import COKE, EDGES
-from ..coke.plants import BOUND, Plant, coking_plants
+from ..coke.law import BOUND
+from ..coke.plants import Plant, coking_plants
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge

@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from fedlore.bundle.mixtures import with_expert
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.private import EXPERT, NETWORK, SMALL, Voice, pruned
+from fedlore.engine.lore.private import EXPERT, NETWORK, SMALL, Voice, prune_voices
 from fedlore.personal.beside import Beside
-from fedlore.personal.own.members import masked
+from fedlore.personal.own.members import mask_logits
 
 
 class Even:
     """A member that finds all classes of the range alike."""
 
     def log_probs(self, known):
-        return masked(torch.zeros(len(known), 3), known.allowed)
+        return mask_logits(torch.zeros(len(known), 3), known.allowed)
 
 
 ROWS = Examples(torch.zeros(2, 1), None, None, torch.tensor([[True, True, False]] * 2))
@@ -28,7 +28,7 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
     raw = torch.tensor([network, *own, expert], dtype=torch.float64)
     names = [NETWORK, *(str(place) for place in range(len(own))), EXPERT]
     voices = [Voice(name, torch.zeros(2, 3), shared=False, member=name) for name in names]
-    kept, shares = pruned(voices, raw / raw.sum())
+    kept, shares = prune_voices(voices, raw / raw.sum())
     share = dict(zip((voice.name for voice in kept), shares, strict=True))
     members = tuple(Even() for name in share if name not in (NETWORK, EXPERT))
     weights = tuple(w for name, w in share.items() if name not in (NETWORK, EXPERT))

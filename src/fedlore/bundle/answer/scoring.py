@@ -8,11 +8,24 @@ import torch
 from torch import Tensor
 
 from ...core.marks import count_pairs, per_class
+from ...core.reliability import ReliabilityBin, reliability
 from ...data.rows import FileForm, read_measured, read_table
 from ...knowledge.schema import Schema
+from ...personal.classifier import Personal
 from ...personal.tasks import TaskName, task_of
 from ..contents import Bundle
 from .answering import answer_rows, shape_rows
+
+
+@torch.no_grad()
+def bundle_reliability(
+    bundle: Bundle, path: str | Path, *, form: FileForm | None = None
+) -> list[ReliabilityBin]:
+    """The reliability diagram of a bundle of classes; of a number there is none."""
+    if not isinstance(bundle.personal, Personal):
+        return []
+    x, y = _READERS[bundle.task](Path(path), bundle.schema, form)
+    return reliability(bundle.personal.predict_proba(shape_rows(bundle, x)), y)
 
 
 @torch.no_grad()

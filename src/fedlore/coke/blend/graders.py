@@ -16,7 +16,7 @@ from ...personal.classifier import Personal
 from ...personal.doubt import doubt_classes, doubt_numbers
 from ...personal.regressor import PersonalRegressor
 from .coals import Array
-from .promise import Promise, Risk, check_promise, class_chances, number_chances
+from .promise import Promise, Risk, chance_within, check_promise, class_chances, number_chances
 from .target import BlendTarget, class_target, number_target
 
 _STEPS = 3  # how many harder and easier targets stand beside the wanted one
@@ -106,8 +106,13 @@ class ClassGrader:
     @torch.no_grad()
     def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
         known, ordered = self.annotate(x), self.schema.ordered
-        found = class_chances(self.personal, known, self._inside((target,)), ordered=ordered)
-        return found.risk(doubt_classes(self.personal, known) if ordered else None)
+        inside = self._inside((target,))
+        found = class_chances(self.personal, known, inside, ordered=ordered)
+        doubt = doubt_classes(self.personal, known) if ordered else None
+        if doubt is None:
+            return found.risk(None)
+        at_place = chance_within(doubt.shifted(0.0, known.allowed, len(inside)), inside)
+        return found.risk(doubt, float(at_place[0, 0]))
 
     def annotate(self, x: Tensor) -> Examples:
         return self.personal.annotate(x)

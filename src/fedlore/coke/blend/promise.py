@@ -26,7 +26,7 @@ from .target import BlendTarget
 Promise = Literal["expected", "safe"]
 
 FALL = 0.2  # how far below its promise a plan may come true
-ERRING = 1.75  # sds of ignorance: one in twenty-five
+ERRING = 1.645  # sds of ignorance: one in twenty
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ class Chances:
 
     expected: Tensor  # with all doubts averaged
     low: Tensor | None = None  # if it errs by ERRING sds; None: the model cannot tell
-    known: Tensor | None = None  # if its place were exactly right: what noise alone leaves
 
     def promised(self, promise: Promise) -> Tensor:
         """The chance that may be promised, (n, t)."""
@@ -55,16 +54,16 @@ class Chances:
             return self.expected
         return torch.minimum(self.expected, self.low + FALL)
 
-    def risk(self, doubt: Doubt | None) -> Risk:
-        """The first row and target in plain numbers."""
+    def risk(self, doubt: Doubt | None, known: float | None = None) -> Risk:
+        """The first row and target in plain numbers; `known`: P if the place were right."""
         expected = float(self.expected[0, 0])
         low = None if self.low is None else float(self.low[0, 0])
         if doubt is None:
             return Risk(expected, low)
         sds = float(doubt.noise[0]), float(doubt.ignorance[0])
-        if self.known is None:
+        if known is None:
             return Risk(expected, low, None, None, *sds)
-        noise = min(1.0 - float(self.known[0, 0]), 1.0 - expected)
+        noise = min(1.0 - known, 1.0 - expected)
         return Risk(expected, low, noise, 1.0 - expected - noise, *sds)
 
 
@@ -87,21 +86,21 @@ def class_chances(
         return _ordered(doubt, known.allowed, inside)
     voices, weights = class_voices(personal, known)
     if len(voices) < 2:
-        return Chances(_within(personal.log_probs(known), inside))
-    each = torch.stack([_within(voice.log(), inside) for voice in voices])  # (j, n, t)
-    expected = _within(personal.log_probs(known), inside)
+        return Chances(chance_within(personal.log_probs(known), inside))
+    each = torch.stack([chance_within(voice.log(), inside) for voice in voices])  # (j, n, t)
+    expected = chance_within(personal.log_probs(known), inside)
     spread = torch.einsum("j,jnt->nt", weights, (each - expected).square()).sqrt()
     return Chances(expected, (expected - ERRING * spread).clamp(min=0.0))
 
 
 def _ordered(doubt: Doubt, allowed: Tensor | None, inside: Tensor) -> Chances:
     k = len(inside)
-    ends = [_within(doubt.shifted(by, allowed, k), inside) for by in (-ERRING, ERRING)]
-    return Chances(
-        _within(doubt.log_probs(allowed, k), inside),
-        torch.minimum(*ends),
-        _within(doubt.shifted(0.0, allowed, k), inside),
-    )
+    # a target that is open above can only be missed by a place that is lower, and the reverse
+    upward, downward = bool(inside[-1].all()), bool(inside[0].all())
+    shifts = (-ERRING,) if upward else (ERRING,) if downward else (-ERRING, ERRING)
+    ends = [chance_within(doubt.shifted(by, allowed, k), inside) for by in shifts]
+    low = ends[0] if len(ends) == 1 else torch.minimum(*ends)
+    return Chances(chance_within(doubt.log_probs(allowed, k), inside), low)
 
 
 @torch.no_grad()
@@ -133,7 +132,7 @@ def _number_chance(found: Distribution, target: BlendTarget, bins: Bins, off: Te
     return (upto - below).clamp(0.0, 1.0)
 
 
-def _within(log_probs: Tensor, inside: Tensor) -> Tensor:
+def chance_within(log_probs: Tensor, inside: Tensor) -> Tensor:
     """The probability of each target, exactly 1 where nothing lies outside of it, (n, t)."""
     chances = log_probs.exp().double()
     within, beyond = chances @ inside, chances @ (1.0 - inside)

@@ -20,6 +20,7 @@ from ...personal.own.members import mask_logits
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
 from ..exact import exact_rows
+from .calibrating import mixture_sharpness, sharpen
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
 from .seat import Seat, nll_rows, polish_seat
@@ -79,7 +80,10 @@ def settle_classes(
     alone = [] if own is None else [candidate.held for candidate in own.candidates]
     found = compose(voices, weigh, mixed, errors, rows=len(y), own=alone, measure="accuracy")
     share = found.share
-    beside = Beside(found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), sharpness)
+    factor = mixture_sharpness(voices, share, y)
+    members = tuple(sharpen(member, factor) for member in found.members)
+    expert_share = share.get(EXPERT, 0.0)
+    beside = Beside(members, found.weights, share[NETWORK], expert_share, factor * sharpness)
     return Private(beside, client.knowledge, finished, found.brought)
 
 

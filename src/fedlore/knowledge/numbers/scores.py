@@ -1,5 +1,7 @@
 """Scores of decoded numbers: RMSE, MAE, R², violations, and how intervals cover."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from .sets import Sets
@@ -48,3 +50,15 @@ def all_scores(predicted: Tensor, y: Tensor, sets: Sets | None = None) -> dict[s
 def region_scores(regions: Sets, y: Tensor) -> dict[str, float]:
     """Coverage and width of prediction regions."""
     return {"coverage": coverage(regions, y), "width": width(regions)}
+
+
+def quantile_score(quantiles: Tensor, y: Tensor, levels: Sequence[float]) -> float:
+    """CRPS, in units of the number, from evenly spaced quantiles (n, q): twice the pinball loss.
+
+    >>> import torch
+    >>> quantile_score(torch.tensor([[3.0]]), torch.tensor([1.0]), [0.5])
+    2.0
+    """
+    missed = y.double().unsqueeze(1) - quantiles.double()
+    level = missed.new_tensor(levels)
+    return 2.0 * float((missed * (level - (missed < 0).double())).mean())

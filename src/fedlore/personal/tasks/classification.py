@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ...core.marks import class_scores
 from ...core.metrics import accuracy, decide, nll, violation
+from ...core.reliability import class_reliability
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError, KnowledgeError
@@ -104,7 +105,7 @@ class Classification:
         return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
 
     def score(self, personal: Personal, schema: Schema, x: Tensor, y: Tensor) -> dict[str, float]:
-        """TA, POV and log-loss, and how often the label itself is called impossible."""
+        """TA, POV, log-loss, calibration, and how often the label itself is called impossible."""
         starts = range(0, max(len(x), 1), self.chunk)
         found = Answers.join([self.answer(personal, schema, x[i : i + self.chunk]) for i in starts])
         loss = nll(found.probabilities.log(), y)
@@ -115,7 +116,8 @@ class Classification:
             "labels outside the range": 1 - float(inside),
         }
         scores |= class_scores(found.predicted, y, len(schema.classes), ordered=schema.ordered)
-        return scores | ({"nll": loss} if math.isfinite(loss) else {})
+        scores |= {"nll": loss} if math.isfinite(loss) else {}
+        return scores | class_reliability(found.probabilities, y, ordered=schema.ordered)
 
     def listens(self, model: nn.Module) -> bool:
         return bool(model.hears)

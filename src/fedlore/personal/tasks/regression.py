@@ -13,7 +13,7 @@ from ...errors import ConfigError, FedloreError, KnowledgeError
 from ...knowledge import Knowledge
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.numbers import Numbers
-from ...knowledge.numbers.scores import all_scores, region_scores
+from ...knowledge.numbers.scores import all_scores, quantile_score, region_scores
 from ...knowledge.numbers.told import HEARD, Told
 from ...knowledge.schema import Schema
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
@@ -24,6 +24,7 @@ from ..regressor import PersonalRegressor, decode_logits
 from .base import TaskName, wrong_client
 
 LEVEL = 0.9  # of the intervals that answers come with
+SCORED_LEVELS = tuple((i + 0.5) / 20 for i in range(20))  # of quantiles, for the CRPS
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Regression:
     def score(
         self, personal: PersonalRegressor, schema: Schema, x: Tensor, y: Tensor
     ) -> dict[str, float]:
-        """RMSE, MAE and R², numbers outside their set, and how the intervals cover."""
+        """RMSE, MAE, R² and CRPS, numbers outside their set, and how the intervals cover."""
         told = personal.annotate(x)
         scores = all_scores(personal.predict(told), y, told.sets)
         starts = range(0, max(len(x), 1), self.chunk)
@@ -162,7 +163,8 @@ class Regression:
             name: sum(part[name] * size for part, size in zip(each, sizes, strict=True))
             for name in each[0]
         }
-        return scores | together
+        quantiles = personal.quantiles(told, SCORED_LEVELS)
+        return scores | together | {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
 
     @property
     def told(self) -> int:

@@ -1,0 +1,64 @@
+"""Calibration in numbers one can redo."""
+
+import pytest
+import torch
+
+from fedlore.core.reliability import (
+    brier,
+    calibration_error,
+    calibration_interval,
+    class_reliability,
+    ranked_score,
+    reliability,
+)
+from fedlore.core.rng import stream
+from fedlore.knowledge.numbers.scores import quantile_score
+
+
+def drawn(rows, power):
+    """Labels drawn from probabilities, and the same probabilities made too sure or too shy."""
+    draw = stream("reliability", rows)
+    p = torch.rand(rows, 4, generator=draw, dtype=torch.float64).square()
+    p = p / p.sum(1, keepdim=True)
+    y = torch.multinomial(p, 1, generator=draw).squeeze(1)
+    said = p**power
+    return said / said.sum(1, keepdim=True), y
+
+
+def test_honest_probabilities_have_no_error_and_others_do():
+    honest, sure, shy = (calibration_error(*drawn(40_000, power)) for power in (1.0, 3.0, 0.3))
+    assert honest < 0.015 and sure > 0.1 and shy > 0.1
+
+
+def test_the_diagram_has_bins_of_equal_mass_that_hold_all_rows():
+    found = reliability(*drawn(1000, 1.0))
+    assert len(found) == 15 and sum(b.rows for b in found) == 1000
+    assert max(b.rows for b in found) - min(b.rows for b in found) <= 14
+    confidences = [b.confidence for b in found]
+    assert confidences == sorted(confidences)
+    assert len(reliability(*drawn(3, 1.0))) == 3  # fewer rows than bins
+
+
+def test_an_interval_holds_the_error_of_many_rows():
+    error, low, high = calibration_interval(*drawn(4000, 2.0))
+    assert low <= error <= high + 1e-9
+    assert low <= calibration_error(*drawn(40_000, 2.0)) <= high + 0.01
+
+
+def test_brier_and_ranked_scores_by_hand():
+    p, y = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), torch.tensor([0, 2])
+    assert brier(p, y) == pytest.approx(0.25)  # (0.25 + 0.25 + 0) / 2
+    assert ranked_score(p, y) == pytest.approx(0.125)  # 0.5² over two rows
+    far, near = torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([[0.0, 1.0, 0.0]])
+    assert ranked_score(far, y[:1]) == 2.0 and ranked_score(near, y[:1]) == 1.0
+    assert set(class_reliability(p, y, ordered=False)) == {"ece", "ece low", "ece high", "brier"}
+    assert class_reliability(p, y, ordered=True)["crps"] == pytest.approx(0.125)
+
+
+def test_crps_of_a_number_from_its_quantiles():
+    """Of U(0, 1) at y the CRPS is y² - y + 1/3."""
+    levels = [(i + 0.5) / 200 for i in range(200)]
+    q = torch.tensor([levels])
+    for y in (0.0, 0.3, 1.0):
+        found = quantile_score(q, torch.tensor([y]), levels)
+        assert found == pytest.approx(y * y - y + 1 / 3, abs=1e-3)
