@@ -152,21 +152,25 @@ def test_plain_weights_are_those_of_the_bundle_beside_them(approach):
     for path in sorted((OLD / "run" / "results" / "weights" / approach).glob("*.npz")):
         model = fedlore.load(path.with_suffix(".lore"))
         inside = {f"weights.{n}": t.numpy() for n, t in model.model.state_dict().items()}
-        inside |= {f"scaler.{n}": t.numpy() for n, t in vars(model.scaler).items()}
+        inside |= {f"scaler.{n}": t.numpy() for n, t in model.scaler.tensors().items()}
         with np.load(path, allow_pickle=False) as arrays:
             assert set(arrays.files) == set(inside)
             assert all(np.array_equal(arrays[n], inside[n]) for n in arrays.files)
 
 
 def test_a_run_goes_on_in_its_old_folder(tmp_path):
-    """Kept or computed again: every cell stands once, with the scores it had."""
+    """Kept or computed again: every cell stands once.
+
+    What nobody learned has the scores it had; networks take levels one by one since.
+    """
     home = shutil.copytree(OLD / "run", tmp_path / "run")
     before = scores(home)
     cli("run", home / "federation.toml", "--out", home / "results")
     after = scores(home)
     assert after.keys() == before.keys() and len(before) == 9
-    for key, values in before.items():
-        assert after[key] == pytest.approx(values, rel=0, abs=ROUNDING)
+    for (approach, site), values in before.items():
+        near = ROUNDING if approach == "P-KM" else 0.3
+        assert after[approach, site] == pytest.approx(values, rel=0, abs=near)
 
 
 def scores(home):

@@ -24,10 +24,12 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.federation.journal import write_state
 from fedlore.federation.settings import Model
 from fedlore.federation.terms import Terms, fedlore_version
+from fedlore.knowledge import table_of
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 MADE = bundle()
 
 
@@ -121,6 +123,53 @@ def test_faults_are_placed_and_nothing_is_written(tmp_path, name, fast):
         predict_file(MADE, tmp_path / "rows.csv", tmp_path / "out.csv", fast=fast)
     assert (tmp_path / "out.csv").read_text() == "before"
     assert sorted(os.listdir(tmp_path)) == ["out.csv", "rows.csv"]
+
+
+BAD = "sample,ash,s\nA,1,2\nB,x,2\nC,3,\nD,4\nE,5,6\n"
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_rows_that_cannot_be_answered_are_marked_and_all_others_answered(tmp_path, fast):
+    (tmp_path / "rows.csv").write_text(BAD)
+    out = tmp_path / "o.csv"
+    told = predict_file(
+        MADE, tmp_path / "rows.csv", out, keep=["sample"], on_error="mark", why=True, fast=fast
+    )
+    assert (told.rows, told.wrong) == (2, 3)
+    assert told.first == "row 3: column 'ash': 'x' is not a number"
+    found = read(out)
+    assert [row["sample"] for row in found] == ["A", "B", "C", "", "E"]
+    assert [row["error"][:25] for row in found] == [
+        "",
+        "column 'ash': 'x' is not ",
+        "column 's' is missing: fi",
+        "has 2 cells, the header h",
+        "",
+    ]
+    clean = tmp_path / "clean.csv"
+    clean.write_text("sample,ash,s\nA,1,2\nE,5,6\n")
+    asked = {"keep": ["sample"], "why": True, "fast": fast}
+    predict_file(MADE, clean, tmp_path / "c.csv", on_error="mark", **asked)
+    wanted = read(tmp_path / "c.csv")
+    assert "error" not in wanted[0]  # only a file with such rows has the column
+    assert [{k: v for k, v in found[i].items() if k != "error"} for i in (0, 4)] == wanted
+    assert all(found[1][k] == "" for k in found[1] if k not in ("sample", "error"))
+    predict_file(MADE, tmp_path / "rows.csv", out, on_error="skip", **asked)
+    assert read(out) == wanted
+    with pytest.raises(FedloreError, match="has 3 problems"):
+        predict_file(MADE, tmp_path / "rows.csv", out)
+
+
+def test_a_row_that_the_knowledge_refuses_is_marked_too(tmp_path):
+    torn = [{"ash": "> 4", "then": "A"}, {"s": "> 4", "then": "B"}]
+    known = Knowledge(range=table_of(torn, SCHEMA, kind="range"), schema=SCHEMA)
+    made = bundle_of(personal(known), "plant")
+    (tmp_path / "rows.csv").write_text("ash,s\n1,2\n5,5\n3,4\n")
+    told = predict_file(made, tmp_path / "rows.csv", tmp_path / "o.parquet", on_error="mark")
+    assert (told.rows, told.wrong) == (2, 1)
+    found = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert "leave no class" in found[1]["error"] and found[1]["decided"] is None
+    assert found[0]["error"] == "" and found[0]["decided"]
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -184,7 +184,7 @@ for _ in range(30):
     DEEP = {"layer": "sequential", "parts": [DEEP]}
 SCALING = {"shift": [0.0, 0.0], "spread": [1.0, 0.0]}
 WRONG = {
-    "newer": ({"bundle__json": header(format=3)}, "format 3, this fedlore reads up to 2"),
+    "newer": ({"bundle__json": header(format=4)}, "format 4, this fedlore reads up to 3"),
     "no format": ({"bundle__json": header(format="x")}, "no format that is a number"),
     "no json": ({"bundle__json": b"{"}, "not readable"),
     "unknown key": ({"bundle__json": header(formt=1)}, "unknown key 'formt'"),

@@ -169,7 +169,9 @@ def test_all_faults_are_told_together_and_the_rest_is_counted(tmp_path):
         read_table(path, SCHEMA, label="grade")
     first, *shown, last = str(caught.value).splitlines()
     assert first.endswith("coals.csv' has 31 problems:") and last == "  and 11 more"
-    assert shown[0] == "  row 2, column 'ash' is missing: fill it or leave the row out"
+    assert shown[0] == "  row 2, column 'ash' is missing: fill it or leave the row out" + (
+        ' (or say of the feature: missing = "mean")'
+    )
     assert shown[1] == "  row 3, column 'ash': 'x' is not a number"
     assert len(shown) == 20
 

@@ -1,5 +1,6 @@
 """Compiled tables agree, bit for bit, with a naive interpreter that reads row by row."""
 
+import itertools
 import math
 from random import Random
 
@@ -75,12 +76,38 @@ def level_cells(draw):
 
 
 def naive(rules, policy, row, dtype):
-    """What a table says of one row: a set of classes, or an error."""
-    hit = [
-        (priority, outcome)
-        for cells, outcome, priority in rules
-        if all(test(value, dtype) for (_, test), value in zip(cells, row, strict=True))
+    """What a table says of one row: a set of classes, or an error.
+
+    A rule on a missing value fires or does not: of a range all that is possible is allowed, and a
+    prediction says what it says in every case.
+    """
+    sure, open_ = [], []
+    for place, (cells, outcome, priority) in enumerate(rules):
+        pairs = list(zip(cells, row, strict=True))
+        states = [
+            None if math.isnan(v) and text not in ("", "-") else test(v, dtype)
+            for (text, test), v in pairs
+        ]
+        if None in states and False not in states:
+            open_.append((place, (priority, outcome)))
+        elif all(states):
+            sure.append((place, (priority, outcome)))
+    certain = judge([rule for _, rule in sure], policy)
+    if certain is None or (policy == "intersect" and not certain):
+        return certain  # refused, whatever is missing
+    cases = [
+        judge([rule for _, rule in sorted([*sure, *some])], policy)
+        for count in range(len(open_) + 1)
+        for some in itertools.combinations(open_, count)
     ]
+    if policy in ("intersect", "union"):
+        return set.union(*cases)
+    return cases[0] if all(case == cases[0] for case in cases) else set()
+
+
+def judge(hit, policy):
+    """What rules that fire, in the order of the table, make a table say."""
+    hit = list(hit)
     if policy in ("intersect", "union"):
         if not hit:
             return set(CLASSES)
@@ -226,11 +253,13 @@ def test_a_decimal_threshold_equals_the_same_decimal_in_float32_data():
     assert table(torch.tensor([[0.1]], dtype=torch.float64)).tolist() == [[0, 1]]
 
 
-def test_missing_values_satisfy_no_condition_and_any_free_cell():
+def test_a_condition_on_a_missing_value_is_unknown_and_a_free_cell_is_met():
     rows = [{"ash": "in <= 0, > 0", "then": "I"}, {"coal": "-", "then": "II"}]
     table = table_of(rows, SCHEMA, kind="predict")
     x = torch.tensor([[math.nan, math.nan, math.nan], [1.0, math.nan, 0.0]])
-    assert table(x).argmax(1).tolist() == [1, 0]
+    assert table.hits(x).tolist() == [[False, True], [True, True]]
+    assert table.undecided(x).tolist() == [[True, False], [False, False]]
+    assert table(x).tolist() == [[0, 0, 0, 0], [1, 0, 0, 0]]  # the first may speak, or the second
 
 
 def test_predictions_abstain_and_ranges_allow_all_where_no_rule_hits():

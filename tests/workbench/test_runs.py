@@ -242,7 +242,7 @@ def test_weights_of_the_first_version_are_read_and_finish_a_cell(folder, tmp_pat
     for path in paths:
         weights, scaler = read_weights(path)
         arrays = {f"weights.{n}": t.numpy() for n, t in weights.items()}
-        arrays |= {f"scaler.{n}": t.numpy() for n, t in vars(scaler).items()}
+        arrays |= {f"scaler.{n}": t.numpy() for n, t in scaler.tensors().items()}
         np.savez(path.with_suffix(".npz"), **arrays)
         path.unlink()
     old = read_weights(paths[0].with_suffix(".npz"))

@@ -11,12 +11,14 @@ from typing import Any
 import torch
 
 from ..config import build
+from ..core.inputs import Input, Inputs
 from ..core.scaler import Scaler
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.either import Held
 from ..knowledge.schema import Schema
+from ..knowledge.scope import inputs_of
 from ..personal.client import Known, Predictor
 from ..personal.tasks import TASKS, Classification, Regression, TaskName
 from ..version import __version__
@@ -25,8 +27,10 @@ from .contents import Policies
 from .known import same_schema
 from .networks import check_room
 
-FORMAT = 2  # rises when an older fedlore could misread what is written
+FORMAT = 3  # rises when an older fedlore could misread what is written
+_MOST_LEVELS = 100_000
 PLAIN = 1  # what is written where there is neither a mixture nor an ordinal head
+_MIXED = 2  # where there is one of them, and features are plain numbers
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Header:
     versions: dict[str, str]
     created: str
     beside: dict[str, Any] | None = None  # members and weights of a mixture
+    inputs: tuple[dict[str, Any], ...] | None = None  # how each feature reaches the network
 
 
 def read_header(data: bytes) -> Header:
@@ -74,10 +79,12 @@ def read_header(data: bytes) -> Header:
         raise Refused(f"bundle.json: {error}") from None
 
 
-def format_of(network: Mapping[str, object], beside: object) -> int:
+def format_of(network: Mapping[str, object], beside: object, inputs: object) -> int:
     """The least format that can say all this: what an older fedlore can read, it should."""
+    if inputs is not None:
+        return FORMAT
     new = beside is not None or network.get("layer") == "ordered"
-    return FORMAT if new else PLAIN
+    return _MIXED if new else PLAIN
 
 
 def check_agreement(header: Header, held: Held) -> None:
@@ -126,16 +133,71 @@ def scaling_values(scaler: Scaler | None) -> dict[str, object] | None:
     return {"shift": scaler.shift.double().tolist(), "spread": scaler.spread.double().tolist()}
 
 
-def header_scaler(header: Header, told: int) -> Scaler | None:
+def input_values(inputs: Inputs | None) -> list[dict[str, object]] | None:
+    """How features reach the network, for JSON."""
+    if inputs is None:
+        return None
+    return [
+        {
+            "levels": one.levels,
+            "other": one.other,
+            "missing": one.missing,
+            "fill": None if math.isnan(one.fill) else one.fill,
+        }
+        for one in inputs.features
+    ]
+
+
+def header_inputs(header: Header, schema: Schema) -> Inputs | None:
+    """How features reach the network, held against what the knowledge says of them."""
+    if header.inputs is None:
+        if any(feature.may_miss or feature.other for feature in schema.features):
+            raise Refused("knowledge.toml has missing values that the network knows nothing of")
+        return None
+    try:
+        found = [build(_StoredInput, dict(one)) for one in header.inputs]
+    except (ConfigError, TypeError, ValueError) as error:
+        raise Refused(f"bundle.json: inputs: {error}") from None
+    wanted = inputs_of(schema)
+    for place, one in enumerate(found):
+        fill = 0.0 if one.fill is None else one.fill
+        if not 0 <= one.levels <= _MOST_LEVELS or not math.isfinite(fill):
+            raise Refused(f"bundle.json: input {place + 1} is none")
+    inputs = Inputs(tuple(one.made() for one in found))
+    fits = wanted is not None and len(found) == len(schema.features)
+    fits = fits and all(
+        (a.levels, a.other) == (b.levels, b.other) and a.missing >= b.missing
+        for a, b in zip(inputs.features, wanted.features if wanted else (), strict=False)
+    )
+    if not fits:
+        raise Refused("bundle.json and knowledge.toml differ in levels, or in what may be missing")
+    return inputs
+
+
+@dataclass(frozen=True)
+class _StoredInput:
+    levels: int
+    other: bool
+    missing: bool
+    fill: float | None = None
+
+    def made(self) -> Input:
+        fill = math.nan if self.fill is None else self.fill
+        return Input(self.levels, self.other, self.missing, True, "given", fill)
+
+
+def header_scaler(header: Header, told: int, inputs: Inputs | None = None) -> Scaler | None:
     """The scaler of a header, checked; `told` inputs stand behind the features."""
     said = header.scaling
     if said is None:
+        if inputs is not None:
+            raise Refused("levels and missing values need a scaling, be it by 1")
         return None
     try:
         shift, spread = (torch.tensor(said[k], dtype=torch.float64) for k in ("shift", "spread"))
     except (KeyError, TypeError, ValueError):
         raise Refused("the scaling must be a shift and a spread for each feature") from None
-    wanted = (*header.shape[:-1], header.shape[-1] + told)
+    wanted = input_shape(header, told, inputs)
     if tuple(shift.shape) != wanted or tuple(spread.shape) != wanted:
         raise Refused(
             f"the scaling has shapes {tuple(shift.shape)} and {tuple(spread.shape)}, a row has "
@@ -143,14 +205,21 @@ def header_scaler(header: Header, told: int) -> Scaler | None:
         )
     if not shift.isfinite().all() or not (spread.isfinite() & (spread > 0)).all():
         raise Refused("the scaling must be finite, with a positive spread")
-    return Scaler(shift, spread)
+    return Scaler(shift, spread, inputs)
 
 
-def try_row(personal: Predictor, header: Header, told: int) -> None:
+def input_shape(header: Header, told: int, inputs: Inputs | None) -> tuple[int, ...]:
+    """The shape of a row as the network takes it."""
+    if inputs is not None:
+        return (inputs.width + told,)
+    return (*header.shape[:-1], header.shape[-1] + told)
+
+
+def try_row(personal: Predictor, header: Header, told: int, inputs: Inputs | None = None) -> None:
     """One row through the network: it must take the schema's features and give its classes."""
     inner = personal.inner
     one = next(inner.model.parameters(), None)
-    shape = (*header.shape[:-1], header.shape[-1] + told)
+    shape = input_shape(header, told, inputs)
     row = torch.zeros(1, *shape, dtype=torch.float32 if one is None else one.dtype)
     k = len(header.schema["classes"])
     try:

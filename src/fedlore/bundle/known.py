@@ -149,6 +149,8 @@ def schema_values(schema: Schema) -> dict[str, Any]:
                 "low": plain_number(f.low),
                 "high": plain_number(f.high),
                 "levels": list(f.levels),
+                **({"missing": f.missing} if f.may_miss else {}),
+                **({"other": True} if f.other else {}),
             }
             for f in schema.features
         ],

@@ -25,8 +25,10 @@ from .header import (
     check_agreement,
     finite_scores,
     format_of,
+    header_inputs,
     header_scaler,
     heard_through,
+    input_values,
     read_header,
     row_shape,
     scaling_values,
@@ -128,8 +130,9 @@ def bundle_members(
     network = describe_network(inner.model)
     beside = personal.beside if isinstance(personal, Personal | PersonalRegressor) else None
     about, tensors = (None, {}) if beside is None else describe_beside(beside, personal.knowledge)
+    inputs = None if inner.scaler is None else input_values(inner.scaler.inputs)
     header = {
-        "format": format_of(network, about),
+        "format": format_of(network, about, inputs),
         "client": client,
         "task": task.name,
         "model": network,
@@ -148,6 +151,7 @@ def bundle_members(
         "versions": versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **({} if about is None else {"beside": about}),
+        **({} if inputs is None else {"inputs": inputs}),
     }
     weights = {
         n: t.detach().cpu().contiguous().clone() for n, t in inner.model.state_dict().items()
@@ -186,14 +190,14 @@ def open_members(
         raise Refused("bundle.json and its network differ in whether it hears the expert")
     known = heard_through(held.knowledge, header)
     beside = None
+    inputs = header_inputs(header, held.schema)
+    shape = header.shape if inputs is None else (inputs.width,)
     if header.beside is not None:
         tensors, k = _tensors(members, BESIDE), len(held.schema.classes)
-        beside = restore_beside(
-            header.beside, tensors, held.knowledge, shape=header.shape, classes=k
-        )
-    scaler = header_scaler(header, task.told)
+        beside = restore_beside(header.beside, tensors, held.knowledge, shape=shape, classes=k)
+    scaler = header_scaler(header, task.told, inputs)
     personal = task.build(model, known, scaler=scaler, beside=beside)
-    try_row(personal, header, task.told)
+    try_row(personal, header, task.told, inputs)
     return Bundle(
         personal.eval(),
         held.schema,

@@ -15,6 +15,7 @@ from ..errors import ConfigError, FedloreError
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from ..workbench.bundles import find_bundle
 from .forms import PluginOption
+from .predict import DEPRECATED
 
 
 def export(
@@ -29,7 +30,7 @@ def export(
         Path | None, typer.Option(help="A newcomer's knowledge.toml, with a coordinator.")
     ] = None,
     blanks: Annotated[
-        str | None, typer.Option(help="Missing values at prediction: error (default), or mean.")
+        str | None, typer.Option(help="Old: say missing = ... of a feature in its knowledge.")
     ] = None,
     extra: Annotated[
         str | None, typer.Option(help="Other columns: ignore (default), or error.")
@@ -50,6 +51,8 @@ def export(
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
     console = Console()
+    if blanks is not None:
+        console.print(DEPRECATED, highlight=False, soft_wrap=True, markup=False)
     if out is not None:
         write_bundle(found, out)
         console.print(

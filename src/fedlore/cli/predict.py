@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import torch
 import typer
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table as Grid
 
 from ..bundle import Policies, read_bundle
-from ..bundle.answer.predicting import Summary, predict_file
+from ..bundle.answer.predicting import OnError, Summary, predict_file
 from ..bundle.answer.scoring import (
     ClassScore,
     bundle_reliability,
@@ -29,6 +29,11 @@ from .forms import (
     SheetOption,
 )
 
+DEPRECATED = (
+    'blanks is old: say missing = "mean" of a feature that may be missing in its knowledge.toml, '
+    "so that the network learns of it"
+)
+
 
 def predict_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
@@ -43,7 +48,12 @@ def predict_command(
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
     ] = None,
-    blanks: Annotated[str | None, typer.Option(help="Missing values: error, or mean.")] = None,
+    on_error: Annotated[
+        str, typer.Option(help="A row that cannot be answered: stop, skip, or mark it.")
+    ] = "mark",
+    blanks: Annotated[
+        str | None, typer.Option(help="Old: say missing = ... of a feature in its knowledge.")
+    ] = None,
     extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
@@ -55,9 +65,11 @@ def predict_command(
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
     torch.set_num_threads(threads)
     found = read_bundle(bundle, plugins=plugins or ())
+    console = Console(stderr=True)  # stdout may be the answers
     own = found.policies
     policies = build(Policies, {"blanks": blanks or own.blanks, "extra": extra or own.extra})
-    console = Console(stderr=True)  # stdout may be the answers
+    if blanks is not None:
+        console.print(DEPRECATED, highlight=False, soft_wrap=True, markup=False)
     columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(
         TextColumn("{task.description}"), *columns, console=console, transient=True
@@ -70,6 +82,7 @@ def predict_command(
             why=why,
             policies=policies,
             keep=keep or (),
+            on_error=cast(OnError, on_error),
             form=FileForm(separator, decimal, encoding, sheet),
             on_progress=lambda share: progress.update(bar, completed=share),
         )
@@ -78,6 +91,7 @@ def predict_command(
         form = FileForm(separator, decimal, encoding, sheet)
         _score(score_bundle(found, file, form=form), score_classes(found, file, form=form), console)
         _draw_reliability(bundle_reliability(found, file, form=form), console)
+    raise typer.Exit(1 if told.wrong else 0)
 
 
 def _score(scores: dict[str, float], classes: Sequence[ClassScore], console: Console) -> None:
@@ -124,5 +138,7 @@ def _tell(told: Summary, file: str, out: str, console: Console) -> None:
     if told.passed_over:
         some = ", ".join(told.passed_over[:5]) + (", ..." if len(told.passed_over) > 5 else "")
         say(f"columns passed over: {some}")
+    if told.wrong:
+        say(f"{told.wrong} rows could not be answered, the first: {told.first}")
     if out != "-":
         say(f"written to {out}")

@@ -73,6 +73,12 @@ def run(
         highlight=False,
         soft_wrap=True,
     )
+    for name in gathering.quiet:
+        console.print(
+            f"{name} has no knowledge.toml: it takes part as in plain federated learning",
+            highlight=False,
+            soft_wrap=True,
+        )
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
         TextColumn("{task.description}"), *columns, console=console, transient=True

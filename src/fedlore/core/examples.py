@@ -1,6 +1,6 @@
 """Rows of data, with what the knowledge said about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,11 +48,17 @@ class Examples:
         cut = round(share * len(self))
         return self[order[:cut]], self[order[cut:]]
 
-    def check(self, classes: int | None = None) -> None:
-        """Refuse what no training should see: no rows, NaN features, labels outside 0..k-1."""
+    def check(self, classes: int | None = None, *, holes: Sequence[int] = ()) -> None:
+        """Refuse what no training should see: no rows, NaN features, labels outside 0..k-1.
+
+        Values may be missing in the columns `holes`.
+        """
         if len(self) == 0:
             raise FedloreError("there are no rows")
-        bad = ~self.x.flatten(1).isfinite().all(1)
+        good = self.x.flatten(1).isfinite()
+        for column in holes:
+            good[:, column] |= self.x[:, column].isnan()
+        bad = ~good.all(1)
         if bad.any():
             raise FedloreError(
                 f"features must be finite: {int(bad.sum())} rows are not, first row "

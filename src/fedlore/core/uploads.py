@@ -7,6 +7,7 @@ import torch
 
 from . import tree
 from .exact import sum_shapes
+from .inputs import Inputs
 from .scaler import moments
 from .tree import Payload
 from .wire import Task
@@ -15,7 +16,14 @@ MISFIT = "names, shapes or kinds other than the model's"
 Shapes = dict[str, dict[str, tuple[object, ...]]]
 
 
-def wanted_of(task: Task, uploads: Sequence[str], features: int, *, terms: int = 0) -> Payload:
+def wanted_of(
+    task: Task,
+    uploads: Sequence[str],
+    features: int,
+    *,
+    terms: int = 0,
+    inputs: Inputs | None = None,
+) -> Payload:
     """Tensors with the names, shapes and kinds that a plain answer to a task has.
 
     The model of one round, where there is one, has so many `terms`.
@@ -27,7 +35,10 @@ def wanted_of(task: Task, uploads: Sequence[str], features: int, *, terms: int =
         return {"gram": like}
     if task.kind == "vote":
         return {"vote": {name: torch.zeros(1, dtype=torch.float64) for name in ("loss", "rows")}}
-    return {"moments": moments(torch.zeros(1, features))} if task.kind == "moments" else {}
+    if task.kind != "moments":
+        return {}
+    row = torch.zeros(1, features)
+    return {"moments": moments(row) if inputs is None else inputs.moments(row)}
 
 
 def find_flaw(

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
+from ..core.inputs import Inputs
 from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..core.wire import Reply, Task
@@ -88,7 +89,39 @@ def why_not_stacked(model: nn.Module, client: Client) -> str | None:
 def scaler_of(clients: Sequence[Client], filters: Sequence[Filter] = ()) -> Scaler:
     """A common scaler from the clients' sums; nothing else is made ready for it."""
     with torch.no_grad():
-        return scale_together(guard_transport(_Sums(clients), filters))
+        return scale_together(guard_transport(_Sums(clients), filters), inputs_of_all(clients))
+
+
+@torch.no_grad()
+def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
+    """The clients, their levels as one number each where the network was made for that."""
+    inputs = inputs_of_all(clients)
+    if inputs is None:
+        return list(clients)
+    one = next(model.parameters())
+    row = clients[0].data[:1].to(one.device)
+    x = inputs.encode(row.x).to(one.dtype)
+    try:
+        model(x, row.prior, row.allowed)
+        return list(clients)
+    except RuntimeError:
+        if any(feature.missing for feature in inputs.features):
+            raise ConfigError(
+                f"the model cannot be called on rows of {x.shape[1]} inputs, which a row becomes "
+                "with its levels and what may be missing: count_inputs(schema) says how many"
+            ) from None
+    return [replace(client, numeric=True) for client in clients]
+
+
+def inputs_of_all(clients: Sequence[Client]) -> Inputs | None:
+    """How the rows of these clients reach a network, which must be the same everywhere."""
+    found = [client.inputs for client in clients]
+    if len({None if one is None else one.alike() for one in found}) > 1:
+        raise ConfigError(
+            "the clients' features differ in levels, or in what stands for a missing value: a "
+            "network takes them in one way only"
+        )
+    return found[0] if found else None
 
 
 def brought_home(

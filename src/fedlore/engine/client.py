@@ -30,6 +30,7 @@ class Site:
 def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     """Check a client against the server model and turn its rows into what training reads."""
     kind = next(model.parameters())
+    client = client.encode(scaler)
     data = scale_rows(client.data, scaler, kind)
     test = None if client.test is None else scale_rows(client.test, scaler, kind)
     try:

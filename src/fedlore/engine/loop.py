@@ -12,6 +12,7 @@ from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.foresight import Exact
 from ..core.history import Row
+from ..core.inputs import Inputs
 from ..core.rng import draw_numbers
 from ..core.scaler import Scaler, from_moments
 from ..core.tree import Params, Payload
@@ -198,12 +199,12 @@ def score_round(transport: Transport, recipe: Recipe, run: Run, *, trial: str = 
     return [{"round": run.round, "client": r.client, **r.metrics} for r in replies if r.metrics]
 
 
-def scale_together(transport: Transport) -> Scaler:
+def scale_together(transport: Transport, inputs: Inputs | None = None) -> Scaler:
     """A common scaler from the sites' sums and squares; rows stay at home."""
     replies = _order(transport.exchange(Task("moments", 0), sorted(transport.clients())))
     if not replies:
         raise FedloreError("no sums of features came back for a common scaling")
-    return from_moments(tree.mean((r.upload, 1.0) for r in replies)["moments"])
+    return from_moments(tree.mean((r.upload, 1.0) for r in replies)["moments"], inputs)
 
 
 def _cohort_size(sample: float, clients: int, rounds: int) -> int:

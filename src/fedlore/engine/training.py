@@ -10,13 +10,13 @@ from ..algorithms import Algorithm, FedAvg, Plan
 from ..core.aggregate import Aggregate, aggregate_of
 from ..core.history import Row
 from ..core.nets import server
-from ..core.scaler import Scaler
+from ..core.scaler import Scaler, leave_unscaled
 from ..personal.client import Member, P
 from ..personal.tasks import TaskKind, task_for
 from ..privacy.defence import Standing, around_of
 from ..privacy.filters import guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
-from .choice import brought_home, engine_for, scaler_of
+from .choice import brought_home, engine_for, fit_inputs, inputs_of_all, scaler_of
 from .fitted import Fitted
 from .loop import Recipe, Run, Weights, federate
 
@@ -56,8 +56,10 @@ def train(
     """Train `model` over the clients as `training` says; the model passed in is not changed."""
     task = task or task_for(members)
     clients = [task.enter(member) for member in members]
+    clients = fit_inputs(clients, server(model))
+    inputs = inputs_of_all(clients)
     for client in clients[:1]:
-        task.check(model, client)
+        task.check(model, client.encode(None if inputs is None else leave_unscaled(inputs)))
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     recipe = Recipe(
         server(model),
@@ -82,6 +84,9 @@ def train(
         recipe = replace(recipe, scaler=training.scale)
     elif training.scale and clients:
         recipe = replace(recipe, scaler=scaler_of(clients, filters))
+    elif inputs is not None:
+        recipe = replace(recipe, scaler=leave_unscaled(inputs))
+    clients = [client.encode(recipe.scaler) for client in clients]
     chosen = engine_for(
         clients,
         recipe,

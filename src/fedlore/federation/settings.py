@@ -17,7 +17,7 @@ from ..engine.lore import Menu, menu_for
 from ..errors import ConfigError
 from ..knowledge.numbers.files import Target
 from ..knowledge.schema import Schema
-from ..knowledge.scope import scaler_of_scope
+from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..privacy import Privacy
 
 ROUNDS = 20  # where nobody says otherwise, here and in what `init` writes
@@ -141,7 +141,7 @@ class Federation:
         """What the sites choose from, None where nothing is chosen."""
         if self.recipe == "none" or self.schema is None:
             return None
-        return self.menu or menu_for(len(self.schema.features), ordered=self.schema.ordered)
+        return self.menu or menu_for(count_inputs(self.schema), ordered=self.schema.ordered)
 
     @property
     def host(self) -> str:

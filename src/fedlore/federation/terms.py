@@ -10,12 +10,14 @@ import torch
 from ..algorithms import Plan
 from ..algorithms.catalog import Method
 from ..config import build
-from ..core.scaler import Scaler
+from ..core.inputs import Inputs
+from ..core.scaler import Scaler, leave_unscaled
 from ..engine import Recipe
 from ..engine.loop import Weights
 from ..engine.lore import Agreement, Menu, Trial
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
+from ..knowledge.scope import inputs_of
 from ..privacy import Privacy
 from ..version import __version__
 from .settings import Federation, Model
@@ -71,6 +73,8 @@ class Terms:
     shift: tuple[float, ...] | None = None  # the common scaling, once it is known
     spread: tuple[float, ...] | None = None
     menu: Menu | None = None  # the candidates that a trial may be of; None: nothing is chosen
+    encoded: bool = False  # levels one by one, and signs for what is missing; 0.1.0 had numbers
+    fills: tuple[float, ...] | None = None  # what stands for a missing value, once it is known
 
     def text(self) -> str:
         """JSON; Python writes floats so that reading gives the same bits."""
@@ -78,19 +82,35 @@ class Terms:
 
     def scaled(self, scaler: Scaler) -> "Terms":
         shift, spread = tuple(scaler.shift.tolist()), tuple(scaler.spread.tolist())
-        return dataclasses.replace(self, shift=shift, spread=spread)
+        fills = None if scaler.inputs is None else tuple(scaler.inputs.fills.tolist())
+        return dataclasses.replace(self, shift=shift, spread=spread, fills=fills)
 
     def scaler(self) -> Scaler | None:
         """The common scaling, once it is known."""
+        inputs = self.inputs
         if self.shift is None or self.spread is None:
-            return None
-        return Scaler(*(torch.tensor(v, dtype=torch.float64) for v in (self.shift, self.spread)))
+            return None if inputs is None else leave_unscaled(inputs)
+        said = {"shift": self.shift, "spread": self.spread}
+        said |= {} if self.fills is None else {"fills": self.fills}
+        tensors = {name: torch.tensor(v, dtype=torch.float64) for name, v in said.items()}
+        return Scaler.read(tensors, inputs)
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """How rows reach a network, where features are not plain numbers."""
+        return inputs_of(self.schema) if self.encoded else None
+
+    @property
+    def features(self) -> int:
+        """How many inputs a network has for a row."""
+        inputs = self.inputs
+        return len(self.schema.features) if inputs is None else inputs.width
 
     def common(self) -> Agreement:
         """What all candidates share, where there is something to choose from."""
         if self.menu is None:
             raise ConfigError("these terms have no candidates to choose from")
-        features, classes = len(self.schema.features), len(self.schema.classes)
+        features, classes = self.features, len(self.schema.classes)
         model, seed = self.model, self.seed
         return Agreement(
             features,
@@ -115,7 +135,7 @@ class Terms:
         exact = None if self.menu is None else self.menu.exact
         if exact is None:
             return 0
-        return len(exact.basis.groups(exact.columns(len(self.schema.features))))
+        return len(exact.basis.groups(exact.columns(self.features)))
 
     def recipe(self, trial: str = "") -> Recipe:
         """The same recipe on either side: even the initial weights follow from the seed.
@@ -127,7 +147,7 @@ class Terms:
             named = common.candidate(Trial.read(trial)) if trial else self.menu.candidates[0]
             return common.recipe(named)
         return Recipe(
-            self.model.make(len(self.schema.features), len(self.schema.classes), seed=self.seed),
+            self.model.make(self.features, len(self.schema.classes), seed=self.seed),
             self.algorithm.make(),
             self.plan,
             self.seed,
@@ -177,4 +197,5 @@ def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
         f.least(participants) if participants else 0,
         f.largest,
         menu=f.offered(),
+        encoded=True,
     )

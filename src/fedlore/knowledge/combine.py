@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import KnowledgeError
 from .kinds import RangeKind, kind_of
+from .missing import allow, find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
 
 Empty = Literal["error", "first", "all"]
@@ -19,7 +20,8 @@ _T = TypeVar("_T")
 class AllOf:
     """An R-KM: what every range allows.
 
-    Where nothing is left `empty` decides: refuse, take the first range's word, or allow all.
+    Where nothing is left `empty` decides: refuse, take the first range's word, or allow all. So it
+    does where a value is missing that a range looks at, since then nothing may be left.
     Misses add up: with two statistical ranges at level 1 - α a label is outside with at most 2α.
     """
 
@@ -37,10 +39,10 @@ class AllOf:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k) bool."""
-        first = self.ranges[0](x).bool()
+        first = allow(self.ranges[0], x).bool()
         rows = first.clone()
         for place, model in enumerate(self.ranges[1:], start=1):
-            said = _alike(model(x).bool(), first, "ranges")
+            said = _alike(allow(model, x).bool(), first, "ranges")
             left = rows & said
             none = ~left.any(1)
             if none.any() and self.empty == "error":
@@ -48,8 +50,12 @@ class AllOf:
             rows = left
         if self.empty == "error":
             return rows
-        none = ~rows.any(1, keepdim=True)
+        none = (~rows.any(1) | find_lacking(self, x).to(rows.device)).unsqueeze(1)
         return torch.where(none, first if self.empty == "first" else True, rows)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some range looks at."""
+        return join_columns(self.ranges, width)
 
     def _refuse(self, place: int, row: int, count: int) -> None:
         before = " and ".join(_name(self.ranges, i) for i in range(place))
@@ -76,16 +82,24 @@ class AnyOf:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k) bool."""
-        first = self.ranges[0](x).bool()
+        first = allow(self.ranges[0], x).bool()
         rows = first
         for model in self.ranges[1:]:
-            rows = rows | _alike(model(x).bool(), first, "ranges")
+            rows = rows | _alike(allow(model, x).bool(), first, "ranges")
         return rows
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some range looks at."""
+        return join_columns(self.ranges, width)
 
 
 @dataclass(frozen=True)
 class FirstOf:
-    """A P-KM: the word of the first expert, in this order, who does not abstain."""
+    """A P-KM: the word of the first expert, in this order, who does not abstain.
+
+    One who abstains where a value is missing that he looks at might have spoken: nobody after him
+    is heard there.
+    """
 
     predictions: tuple[PredictionModel, ...]
 
@@ -94,18 +108,25 @@ class FirstOf:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k)."""
-        rows = _floating(self.predictions[0](x))
+        rows = _floating(hear(self.predictions[0], x))
+        over = (rows != 0).any(1) | find_lacking(self.predictions[0], x).to(rows.device)
         for model in self.predictions[1:]:
-            said = _alike(_floating(model(x)), rows, "predictions")
-            rows = torch.where((rows != 0).any(1, keepdim=True), rows, said)
+            said = _alike(_floating(hear(model, x)), rows, "predictions")
+            rows = torch.where(over.unsqueeze(1), rows, said)
+            over = over | (said != 0).any(1) | find_lacking(model, x).to(rows.device)
         return rows
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some expert looks at."""
+        return join_columns(self.predictions, width)
 
 
 @dataclass(frozen=True)
 class Average:
     """A P-KM: the weighted mean of the experts who do not abstain.
 
-    Where they differ the result is soft, with the weaker property of every soft P-KM.
+    Where they differ the result is soft, with the weaker property of every soft P-KM. Where one
+    abstains and a value is missing that he looks at, so does the mean.
     """
 
     predictions: tuple[PredictionModel, ...]
@@ -127,12 +148,20 @@ class Average:
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k)."""
         weights = self.weights or (1.0,) * len(self.predictions)
-        first = _floating(self.predictions[0](x))
+        first = _floating(hear(self.predictions[0], x))
         total = first * weights[0]
+        unknown = _silent(first) & find_lacking(self.predictions[0], x).to(first.device)
         for model, weight in zip(self.predictions[1:], weights[1:], strict=True):
-            total = total + _alike(_floating(model(x)), first, "predictions") * weight
+            said = _alike(_floating(hear(model, x)), first, "predictions")
+            total = total + said * weight
+            unknown = unknown | (_silent(said) & find_lacking(model, x).to(first.device))
         spoken = total.sum(1, keepdim=True)  # a row of weight w sums to w, or to 0
-        return total / torch.where(spoken > 0, spoken, 1.0)
+        mean = total / torch.where(spoken > 0, spoken, 1.0)
+        return mean.masked_fill(unknown.unsqueeze(1), 0.0)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some expert looks at."""
+        return join_columns(self.predictions, width)
 
 
 def _some(models: Sequence[_T], what: str) -> tuple[_T, ...]:
@@ -151,6 +180,10 @@ def _alike(rows: Tensor, first: Tensor, what: str) -> Tensor:
             f"all {what} must have the same shape, got {tuple(first.shape)} and {tuple(rows.shape)}"
         )
     return rows.to(first.device)
+
+
+def _silent(rows: Tensor) -> Tensor:
+    return ~(rows != 0).any(1)
 
 
 def _floating(rows: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from torch import Tensor
 from ..core.examples import Examples
 from ..errors import KnowledgeError
 from .kinds import RangeKind
+from .missing import hear, list_columns
 from .protocols import PredictionModel
 
 ConformalScore = Literal["lac", "aps"]
@@ -67,7 +68,7 @@ class ConformalRange:
         _check(alpha, score)
         if examples.y is None:
             raise KnowledgeError("calibration needs labels, these examples have none")
-        probabilities = scorer(examples.x)
+        probabilities = hear(scorer, examples.x)
         if probabilities.ndim != 2:
             raise KnowledgeError(
                 f"a scorer must return shape (n, k), got {tuple(probabilities.shape)}"
@@ -86,7 +87,7 @@ class ConformalRange:
     @torch.no_grad()
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k) bool."""
-        probabilities = self.scorer(x)
+        probabilities = hear(self.scorer, x)
         limits = torch.tensor(self.thresholds, dtype=torch.float64, device=probabilities.device)
         if probabilities.ndim != 2 or probabilities.shape[1] != len(limits):
             raise KnowledgeError(
@@ -96,6 +97,10 @@ class ConformalRange:
         allowed = strangeness(probabilities, self.score) <= limits
         allowed.scatter_(1, probabilities.argmax(1, keepdim=True), True)
         return allowed | ~(probabilities > 0).any(1, keepdim=True)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the scorer looks at."""
+        return list_columns(self.scorer, width)
 
 
 def strangeness(probabilities: Tensor, score: ConformalScore = "lac") -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..core.examples import Examples
 from ..errors import KnowledgeError
+from .missing import hear, list_columns
 from .protocols import PredictionModel
 
 
@@ -21,7 +22,11 @@ class Recalibrated:
         """(n, *features) -> (n, k)."""
         if self.expert is None:
             raise KnowledgeError("this expert's rows came with the data: there is nobody to ask")
-        return reread(self.expert(x), self.confusion)
+        return reread(hear(self.expert, x), self.confusion)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the expert looks at."""
+        return list_columns(self.expert, width)
 
 
 def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:

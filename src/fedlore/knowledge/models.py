@@ -13,6 +13,8 @@ from ..errors import KnowledgeError
 from .audit import Audit, count
 from .card import Card
 from .content import Where
+from .door import hide_others
+from .missing import allow, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .schema import Schema
@@ -91,13 +93,14 @@ class Knowledge:
 
     def _evaluate(self, data: Examples, classes: int | None) -> tuple[Examples, int]:
         """The rows with what the models say, and on how many the P-KM left the range."""
+        x = hide_others(data.x, self.schema)
         prior = (
             None
             if self.prediction is None
-            else _check_prior(self.prediction(data.x), len(data), classes)
+            else _check_prior(hear(self.prediction, x), len(data), classes)
         )
         allowed = (
-            None if self.range is None else _check_allowed(self.range(data.x), len(data), classes)
+            None if self.range is None else _check_allowed(allow(self.range, x), len(data), classes)
         )
         left_range = 0
         if prior is not None and allowed is not None:

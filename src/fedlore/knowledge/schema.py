@@ -16,7 +16,10 @@ from ..errors import KnowledgeError, unknown
 class Feature:
     """One column. A feature with levels is categorical; its tensor column holds the level's index.
 
-    `low` and `high` are the scope: where the expert declares the knowledge to hold.
+    `low` and `high` are the scope: where the expert declares the knowledge to hold. `missing` says
+    what stands for a missing value in the network: nothing ("refuse": such a row is refused), the
+    federation's "mean" or "median", a number or a level, or for levels nothing but the sign that
+    it is missing ("level"). With `other` a level that is not named is taken as one more.
     """
 
     name: str
@@ -25,6 +28,8 @@ class Feature:
     high: float = math.inf
     levels: tuple[str, ...] = ()
     column: str | None = None  # its title in data files, where that is no such word
+    missing: str | float = "refuse"
+    other: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -40,6 +45,33 @@ class Feature:
             raise KnowledgeError(f"feature '{self.name}': a level is named twice")
         if self.column is not None and not self.column.strip():
             raise KnowledgeError(f"feature '{self.name}': its column must have a title, got blanks")
+        if self.other and not self.levels:
+            raise KnowledgeError(
+                f"feature '{self.name}': other = true is for a feature with levels"
+            )
+        self._check_missing()
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether rows may come without it."""
+        return self.missing != "refuse"
+
+    def _check_missing(self) -> None:
+        if isinstance(self.missing, str):
+            words = ("level", *self.levels) if self.levels else ("mean", "median")
+            fine = self.missing in ("refuse", *words)
+            if self.missing == "median" and fine and math.isinf(self.high - self.low):
+                raise KnowledgeError(
+                    f"feature '{self.name}': missing = median needs a scope, low and high, which "
+                    "the sites' counts are taken over"
+                )
+        else:
+            fine = not self.levels and math.isfinite(self.missing)
+        if not fine:
+            able = "level or one of its levels" if self.levels else "mean, median or a number"
+            raise KnowledgeError(
+                f"feature '{self.name}': missing must be refuse, {able}, got {self.missing!r}"
+            )
 
 
 @dataclass(frozen=True)

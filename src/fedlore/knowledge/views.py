@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
+from .missing import list_columns
 
 SeenModel = Callable[[Tensor], Tensor]
 
@@ -19,9 +20,18 @@ class Mask:
     model: SeenModel
 
     def __call__(self, x: Tensor, /) -> Tensor:
+        return self.model(self.see(x))
+
+    def see(self, x: Tensor) -> Tensor:
+        """The columns that the expert knows."""
         if max(self.columns, default=0) >= x.shape[1] or min(self.columns, default=0) < 0:
             raise KnowledgeError(f"the view needs columns {self.columns}, rows have {x.shape[1]}")
-        return self.model(x[:, torch.tensor(self.columns, device=x.device)])
+        return x[:, torch.tensor(self.columns, device=x.device)]
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """Those of the columns that his model looks at."""
+        seen = list_columns(self.model, len(self.columns))
+        return tuple(sorted({self.columns[place] for place in seen}))
 
 
 @dataclass(frozen=True)
@@ -32,9 +42,13 @@ class MaxPool:
     model: SeenModel
 
     def __call__(self, x: Tensor, /) -> Tensor:
+        return self.model(self.see(x))
+
+    def see(self, x: Tensor) -> Tensor:
+        """The pooled images."""
         height, width = x.shape[-2:]
         if self.size < 1 or height % self.size or width % self.size:
             raise KnowledgeError(f"{height}×{width} images cannot be pooled by {self.size}")
         images = x if x.ndim == 4 else x.unsqueeze(1)
         pooled = torch.nn.functional.max_pool2d(images, self.size)
-        return self.model(pooled.reshape(*x.shape[:-2], *pooled.shape[-2:]))
+        return pooled.reshape(*x.shape[:-2], *pooled.shape[-2:])

@@ -58,7 +58,8 @@ def in_scope(schema: Schema, x: Tensor) -> Tensor:
     flat = x.flatten(1)
     low = flat.new_tensor([0.0 if f.levels else f.low for f in schema.features])
     high = flat.new_tensor([len(f.levels) - 1.0 if f.levels else f.high for f in schema.features])
-    return ((flat >= low) & (flat <= high)).all(1)
+    # what is missing is told by itself, and the range allows for it
+    return (((flat >= low) & (flat <= high)) | flat.isnan()).all(1)
 
 
 def _join(columns: Sequence[Tensor | None]) -> Tensor | None:

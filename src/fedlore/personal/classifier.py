@@ -14,6 +14,7 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
+from ..knowledge.door import check_values
 from .beside import Beside
 
 
@@ -54,12 +55,20 @@ class Personal(nn.Module):
         return self.log_probs(self.annotate(x))
 
     def annotate(self, x: Tensor) -> Examples:
-        """The rows with what the expert says about them."""
+        """The rows with what the expert says about them; what is no value is refused."""
+        check_values(x, self.knowledge.schema)
         silent = replace(self.knowledge, outside="widen")  # policies speak of training labels only
-        return silent.annotate(Examples(x))
+        return self.encode(silent.annotate(Examples(x)))
+
+    def encode(self, known: Examples) -> Examples:
+        """The rows as network and members take them, before any scaling."""
+        if self.scaler is None or self.scaler.inputs is None:
+            return known
+        return replace(known, x=self.scaler.encode(known.x))
 
     def log_probs(self, known: Examples) -> Tensor:
         """Log-probabilities of rows whose knowledge has been evaluated already."""
+        known = self.encode(known)
         return self.mixed(self.logits(known), known)
 
     def mixed(self, logits: Tensor, known: Examples) -> Tensor:

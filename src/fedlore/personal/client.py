@@ -11,13 +11,15 @@ from typing import ClassVar, Protocol, TypeVar
 from torch import Tensor
 
 from ..core.examples import Examples
-from ..core.scaler import moments
+from ..core.inputs import Inputs
+from ..core.scaler import Scaler, moments
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.scope import inputs_of
 from .classifier import Personal
 from .regressor import PersonalRegressor
 
@@ -78,17 +80,20 @@ class Client:
     injected: bool = True
     measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
     told: int = 0  # how many of the last columns are what the expert says, ready to be used
+    given: Params | None = None  # sums of the rows as they were before they were encoded
+    numeric: bool = False  # levels reach the network as one number, as networks of 0.1.0 take them
     audit: Audit = field(init=False)
     predictor: ClassVar[type[Personal]] = Personal  # what is trained for such rows
 
     def __post_init__(self) -> None:
         try:
-            self.data.check()
+            holes = self._holes()
+            self.data.check(holes=holes)
             if not _is_told(self.data):
                 object.__setattr__(self, "data", self.knowledge.annotate(self.data))
             object.__setattr__(self, "audit", count(self.data))
             if self.test is not None:
-                self.test.check()
+                self.test.check(holes=holes)
                 if not _is_told(self.test):
                     # policies speak of training labels; a test label outside is simply missed
                     lenient = replace(self.knowledge, outside="widen")
@@ -96,9 +101,40 @@ class Client:
         except FedloreError as error:
             raise type(error)(f"client '{self.id}': {error}") from None
 
+    @property
+    def inputs(self) -> Inputs | None:
+        """How its rows reach a network, where features are not plain numbers."""
+        found = None if self.numeric else inputs_of(self.knowledge.schema)
+        if found is None or self.data.x.ndim != 2:
+            return None
+        return found if self.data.x.shape[1] == len(found.features) + self.told else None
+
+    def encode(self, scaler: Scaler | None) -> "Client":
+        """The same client with rows as a network takes them, before any scaling."""
+        if scaler is None or scaler.inputs is None or self.inputs is None:
+            return self
+        data = replace(self.data, x=scaler.encode(self.data.x))
+        test = None if self.test is None else replace(self.test, x=scaler.encode(self.test.x))
+        return replace(self, data=data, test=test, given=self.sums())
+
+    def _holes(self) -> tuple[int, ...]:
+        """The columns in which values may be missing."""
+        schema, x = self.knowledge.schema, self.data.x
+        if (
+            self.numeric
+            or schema is None
+            or x.ndim != 2
+            or x.shape[1] != len(schema.features) + self.told
+        ):
+            return ()
+        return tuple(i for i, feature in enumerate(schema.features) if feature.may_miss)
+
     def sums(self) -> Params:
         """What the client gives away for a common scaling; of what its expert says, nothing."""
-        found = moments(self.data.x)
+        if self.given is not None:
+            return self.given
+        inputs = self.inputs
+        found = moments(self.data.x) if inputs is None else inputs.moments(self.data.x)
         if self.told:  # a mean of 0 and a spread of 1, whatever the rows hold
             found["sum"][-self.told :] = 0.0
             found["squares"][-self.told :] = found["rows"]

@@ -1,6 +1,7 @@
 """One site's own regressor: shared network, private knowledge, and numbers that stay in S(x)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import torch
@@ -12,6 +13,7 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
+from ..knowledge.door import check_values
 from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
@@ -63,8 +65,13 @@ class PersonalRegressor(nn.Module):
         return self.distribution(x).mean() if self.beside is None else self.predict(x)
 
     def annotate(self, x: Tensor) -> Told:
-        """The rows with what the expert says about them."""
-        return self.knowledge.examine(Measured(x), self.bins, training=False)
+        """The rows with what the expert says about them; what is no value is refused."""
+        check_values(x, self.knowledge.schema)
+        told = self.knowledge.examine(Measured(x), self.bins, training=False)
+        scaler = self.personal.scaler
+        if scaler is None or scaler.inputs is None:
+            return told
+        return replace(told, x=scaler.inputs.encode(told.x))
 
     def predict(self, x: Tensor | Told, *, decode: Decode = "mean") -> Tensor:
         """One number for each row, (n,) float64, in S(x)."""

@@ -13,9 +13,10 @@ from ..engine import Client, NumberClient
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..knowledge.numbers import HEARD, Bins
-from ..knowledge.scope import scaler_of_scope
+from ..knowledge.schema import Schema
+from ..knowledge.scope import count_inputs, scaler_of_scope
 from .approaches import APPROACHES, LORE, LORE_1, Approach
-from .sites import check_agree, find_sites, read_site_rows
+from .sites import find_sites, knows, read_all_sites
 
 _PARTS = 10  # of a site's numbers, by rank, that its test rows are taken from alike
 
@@ -28,6 +29,7 @@ class Gathering:
     clients: list[Client] | list[NumberClient]
     digest: str  # of every file of every site
     bins: Bins | None = None  # of a number
+    quiet: tuple[str, ...] = ()  # sites without knowledge
 
     @property
     def approaches(self) -> list[Approach]:
@@ -37,9 +39,14 @@ class Gathering:
     @property
     def size(self) -> tuple[int, int]:
         """Features and classes, or bins."""
-        schema = self.clients[0].knowledge.schema
-        assert schema is not None  # a knowledge file always has one
-        return len(schema.features), len(schema.classes)
+        return len(self.schema.features), len(self.schema.classes)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns and classes that all sites agree on."""
+        found = self.clients[0].knowledge.schema
+        assert found is not None  # a knowledge file always has one
+        return found
 
     @property
     def unit(self) -> str:
@@ -75,6 +82,8 @@ class Gathering:
     def make_model(self, hears: bool) -> nn.Module:
         """A fresh network; of a number the expert's word comes as columns of the rows."""
         features, outputs = self.size
+        if self.bins is None:  # of numbers, levels are numbers too
+            features = count_inputs(self.schema)
         told = self.bins is not None and hears
         return self.setting.model.make(
             features + HEARD * told, outputs, hears=hears and not told, seed=self.setting.seed
@@ -104,15 +113,15 @@ def gather(path: str | Path) -> Gathering:
     setting = Federation(name=path.resolve().name) if path.is_dir() else read_federation(path)
     approaches_of(setting)  # refused before any row is read
     where = site_folders(path)
-    sites = [read_site_rows(site) for site in where]
-    check_agree(sites)
+    sites = read_all_sites(where)
     bins = sites[0].bins
     if setting.target is not None and (bins is None or setting.target.cut() != bins):
         raise ConfigError("the sites' targets are not the [target] of the federation")
     clients = [_keep_test_rows(site.client, setting) for site in sites]
     numbers = [c for c in clients if isinstance(c, NumberClient)]
     classes = [c for c in clients if isinstance(c, Client)]
-    return Gathering(setting, numbers or classes, _digest(where), bins)
+    quiet = tuple(folder.name for folder in where if not knows(folder))
+    return Gathering(setting, numbers or classes, _digest(where), bins, quiet)
 
 
 def site_folders(path: str | Path) -> list[Path]:

@@ -6,6 +6,7 @@ import torch
 
 from ..core.examples import Examples
 from ..core.metrics import decide
+from ..core.scaler import from_moments
 from ..engine import Client, NumberClient
 from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
@@ -36,16 +37,22 @@ def own_best(
     make = own_order if ordered_classes(clients, ordered) else own_classes
     classes = count_classes(clients)
     found = {}
-    for client in clients:
+    for client in map(encode_alone, clients):
         data = client.data if client.injected else Examples(client.data.x, client.data.y)
         found[client.id] = make(data, classes, seed=seed, site=client.id).best
     return found
 
 
+def encode_alone(client: Client) -> Client:
+    """The client with rows as learners take them; its own means stand for what is missing."""
+    inputs = client.inputs
+    return client if inputs is None else client.encode(from_moments(client.sums(), inputs))
+
+
 @torch.no_grad()
 def predict_own(best: OwnModel, client: Client) -> torch.Tensor:
     """The class of each of the client's test rows by its own best model, (n,)."""
-    test = client.test
+    test = encode_alone(client).test
     if test is None or test.y is None:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
     known = test if client.injected else Examples(test.x, test.y)

@@ -221,7 +221,7 @@ def write_weights(fitted: Fitted[Any], client: str, path: Path) -> None:
     personal = fitted.model(client).inner
     payload = {"weights": dict(personal.model.state_dict())}
     if personal.scaler is not None:
-        payload["scaler"] = dict(vars(personal.scaler))
+        payload["scaler"] = personal.scaler.tensors()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, pack_payload(payload, {"client": client}))
@@ -240,7 +240,7 @@ def read_weights(path: str | Path) -> tuple[Params, Scaler | None]:
     except (OSError, ValueError, FedloreError) as error:
         raise FedloreError(f"'{path}' holds no weights: {error}") from None
     scaler = payload.get("scaler")
-    return payload.get("weights", {}), None if scaler is None else Scaler(**scaler)
+    return payload.get("weights", {}), None if scaler is None else Scaler.read(scaler, None)
 
 
 def _read_old(path: Path) -> Payload:

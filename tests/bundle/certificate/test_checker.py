@@ -24,7 +24,18 @@ from fedlore.errors import KnowledgeError
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
 from fedlore.knowledge.tables.cells import parse_condition
 
-from ..onnx.worlds import CLASSES, EDGES, NUMBERS, SCHEMA, conditions, ranges, rows, thin, worlds
+from ..onnx.worlds import (
+    CLASSES,
+    EDGES,
+    HOLED,
+    NUMBERS,
+    SCHEMA,
+    conditions,
+    ranges,
+    rows,
+    thin,
+    worlds,
+)
 
 QUICK = settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 FOLDER = Path(checker.__file__).parent
@@ -48,6 +59,16 @@ def test_it_imports_nothing_of_fedlore(path):
 @QUICK
 @given(worlds())
 def test_rows_are_judged_alike(world):
+    judge(world)
+
+
+@QUICK
+@given(worlds(HOLED))
+def test_rows_with_holes_are_judged_alike(world):
+    judge(world)
+
+
+def judge(world):
     knowledge = world.personal.knowledge
     known = read_knowledge(knowledge_files(knowledge))
     x = world.x[~thin(knowledge.prediction, world.x)]

@@ -30,7 +30,7 @@ from fedlore.knowledge import (
 from fedlore.knowledge.confusion import Recalibrated
 from fedlore.personal.classifier import Personal
 
-from .worlds import EDGES, SCHEMA, rows, thin, worlds
+from .worlds import EDGES, HOLED, SCHEMA, rows, thin, worlds
 
 QUICK = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 
@@ -62,6 +62,16 @@ def answers(personal, x):
 @QUICK
 @given(worlds())
 def test_the_graph_says_what_the_model_says(world):
+    compare(world)
+
+
+@QUICK
+@given(worlds(HOLED))
+def test_the_graph_says_what_the_model_says_of_rows_with_holes(world):
+    compare(world)
+
+
+def compare(world):
     personal, x = world.personal, world.x
     x = x[~thin(personal.knowledge.prediction, x)]
     p, chosen, allowed, refused = ran(to_onnx(personal), x.double())
@@ -176,7 +186,8 @@ def test_rows_in_double_precision_meet_thresholds_as_written():
     model = to_onnx(Personal(mlp(4, 4), Knowledge(range=table, schema=SCHEMA)))
     x = np.zeros((3, 4))
     x[:, 0] = [0.1, np.nextafter(np.float32(0.1), np.float32(1)), np.nan]
-    assert ran(model, x)[2].sum(1).tolist() == [1, 4, 4]
+    assert ran(model, x)[2].sum(1).tolist() == [1, 4, 0]
+    assert ran(model, x)[3].tolist() == [False, False, True]
 
 
 def test_no_rows_are_no_trouble():
@@ -271,15 +282,19 @@ def test_an_expert_is_heard_through_his_confusion():
 
 
 @pytest.mark.parametrize("hears", [False, True])
-def test_missing_and_endless_values_are_taken_as_the_model_takes_them(hears):
+def test_what_is_no_value_is_refused_as_the_model_refuses_it(hears):
     odd = [np.nan, np.inf, -np.inf, 1e300, -1e300, -0.0, 7.7]
     x = np.array(list(itertools.product(odd, odd, odd, [0.0, np.nan, 5.0])))
     expert = GradedFormula(Formula.parse("ash / sulfur + heat", SCHEMA), EDGES)
     net = mlp(4, 4, hidden=(8,), hears=hears, seed=3)
     personal = Personal(net, Knowledge(expert, RANGE, 0.4, schema=SCHEMA))
-    p, chosen, allowed, _ = ran(to_onnx(personal), x)
-    single = torch.from_numpy(x).float()
-    assert (allowed == personal.annotate(single).allowed.numpy()).all()
-    np.testing.assert_allclose(p, personal.predict_proba(single), atol=1e-6)
+    p, chosen, allowed, refused = ran(to_onnx(personal), x)
     assert (p[~allowed] == 0).all()
-    assert (chosen == personal.predict(single).numpy()).all()
+    for i, row in enumerate(torch.from_numpy(x).float()):
+        good = bool(row.isfinite().all()) and row[3] != 5.0
+        assert refused[i] == (not good)
+        if good:
+            assert chosen[i] == personal.predict(row.unsqueeze(0))
+        else:
+            with pytest.raises(KnowledgeError, match="data row 0: column"):
+                personal.predict_proba(row.unsqueeze(0))

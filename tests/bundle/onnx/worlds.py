@@ -1,13 +1,13 @@
 """Random sites for property tests: a schema, tables, formulas, a network, and awkward rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from hypothesis import strategies as st
 
 from fedlore.core.nets import logistic, mlp
-from fedlore.core.scaler import Scaler
+from fedlore.core.scaler import Scaler, from_moments
 from fedlore.knowledge import (
     AllOf,
     AnyOf,
@@ -22,6 +22,7 @@ from fedlore.knowledge import (
     SoftFormula,
     table_of,
 )
+from fedlore.knowledge.scope import count_inputs, inputs_of
 from fedlore.personal.classifier import Personal
 
 CLASSES = ("I", "II", "III", "IV")
@@ -33,6 +34,15 @@ SCHEMA = Schema(
         Feature("mine", levels=("north", "south", "west")),
     ),
     CLASSES,
+)
+#: The same where values may be missing, and levels come that nobody named.
+HOLED = replace(
+    SCHEMA,
+    features=(
+        *(replace(f, missing="mean") for f in SCHEMA.features[:2]),
+        SCHEMA.features[2],
+        replace(SCHEMA.features[3], missing="level", other=True),
+    ),
 )
 NUMBERS = (0.1, 0.3, 1.0, 3.0, 7.7, 12.0)
 FORMULAS = (
@@ -128,27 +138,33 @@ class World:
 
 
 @st.composite
-def worlds(draw) -> World:
+def worlds(draw, schema=SCHEMA) -> World:
     knowledge = Knowledge(
         draw(experts()),
         draw(ranges()),
         draw(st.sampled_from((0.0, 0.3, 1.0))),
         draw(st.sampled_from((None, 0.7))),
         conflict=draw(st.sampled_from(("abstain", "restrict", "error"))),
-        schema=SCHEMA,
+        schema=schema,
     )
     seed = draw(st.integers(0, 99))
+    width = count_inputs(schema) if schema is HOLED else len(schema.features)
     net = draw(
         st.sampled_from(
             (
-                mlp(4, 4, hidden=(8, 8), seed=seed),
-                mlp(4, 4, hidden=(8,), hears=True, seed=seed),
-                logistic(4, 4, seed=seed),
+                mlp(width, 4, hidden=(8, 8), seed=seed),
+                mlp(width, 4, hidden=(8,), hears=True, seed=seed),
+                logistic(width, 4, seed=seed),
             )
         )
     )
     x = rows(np.random.default_rng(seed))
-    scaler = Scaler.of(x) if draw(st.booleans()) else None
+    if schema is HOLED:
+        x = holed(x, np.random.default_rng(seed))
+        inputs = inputs_of(schema)
+        scaler = from_moments(inputs.moments(x), inputs)
+    else:
+        scaler = Scaler.of(x) if draw(st.booleans()) else None
     return World(Personal(net, knowledge, scaler=scaler), x)
 
 
@@ -163,6 +179,15 @@ def rows(rng, n=60):
     x = np.where(rng.random((n, 4)) < 0.5, picked, free)
     x[:, 3] = rng.integers(0, 3, n)
     return torch.from_numpy(x.astype(np.float32))
+
+
+def holed(x, rng):
+    """The same rows with values missing where they may be, and some levels that nobody named."""
+    gone = torch.from_numpy(rng.random(x.shape) < 0.25)
+    gone[:, 2] = False
+    x = x.masked_fill(gone, torch.nan)
+    x[torch.from_numpy(rng.random(len(x)) < 0.1), 3] = 3.0
+    return x
 
 
 def thin(model, x):

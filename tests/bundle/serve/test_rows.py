@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,8 @@ from fedlore.knowledge import Feature, Schema
 from .sites import ROW, SCHEMA
 
 READER = Reader(SCHEMA, most=3)
+ASH, HEAT, SEAM = SCHEMA.features
+HOLED = replace(SCHEMA, features=(replace(ASH, missing="mean"), HEAT, replace(SEAM, other=True)))
 
 numbers = st.floats(-LARGEST_VALUE, LARGEST_VALUE) | st.integers(-(10**15), 10**15)
 
@@ -89,11 +92,14 @@ def test_any_bytes_are_read_or_refused(body):
         pass
 
 
-def test_blanks_become_nan_where_the_bundle_declares_it():
-    reader = Reader(SCHEMA, most=1, blanks=True)
+def test_a_missing_value_becomes_nan_where_it_may_be_missing():
+    reader = Reader(HOLED, most=1)
+    assert reader.read(text(seam="D"))[0, 2] == 3.0  # other = true: one more level
     assert math.isnan(reader.read(text(ash=None))[0, 0])
     with pytest.raises(Unusable, match="column 'seam': the value is missing"):
         reader.read(text(seam=None))
+    with pytest.raises(Unusable, match="column 'ash': the value is missing"):
+        Reader(SCHEMA, most=1).read(text(ash=None))
 
 
 def test_the_schema_of_a_row_says_what_the_reader_takes():
@@ -101,6 +107,7 @@ def test_the_schema_of_a_row_says_what_the_reader_takes():
     assert found["required"] == ["ash", "heat", "seam"]
     assert found["properties"]["ash"]["description"] == "in %, scope 5 to 16"
     assert found["properties"]["seam"] == {"type": "string", "enum": ["A", "B", "C"]}
-    assert row_schema(SCHEMA, blanks=True)["properties"]["ash"]["type"] == ["number", "null"]
+    assert row_schema(HOLED)["properties"]["ash"]["type"] == ["number", "null"]
+    assert row_schema(HOLED)["properties"]["seam"] == {"type": "string"}
     free = row_schema(Schema((Feature("a"),), ("x", "y")))
     assert "description" not in free["properties"]["a"]

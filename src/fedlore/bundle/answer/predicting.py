@@ -1,18 +1,23 @@
 """A file of rows to a file of answers, in one pass and with the memory of one chunk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
+from torch import Tensor
 
-from ...data.rows import FileForm, OnProgress, open_file, read_chunks, read_unhurried
+from ...data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
 from ...data.rows.titles import passed_over
+from ...errors import ConfigError, FedloreError
 from ..contents import Bundle, Policies
-from .answering import DECIDED, answer_rows
-from .columns import HINT, filling
+from .answering import DECIDED, Answers, answer_rows
+from .blanks import tolerate
 from .reasons import reasons
-from .writing import answer_columns, sink
+from .writing import AnswerColumn, Gaps, Sink, answer_columns, sink
+
+OnError = Literal["stop", "skip", "mark"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class Summary:
     decided: dict[str, int]  # how many rows each of DECIDED decided
     passed_over: tuple[str, ...]  # columns of the file that are no features
     said: str = ""  # how the file was taken to be written, where that is not as usual
+    wrong: int = 0  # rows that could not be answered
+    first: str = ""  # the first of them, and why
 
 
 def predict_file(
@@ -34,6 +41,7 @@ def predict_file(
     why: bool = False,
     policies: Policies | None = None,
     keep: Sequence[str] = (),
+    on_error: OnError = "stop",
     on_progress: OnProgress | None = None,
     form: FileForm | None = None,
     fast: bool = True,
@@ -41,34 +49,111 @@ def predict_file(
     """Answer every row of a file of any kind; without `out` the answers go to stdout as CSV.
 
     With `why` there is a column of reasons. `keep` names columns to copy, such as a sample's
-    number. `form` says how the file is written where that is not to be found out. `fast` uses
-    pyarrow where it is installed.
+    number. A row that cannot be answered stops it all, is skipped, or is marked in a column
+    `error`, which only a file with such rows gets. `form` says how the file is written where that
+    is not to be found out. `fast` uses pyarrow where it is installed.
     """
-    rules = policies or bundle.policies
+    if on_error not in get_args(OnError):
+        raise ConfigError(f"on_error must be stop, skip or mark, got '{on_error}'")
+    bundle = tolerate(bundle if policies is None else replace(bundle, policies=policies))
 
-    def answer(quick: bool) -> Summary:
+    def answer(quick: bool, lenient: bool = False) -> Summary:
         rows = open_file(Path(source), form=form, fast=quick)
-        counts = np.zeros(len(DECIDED), dtype=np.int64)
-        beyond = 0
+        tally = _Tally()
         chunks = read_chunks(
             rows,
             bundle.schema,
             keep=keep,
-            extra=rules.extra,
-            fill=filling(bundle, rules.blanks),
-            hint=HINT,
+            extra=bundle.policies.extra,
+            mark=lenient,
             on_progress=on_progress,
         )
         with sink(None if out is None else Path(out), fast=fast) as answers_go:
             for chunk in chunks:
-                answers = answer_rows(bundle, chunk.x)
-                said = reasons(bundle, chunk.x, answers) if why else None
-                kept = list(zip(keep, chunk.kept, strict=True))
-                answers_go.write(answer_columns(bundle, answers, why=said, kept=kept))
-                beyond += len(chunk.x) - int(answers.in_scope.sum())
-                counts += np.bincount(answers.decided.numpy(), minlength=len(DECIDED))
-        told = dict(zip(DECIDED, counts.tolist(), strict=True))
+                if lenient:
+                    _answer_marked(bundle, chunk, answers_go, tally, why, keep, on_error)
+                else:
+                    answers = answer_rows(bundle, chunk.x)
+                    said = reasons(bundle, chunk.x, answers) if why else None
+                    kept = list(zip(keep, chunk.kept, strict=True))
+                    answers_go.write(answer_columns(bundle, answers, why=said, kept=kept))
+                    tally.add(answers)
+        told = dict(zip(DECIDED, tally.counts.tolist(), strict=True))
         others = passed_over(rows.titles, bundle.schema, keep)
-        return Summary(int(counts.sum()), beyond, told, others, rows.said)
+        return Summary(
+            sum(told.values()), tally.beyond, told, others, rows.said, tally.wrong, tally.first
+        )
 
-    return read_unhurried(answer, fast=fast)
+    if on_error == "stop":
+        return read_unhurried(answer, fast=fast)
+    try:
+        return answer(fast)
+    except FedloreError:  # a row is wrong, and is looked at again; if more is, that is told then
+        return answer(False, lenient=True)
+
+
+class _Tally:
+    """What was answered so far."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(len(DECIDED), dtype=np.int64)
+        self.beyond = self.wrong = 0
+        self.first = ""
+
+    def add(self, answers: Answers) -> None:
+        self.beyond += len(answers) - int(answers.in_scope.sum())
+        self.counts += np.bincount(answers.decided.numpy(), minlength=len(DECIDED))
+
+
+def _answer_marked(
+    bundle: Bundle,
+    chunk: RowChunk,
+    answers_go: Sink,
+    tally: _Tally,
+    why: bool,
+    keep: Sequence[str],
+    on_error: OnError,
+) -> None:
+    """The answers of a chunk, and what is wrong with its other rows."""
+    wrong = dict(chunk.wrong)
+    lines = [line for line in chunk.lines if line not in wrong]
+    faults = _refused(bundle, chunk.x)
+    wrong |= {lines[i]: text for i, text in faults.items()}
+    good = [i for i in range(len(lines)) if i not in faults]
+    x = chunk.x[good]
+    answers = answer_rows(bundle, x)
+    said = reasons(bundle, x, answers) if why else None
+    tally.add(answers)
+    tally.wrong += len(wrong)
+    if wrong and not tally.first:
+        tally.first = f"row {min(wrong)}: {wrong[min(wrong)]}"
+    answered = [lines[i] for i in good]
+    every = answered if on_error == "skip" else sorted({*chunk.lines, *wrong})
+    if not every:
+        return
+    read = {line: i for i, line in enumerate(chunk.lines)}
+    columns: dict[str, AnswerColumn] = {
+        name: Gaps.of(cells, [read.get(line, -1) for line in every])
+        for name, cells in zip(keep, chunk.kept, strict=True)
+    }
+    place = {line: i for i, line in enumerate(answered)}
+    where = np.array([place.get(line, -1) for line in every])
+    found = answer_columns(bundle, answers, why=said, taken=keep)
+    columns |= {name: Gaps(column, where) for name, column in found.items()}
+    if on_error == "mark":
+        columns["error"] = [wrong.get(line, "") for line in every]
+    answers_go.write(columns)
+
+
+def _refused(bundle: Bundle, x: Tensor, start: int = 0) -> dict[int, str]:
+    """The rows that the knowledge refuses, found by halving, and why."""
+    if not len(x):
+        return {}
+    try:
+        answer_rows(bundle, x)
+        return {}
+    except FedloreError as error:
+        if len(x) == 1:
+            return {start: str(error)}
+    half = len(x) // 2
+    return _refused(bundle, x[:half], start) | _refused(bundle, x[half:], start + half)

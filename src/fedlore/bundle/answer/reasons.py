@@ -6,15 +6,19 @@ import torch
 from torch import Tensor
 
 from ...knowledge import Knowledge
+from ...knowledge.door import hide_others
+from ...knowledge.missing import allow, hear
 from ...knowledge.schema import Schema
 from ...knowledge.sources.kind import Lines
 from ...knowledge.sources.lines import number_text
+from ...knowledge.sources.unapplied import missing_words
 from ...knowledge.sources.words import words_of
 from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.classifier import Personal
 from ..contents import Bundle
 from ..mixtures import AnyBeside, share_words
 from .answering import answer_rows, shape_rows
+from .blanks import tolerate
 
 
 @torch.no_grad()
@@ -23,8 +27,10 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
 
     `answers` saves computing them again where they are there already.
     """
-    rows = shape_rows(bundle, x)
+    bundle = tolerate(bundle)
     found = answer_rows(bundle, x) if answers is None else answers
+    raw = shape_rows(bundle, x)
+    rows = hide_others(raw, bundle.schema)
     personal = bundle.personal
     lines: Lines = [[] for _ in range(len(rows))]
     if isinstance(personal, Personal):
@@ -40,7 +46,10 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
         _add(lines, _numbers_decided(found, "network" if personal.beside is None else "mixture"))
     if personal.beside is not None:
         _add(lines, _say_members(found, personal.beside))
-    _add(lines, _scope(bundle.schema, rows.flatten(1)))
+    if rows.ndim == 2:
+        both = (personal.knowledge.range, personal.knowledge.prediction)
+        _add(lines, missing_words(both, rows, bundle.schema))
+    _add(lines, _scope(bundle.schema, raw.flatten(1)))
     return lines
 
 
@@ -54,7 +63,7 @@ def _explain_silence(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
     lines: Lines = [[] for _ in range(len(x))]
     if known.prediction is None or known.range is None or not len(x):
         return lines
-    prior, allowed = known.prediction(x), known.range(x).bool()
+    prior, allowed = hear(known.prediction, x), allow(known.range, x).bool()
     outside = (prior > 0) & ~allowed
     for row in outside.any(1).nonzero().flatten().tolist():
         names = ", ".join(schema.classes[c] for c in outside[row].nonzero().flatten().tolist())
@@ -121,9 +130,11 @@ def _say_members(found: Answers, beside: AnyBeside) -> Lines:
 def _scope(schema: Schema, x: Tensor) -> Lines:
     lines: Lines = [[] for _ in range(len(x))]
     for column, feature in enumerate(schema.features):
-        if feature.levels:
-            continue
         values = x[:, column]
+        if feature.levels:
+            for row in (values >= len(feature.levels)).nonzero().flatten().tolist():
+                lines[row].append(f"out of scope: {feature.name} has a level that nobody named")
+            continue
         for row in ((values < feature.low) | (values > feature.high)).nonzero().flatten().tolist():
             unit = f" {feature.unit}" if feature.unit else ""
             lines[row].append(

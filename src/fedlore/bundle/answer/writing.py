@@ -3,7 +3,9 @@
 import csv
 import importlib
 import io
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +33,20 @@ class _Words:
         return [self.names[i] for i in self.place.tolist()]
 
 
-AnswerColumn = NDArray[Any] | _Words | list[str]
+@dataclass(frozen=True)
+class Gaps:
+    """A column with holes: for each row its place in a shorter column, -1 where it has none."""
+
+    column: "AnswerColumn"
+    where: NDArray[np.int64]  # (n,)
+
+    @staticmethod
+    def of(cells: Any, where: Sequence[int]) -> "Gaps":
+        """Cells as they were read."""
+        return Gaps(_as_column(cells), np.array(where))
+
+
+AnswerColumn = NDArray[Any] | _Words | list[str] | Gaps
 
 
 def answer_columns(
@@ -40,12 +55,12 @@ def answer_columns(
     *,
     why: Sequence[Sequence[str]] | None = None,
     kept: Sequence[tuple[str, Any]] = (),
+    taken: Sequence[str] = (),
 ) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""
     columns: dict[str, AnswerColumn] = {name: _as_column(cells) for name, cells in kept}
     schema = bundle.schema
-    taken = set(columns)
-    answer = schema.label if schema.label not in taken else f"predicted_{schema.label}"
+    answer = schema.label if schema.label not in {*columns, *taken} else f"predicted_{schema.label}"
     decided = _Words(DECIDED, answers.decided.numpy())
     rest: dict[str, AnswerColumn] = {
         "decided": decided,
@@ -125,7 +140,7 @@ class Sink:
     def _open(self, batch: Any, columns: dict[str, AnswerColumn]) -> Any:
         if self._parquet:
             module: Any = importlib.import_module("pyarrow.parquet")
-            words = [n for n, c in columns.items() if not isinstance(c, np.ndarray)] + ["trust"]
+            words = [n for n, c in columns.items() if not _is_numbers(c)] + ["trust"]
             return module.ParquetWriter(self._stream, batch.schema, use_dictionary=words)
         self._stream.write(_line(columns))
         module = importlib.import_module("pyarrow.csv")
@@ -148,9 +163,12 @@ class Sink:
 def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
     """A place for answers: a file that appears when all is written, or stdout without a path."""
     if path is None:
-        out = Sink(sys.stdout.buffer, False, fast)
-        yield out
-        out.close()
+        with tempfile.TemporaryFile() as whole:  # a fault halfway must not leave half an answer
+            out = Sink(whole, False, fast)
+            yield out
+            out.close()
+            whole.seek(0)
+            shutil.copyfileobj(whole, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     try:
@@ -164,6 +182,8 @@ def sink(path: Path | None, *, fast: bool = True) -> Iterator[Sink]:
 
 
 def _array(pa: Any, column: AnswerColumn) -> Any:
+    if isinstance(column, Gaps):
+        return _array(pa, column.column).take(pa.array(column.where, mask=column.where < 0))
     if isinstance(column, _Words):
         names = pa.array(column.names, type=pa.string())
         place = column.place % len(column.names) if None in column.names else column.place
@@ -172,6 +192,9 @@ def _array(pa: Any, column: AnswerColumn) -> Any:
 
 
 def _plain(column: AnswerColumn) -> list[Any]:
+    if isinstance(column, Gaps):
+        some = _plain(column.column)
+        return ["" if place < 0 else some[place] for place in column.where.tolist()]
     if isinstance(column, _Words):
         return column.texts()
     if isinstance(column, list):
@@ -183,8 +206,14 @@ def _plain(column: AnswerColumn) -> list[Any]:
     return cells
 
 
+def _is_numbers(column: AnswerColumn) -> bool:
+    return isinstance(column.column if isinstance(column, Gaps) else column, np.ndarray)
+
+
 def _harmless(column: AnswerColumn) -> bool:
     """Whether the words need no quotes."""
+    if isinstance(column, Gaps):
+        return _harmless(column.column) and not isinstance(column.column, list)
     names = column.names if isinstance(column, _Words) else ()
     return not any(set(name or "") & set('",\r\n') for name in names)
 

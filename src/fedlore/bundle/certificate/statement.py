@@ -39,7 +39,8 @@ from .coverage import never_empty
 from .numbers import claim_number
 
 _LIMITS = (
-    "It speaks of rows inside the scope, in single precision; a missing value is outside of it.",
+    "It speaks of rows inside the scope, in single precision. A value that may be missing only "
+    "widens the range where it is, so that what holds for every value holds without it.",
     "That the range is right is the expert's word, not a result of this certificate.",
     "Formulas are bounded as they are computed, rounding included, by runtimes that round + - * / "
     "to the nearest and miss roots, exp, log and powers by at most 8 units in the last place.",

@@ -8,6 +8,7 @@ import numpy as np
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from .builder import DOUBLE, INT64, SINGLE, Builder
 from .formulas import finite_nodes, number_node
+from .holes import lacking_nodes
 from .tables import Said
 
 _FARTHEST = 26.0  # beyond it the tail of the normal distribution is below 1e-290
@@ -36,6 +37,10 @@ def soft(build: Builder, x: str, model: SoftFormula) -> Said:
 def limits(build: Builder, x: str, model: FormulaRange) -> Said:
     """All classes that meet [lower, upper]."""
     k = len(model.edges) + 1
+    whole = None  # where all values are there: without one of them the ends might cross
+    if model.crossed == "all" and model.lower is not None and model.upper is not None:
+        lacking = lacking_nodes(build, x, model)
+        whole = None if lacking is None else build.op("Not", lacking)
     sides: list[str | None] = []
     for formula, far in ((model.lower, -math.inf), (model.upper, math.inf)):
         if formula is None:
@@ -43,6 +48,8 @@ def limits(build: Builder, x: str, model: FormulaRange) -> Said:
         else:
             value = number_node(build, x, formula)
             known = finite_nodes(build, value)
+            if whole is not None:
+                known = build.op("And", known, whole)
             sides.append(build.op("Where", known, value, build.constant(far)))
     low, high = sides
     refused = None

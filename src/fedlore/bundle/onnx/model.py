@@ -13,6 +13,7 @@ from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
 from .builder import BOOL, DOUBLE, INT64, SINGLE, Builder
 from .finishing import GraphOutput, describe_graph, finish_graph, save_graph
+from .holes import encode_nodes, hide_nodes, refuse_nodes
 from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weigh_parts
 from .networks import network
 from .sources import add_source
@@ -45,13 +46,14 @@ def to_onnx(
     row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
     build = Builder()
     single = build.cast("rows", SINGLE)
-    known = _add_knowledge(build, single, len(row) + 1, personal.knowledge)
-    logits = _logits(build, single, len(row) + 1, personal, known)
+    known = _add_knowledge(build, single, len(row) + 1, personal.knowledge, schema)
+    seen = encode_nodes(build, single, personal.scaler.inputs if personal.scaler else None)
+    logits = _logits(build, seen, len(row) + 1, personal, known)
     k = _classes(personal, schema)
     dtype: Any = SINGLE
     parts = [Part(logits)]
     if personal.beside is not None:
-        parts, dtype = mixed_parts(build, single, logits, known, personal.beside), DOUBLE
+        parts, dtype = mixed_parts(build, seen, logits, known, personal.beside), DOUBLE
     _outputs(build, parts, known, personal.reliance, k, dtype)
     results: list[GraphOutput] = [
         ("probabilities", "FLOAT", ["n", k]),
@@ -74,12 +76,20 @@ def write_onnx(
     save_graph(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
 
 
-def _add_knowledge(build: Builder, x: str, rank: int, knowledge: Knowledge) -> KnownNodes:
+def _add_knowledge(
+    build: Builder, x: str, rank: int, knowledge: Knowledge, schema: Schema | None
+) -> KnownNodes:
+    unusable = refuse_nodes(build, x, rank, schema)
+    if schema is not None and any(f.may_miss or f.other for f in schema.features):
+        build.width = len(schema.features)
+        x = hide_nodes(build, x, schema)
     prior = (
         None if knowledge.prediction is None else add_source(build, x, rank, knowledge.prediction)
     )
     allowed = None if knowledge.range is None else add_source(build, x, rank, knowledge.range)
-    refused = build.either(*[part.refused for part in (prior, allowed) if part is not None])
+    refused = build.either(
+        unusable, *[part.refused for part in (prior, allowed) if part is not None]
+    )
     rows = None if prior is None else prior.rows
     if prior is not None and allowed is not None:
         rows, conflict = _inside(build, prior, allowed, knowledge.conflict)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from .decoding import (
     spread_nodes,
 )
 from .finishing import GraphOutput, describe_graph, finish_graph
+from .holes import encode_nodes, refuse_nodes
 from .mixtures import KnownNodes, body_nodes, foresee_nodes, guard_nodes, scale_nodes
 from .networks import network
 from .numbers import ToldNodes, tell_nodes
@@ -45,11 +47,20 @@ def regressor_to_onnx(
     """
     build, bins, known = Builder(), personal.bins, personal.knowledge
     x = build.cast("rows", SINGLE)
+    if any(feature.may_miss or feature.other for feature in schema.features):
+        raise FedloreError(
+            "a graph of a number takes whole rows only: a feature here may be missing, or have "
+            "other levels (fedlore predict and fedlore serve use the bundle itself)"
+        )
     told = tell_nodes(build, x, known, bins)
+    unusable = refuse_nodes(build, x, 2, schema)
+    told = replace(told, refused=build.either(unusable, told.refused))
     cut = cut_nodes(build, told, bins)
     prior = None if told.said is None else own_bins(build, told, cut, known.spread)
     allowed = None if told.sets is None else cut.touched
     heard = KnownNodes(None if prior is None else build.cast(prior, SINGLE), allowed, told.refused)
+    scaler = personal.inner.scaler
+    x = encode_nodes(build, x, None if scaler is None else scaler.inputs)
     logits = _logits(build, x, personal, heard, told, cut)
     learned = softmax_nodes(build, logits, cut)
     reliance = known.trust_at_prediction

@@ -15,6 +15,7 @@ from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
 from .builder import DOUBLE, INT64, SINGLE, Builder
 from .grading import grade_formula, limits, soft
+from .holes import lacking_nodes, silence_lacking
 from .inlined import inline_model
 from .networks import network
 from .scores import prior_nodes
@@ -26,7 +27,17 @@ Compile = Callable[[Builder, str, int, Any], Said]
 def add_source(build: Builder, x: str, rank: int, model: Any) -> Said:
     """What a knowledge model says of rows x, float32 of this rank."""
     compile_ = GRAPHS.get(type(model)) or _own_graph(model)
-    return compile_(build, x, rank, model)
+    found = compile_(build, x, rank, model)
+    if not build.width or hasattr(model, "looks_at") or hasattr(model, "see"):
+        return found
+    if type(model) not in GRAPHS:
+        raise KnowledgeError(
+            f"a {type(model).__name__} cannot be put into a graph of rows with missing values: it "
+            "does not say which columns it looks at"
+        )
+    lacking = lacking_nodes(build, x, model)
+    assert lacking is not None  # it looks at all columns
+    return Said(*silence_lacking(build, found.rows, found.refused, lacking))
 
 
 def _own_graph(model: Any) -> Compile:
@@ -71,6 +82,8 @@ def _all_of(build: Builder, x: str, rank: int, model: AllOf) -> Said:
     none = build.op("Not", build.any(rows))
     if model.empty == "error":
         return Said(rows, build.either(refused, none))
+    lacking = lacking_nodes(build, x, model)
+    none = none if lacking is None else build.op("Or", none, lacking)
     instead = build.op("And", none, parts[0].rows) if model.empty == "first" else none
     return Said(build.op("Or", rows, instead), refused)
 
@@ -86,8 +99,11 @@ def _any_of(build: Builder, x: str, rank: int, model: AnyOf) -> Said:
 def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
     parts = [add_source(build, x, rank, one) for one in model.predictions]
     rows = parts[0].rows
-    for part in parts[1:]:
+    over = None
+    for before, part in zip(model.predictions, parts[1:], strict=False):
         spoken = build.any(build.op("Not", build.op("Equal", rows, build.constant(0.0))))
+        over = build.either(over, lacking_nodes(build, x, before))  # he might have spoken
+        spoken = spoken if over is None else build.op("Or", spoken, over)
         rows = build.op("Where", spoken, rows, part.rows)
     return Said(rows, build.either(*[part.refused for part in parts]))
 
@@ -101,12 +117,22 @@ def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
     spoken = build.total(total)
     positive = build.op("Greater", spoken, build.constant(0.0))
     rows = build.op("Div", total, build.op("Where", positive, spoken, build.constant(1.0)))
+    for one, part in zip(model.predictions, parts, strict=True):
+        lacking = lacking_nodes(build, x, one)
+        if lacking is not None:
+            silent = build.op("Equal", build.total(part.rows), build.constant(0.0))
+            unknown = build.op("And", lacking, silent)
+            rows = build.op("Where", unknown, build.constant(0.0), rows)
     return Said(rows, build.either(*[part.refused for part in parts]))
 
 
 def _mask(build: Builder, x: str, rank: int, model: Mask) -> Said:
     seen = build.op("Gather", x, build.constant(list(model.columns), INT64), axis=1)
-    return add_source(build, seen, rank, model.model)
+    around = build.width
+    build.width = len(model.columns) if around else 0
+    found = add_source(build, seen, rank, model.model)
+    build.width = around
+    return found
 
 
 def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:

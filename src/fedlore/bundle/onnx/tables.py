@@ -29,6 +29,8 @@ def table(build: Builder, x: str, model: Table) -> Said:
     for position, index in enumerate(model.order):
         outcomes[position, list(model.rules[index].outcome)] = True
     hits = hit_nodes(build, x, model)  # (n, rules), 0 or 1
+    if build.width and model.policy != "intersect":
+        return _say_perhaps(build, x, model, hits, outcomes)
     if model.policy in ("first", "priority"):
         return Said(_first(build, hits, outcomes))
     if model.policy == "intersect":
@@ -41,8 +43,29 @@ def table(build: Builder, x: str, model: Table) -> Said:
     return Said(rows, build.op("Greater", build.total(rows), build.constant(1.0)))
 
 
-def hit_nodes(build: Builder, x: str, model: Table) -> str:
-    """Which rule hits which row, in the order in which they speak."""
+def _say_perhaps(
+    build: Builder, x: str, model: Table, hits: str, outcomes: NDArray[np.bool_]
+) -> Said:
+    """The same where rules on missing values may hit or not, as `Table` has it."""
+    may_hit = hit_nodes(build, x, model, perhaps=True)
+    if model.policy in ("first", "priority"):  # behind a sure rule none can speak
+        before = build.op("CumSum", hits, build.constant(1, INT64))
+        reached = build.cast(build.op("Equal", before, hits), SINGLE)
+        may_hit = build.op("Mul", may_hit, reached)
+    named = _meet(build, may_hit, outcomes)
+    some = build.any(hits)
+    if model.policy == "union":
+        return Said(build.op("Or", named, build.op("Not", some)))
+    one = build.op("Equal", build.total(build.cast(named, SINGLE)), build.constant(1.0))
+    rows = build.cast(build.op("And", named, build.op("And", some, one)), SINGLE)
+    if model.policy != "unique":
+        return Said(rows)
+    sure = build.total(build.cast(_meet(build, hits, outcomes), SINGLE))
+    return Said(rows, build.op("Greater", sure, build.constant(1.0)))
+
+
+def hit_nodes(build: Builder, x: str, model: Table, *, perhaps: bool = False) -> str:
+    """Which rule hits which row, or with `perhaps` may hit it, in the order in which they speak."""
     used: dict[int, list[tuple[int, Condition]]] = {}
     for position, index in enumerate(model.order):
         for column, condition in model.rules[index].conditions:
@@ -50,6 +73,7 @@ def hit_nodes(build: Builder, x: str, model: Table) -> str:
     hits = None
     for column, conditions in sorted(used.items()):
         cuts, satisfied = _buckets(conditions, len(model.rules))
+        satisfied[-1] = 1.0 if perhaps else satisfied[-1]
         value = build.column(x, column)  # (n,)
         bucket = build.constant(0, INT64)
         if len(cuts):

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import FedloreError
 from .. import Bundle
 from ..answer.answers import DECIDED, Answers, answer_rows, reasons
-from ..answer.columns import means_of
+from ..answer.blanks import tolerate
 
 Who = Literal["range", "expert", "network", "both"]
 
@@ -68,19 +68,15 @@ class Answering:
 
     bundle: Bundle
     kind: torch.dtype  # of the network
-    mean: Tensor | None = None  # (d,) what stands for a missing value
 
     @staticmethod
     def of(bundle: Bundle) -> "Answering":
         inner = bundle.personal.inner
-        mean = means_of(bundle) if bundle.policies.blanks == "mean" else None
-        return Answering(bundle, next(inner.model.parameters()).dtype, mean)
+        return Answering(tolerate(bundle), next(inner.model.parameters()).dtype)
 
     @torch.inference_mode()  # a sixth faster than without gradients alone, for a single row
     def __call__(self, x: Tensor) -> tuple[list[dict[str, Any]], Answers]:
         """Rows in raw units, (n, d) float64, -> values for JSON, and the columns they came from."""
-        if self.mean is not None:
-            x = torch.where(x.isnan(), self.mean, x)
         x = x.to(self.kind)
         try:
             found = answer_rows(self.bundle, x)

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from ...data.rows.strict import Unusable
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
+from ..answer.blanks import tolerate
 from .answer import Answering, Prediction, Problem, Silent
 from .guard import Doorkeeper
 from .limits import ServeLimits
@@ -39,6 +40,8 @@ class ColumnInfo(BaseModel):
     low: float | None  # the scope the expert declared; null without one
     high: float | None
     levels: list[str]
+    missing: bool  # whether null may stand for it
+    other: bool  # whether a level that is not named may stand for it
 
 
 class TargetInfo(BaseModel):
@@ -59,7 +62,6 @@ class Form(BaseModel):
     features: list[ColumnInfo]
     target: TargetInfo | None  # null where classes are predicted
     max_rows: int
-    blanks: bool  # whether null may stand for a missing value
 
 
 class BundleIdentity(BaseModel):
@@ -150,10 +152,10 @@ def _describe(
 def _predict(
     app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Measures, *, guarded: bool
 ) -> None:
-    blanks = bundle.policies.blanks == "mean"
-    reader = Reader(bundle.schema, limits.rows, blanks)
+    schema = tolerate(bundle).schema
+    reader = Reader(schema, limits.rows)
     answering = Together(Answering.of(bundle))
-    row = row_schema(bundle.schema, blanks=blanks)
+    row = row_schema(schema)
     several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
     asked = {"application/json": {"schema": {"title": "Rows", "anyOf": [row, several]}}}
 
@@ -177,7 +179,7 @@ def _predict(
 
 
 def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
-    schema = bundle.schema
+    schema = tolerate(bundle).schema
     features = [
         {
             "name": f.name,
@@ -185,6 +187,8 @@ def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
             "low": f.low if math.isfinite(f.low) else None,
             "high": f.high if math.isfinite(f.high) else None,
             "levels": list(f.levels),
+            "missing": f.may_miss,
+            "other": f.other,
         }
         for f in schema.features
     ]
@@ -196,7 +200,6 @@ def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
         "features": features,
         "target": _target(bundle),
         "max_rows": limits.rows,
-        "blanks": bundle.policies.blanks == "mean",
     }
 
 

@@ -19,7 +19,6 @@ class Reader:
 
     schema: Schema
     most: int  # rows in one request
-    blanks: bool = False  # whether null stands for a missing number; it becomes NaN
 
     def read(self, body: bytes) -> Tensor:
         """One row or a list of rows, each an object of features, -> (n, d) float64."""
@@ -29,7 +28,7 @@ class Reader:
             raise Unusable("there are no rows")
         if len(rows) > self.most:
             raise Unusable(f"a request may have {self.most} rows, this one has {len(rows)}")
-        values = strict_values(rows, self.schema, blanks=self.blanks)
+        values = strict_values(rows, self.schema)
         return torch.tensor(values, dtype=torch.float64)
 
 
@@ -52,27 +51,34 @@ def _parse(body: bytes) -> Any:
         raise Unusable(f"the body is not JSON: {excerpt(str(error))}") from None
 
 
-def row_schema(schema: Schema, *, blanks: bool = False) -> dict[str, Any]:
+def row_schema(schema: Schema) -> dict[str, Any]:
     """JSON Schema of one row."""
     return {
         "type": "object",
         "title": "Row",
-        "properties": {f.name: _property(f, blanks) for f in schema.features},
+        "properties": {f.name: _property(f) for f in schema.features},
         "required": list(schema.names),
         "additionalProperties": False,
     }
 
 
-def _property(feature: Feature, blanks: bool) -> dict[str, Any]:
+def _property(feature: Feature) -> dict[str, Any]:
     words = []
     if feature.unit:
         words.append(f"in {feature.unit}")
     if math.isfinite(feature.low) or math.isfinite(feature.high):
         words.append(f"scope {feature.low:g} to {feature.high:g}")
     about = {"description": ", ".join(words)} if words else {}
+    if feature.levels and feature.other:
+        return {"type": ["string", "null"] if feature.may_miss else "string", **about}
     if feature.levels:
-        return {"type": "string", "enum": list(feature.levels), **about}
-    kinds: str | list[str] = ["number", "null"] if blanks else "number"
+        some = [*feature.levels, None] if feature.may_miss else list(feature.levels)
+        return (
+            {"enum": some, **about}
+            if feature.may_miss
+            else {"type": "string", "enum": some, **about}
+        )
+    kinds: str | list[str] = ["number", "null"] if feature.may_miss else "number"
     return {"type": kinds, "minimum": -LARGEST_VALUE, "maximum": LARGEST_VALUE, **about}
 
 

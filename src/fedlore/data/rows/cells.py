@@ -39,8 +39,13 @@ def number_cells(cells: Any, decimal: str = ".") -> tuple[Floats, Wrong]:
     return values, wrong
 
 
-def place_cells(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wrong]:
-    """A column of names as positions in a list of them; NaN for blanks, and the strange ones."""
+def place_cells(
+    cells: Any, names: Sequence[str], what: str, *, other: bool = False
+) -> tuple[Floats, Wrong]:
+    """A column of names as positions in a list of them; NaN for blanks, and the strange ones.
+
+    With `other` there are no strange ones: they have the position after the last.
+    """
     place = {name: i for i, name in enumerate(names)}
     listed = _as_list(cells)
     if all(type(cell) is str for cell in listed):
@@ -55,6 +60,8 @@ def place_cells(cells: Any, names: Sequence[str], what: str) -> tuple[Floats, Wr
             values[i] = place[word]
         elif isinstance(cell, Broken):
             wrong[i] = f": {cell.reason}"
+        elif other and word not in BLANK:
+            values[i] = len(names)
         elif word not in BLANK:
             wrong[i] = f": {unknown(what, word[:60], names)}" if len(wrong) < SHOWN else ""
     return values, wrong

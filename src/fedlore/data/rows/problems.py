@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ...errors import FedloreError
 
+UNUSABLE = ": it cannot be used"  # where many faults are alike, not each is put into words
 SHOWN = 20  # problems that are written out; the others are counted
 
 
@@ -31,6 +32,7 @@ class Problems:
     place: str  # what messages call the table; may be empty
     count: int = 0
     first: list[Fault] = field(default_factory=list)
+    most: int | None = SHOWN  # how many are written out; None: all
 
     def add(
         self, wrong: Mapping[int, str], lines: Sequence[int], column: str = "", order: int = 0
@@ -38,9 +40,9 @@ class Problems:
         """Faults by their position in a batch whose rows have these numbers."""
         self.count += len(wrong)
         named = f", column '{column}'" if column else ""
-        some = sorted(wrong)[:SHOWN]
-        self.first += [Fault(lines[i], order, named + wrong[i]) for i in some]
-        self.first = sorted(self.first)[:SHOWN]
+        some = sorted(wrong)[: self.most]
+        self.first += [Fault(lines[i], order, named + (wrong[i] or UNUSABLE)) for i in some]
+        self.first = sorted(self.first)[: self.most]
 
     def check(self) -> None:
         """Raise them all, if there are any."""

@@ -1,7 +1,7 @@
 """The one reader of rows: any table, in memory or in a file, as tensors in the schema's order."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,18 +24,23 @@ from .titles import Extra, find_columns
 ROW_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", *SUFFIXES, ".json", ".jsonl")
 FILL = " is missing: fill it or leave the row out"
 
+_HINTS = {  # by whether there are levels
+    False: ' (or say of the feature: missing = "mean")',
+    True: ' (or say of the feature: missing = "level")',
+}
+
 _T = TypeVar("_T")
-Fill = Callable[[], Tensor]  # what stands for missing numbers, (d,)
 
 
 @dataclass(frozen=True, eq=False)
 class RowChunk:
-    """Some rows of a table."""
+    """Some rows of a table; those that are wrong have no part in `x` and `y`."""
 
     x: Tensor  # (n, d) float32, in raw units
     y: Tensor | None  # (n,) int64, where labels were asked for
     kept: Sequence[Any]  # columns to copy, as they stand
     lines: Sequence[int]  # the number of each row
+    wrong: Mapping[int, str] = field(default_factory=dict)  # what is wrong, by the row's number
 
 
 def open_rows(
@@ -67,15 +72,15 @@ def read_chunks(
     label: str | None = None,
     keep: Sequence[str] = (),
     extra: Extra = "ignore",
-    fill: Fill | None = None,
-    hint: str = "",
+    mark: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Iterator[RowChunk]:
     """The rows of a source, a batch at a time.
 
-    From the first batch with a problem on nothing more is given out; at the end all problems are
-    raised as one error. Missing numbers are problems, with a `hint` what to do, unless `fill` says
-    what stands for them. A fast source raises `Stumbled` instead: read it again without haste.
+    A missing value is NaN where its feature may be missing, else a problem. From the first batch
+    with a problem on nothing more is given out; at the end all problems are raised as one error.
+    With `mark` rows with problems are told beside the good ones instead. A fast source raises
+    `Stumbled` where there is a problem: read it again without haste.
     """
     places = find_columns(
         source.titles,
@@ -93,17 +98,34 @@ def read_chunks(
     count = 0
     told = on_progress or (lambda share: None)
     for batch in source.batches([*places, *copied], words, told):
+        if mark:
+            problems = Problems(source.place, most=None)
         if batch.odd:
             problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
-        x, y = _tensors(batch, schema, label, source, fill, hint, problems)
+        x, y = _tensors(batch, schema, label, source, problems)
         if source.fast and problems.count:
             raise Stumbled(f"{source.place}: a cell cannot be used")
         count += len(x) + len(batch.odd)
-        if len(x) and not problems.count:
-            yield RowChunk(x, y, [_show(c) for c in batch.columns[len(places) :]], batch.lines)
-    problems.check()
+        kept = [_show(c) for c in batch.columns[len(places) :]]
+        if mark and problems.count:
+            yield _marked(RowChunk(x, y, kept, batch.lines), problems)
+        elif len(x) and not problems.count:
+            yield RowChunk(x, y, kept, batch.lines)
+    if not mark:
+        problems.check()
     if count == 0:
         raise FedloreError(f"{source.place or 'the table'} has no rows")
+
+
+def _marked(chunk: RowChunk, problems: Problems) -> RowChunk:
+    """The rows without a problem, and those with one."""
+    wrong: dict[int, str] = {}
+    for fault in problems.first:
+        text = fault.text.removeprefix(", ").strip()
+        wrong[fault.row] = f"{wrong[fault.row]}; {text}" if fault.row in wrong else text
+    good = [i for i, line in enumerate(chunk.lines) if line not in wrong]
+    y = None if chunk.y is None else chunk.y[good]
+    return replace(chunk, x=chunk.x[good], y=y, wrong=wrong)
 
 
 def read_unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
@@ -134,8 +156,6 @@ def _tensors(
     schema: Schema,
     label: str | None,
     source: RowSource,
-    fill: Fill | None,
-    hint: str,
     problems: Problems,
 ) -> tuple[Tensor, Tensor | None]:
     """A batch as (n, d) float32 and its classes (n,) int64; what is wrong goes to `problems`."""
@@ -145,7 +165,7 @@ def _tensors(
     for place, feature in enumerate(features):
         cells = batch.columns[place]
         if feature.levels:
-            values, wrong = place_cells(cells, feature.levels, "level")
+            values, wrong = place_cells(cells, feature.levels, "level", other=feature.other)
         else:
             values, wrong = number_cells(cells, source.decimal)
         with np.errstate(over="ignore"):  # told below, with its row
@@ -157,15 +177,10 @@ def _tensors(
         if source.fast and bad.all(1).any():
             raise Stumbled(f"{source.place}: a row may be blank, and rows that are do not count")
         for place, feature in enumerate(features):
-            blanks_count = fill is None or bool(feature.levels)
-            reason = FILL + ("" if feature.levels else hint)
-            wrong = faulty[place] | _faults(
-                bad[:, place], exact[place], faulty[place], reason if blanks_count else None
-            )
+            reason = None if feature.may_miss else f"{FILL}{_HINTS[bool(feature.levels)]}"
+            wrong = faulty[place] | _faults(bad[:, place], exact[place], faulty[place], reason)
             problems.add(wrong, batch.lines, feature.name, place)
     rows = torch.from_numpy(x)
-    if fill is not None and bad.any():
-        rows = torch.where(rows.isnan(), fill().to(rows.dtype), rows)
     if label is None:
         return rows, None
     values, wrong = place_cells(batch.columns[len(features)], schema.classes, "class")

@@ -22,15 +22,13 @@ class Unusable(FedloreError):
         self.column = column
 
 
-def strict_values(
-    records: Sequence[Any], schema: Schema, *, blanks: bool = False
-) -> list[list[float]]:
+def strict_values(records: Sequence[Any], schema: Schema) -> list[list[float]]:
     """Records of floats and level names as numbers in the schema's order, n lists of d.
 
-    With `blanks`, None stands for a missing number and becomes NaN. A column that is no feature
+    None stands for a value where it may be missing, and becomes NaN. A column that is no feature
     is refused, and so is one that is absent.
     """
-    return [_record(record, schema, row, blanks) for row, record in enumerate(records, 1)]
+    return [_record(record, schema, row) for row, record in enumerate(records, 1)]
 
 
 def excerpt(text: str) -> str:
@@ -38,7 +36,7 @@ def excerpt(text: str) -> str:
     return text[:60].encode("utf-8", "replace").decode()
 
 
-def _record(said: Any, schema: Schema, row: int, blanks: bool) -> list[float]:
+def _record(said: Any, schema: Schema, row: int) -> list[float]:
     if not isinstance(said, dict):
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
     values = []
@@ -46,7 +44,7 @@ def _record(said: Any, schema: Schema, row: int, blanks: bool) -> list[float]:
         if feature.name not in said:
             text = f"row {row}: the column '{feature.name}' is missing"
             raise Unusable(text, row, feature.name)
-        values.append(_value(said[feature.name], feature, row, blanks))
+        values.append(_value(said[feature.name], feature, row))
     if len(said) > len(values):
         extra = next(name for name in said if name not in schema.names)
         shown = excerpt(extra)
@@ -54,17 +52,19 @@ def _record(said: Any, schema: Schema, row: int, blanks: bool) -> list[float]:
     return values
 
 
-def _value(said: Any, feature: Feature, row: int, blanks: bool) -> float:
+def _value(said: Any, feature: Feature, row: int) -> float:
     def refuse(text: str) -> Unusable:
         return Unusable(f"row {row}, column '{feature.name}': {text}", row, feature.name)
 
-    if said is None and blanks and not feature.levels:
+    if said is None and feature.may_miss:
         return math.nan
     if said is None or (isinstance(said, str) and not said.strip()):
         raise refuse("the value is missing")
     if feature.levels:
         if not isinstance(said, str):
             raise refuse(f"must be one of {', '.join(feature.levels)}, got {_kind(said)}")
+        if said not in feature.levels and feature.other:
+            return float(len(feature.levels))
         if said not in feature.levels:
             raise refuse(f"must be one of {', '.join(feature.levels)}, got '{excerpt(said)}'")
         return float(feature.levels.index(said))

@@ -39,7 +39,7 @@ class Seat:
         if isinstance(self.member, Client):
             found = self.member
         else:
-            found = self.task(candidate).enter(self.member)
+            found = replace(self.task(candidate).enter(self.member), numeric=True)
         return replace(found, knowledge=replace(found.knowledge, trust=0.0, reliance=0.0))
 
     @cached_property

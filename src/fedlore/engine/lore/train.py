@@ -12,7 +12,8 @@ from ...core.aggregate import aggregate_of
 from ...core.examples import Examples
 from ...core.history import Row
 from ...core.metrics import accuracy, decide, nll, violation
-from ...core.scaler import Scaler
+from ...core.nets import server
+from ...core.scaler import Scaler, leave_unscaled
 from ...core.wire import Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.confusion import reread_rows
@@ -23,7 +24,7 @@ from ...personal.tasks import Classification
 from ...privacy.defence import Standing, around_of
 from ...privacy.filters import guard_transport
 from ...privacy.settings import filters_of, privacy_lines
-from ..choice import brought_home, scaler_of
+from ..choice import brought_home, fit_inputs, inputs_of_all, scaler_of
 from ..fitted import Fitted
 from ..training import Training
 from .agreement import Agreement, ModelMaker
@@ -49,6 +50,7 @@ def train_lore(
     sites = [_site(member) for member in members]
     if not sites:
         raise ConfigError("a federation needs at least one client, got none")
+    sites = _fit_sites(sites, model)
     common = _common(sites, training, model, menu, bins, ordered, hidden)
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     dp = privacy is not None and privacy.dp is not None
@@ -72,6 +74,9 @@ def train_lore(
         common = common.scaled(training.scale)
     elif training.scale:
         common = common.scaled(scaler_of(plain, filters))
+    elif (inputs := inputs_of_all(plain)) is not None:
+        common = common.scaled(leave_unscaled(inputs))
+    sites = [s.encode(common.scaler) if isinstance(s, Client) else s for s in sites]
     seats = [Seat(site, common) for site in sites]
     progress = progress or Progress()
     if training.on_round is not None:
@@ -109,6 +114,17 @@ def train_lore(
     return _score(fitted, sites) if training.evaluate else fitted
 
 
+def _fit_sites(
+    sites: Sequence[Client | NumberClient], model: nn.Module | ModelMaker | None
+) -> list[Client | NumberClient]:
+    """The sites, their levels as numbers where a network was given that takes them so."""
+    clients = [site for site in sites if isinstance(site, Client)]
+    if model is None or len(clients) < len(sites):
+        return list(sites)
+    made = model if isinstance(model, nn.Module) else model(False)
+    return list(fit_inputs(clients, server(made)))
+
+
 def _site(member: Member[Any]) -> Client | NumberClient:
     if not isinstance(member, Client | NumberClient):
         raise ConfigError(
@@ -132,7 +148,8 @@ def _common(
         raise ConfigError("clients must all have classes or all have numbers")
     if numbers and bins is None:
         raise ConfigError("regression needs bins, the federation's declared bounds and edges")
-    features = sites[0].data.x.shape[1:].numel()
+    inputs = inputs_of_all([s for s in sites if isinstance(s, Client)])
+    features = sites[0].data.x.shape[1:].numel() if inputs is None else inputs.width
     flat = sites[0].data.x.ndim == 2
     if ordered is None:
         schemas = {s.knowledge.schema for s in sites if isinstance(s, Client)} - {None}

@@ -170,8 +170,11 @@ class Session:
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
                 exact = self.federation.privacy.moments
-                scaler = scale_together(remote) if exact else scaler_of_scope(terms.schema)
-                common = {"scaler": {"shift": scaler.shift, "spread": scaler.spread}}
+                if exact:
+                    scaler = scale_together(remote, terms.inputs)
+                else:
+                    scaler = scaler_of_scope(terms.schema)
+                common = {"scaler": scaler.tensors()}
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
             initial = {n: p.detach().clone() for n, p in recipe.model.named_parameters()}
@@ -206,7 +209,7 @@ class Session:
         a = self.federation
         common = None if self.terms.menu is None else self.terms.common()
         usual, gram = self.terms.algorithm.make(), self.terms.gram()
-        features = len(self.terms.schema.features)
+        features, inputs = len(self.terms.schema.features), self.terms.inputs
 
         def algorithm(task: Task) -> Algorithm:
             if common is None or not task.trial:
@@ -215,7 +218,13 @@ class Session:
 
         def check(task: Task, reply: Reply) -> str | None:
             return flaw(
-                task, reply, algorithm(task), features=features, largest=a.largest, terms=gram
+                task,
+                reply,
+                algorithm(task),
+                features=features,
+                largest=a.largest,
+                terms=gram,
+                inputs=inputs,
             )
 
         hiding = next((one for one in self.filters if one.hides), None)
@@ -223,7 +232,7 @@ class Session:
         def first(task: Task, reply: Reply) -> str | None:
             if hiding is None or not is_hidden(task):
                 return check(task, reply)
-            wanted = wanted_of(task, algorithm(task).uploads, features, terms=gram)
+            wanted = wanted_of(task, algorithm(task).uploads, features, terms=gram, inputs=inputs)
             return hiding.flaw(task, reply, wanted)
 
         def watch(notice: Notice) -> None:
@@ -243,7 +252,7 @@ class Session:
         """The terms with the scaling, once there is one."""
         if self.entry is None or not self.entry.common:
             return self.terms
-        return self.terms.scaled(Scaler(**self.entry.common["scaler"]))
+        return self.terms.scaled(Scaler.read(self.entry.common["scaler"], self.terms.inputs))
 
     def save(
         self, run: Run, common: dict[str, dict[str, torch.Tensor]], *, trial: str = ""

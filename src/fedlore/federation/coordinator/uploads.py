@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from ...algorithms import Algorithm
+from ...core.inputs import Inputs
 from ...core.uploads import find_bad_metric, find_flaw, wanted_of
 from ...core.wire import Reply, Task, Transport
 from ...engine.lore.seat import WORST
@@ -20,6 +21,7 @@ def flaw(
     features: int,
     largest: float,
     terms: int = 0,  # of the model of one round
+    inputs: Inputs | None = None,
 ) -> str | None:
     """Why a reply cannot be used, or None."""
     wrong = find_bad_metric(reply.metrics)
@@ -27,7 +29,7 @@ def flaw(
         return wrong
     if task.kind not in SUMMED:
         return "tensors where none were asked for" if reply.upload else None
-    wanted = wanted_of(task, algorithm.uploads, features, terms=terms)
+    wanted = wanted_of(task, algorithm.uploads, features, terms=terms, inputs=inputs)
     if task.kind == "gram":
         misfit = "sums of rows with other names or shapes than asked for"
         return find_flaw(reply.upload, wanted, misfit=misfit)

@@ -29,7 +29,7 @@ class Choosing:
     def __init__(self, kit: Kit, terms: Terms, text: str, client: Client) -> None:
         self._kit, self._terms, self._text = kit, terms, text
         self._common = terms.common()
-        self._seat = Seat(client, self._common)
+        self._seat = Seat(client.encode(self._common.scaler), self._common)
         self._bench: tuple[str, _Bench] | None = None
 
     def bench(self, trial: str) -> _Bench:

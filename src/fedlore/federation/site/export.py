@@ -1,5 +1,6 @@
 """Bundles from a deployed federation: of a site's own weights, or of the shared ones."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from ...bundle import Bundle, Policies, bundle_of
@@ -10,7 +11,7 @@ from ...knowledge import Knowledge
 from ...personal.classifier import Personal
 from ..journal import read_state
 from ..terms import read_terms
-from .folder import check_same, read_kit
+from .folder import agree_schema, check_same, read_kit
 from .settled import personal_of
 
 
@@ -29,6 +30,8 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     known = kit.knowledge()
     if known.schema is not None:
         check_same(known.schema, terms.schema)
+    if terms.encoded:
+        known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "mixture" in about:
         model = personal_of(kit, about, payload, terms)
     else:

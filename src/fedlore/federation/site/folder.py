@@ -189,6 +189,7 @@ class Kit:
         if known.schema is not None:
             check_same(known.schema, schema)
             schema = _title(schema, known.schema)
+        known = replace(known, schema=agree_schema(known.schema, schema))
 
         def rows(name: str) -> Examples:
             return read_table(self.path(name), schema, label=schema.label, form=self.file.rows)
@@ -220,6 +221,21 @@ def _title(asked: Schema, own: Schema) -> Schema:
     return replace(
         asked, features=tuple(replace(f, column=mine.column or f.column) for f, mine in pairs)
     )
+
+
+def agree_schema(own: Schema | None, asked: Schema) -> Schema:
+    """The expert's own names and scope, with the federation's word on levels and missing values."""
+    if own is None:
+        return asked
+    features = []
+    for mine, theirs in zip(own.features, asked.features, strict=True):
+        if mine.levels != theirs.levels:
+            raise ConfigError(
+                f"feature '{mine.name}' has the levels {', '.join(mine.levels) or 'of no kind'} "
+                f"here, in the federation {', '.join(theirs.levels) or 'none'}"
+            )
+        features.append(replace(mine, missing=theirs.missing, other=theirs.other))
+    return replace(own, features=tuple(features))
 
 
 def check_same(own: Schema, asked: Schema) -> None:

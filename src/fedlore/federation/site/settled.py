@@ -22,7 +22,7 @@ from ...personal.own.sight import see_classes, see_order
 from ...personal.own.stored import read_own_members, write_own_members
 from ..journal import read_state, write_state
 from ..terms import Terms
-from .folder import Kit
+from .folder import Kit, agree_schema
 
 PERSONAL = "personal.weights"
 BROUGHT = "brought.json"  # what taking part brought this site
@@ -58,6 +58,8 @@ def personal_of(kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Ter
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe = terms.recipe(about["trial"])
     known = replace(kit.knowledge(), trust=about["trust"], reliance=about["rely"])
+    if terms.encoded:
+        known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
@@ -104,7 +106,7 @@ def _describe(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
 
 
 def _mix(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside:
-    features, classes = len(terms.schema.features), len(terms.schema.classes)
+    features, classes = terms.features, len(terms.schema.classes)
     tensors: Mapping[str, Tensor] = payload["members"]
     own = iter(read_own_members(values["own"], tensors, columns=features, heard=values["heard"]))
     members: list[Any] = []

@@ -118,7 +118,8 @@ class Worker:
         self, task: Task, terms: Terms, reply: Reply, uploads: Sequence[str], guard: Guard
     ) -> Reply:
         """A reply that can be used, with its noise, and with no number that may not leave."""
-        wanted = wanted_of(task, uploads, len(terms.schema.features), terms=terms.gram())
+        features = len(terms.schema.features)
+        wanted = wanted_of(task, uploads, features, terms=terms.gram(), inputs=terms.inputs)
         wrong = find_flaw(reply.upload, wanted)
         if wrong is not None:  # where numbers are not finite, training has diverged
             raise Refusal(f"this site's own upload cannot be used: {wrong}")

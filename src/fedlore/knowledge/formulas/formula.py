@@ -50,6 +50,10 @@ class Formula:
         used = {step.column for step in self.steps if step.op == "column"}
         return tuple(self.schema.names[column] for column in sorted(used))
 
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns of the features it uses."""
+        return tuple(sorted({step.column for step in self.steps if step.op == "column"}))
+
     @torch.no_grad()
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n,), NaN where the formula is undefined."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..kinds import RangeKind
+from ..missing import find_lacking, hear_number, join_columns, list_columns
 from .formula import Formula
 
 _Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,), NaN where undefined; a Formula is one
@@ -73,6 +74,10 @@ class GradedFormula:
         rows = torch.eye(k + 1, k, dtype=value.dtype, device=x.device)  # the last one abstains
         return rows.index_select(0, grading(value).masked_fill_(~value.isfinite(), k))
 
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the formula looks at."""
+        return list_columns(self.formula, width)
+
 
 @dataclass(frozen=True)
 class SoftFormula:
@@ -101,13 +106,18 @@ class SoftFormula:
         )
         return rows.masked_fill(~value.isfinite().unsqueeze(1), 0.0).to(value.dtype)
 
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the formula looks at."""
+        return list_columns(self.formula, width)
+
 
 @dataclass(frozen=True)
 class FormulaRange:
     """An R-KM: all classes that meet [lower, upper].
 
     A side that is absent, or undefined in a row, does not limit that row. Where lower > upper by
-    more than rounding the two contradict each other: `crossed` refuses, or allows all.
+    more than rounding the two contradict each other: `crossed` refuses, or allows all. Where it
+    would allow all, it does so too where a value is missing that either looks at.
     """
 
     kind: ClassVar[RangeKind] = "certain"
@@ -159,10 +169,15 @@ class FormulaRange:
         low = torch.full_like(one, -torch.inf) if low is None else low
         high = torch.full_like(one, torch.inf) if high is None else high
         low, high = low.to(x.device), high.to(x.device)
-        return (
-            torch.where(low.isfinite(), low, -torch.inf),
-            torch.where(high.isfinite(), high, torch.inf),
-        )
+        limits, limited = low.isfinite(), high.isfinite()
+        if self.crossed == "all" and self.lower is not None and self.upper is not None:
+            whole = ~find_lacking(self, x)  # with the value they might cross
+            limits, limited = limits & whole, limited & whole
+        return torch.where(limits, low, -torch.inf), torch.where(limited, high, torch.inf)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that either formula looks at."""
+        return join_columns([s for s in (self.lower, self.upper) if s is not None], width)
 
 
 def _apart(low: Tensor, high: Tensor) -> Tensor:
@@ -172,7 +187,7 @@ def _apart(low: Tensor, high: Tensor) -> Tensor:
 
 
 def _values(number: _Number, x: Tensor) -> Tensor:
-    value = number(x)
+    value = hear_number(number, x)
     if value.shape != (len(x),) or not value.is_floating_point():
         raise KnowledgeError(
             f"a formula must give one number per row, shape ({len(x)},): "

@@ -16,6 +16,7 @@ from torch import Tensor
 from ...errors import KnowledgeError
 from ..conformal import quantile
 from ..kinds import RangeKind
+from ..missing import list_columns
 from .measured import Measured
 from .ranges import Band
 from .sets import Number, Sets
@@ -54,3 +55,7 @@ class ConformalInterval:
 
     def __call__(self, x: Tensor, /) -> Sets:
         return Band(self.point, self.radius, self.radius)(x)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the model looks at."""
+        return list_columns(self.point, width)

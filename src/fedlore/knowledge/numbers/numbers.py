@@ -13,12 +13,14 @@ from torch import Tensor
 from ...core.renamed import renamed
 from ...errors import FedloreError, KnowledgeError
 from ..card import Card
+from ..door import hide_others
+from ..missing import hear_number
 from ..models import Knowledge
 from ..policies import Outside
 from ..schema import Schema
 from .bins import Bins
 from .measured import Measured
-from .sets import Number, SetModel, Sets
+from .sets import Number, SetModel, Sets, allow_numbers
 from .told import Told
 
 NumberConflict = Literal["abstain", "project", "error"]
@@ -75,8 +77,11 @@ class Numbers:
 
         Labels outside their set matter in training only; of test rows they are counted.
         """
-        said = None if self.prediction is None else _point(self.prediction(data.x), len(data))
-        sets = None if self.range is None else self._sets(data.x, bins)
+        x = hide_others(data.x, self.schema)
+        said = (
+            None if self.prediction is None else _point(hear_number(self.prediction, x), len(data))
+        )
+        sets = None if self.range is None else self._sets(x, bins)
         moved = 0
         if said is not None:
             said, moved = self._within(said, sets, bins)
@@ -100,7 +105,7 @@ class Numbers:
 
     def _sets(self, x: Tensor, bins: Bins) -> Sets:
         assert self.range is not None
-        found = self.range(x)
+        found = allow_numbers(self.range, x)
         if not isinstance(found, Sets) or len(found) != len(x):
             raise KnowledgeError(f"the R-KM must give Sets for {len(x)} rows, got {_what(found)}")
         inside = found.to(x.device).clip(bins.lower, bins.upper)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..kinds import RangeKind, kind_of
-from .sets import Number, SetModel, Sets
+from ..missing import find_lacking, hear_number, join_columns, list_columns
+from .sets import Number, SetModel, Sets, allow_numbers
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class Between:
             )
         return Sets.of(low, high)
 
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that either side looks at."""
+        return join_columns([side for side in (self.lower, self.upper) if callable(side)], width)
+
 
 @dataclass(frozen=True)
 class Band:
@@ -63,6 +68,10 @@ class Band:
         low, high = middle - self.below, middle + self.above
         silent = ~middle.isfinite()
         return Sets.of(low.masked_fill(silent, -torch.inf), high.masked_fill(silent, torch.inf))
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the formula looks at."""
+        return list_columns(self.point, width)
 
 
 @dataclass(frozen=True)
@@ -111,9 +120,9 @@ class Meet:
 
     def __call__(self, x: Tensor, /) -> Sets:
         first, *others = self.ranges
-        found = first(x)
+        found = allow_numbers(first, x)
         for model in others:
-            left = found.meet(model(x))
+            left = found.meet(allow_numbers(model, x))
             gone = left.empty & ~found.empty
             if gone.any():
                 raise KnowledgeError(
@@ -122,6 +131,10 @@ class Meet:
                 )
             found = left
         return found
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some range looks at."""
+        return join_columns(self.ranges, width)
 
 
 @dataclass(frozen=True)
@@ -140,15 +153,23 @@ class Join:
 
     def __call__(self, x: Tensor, /) -> Sets:
         first, *others = self.ranges
-        found = first(x)
+        found = allow_numbers(first, x)
         for model in others:
-            found = found.join(model(x))
+            found = found.join(allow_numbers(model, x))
         return found
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some range looks at."""
+        return join_columns(self.ranges, width)
 
 
 @dataclass(frozen=True)
 class FirstSaid:
-    """A P-KM: the number of the first expert, in this order, who is not silent."""
+    """A P-KM: the number of the first expert, in this order, who is not silent.
+
+    One who is silent where a value is missing that he looks at might have spoken: nobody after
+    him is heard there.
+    """
 
     points: tuple[Number, ...]
 
@@ -159,9 +180,16 @@ class FirstSaid:
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n,)."""
         said = _values(self.points[0], x)
+        over = said.isfinite() | find_lacking(self.points[0], x)
         for point in self.points[1:]:
-            said = torch.where(said.isfinite(), said, _values(point, x))
+            more = _values(point, x)
+            said = torch.where(over, said, more)
+            over = over | more.isfinite() | find_lacking(point, x)
         return said
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some expert looks at."""
+        return join_columns(self.points, width)
 
 
 def _kind(ranges: tuple[SetModel, ...]) -> RangeKind:
@@ -179,7 +207,7 @@ def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
 
 
 def _values(number: Number, x: Tensor) -> Tensor:
-    value = number(x)
+    value = hear_number(number, x)
     if value.shape != (len(x),) or not value.is_floating_point():
         raise KnowledgeError(
             f"a formula must give one number per row, shape ({len(x)},): got {value.dtype} of "

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import KnowledgeError
+from ..missing import find_lacking
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +145,19 @@ class SetModel(Protocol):
     def __call__(self, x: Tensor, /) -> Sets:
         """(n, *features) -> n closed sets, none of them empty within the bounds."""
         ...
+
+
+def allow_numbers(model: SetModel, x: Tensor) -> Sets:
+    """What a range allows in rows that may have holes; all numbers, if it knows whole ones only."""
+    see = getattr(model, "see", None)
+    if see is not None:
+        return allow_numbers(model.model, see(x))  # type: ignore[attr-defined]  # of a view
+    lacking = None if hasattr(model, "looks_at") else find_lacking(model, x)
+    if lacking is None or not lacking.any():
+        return model(x)
+    found = model(x[~lacking])
+    width = found.lower.shape[1]
+    none = torch.tensor([torch.inf] + [torch.nan] * (width - 1), dtype=torch.float64)
+    low, high = (end.to(x.device).repeat(len(x), 1) for end in (-none, none))
+    low[~lacking], high[~lacking] = found.lower, found.upper
+    return Sets(low, high)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import KnowledgeError
+from ..missing import find_lacking
 from ..schema import Feature, Schema
 from ..tables.cells import START, STOP, Span, TableKind, parse_condition
 from ..tables.cells import NumberSpans as Spans
@@ -33,12 +34,17 @@ class NumberTable:
         said = rows @ rows.new_tensor(self.values)
         return torch.where(rows.sum(1) > 0, said, torch.nan)
 
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some rule has a condition on."""
+        return self.table.looks_at(width)
+
 
 @dataclass(frozen=True)
 class IntervalTable:
     """An R-KM: what all rules that hit allow (`intersect`), or one of them (`union`).
 
-    Where no rule hits every number is possible.
+    Where no rule hits every number is possible. A rule on a missing value may hit or not: it takes
+    nothing away, and what it would add is possible.
     """
 
     table: Table
@@ -46,7 +52,10 @@ class IntervalTable:
 
     def __call__(self, x: Tensor, /) -> Sets:
         hits = self.table.hits(x)  # (n, rules)
+        silent = ~hits.any(1)
         joins = self.table.policy == "union"
+        if joins and find_lacking(self.table, x).any():
+            hits = hits | self.table.undecided(x)
         found: Sets | None = None
         for rule, hit in zip(self.table.rules, hits.T, strict=True):
             ends = hit.new_tensor(self.sets[rule.outcome[0]], dtype=torch.float64).T  # (2, s)
@@ -62,8 +71,11 @@ class IntervalTable:
                 said = Sets(torch.where(chosen, low, -free), torch.where(chosen, high, free))
                 found = said if found is None else found.meet(said)
         assert found is not None  # a table has at least one rule
-        silent = ~hits.any(1)
         return found.join(_everything(silent)) if joins and silent.any() else found
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some rule has a condition on."""
+        return self.table.looks_at(width)
 
 
 def read_numbers_table(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..formulas.formula import Formula
+from ..missing import hear_number
 from .kind import Lines
 
 
@@ -36,7 +37,7 @@ def first_lines(parts: list[tuple[Lines, Tensor]], x: Tensor) -> Lines:
 def formula_lines(name: str, formula: Any, x: Tensor) -> Lines:
     """What a formula comes to in each row; nothing where it is undefined."""
     text = getattr(formula, "text", type(formula).__name__)
-    values = formula(x)
+    values = hear_number(formula, x)
     return [
         [f"{name} {text} = {number_text(v)}"] if ok else []
         for v, ok in zip(values.tolist(), values.isfinite().tolist(), strict=True)
@@ -50,6 +51,6 @@ def between_lines(lower: Any, upper: Any, x: Tensor) -> Lines:
         if isinstance(side, Formula):
             lines = join_lines([lines, formula_lines(name, side, x)], x)
         elif side is not None:
-            found = side(x).tolist() if callable(side) else [float(side)] * len(x)
+            found = hear_number(side, x).tolist() if callable(side) else [float(side)] * len(x)
             lines = join_lines([lines, [[f"{name} {number_text(v)}"] for v in found]], x)
     return lines

@@ -139,7 +139,7 @@ def _rules(
 
 def _speaking(table: Table, x: Tensor) -> Tensor:
     """The rule whose word counts in each row, (n, rules) bool."""
-    hits = table.hits(x)
+    hits = table.hits(x) & table(x).any(1, keepdim=True)  # a hole may leave open who speaks
     if table.policy == "unique":
         return hits
     order = torch.tensor(table.order)

@@ -39,7 +39,7 @@ def source_of(model: Any, schema: Schema) -> dict[str, Any]:
 def leaves(*models: Any) -> Iterator[Any]:
     """The sources that models are combined from, those inside sources included."""
     for model in models:
-        parts = _parts(model)
+        parts = parts_of(model)
         if parts is None:
             yield model
             kind = kind_of_model(model)
@@ -54,7 +54,7 @@ def plugins_of(*models: Any) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _parts(model: Any) -> tuple[Any, ...] | None:
+def parts_of(model: Any) -> tuple[Any, ...] | None:
     """What a combination or a view is made of; None for a source."""
     if model is None:
         return ()

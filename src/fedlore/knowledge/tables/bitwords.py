@@ -53,11 +53,14 @@ class Chapter:
 
 
 def compile_rules(
-    rules: Sequence[Conditions], dtype: torch.dtype, device: torch.device
+    rules: Sequence[Conditions], dtype: torch.dtype, device: torch.device, *, perhaps: bool = False
 ) -> tuple[Chapter, ...]:
-    """Compile rules for columns of a dtype; thresholds are rounded to it, as the data were."""
+    """Compile rules for columns of a dtype; thresholds are rounded to it, as the data were.
+
+    A missing value satisfies no condition, or with `perhaps` every one.
+    """
     return tuple(
-        _chapter(rules[start : start + CHAPTER], dtype, device)
+        _chapter(rules[start : start + CHAPTER], dtype, device, perhaps)
         for start in range(0, len(rules), CHAPTER)
     )
 
@@ -92,14 +95,19 @@ def pack(bits: NDArray[np.bool_]) -> Tensor:
     return torch.from_numpy(packed.astype(np.int64))
 
 
-def _chapter(rules: Sequence[Conditions], dtype: torch.dtype, device: torch.device) -> Chapter:
+def _chapter(
+    rules: Sequence[Conditions], dtype: torch.dtype, device: torch.device, perhaps: bool
+) -> Chapter:
     by_column: dict[int, list[tuple[int, Condition]]] = {}
     for number, conditions in enumerate(rules):
         for column, condition in conditions:
             by_column.setdefault(column, []).append((number, condition))
     return Chapter(
         len(rules),
-        tuple(_column(i, used, len(rules), dtype, device) for i, used in sorted(by_column.items())),
+        tuple(
+            _column(i, used, len(rules), dtype, device, perhaps)
+            for i, used in sorted(by_column.items())
+        ),
         pack(np.ones((1, len(rules)), dtype=np.bool_))[0].to(device),
     )
 
@@ -110,6 +118,7 @@ def _column(
     rules: int,
     dtype: torch.dtype,
     device: torch.device,
+    perhaps: bool,
 ) -> ConditionColumn:
     ends = {end for _, condition in used for span in spans(condition) for end in span}
     first = _first_values(sorted(ends - {START, STOP}), dtype)  # cut -> smallest value beyond it
@@ -122,6 +131,8 @@ def _column(
             begin = 0 if start == START else rank[first[start]] + 1
             end = len(cuts) + 1 if stop == STOP else rank[first[stop]] + 1
             table[begin:end, number] = True
+    if perhaps:
+        table[-1] = True
     values = torch.tensor(cuts, dtype=working_dtype(dtype), device=device)
     return ConditionColumn(index, buckets(values), pack(table).T.contiguous().to(device))
 

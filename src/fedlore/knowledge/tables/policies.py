@@ -30,8 +30,10 @@ class TableProgram:
         outcomes: NDArray[np.bool_],
         dtype: torch.dtype,
         device: torch.device,
+        perhaps: bool = False,
     ) -> "TableProgram":
-        return TableProgram(compile_rules(rules, dtype, device), outcomes, dtype, device)
+        compiled = compile_rules(rules, dtype, device, perhaps=perhaps)
+        return TableProgram(compiled, outcomes, dtype, device)
 
     def hits(self, x: Tensor) -> Tensor:
         """Which rule hits which row, (n, d) -> (n, rules) bool."""

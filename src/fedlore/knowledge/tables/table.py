@@ -2,8 +2,9 @@
 
 A condition compares in the dtype of the column: the threshold 0.1 is rounded as the value 0.1 in
 the data was, so `<= 0.1` holds for it in float32 too. A threshold too large for the dtype lies
-beyond all its finite numbers. A missing value (NaN) satisfies no condition; on a categorical
-feature neither does a number that is no level's index.
+beyond all its finite numbers. On a categorical feature a number that is no level's index satisfies
+no condition. A condition on a missing value (NaN) is unknown: a range is the union of what it is
+with such a rule firing and not firing, a prediction speaks where such rules cannot change it.
 """
 
 from collections.abc import Sequence
@@ -17,9 +18,12 @@ from torch import Tensor
 
 from ...errors import KnowledgeError
 from ..findings import Place
+from ..missing import find_lacking
 from ..schema import Schema
 from .cells import Condition, Levels, TableKind
 from .policies import TableProgram
+
+_MOST_HITS = 1 << 22  # rows times rules at a time, where they are looked at one by one
 
 TablePolicy = Literal["first", "unique", "priority", "intersect", "union"]
 
@@ -70,6 +74,23 @@ class Table:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n, k): one-hot or zero rows of x's dtype, or bool for ranges."""
+        said = self._say(x)
+        if self.policy != "intersect":  # there a rule that may fire takes nothing away for sure
+            lacking = find_lacking(self, x)
+            if lacking.any():
+                said[lacking] = self._say_perhaps(x[lacking]).to(said.dtype)
+        return said
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some rule has a condition on."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> tuple[int, ...]:
+        return tuple(sorted({column for rule in self.rules for column, _ in rule.conditions}))
+
+    def _say(self, x: Tensor) -> Tensor:
+        """The answers with every rule on a missing value left out."""
         x, program = self._ready(x)
         if self.policy in ("first", "priority"):
             return program.first(x, x.dtype if x.is_floating_point() else torch.float32)
@@ -83,12 +104,35 @@ class Table:
         self._refuse(x, named.sum(1) > 1, "disagree, and the policy is unique")
         return named.to(x.dtype if x.is_floating_point() else torch.float32)
 
+    def _say_perhaps(self, x: Tensor) -> Tensor:
+        """The answers where rules may or may not hit, (n, d) -> (n, k) bool."""
+        x, sure = self._ready(x)
+        perhaps = self._ready(x, perhaps=True)[1]
+        outcomes = torch.from_numpy(sure.outcomes).to(x.device)  # (rules, k)
+        parts = []
+        for rows in torch.split(x, max(_MOST_HITS // len(self.rules), 1)):
+            hits, may_hit = sure.hits(rows), perhaps.hits(rows)  # (n, rules)
+            if self.policy in ("first", "priority"):  # behind a sure rule none can speak
+                may_hit = may_hit & (hits.cumsum(1) == hits)
+            named = may_hit.float() @ outcomes.float() > 0
+            some = hits.any(1, keepdim=True)
+            one = named.sum(1, keepdim=True) == 1
+            parts.append(named | ~some if self.policy == "union" else named & some & one)
+        return torch.cat(parts)
+
     def hits(self, x: Tensor) -> Tensor:
         """Which rule hits which row, (n, d) -> (n, rules) bool, in the order of the table."""
         x, program = self._ready(x)
-        hits = program.hits(x)
+        return self._in_order(program.hits(x))
+
+    def undecided(self, x: Tensor) -> Tensor:
+        """Which rule hits or not as a missing value may be, (n, d) -> (n, rules) bool."""
+        x, program = self._ready(x, perhaps=True)
+        return self._in_order(program.hits(x)) & ~self.hits(x)
+
+    def _in_order(self, hits: Tensor) -> Tensor:
         if self.policy == "priority":
-            hits = hits[:, torch.tensor(np.argsort(self.order), device=x.device)]
+            hits = hits[:, torch.tensor(np.argsort(self.order), device=hits.device)]
         return hits
 
     @cached_property
@@ -117,11 +161,11 @@ class Table:
             return ", ".join(names) + f" and {len(chosen) - most} more"
         return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
-    def _ready(self, x: Tensor) -> tuple[Tensor, TableProgram]:
+    def _ready(self, x: Tensor, *, perhaps: bool = False) -> tuple[Tensor, TableProgram]:
         self.schema.check(x)
         if x.is_complex():
             raise KnowledgeError(f"rows must hold real numbers, got {x.dtype}")
-        key = (x.dtype, x.device)
+        key = (x.dtype, x.device, perhaps)
         program = self._programs.get(key)
         if program is None:
             outcomes = np.zeros((len(self.rules), len(self.schema.classes)), dtype=np.bool_)
@@ -132,7 +176,7 @@ class Table:
         return x.detach(), program
 
     @cached_property
-    def _programs(self) -> dict[tuple[torch.dtype, torch.device], TableProgram]:
+    def _programs(self) -> dict[tuple[torch.dtype, torch.device, bool], TableProgram]:
         return {}
 
     def _refuse(self, x: Tensor, bad: Tensor, why: str) -> None:

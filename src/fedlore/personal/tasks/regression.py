@@ -63,6 +63,7 @@ class Regression:
                     trust=known.trust,
                     reliance=known.reliance,
                     outside="widen" if known.outside == "widen" else "error",
+                    schema=known.schema,
                 ),
                 test=None if test is None else _see(test, client.injected).examples(hears=hears),
                 injected=client.injected,

@@ -19,6 +19,20 @@ class Said(NamedTuple):
 
 def said_of(known: Known, x: Array) -> Said:
     """The knowledge on rows (n, d), already in single precision."""
+    unusable = np.zeros(len(x), bool)
+    seen = x.copy()
+    for place, column in enumerate(known.columns):
+        v = x[:, place]
+        fine = np.isfinite(v)
+        if column.levels:
+            fine &= (v >= 0) & (v < len(column.levels) + column.other) & (v == np.floor(v))
+            seen[:, place] = np.where(v >= len(column.levels), np.nan, v)  # of no named level
+        unusable |= ~(fine | (np.isnan(v) & column.missing))
+    prior, allowed, refused = _said(known, seen)
+    return Said(prior, allowed, refused | unusable)
+
+
+def _said(known: Known, x: Array) -> Said:
     allowed, refused = range_of(known, x)
     if not known.predict.sources:
         return Said(None, allowed, refused)
@@ -53,7 +67,8 @@ def range_of(known: Known, x: Array) -> tuple[Array, Array]:
         if side.empty == "error":
             return rows, refused | none
         instead = parts[0][0] if side.empty == "first" else np.ones_like(rows)
-        rows = np.where(none[:, None], instead, rows)
+        lacks = np.any([source.lacks(x) for source in side.sources], axis=0)
+        rows = np.where((none | lacks)[:, None], instead, rows)
     return rows, refused
 
 
@@ -75,7 +90,12 @@ def _ask(known: Known, x: Array) -> tuple[Array, Array]:
     if side.combine == "average" and len(parts) > 1:
         total = sum(p.astype(np.float32) * w for (p, _), w in zip(parts, side.weights, strict=True))
         spoken = np.asarray(total).sum(1, keepdims=True)
-        return np.float32(total / np.where(spoken > 0, spoken, 1)), refused
-    for more, _ in parts[1:]:
-        rows = np.where((rows != 0).any(1)[:, None], rows, more.astype(np.float32))
+        mean = np.float32(total / np.where(spoken > 0, spoken, 1))
+        pairs = zip(parts, side.sources, strict=True)
+        lacks = np.any([~p.any(1) & source.lacks(x) for (p, _), source in pairs], axis=0)
+        return np.where(lacks[:, None], np.float32(0), mean), refused
+    over = rows.any(1) | side.sources[0].lacks(x)  # whoever lacks a value might have spoken
+    for source, (more, _) in zip(side.sources[1:], parts[1:], strict=True):
+        rows = np.where(over[:, None], rows, more.astype(np.float32))
+        over = over | more.any(1) | source.lacks(x)
     return rows, refused

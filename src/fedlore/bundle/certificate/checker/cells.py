@@ -32,6 +32,8 @@ class Column:
     high: float
     levels: tuple[str, ...]
     unit: str = ""
+    missing: bool = False  # whether a row may come without it
+    other: bool = False  # whether a level that is not named is one more
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .cells import before
 from .formulaterms import Formulas
+from .holes import hide, lack, may_lack, refuse
 from .knowledge import Graded, Known, Limits
 from .tables import Table
 from .terms import BOOL, DOUBLE, INT64, SINGLE, Lazy, Mismatch, Named, Needed, Nodes, Term, Terms
@@ -32,14 +33,20 @@ class Demands(NamedTuple):
     prior: Needed | None
 
 
-def demands(known: Known) -> Demands:
-    """All that a graph has to compute in a given way; the probabilities are read elsewhere."""
+def demands(known: Known, *, strict: bool = True) -> Demands:
+    """All that a graph has to compute in a given way; the probabilities are read elsewhere.
+
+    A graph of 0.1.0 is not `strict`: it refuses no row for what is no value in it. Such a row is
+    outside of every scope.
+    """
     t = Terms()
-    x = t.cast(Named("rows"), SINGLE)
+    x: Needed = t.cast(Named("rows"), SINGLE)
+    unusable = refuse(t, x, known) if strict else None
+    x = hide(t, x, known)
     formulas = Formulas(t, x)
     prior = _prediction(t, x, formulas, known) if known.predict.sources else None
     allowed = _range(t, x, formulas, known) if known.range.sources else None
-    refused = t.either(*[part.refused for part in (prior, allowed) if part is not None])
+    refused = t.either(unusable, *[part.refused for part in (prior, allowed) if part is not None])
     rows = None if prior is None else prior.rows
     if prior is not None and allowed is not None:
         rows, conflict = _inside(t, prior.rows, allowed.rows, known.conflict)
@@ -86,12 +93,16 @@ def _inside(t: Terms, prior: Needed, allowed: Needed, policy: str) -> tuple[Need
     return t.op("Where", conflict, inside, prior), None
 
 
-def _source(t: Terms, x: Needed, formulas: Formulas, source: Any) -> Said:
+def _source(t: Terms, x: Needed, formulas: Formulas, source: Any, holes: bool) -> Said:
     if isinstance(source, Table):
-        return _table(t, x, source)
+        return _table(t, x, source, holes)
     if isinstance(source, Limits):
-        refuse = source.crossed == "error"
-        return Said(*formulas.between(source.lower, source.upper, source.edges, refuse))
+        crossed = source.crossed == "error"
+        lacking = None
+        if holes and not crossed and len(source.trees) == 2:
+            lacking = lack(t, x, [source])
+        whole = None if lacking is None else t.op("Not", lacking)
+        return Said(*formulas.between(source.lower, source.upper, source.edges, crossed, whole))
     assert isinstance(source, Graded)
     if source.spread is None:
         return Said(formulas.one_hot(source.tree, source.edges))
@@ -99,8 +110,8 @@ def _source(t: Terms, x: Needed, formulas: Formulas, source: Any) -> Said:
 
 
 def _range(t: Terms, x: Needed, formulas: Formulas, known: Known) -> Said:
-    side = known.range
-    parts = [_source(t, x, formulas, source) for source in side.sources]
+    side, holes = known.range, may_lack(known)
+    parts = [_source(t, x, formulas, source, holes) for source in side.sources]
     if len(parts) == 1:
         return parts[0]
     either = side.combine == "any"
@@ -113,22 +124,32 @@ def _range(t: Terms, x: Needed, formulas: Formulas, known: Known) -> Said:
     none = t.op("Not", t.any(rows))
     if side.empty == "error":
         return Said(rows, t.either(refused, none))
+    lacking = lack(t, x, side.sources) if holes else None
+    none = none if lacking is None else t.op("Or", none, lacking)
     instead = t.op("And", none, parts[0].rows) if side.empty == "first" else none
     return Said(t.op("Or", rows, instead), refused)
 
 
 def _prediction(t: Terms, x: Needed, formulas: Formulas, known: Known) -> Said:
-    side = known.predict
-    parts = [_source(t, x, formulas, source) for source in side.sources]
+    side, holes = known.predict, may_lack(known)
+    parts = [_source(t, x, formulas, source, holes) for source in side.sources]
+    lacking = [lack(t, x, [source]) if holes else None for source in side.sources]
     rows, refused = parts[0].rows, t.either(*[part.refused for part in parts])
     if len(parts) > 1 and side.combine == "average":
         total = t.op("Mul", rows, t.constant(side.weights[0]))
         for part, weight in zip(parts[1:], side.weights[1:], strict=True):
             total = t.op("Add", total, t.op("Mul", part.rows, t.constant(weight)))
         rows = _normalise(t, total, SINGLE)
+        for part, lacks in zip(parts, lacking, strict=True):
+            if lacks is not None:
+                silent = t.op("Equal", t.total(part.rows), t.constant(0.0))
+                rows = t.op("Where", t.op("And", lacks, silent), t.constant(0.0), rows)
     else:
-        for part in parts[1:]:
+        over: Needed | None = None
+        for part, lacks in zip(parts[1:], lacking, strict=False):
             spoken = t.any(t.op("Not", t.op("Equal", rows, t.constant(0.0))))
+            over = t.either(over, lacks)
+            spoken = spoken if over is None else t.op("Or", spoken, over)
             rows = t.op("Where", spoken, rows, part.rows)
     if known.confusion is not None:
         table = t.constant(known.confusion, DOUBLE)
@@ -144,8 +165,27 @@ def _normalise(t: Terms, rows: Needed, dtype: Any) -> Term:
     return t.op("Div", rows, t.op("Where", some, total, t.constant(1.0, dtype)))
 
 
-def _table(t: Terms, x: Needed, table: Table) -> Said:
+def _perhaps(t: Terms, x: Needed, table: Table, hits: Needed) -> Said:
+    """What a table says where rules on missing values may hit or not."""
+    may_hit = _hits(t, x, table, perhaps=True)
+    if table.policy in ("first", "priority"):
+        before = t.op("CumSum", hits, t.constant(1, INT64))
+        may_hit = t.op("Mul", may_hit, t.cast(t.op("Equal", before, hits), SINGLE))
+    named, some = _meet(t, may_hit, table.named), t.any(hits)
+    if table.policy == "union":
+        return Said(t.op("Or", named, t.op("Not", some)))
+    one = t.op("Equal", t.total(t.cast(named, SINGLE)), t.constant(1.0))
+    rows = t.cast(t.op("And", named, t.op("And", some, one)), SINGLE)
+    if table.policy != "unique":
+        return Said(rows)
+    sure = t.total(t.cast(_meet(t, hits, table.named), SINGLE))
+    return Said(rows, t.op("Greater", sure, t.constant(1.0)))
+
+
+def _table(t: Terms, x: Needed, table: Table, holes: bool) -> Said:
     hits = _hits(t, x, table)
+    if holes and table.policy != "intersect":
+        return _perhaps(t, x, table, hits)
     if table.policy in ("first", "priority"):
         which = t.op("ArgMax", hits, axis=1, keepdims=0)
         row = t.op("Gather", t.constant(table.named, SINGLE), which, axis=0)
@@ -164,11 +204,11 @@ def _meet(t: Terms, hits: Needed, classes: Array) -> Term:
     return t.op("Greater", t.op("MatMul", hits, t.constant(classes, SINGLE)), t.constant(0.0))
 
 
-def _hits(t: Terms, x: Needed, table: Table) -> Needed:
-    """Which rule hits which row: a product over the columns."""
+def _hits(t: Terms, x: Needed, table: Table, *, perhaps: bool = False) -> Needed:
+    """Which rule hits which row, or may hit it: a product over the columns."""
     hits: Needed | None = None
     for column in table.columns:
-        found = _look_up(t, x, table, column)
+        found = _look_up(t, x, table, column, perhaps)
         hits = found if hits is None else t.op("Mul", hits, found)
     if hits is None:
         count = t.op("Shape", x, start=0, end=1)
@@ -177,12 +217,12 @@ def _hits(t: Terms, x: Needed, table: Table) -> Needed:
     return hits
 
 
-def _look_up(t: Terms, x: Needed, table: Table, column: int) -> Lazy:
+def _look_up(t: Terms, x: Needed, table: Table, column: int, perhaps: bool) -> Lazy:
     """Thresholds may be more than are needed: any that give each rule its spans will do."""
 
     def make(graph: Nodes, name: str) -> Needed:
         cuts, satisfied = _lookup(graph, name)
-        _check_buckets(table, column, cuts, satisfied)
+        _check_buckets(table, column, cuts, satisfied, perhaps)
         value = t.op("Gather", x, t.constant(column, INT64), axis=1)
         bucket: Needed = t.constant(0, INT64)
         if len(cuts):
@@ -214,7 +254,7 @@ def _lookup(graph: Nodes, name: str) -> tuple[Array, Array]:
     return cuts, satisfied
 
 
-def _check_buckets(table: Table, column: int, cuts: Array, satisfied: Array) -> None:
+def _check_buckets(table: Table, column: int, cuts: Array, satisfied: Array, perhaps: bool) -> None:
     """That between two thresholds each rule holds everywhere or nowhere, and as the table says."""
     if satisfied.shape != (len(cuts) + 2, len(table.rules)):
         raise Mismatch(f"the lookup of column {column + 1} has another size than its table")
@@ -230,6 +270,6 @@ def _check_buckets(table: Table, column: int, cuts: Array, satisfied: Array) -> 
                 met |= (start <= last) & (first <= stop)
             if (inside != met).any():
                 raise Mismatch(f"column {column + 1} lacks a threshold of rule {place + 1}")
-            wanted = np.append(inside, False)  # a missing value meets no condition
+            wanted = np.append(inside, perhaps)  # a missing value meets no condition for sure
         if not np.array_equal(satisfied[:, place], wanted.astype(SINGLE)):
             raise Mismatch(f"column {column + 1} is not looked up as rule {place + 1} says")

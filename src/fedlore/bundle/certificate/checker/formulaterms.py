@@ -184,12 +184,20 @@ class Formulas:
         return t.op("Mul", whole, number(0.5))
 
     def between(
-        self, lower: Tree | None, upper: Tree | None, edges: Sequence[float], refuse: bool
+        self,
+        lower: Tree | None,
+        upper: Tree | None,
+        edges: Sequence[float],
+        refuse: bool,
+        whole: Needed | None = None,
     ) -> tuple[Needed, Needed | None]:
-        """All classes that meet [lower, upper], and where the two cross."""
+        """All classes that meet [lower, upper], and where the two cross.
+
+        Rows that are not `whole` are not limited at all, where that matters.
+        """
         t = self.terms
         low, high = (
-            None if tree is None else self._limit(tree, far)
+            None if tree is None else self._limit(tree, far, whole)
             for tree, far in ((lower, -math.inf), (upper, math.inf))
         )
         refused: Needed | None = None
@@ -204,9 +212,12 @@ class Formulas:
             parts.append(t.op("GreaterOrEqual", self.grade(high, edges), grades))
         return (parts[0] if len(parts) == 1 else t.op("And", *parts)), refused
 
-    def _limit(self, tree: Tree, far: float) -> Needed:
+    def _limit(self, tree: Tree, far: float, whole: Needed | None) -> Needed:
         value = self.number(tree)
-        return self.terms.op("Where", self.finite(value), value, self.terms.constant(far))
+        known = self.finite(value)
+        if whole is not None:
+            known = self.terms.op("And", known, whole)
+        return self.terms.op("Where", known, value, self.terms.constant(far))
 
     def _uncross(self, low: Needed, high: Needed) -> tuple[Needed, Needed, Needed]:
         t = self.terms

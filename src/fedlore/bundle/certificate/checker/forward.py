@@ -22,6 +22,7 @@ def probabilities(
 ) -> Array:
     """(1-λ)·Σ w_j softmax(f_j masked to the range) + λ·g_p on rows (n, d) that are not refused."""
     beside = header.get("beside")
+    x = encode(header.get("inputs"), x)
     with np.errstate(all="ignore"):
         logits = _logits(header, weights, x, said)
         if beside is None:
@@ -39,6 +40,22 @@ def probabilities(
         return share
     told = trust * said.prior
     return share * (1 - np.minimum(told.sum(1, keepdims=True), 1)) + told
+
+
+def encode(inputs: list[Mapping[str, Any]] | None, x: Array) -> Array:
+    """Rows as network and members take them: levels one by one, signs for what is missing."""
+    if inputs is None:
+        return x
+    parts = []
+    for column, one in enumerate(inputs):
+        value = x[:, column : column + 1]
+        hole = np.isnan(value)
+        if one["missing"] and one["fill"] is not None:
+            value = np.where(hole, np.float32(one["fill"]), value)
+        if one["levels"]:
+            value = value == np.arange(one["levels"] + one["other"])
+        parts += [value, hole] if one["missing"] else [value]
+    return np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def _logits(header: Mapping[str, Any], weights: Mapping[str, Array], x: Array, said: Said) -> Array:

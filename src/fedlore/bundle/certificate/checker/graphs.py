@@ -8,9 +8,10 @@ import numpy as np
 from .answers import said_of
 from .bundles import digest
 from .cells import Unreadable
-from .demands import demands
+from .demands import Demands, demands
 from .expressions import value
 from .headers import name_faults, read_json
+from .holes import may_lack
 from .knowledge import Known, Limits
 from .mixtures import Reader, Unproved
 from .rowwise import OPERATORS, crossing
@@ -175,7 +176,14 @@ def other_names(graph: Graph, known: Known) -> list[str]:
 
 def other_forms(graph: Graph, known: Known) -> tuple[list[str], int]:
     """What the graph computes otherwise than the knowledge demands, and how many nodes say so."""
-    needed = demands(known)
+    wrong, count = _other_forms(graph, known, demands(known))
+    if wrong and not may_lack(known):
+        old, many = _other_forms(graph, known, demands(known, strict=False))
+        return (wrong, count) if old else (old, many)
+    return wrong, count
+
+
+def _other_forms(graph: Graph, known: Known, needed: Demands) -> tuple[list[str], int]:
     wrong, count = [], 0
     outputs = {"allowed": needed.allowed, "refused": needed.refused, "class": needed.chosen}
     try:

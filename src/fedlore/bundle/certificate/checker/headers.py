@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from .cells import Unreadable
+from .holes import may_lack
 from .knowledge import Known, Scoped
 
 CLAIMS = ("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside")
 _STATUSES = ("proved", "refuted", "unknown")
-_FORMATS = (1, 2)
+_FORMATS = (1, 2, 3)
 #: Layers that answer each row by itself.
 _LAYERS = set(
     "linear conv2d max_pool2d avg_pool2d flatten as_image relu leaky_relu tanh sigmoid gelu silu "
@@ -58,7 +59,7 @@ def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     told = float(header["rely"]), header["conflict"]
     if told != (known.trust, known.conflict):
         wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
-    return wrong + model_faults(header)
+    return wrong + model_faults(header) + input_faults(header, known)
 
 
 def model_faults(header: Mapping[str, Any]) -> list[str]:
@@ -72,6 +73,25 @@ def model_faults(header: Mapping[str, Any]) -> list[str]:
     if not np.isfinite(shift).all() or not (np.isfinite(spread) & (spread > 0)).all():
         wrong.append("its scaling is not of finite numbers, spread above 0")
     return wrong
+
+
+def input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
+    """What is wrong with how features reach the network, beside what the knowledge says of them."""
+    inputs = header.get("inputs")
+    if (header.get("format") == _FORMATS[-1]) != (inputs is not None):
+        return ["its format is not the one of its inputs"]
+    if inputs is None:
+        return ["its network knows nothing of missing values"] if may_lack(known) else []
+    if len(inputs) != len(known.columns):
+        return [f"it has inputs for {len(inputs)} features"]
+    for one, column in zip(inputs, known.columns, strict=True):
+        count = len(column.levels) + column.other
+        levels = len(column.levels) if count > 1 else 0
+        fits = (one["levels"], one["other"]) == (levels, column.other and count > 1)
+        fill = 0.0 if one["fill"] is None else one["fill"]
+        if not fits or one["missing"] < column.missing or not np.isfinite(fill):
+            return [f"'{column.name}' reaches the network otherwise than the knowledge says"]
+    return []
 
 
 def _layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:

@@ -32,11 +32,18 @@ class Limits:
     def trees(self) -> list[Tree]:
         return [tree for tree in (self.lower, self.upper) if tree is not None]
 
+    def lacks(self, x: Array) -> Array:
+        """Rows in which a value that either formula looks at is missing, (n,)."""
+        return _lacks(self.trees, x)
+
     def says(self, x: Array) -> tuple[Array, Array]:
         low = np.full(len(x), -np.inf, np.float32) if self.lower is None else value(self.lower, x)
         high = np.full(len(x), np.inf, np.float32) if self.upper is None else value(self.upper, x)
         low = np.where(np.isfinite(low), low, np.float32(-np.inf))
         high = np.where(np.isfinite(high), high, np.float32(np.inf))
+        if self.crossed == "all" and len(self.trees) == 2:  # with the value they might cross
+            low = np.where(self.lacks(x), np.float32(-np.inf), low)
+            high = np.where(self.lacks(x), np.float32(np.inf), high)
         with np.errstate(invalid="ignore"):
             near = np.float32(_EPS * 16) * np.maximum(np.abs(low), np.abs(high))
             far = (low > high) & (low - high > near)
@@ -82,6 +89,10 @@ class Graded:
     def edges(self) -> Array:
         """The edges as values are held against them, (k - 1,)."""
         return np.array(self.written, np.float32)
+
+    def lacks(self, x: Array) -> Array:
+        """Rows in which a value that the formula looks at is missing, (n,)."""
+        return _lacks(self.trees, x)
 
     def says(self, x: Array) -> tuple[Array, Array]:
         found = value(self.tree, x)
@@ -158,6 +169,8 @@ def read_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
             float(entry.get("high", math.inf)),
             tuple(entry.get("levels", ())),
             str(entry.get("unit", "")),
+            entry.get("missing", "refuse") != "refuse",
+            bool(entry.get("other", False)),
         )
         for entry in said["features"]
     )
@@ -243,6 +256,11 @@ def _source(entry: Mapping[str, Any], around: Around) -> Any:
         kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
         raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
     return READERS[kind](entry, around)
+
+
+def _lacks(trees: list[Tree], x: Array) -> Array:
+    columns = sorted({column for tree in trees for column in columns_in(tree)})
+    return np.isnan(x[:, columns]).any(1)
 
 
 def grade(values: Array, edges: Array) -> Array:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .graphs import Graph
-from .headers import model_faults, name_faults
+from .headers import input_faults, model_faults, name_faults
 from .knowledge import scope_of
 from .lines import Line, compare_claim
 from .numbergraphs import number_differences, number_rows, number_structure, other_target
@@ -50,7 +50,7 @@ def number_bundle(header: Mapping[str, Any], known: NumberKnown) -> Iterator[Lin
     told = float(header["rely"]), header["conflict"]
     if told != (known.trust, known.conflict):
         wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
-    wrong += model_faults(header)
+    wrong += [*model_faults(header), *input_faults(header, known)]
     yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
     what = "numbers inside the set on rows of the scope"
     yield Line(what, True, "decoding is beyond this checker, its graph shows it", rows=0)

@@ -223,8 +223,13 @@ def _first(broken: Broken, x: Array) -> tuple[float, ...] | None:
     return tuple(x[bad[0]].astype(np.float32).tolist()) if len(bad) else None
 
 
-def samples(known: Scoped, count: int, seed: int) -> Array:
-    """Rows of the scope, (n, d): random ones, corners, and thresholds with their neighbours."""
+def samples(known: Scoped, count: int, seed: int, *, holes: bool = False) -> Array:
+    """Rows of the scope, (n, d): random ones, corners, and thresholds with their neighbours.
+
+    With `holes` values are missing here and there, where they may be. What is proved of whole rows
+    holds for those too: a hole only widens the range, and no prediction says what it would not say
+    with every value in it.
+    """
     draw = np.random.default_rng(seed)
     first, last = scope_of(known)
     d = len(first)
@@ -247,4 +252,11 @@ def samples(known: Scoped, count: int, seed: int) -> Array:
     for column, about in enumerate(known.columns):
         if about.levels:
             rows[:, column] = draw.integers(0, len(about.levels), len(rows))
-    return np.clip(rows, first, last)
+    rows = np.clip(rows, first, last)
+    for column, about in enumerate(known.columns):
+        if holes and about.other:
+            away = draw.random(len(rows)) < 0.1
+            rows[:, column] = np.where(away, len(about.levels), rows[:, column])
+        if holes and about.missing:
+            rows[:, column] = np.where(draw.random(len(rows)) < 0.2, np.nan, rows[:, column])
+    return rows

@@ -161,7 +161,7 @@ def _definition(
 ) -> Line:
     """The personal model by its definition, on rows of the scope, with these very weights."""
     what = "zeros outside the range on rows of the scope"
-    x = samples(known, 1_000, seed=1).astype(np.float32)
+    x = samples(known, 1_000, seed=1, holes=True).astype(np.float32)
     said = said_of(known, x)
     keep = ~said.refused
     said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
@@ -197,7 +197,7 @@ def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line
         wrong[0] if wrong else f"read off {count} nodes",
     )
     # that operators do what they are said to do
-    rows = samples(known, 500, seed=2)
+    rows = samples(known, 500, seed=2, holes=True)
     wrong = differences(graph, known, rows)
     words = wrong[0] if wrong else f"{len(rows)} rows alike"
     yield Line("graph run beside the knowledge", not wrong, words)

@@ -111,7 +111,7 @@ function row() {
   for (const feature of form.features) {
     const field = at("f-" + feature.name), text = field.value.trim();
     if (!text) {
-      if (form.blanks && !feature.levels.length) { found[feature.name] = null; continue; }
+      if (feature.missing) { found[feature.name] = null; continue; }
       throw Object.assign(new Error(`${feature.name} is missing`), { column: feature.name });
     }
     const value = feature.levels.length ? text : number(text);

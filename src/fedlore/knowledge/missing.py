@@ -1,0 +1,69 @@
+"""What knowledge says of rows with missing values: it never sees an invented one.
+
+A value that is missing is NaN, and a condition on it is unknown. A range is then what is possible
+whether the rules in question fire or not, and a prediction speaks only where every value in the
+hole would make it say the same. A model that does not tell which columns it looks at looks at all
+of them, and is asked about whole rows only.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def list_columns(model: Any, width: int) -> tuple[int, ...]:
+    """The columns that a model looks at, out of so many; all of them where it does not say."""
+    looks = getattr(model, "looks_at", None)
+    if looks is None:
+        return tuple(range(width))
+    found: tuple[int, ...] = looks(width)
+    return found
+
+
+def join_columns(models: Iterable[Any], width: int) -> tuple[int, ...]:
+    """The columns that some models look at together."""
+    return tuple(sorted({c for model in models for c in list_columns(model, width)}))
+
+
+def find_lacking(model: Any, x: Tensor) -> Tensor:
+    """Rows in which a value that the model looks at is missing, (n, *features) -> (n,) bool."""
+    flat = x.detach().flatten(1)
+    columns = list_columns(model, flat.shape[1])
+    if len(columns) < flat.shape[1]:
+        flat = flat[:, list(columns)]
+    return flat.isnan().any(1)
+
+
+def hear(model: Any, x: Tensor) -> Tensor:
+    """What a prediction says of rows that may have holes, (n, k); a zero row abstains."""
+    return _ask(model, x, 0.0)
+
+
+def allow(model: Any, x: Tensor) -> Tensor:
+    """What a range allows in rows that may have holes, (n, k)."""
+    return _ask(model, x, True)
+
+
+def hear_number(model: Any, x: Tensor) -> Tensor:
+    """What number is predicted for rows that may have holes, (n,); NaN where nobody speaks."""
+    return _ask(model, x, torch.nan)
+
+
+def _ask(model: Any, x: Tensor, instead: Any) -> Tensor:
+    """A model's answers; those that know nothing of holes get whole rows alone."""
+    see = getattr(model, "see", None)
+    if see is not None:  # a view: what its model looks at is among what it sees
+        return _ask(model.model, see(x), instead)
+    if hasattr(model, "looks_at"):
+        answers: Tensor = model(x)
+        return answers
+    lacking = find_lacking(model, x)
+    if not lacking.any():
+        answers = model(x)
+        return answers
+    said: Tensor = model(x[~lacking])
+    answers = torch.full((len(x), *said.shape[1:]), instead, dtype=said.dtype, device=said.device)
+    answers[~lacking] = said
+    return answers

@@ -1,0 +1,95 @@
+"""Rows become what a network takes: levels one by one, signs for what is missing."""
+
+import math
+
+import pytest
+import torch
+
+from fedlore.core.inputs import BINS, Input, Inputs
+from fedlore.core.scaler import Scaler, from_moments
+from fedlore.errors import KnowledgeError
+from fedlore.knowledge import Feature, Schema
+from fedlore.knowledge.scope import count_inputs, inputs_of, scaler_of_scope
+
+NAN = math.nan
+SCHEMA = Schema(
+    (
+        Feature("ash", low=0, high=40, missing="mean"),
+        Feature("mine", levels=("north", "south"), missing="level", other=True),
+        Feature("heat", low=0, high=10),
+        Feature("sulphur", low=0, high=4, missing="median"),
+        Feature("rank", missing=1.5),
+        Feature("shift", levels=("day", "night"), missing="night"),
+    ),
+    ("I", "II"),
+)
+X = torch.tensor(
+    [
+        [10.0, 0.0, 5.0, 1.0, 1.0, 0.0],
+        [20.0, 1.0, 6.0, 1.0, 2.0, 1.0],
+        [NAN, 2.0, 7.0, 3.0, NAN, NAN],
+        [30.0, NAN, 8.0, NAN, 3.0, 0.0],
+    ]
+)
+
+
+def test_each_feature_becomes_its_columns():
+    inputs = inputs_of(SCHEMA)
+    assert inputs.width == count_inputs(SCHEMA) == 2 + 4 + 1 + 2 + 2 + 3
+    third = inputs.encode(X)[2].tolist()
+    #        ash (middle), sign | north south other, sign | heat | sulphur | rank | day night, sign
+    assert third == [20, 1, 0, 0, 1, 0, 7, 3, 0, 1.5, 1, 0, 1, 1]
+    assert inputs.encode(X)[3].tolist() == [30, 0, 0, 0, 0, 1, 8, 2, 1, 3, 0, 1, 0, 0]
+    assert inputs_of(Schema((Feature("a"), Feature("b")), ("I", "II"))) is None
+
+
+def test_means_and_medians_come_from_sums_of_all_sites():
+    inputs = inputs_of(SCHEMA)
+    parts = [inputs.moments(X[:1]), inputs.moments(X[1:])]
+    total = {name: sum(part[name] for part in parts) for name in parts[0]}
+    found = from_moments(total, inputs)
+    fills = found.inputs.fills.tolist()
+    assert fills[0] == 20.0  # of 10, 20 and 30: what is missing does not count
+    assert abs(fills[3] - 1.0) <= 4 / BINS  # the median of 1, 1, 3
+    assert found.shift[0] == 20.0 and found.spread.isfinite().all() and (found.spread > 0).all()
+    # a missing mean is the middle of all that the network sees
+    assert found(X)[2, 0] == 0.0
+    assert torch.equal(found(found.encode(X)), found(X))  # rows that are encoded stay
+
+
+def test_without_sums_the_middle_of_the_scope_stands_for_them():
+    schema = Schema(SCHEMA.features[:4], SCHEMA.classes)
+    assert scaler_of_scope(schema).inputs.fills[[0, 3]].tolist() == [20.0, 2.0]
+    nothing = torch.full((2, 4), NAN)
+    nothing[:, 2] = 5.0
+    inputs = inputs_of(schema)
+    assert from_moments(inputs.moments(nothing), inputs).inputs.fills[[0, 3]].tolist() == [20, 2]
+
+
+def test_what_was_learned_is_read_back():
+    inputs = inputs_of(SCHEMA)
+    found = from_moments(inputs.moments(X), inputs)
+    again = Scaler.read(found.tensors(), inputs)
+    assert torch.equal(again(X), found(X))
+
+
+@pytest.mark.parametrize(
+    ("feature", "said"),
+    [
+        ({"missing": "mode"}, "mean, median or a number, got 'mode'"),
+        ({"missing": "median"}, "needs a scope"),
+        ({"missing": math.inf}, "got inf"),
+        ({"missing": "mean", "levels": ("a", "b")}, "level or one of its levels, got 'mean'"),
+        ({"missing": 1.0, "levels": ("a", "b")}, "got 1.0"),
+        ({"other": True}, "levels"),
+    ],
+)
+def test_what_cannot_stand_for_a_missing_value_is_refused(feature, said):
+    with pytest.raises(KnowledgeError, match=said):
+        Feature("ash", **feature)
+
+
+def test_a_single_level_stays_a_number():
+    inputs = Inputs((Input(),))
+    assert inputs.width == 1
+    assert inputs_of(Schema((Feature("a", levels=("x",)),), ("I", "II"))) is None

@@ -1,0 +1,162 @@
+"""One law of missing values: Python, files, HTTP, graph and certificate give the same answer."""
+
+import csv
+import io
+import json
+import os
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fedlore.bundle import answer_rows, bundle_of
+from fedlore.bundle.answer.predicting import predict_file
+from fedlore.bundle.certificate.checker.answers import Said, said_of
+from fedlore.bundle.certificate.checker.bundles import knowledge_texts, read_weights
+from fedlore.bundle.certificate.checker.forward import probabilities
+from fedlore.bundle.certificate.checker.graphs import Graph, _on_an_edge, other_forms
+from fedlore.bundle.certificate.checker.knowledge import read_knowledge
+from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.bundle.serve import make_app
+from fedlore.errors import FedloreError
+
+from ..bundle.onnx.worlds import CLASSES, HOLED, thin, worlds
+from ..bundle.serve.asking import ask_all
+
+ROWS = 20
+NEAR = 1e-5
+LENIENT = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+
+
+@settings(max_examples=4, **LENIENT)
+@given(worlds(HOLED))
+def test_a_sample_of_the_law(world):
+    compare(world)
+
+
+@pytest.mark.slow
+@settings(max_examples=110, **LENIENT)  # of 20 rows each, some near an edge and left out
+@given(worlds(HOLED))
+def test_two_thousand_cases_of_the_law(world):
+    compare(world)
+
+
+def compare(world):
+    """Range, refusal and answer of every row, by five ways."""
+    known = world.personal.knowledge
+    x = world.x[:ROWS].clone()
+    x[3, 2] = torch.nan  # heat must not be missing
+    x[4, 3] = 7.0  # nor is this any level
+    made = bundle_of(world.personal, "site")
+    checked = read_knowledge(knowledge_texts(made.members))
+    clear = ~torch.from_numpy(_on_an_edge(checked, x.numpy())) & ~thin(known.prediction, x)
+    x = x[clear]
+    wanted = [ask_python(made, row) for row in x.unsqueeze(1)]
+    for way in (ask_file, ask_http, ask_graph, ask_certificate):
+        for row, one, other in zip(x.tolist(), wanted, way(made, x), strict=True):
+            place = f"{way.__name__} at {row}: {other}, not {one}"
+            assert (one is None) == (other is None), place
+            if one is not None:
+                assert one[0] == other[0], place  # the range
+                assert np.allclose(one[1], other[1], atol=NEAR), place
+                assert all(
+                    p == 0 for c, p in zip(CLASSES, other[1], strict=True) if c not in one[0]
+                )
+
+
+def ask_python(made, row):
+    """The classes that are allowed and the probability of each; None where it is refused."""
+    try:
+        found = answer_rows(made, row)
+    except FedloreError:
+        return None
+    return allowed_names(found.allowed[0].tolist()), found.probabilities[0].tolist()
+
+
+def allowed_names(row):
+    return {name for name, may in zip(CLASSES, row, strict=True) if may}
+
+
+def named(row):
+    """A row as a person has it; a level that is none is told by its number."""
+    levels = {0.0: "north", 1.0: "south", 2.0: "west", 3.0: "the new one"}
+    values = [None if v != v else v for v in row]
+    return dict(zip(HOLED.names, [*values[:3], levels.get(values[3], values[3])], strict=True))
+
+
+def ask_file(made, x):
+    """`fedlore predict` on a CSV file, whose wrong rows are marked."""
+    folder = os.environ.get("TMPDIR", "/tmp")
+    source, out = (f"{folder}/law-{os.getpid()}-{name}.csv" for name in ("rows", "answers"))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, HOLED.names)
+    writer.writeheader()
+    rows = [named(row) for row in x.tolist()]
+    # a number is no level's name, but in a file it would be one that nobody named
+    for row in rows:
+        if isinstance(row["mine"], float):
+            row |= {"mine": "north", "heat": ""}
+    writer.writerows(rows)
+    try:
+        with open(source, "w") as file:
+            file.write(text.getvalue())
+        predict_file(made, source, out, on_error="mark")
+        with open(out) as lines:
+            answers = list(csv.DictReader(lines))
+    finally:
+        for path in (source, out):
+            if os.path.exists(path):
+                os.remove(path)
+    return [
+        None
+        if row.get("error")
+        else (set(row["allowed"].split("|")), [float(row[f"p_{c}"]) for c in CLASSES])
+        for row in answers
+    ]
+
+
+def ask_http(made, x):
+    app = make_app(made)
+    rows = [("POST", "/predict", {"json": named(row)}) for row in x.tolist()]
+    found = []
+    for answer in ask_all(app, rows):
+        if answer.status_code in (409, 422):
+            found.append(None)
+            continue
+        (said,) = answer.json()["answers"]
+        found.append((set(said["allowed"]), [said["probabilities"][c] for c in CLASSES]))
+    return found
+
+
+def ask_graph(made, x):
+    model = bundle_to_onnx(made).SerializeToString()
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    got = dict(zip(names, session.run(None, {"rows": x.double().numpy()}), strict=True))
+    found = zip(got["refused"], got["allowed"], got["probabilities"], strict=True)
+    return [
+        None if refused else (allowed_names(allowed), p.tolist()) for refused, allowed, p in found
+    ]
+
+
+def ask_certificate(made, x):
+    """What the stand-alone checker makes of the bundle, and that it knows the graph's forms."""
+    known = read_knowledge(knowledge_texts(made.members))
+    wrong, _ = other_forms(Graph(bundle_to_onnx(made).SerializeToString()), known)
+    assert not wrong
+    rows = x.numpy()
+    said = said_of(known, rows)
+    keep = ~said.refused
+    prior = None if said.prior is None else said.prior[keep]
+    header = json.loads(made.members["bundle.json"])
+    weights = read_weights(made.members["weights.safetensors"])
+    told = Said(prior, said.allowed[keep], said.refused[keep])
+    p = iter(probabilities(header, weights, rows[keep], told, known.trust).tolist())
+    return [
+        None if refused else (allowed_names(allowed), next(p))
+        for refused, allowed in zip(said.refused, said.allowed, strict=True)
+    ]
