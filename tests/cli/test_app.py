@@ -1,12 +1,18 @@
 """The one table of commands: quick to show, and true to what it stands for."""
 
 import inspect
+import json
+import os
+import subprocess
+import sys
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
-from fedlore.cli.app import COMMANDS, app, load_command
+from fedlore import __version__
+from fedlore.cli.app import COMMANDS, GROUPS, app, load_command
 
 from ..test_public import loaded, rooms
 
@@ -45,3 +51,37 @@ def test_commands_of_a_group_are_reached():
     found = CliRunner().invoke(app, ["federation", "--help"], env={"COLUMNS": "200"})
     assert found.exit_code == 0 and "add-site" in found.stdout
     assert isinstance(app, typer.Typer)
+
+
+def test_every_command_stands_in_one_group_of_the_help():
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"})
+    places = [shown.stdout.index(title) for title in GROUPS]
+    assert places == sorted(places)
+
+
+def test_the_version_is_told_to_people_and_to_programs():
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"fedlore {__version__}\n"
+    told = json.loads(CliRunner().invoke(app, ["--version", "--json"]).stdout)
+    assert told["fedlore"] == __version__ and told["core"]["torch"] == torch.__version__
+    assert "scikit-learn" in told["extras"]["sklearn"] and "dev" not in told["extras"]
+
+
+def test_json_alone_says_where_it_belongs():
+    found = CliRunner().invoke(app, ["--json"], env={"COLUMNS": "120"})
+    assert found.exit_code == 2 and "it goes with --version" in found.output
+
+
+def test_the_shell_completes_commands_and_options():
+    for words, wanted in (("fedlore pre", "predict"), ("fedlore blend --conf", "--confidence")):
+        env = {"_FEDLORE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "2"}
+        env["COMP_CWORD"] = str(len(words.split()) - 1)
+        found = subprocess.run(
+            [sys.executable, "-c", "from fedlore.cli.app import app; app(prog_name='fedlore')"],
+            env=os.environ | env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert wanted in found.stdout.split(), found.stderr

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import Annotated
 
 import click
 import typer
@@ -9,6 +10,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from ..errors import FedloreError
+from .versions import print_versions
 
 #: Command -> where it stands in this package, and its line in the help. A command is loaded when
 #: it is called, so that `fedlore --help` waits for nothing.
@@ -100,18 +102,31 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+#: Who needs a command, in the order of the help.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "First steps": ("demo", "new", "run"),
+    "Knowledge, for those who have it": ("draft", "lint", "calibrate", "tune"),
+    "A federation over machines": (
+        *("federation", "server", "join", "train", "status", "doctor", "up"),
+    ),
+    "A site's model at work": ("export", "predict", "serve", "blend", "certify", "reknow"),
+    "Research": ("paper", "leak", "algorithms", "bench"),
+}
+
+
 class Commands(TyperGroup):
     """The commands by name and line; the one that is called is loaded then."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [name for names in GROUPS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         # enough for a line of help, and for a near miss to be named
+        group = next((title for title, names in GROUPS.items() if cmd_name in names), None)
         return self.commands.setdefault(
-            cmd_name, TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+            cmd_name, TyperCommand(cmd_name, help=COMMANDS[cmd_name][1], rich_help_panel=group)
         )
 
     def resolve_command(
@@ -142,15 +157,31 @@ def _root() -> None:
     """Federated learning that knows what your experts know."""
 
 
+def _open(
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --version: extras and their versions, as JSON.")
+    ] = False,
+) -> None:
+    """Federated learning that knows what your experts know."""
+    if show_version:
+        print_versions(as_json=as_json)
+        raise typer.Exit
+    if as_json:
+        raise typer.BadParameter("it goes with --version, or after a command", param_hint="--json")
+
+
 app = typer.Typer(
     name="fedlore",
     help="Federated learning that knows what your experts know.",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
-app.callback()(_root)
+app.callback()(_open)
 
 
 def main() -> None:
