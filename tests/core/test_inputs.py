@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedlore.core.inputs import BINS, Input, Inputs
+from fedlore.core.inputs import HISTOGRAM_BINS, Input, Inputs
 from fedlore.core.scaler import Scaler, from_moments
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Feature, Schema
@@ -50,7 +50,7 @@ def test_means_and_medians_come_from_sums_of_all_sites():
     found = from_moments(total, inputs)
     fills = found.inputs.fills.tolist()
     assert fills[0] == 20.0  # of 10, 20 and 30: what is missing does not count
-    assert abs(fills[3] - 1.0) <= 4 / BINS  # the median of 1, 1, 3
+    assert abs(fills[3] - 1.0) <= 4 / HISTOGRAM_BINS  # the median of 1, 1, 3
     assert found.shift[0] == 20.0 and found.spread.isfinite().all() and (found.spread > 0).all()
     # a missing mean is the middle of all that the network sees
     assert found(X)[2, 0] == 0.0

@@ -11,7 +11,7 @@ _NEED = re.compile(r"([A-Za-z0-9._-]+).*?;\s*extra\s*==\s*[\"'](\w+)[\"']")
 _FOR_DEVELOPERS = "dev"
 
 
-def versions() -> dict[str, object]:
+def installed_versions() -> dict[str, object]:
     """Version, Python, system, and per extra the version of each package, or None."""
     try:
         needs = requires("fedlore") or []
@@ -35,7 +35,7 @@ def versions() -> dict[str, object]:
 def print_versions(*, as_json: bool) -> None:
     """One line for people, or everything for a report of a fault."""
     if as_json:
-        print(json.dumps(versions(), indent=2))
+        print(json.dumps(installed_versions(), indent=2))
     else:
         print(f"fedlore {__version__}")
 

@@ -18,7 +18,7 @@ from .tree import Params
 
 Stand = Literal["mean", "median", "given"]  # where what stands for a missing value comes from
 
-BINS = 512  # of the histogram that a median is read from
+HISTOGRAM_BINS = 512  # of the histogram that a median is read from
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Inputs:
         if any(one.stand == "median" for one in self.features):
             found["histograms"] = torch.stack(
                 [
-                    torch.histc(_inside(x[:, i], one), BINS, one.low, one.high)
+                    torch.histc(_inside(x[:, i], one), HISTOGRAM_BINS, one.low, one.high)
                     for i, one in enumerate(self.features)
                     if one.stand == "median"
                 ]
