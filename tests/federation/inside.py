@@ -16,6 +16,7 @@ from fedlore.federation.flower.transport import Link
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.making import enrolled_keys
 from fedlore.federation.settings import read_deployed
+from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
@@ -24,13 +25,22 @@ from ..laws.test_algorithms import Post
 from .inprocess import Loopback
 
 
+def agree(folder: Path) -> None:
+    """Let the sites of a folder accept what its federation.toml says now."""
+    terms = terms_of(read_deployed(folder), run="", participants=0)
+    for home in sorted((folder / "sites").glob("*/site.toml")):
+        accept_terms(read_kit(home.parent), terms)
+
+
 def edited(path: Path, *changes: tuple[str, str]) -> None:
-    """A file with some lines changed, all of which must be there."""
+    """A file with some lines changed, all of which must be there; sites agree to what changed."""
     text = path.read_text()
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new, 1)
     path.write_text(text)
+    if path.name == "federation.toml" and (path.parent / "sites").exists():
+        agree(path.parent)
 
 
 def small(folder: Path, *, sites: int = 3, rounds: int = 3, algorithm: str = "fedavg") -> Path:
@@ -51,6 +61,9 @@ def _plants(sites: int, rounds: int) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     home = folder / "fed"
     make_trial(home, sites=sites, address="127.0.0.1:9", rounds=rounds, test_rows=30, secure=False)
+    for site in (home / "sites").glob("*/site.toml"):  # what a kit demands has tests of its own
+        text = site.read_text().replace('models = ["mlp"]', "models = []")
+        site.write_text(text.replace('algorithms = ["fedavg"]', "algorithms = []"))
     return home
 
 
@@ -78,7 +91,9 @@ class Inside:
         workers = {name: self.wrap.get(name, lambda w: w)(w) for name, w in self.workers.items()}
         yield Loopback(workers, self.wire, absent=self.absent, keys=self.keys)
 
-    def train(self, *, resume=False, **reports):
+    def train(self, *, resume=False, agreeing=True, **reports):
+        if agreeing:
+            agree(self.folder)
         return coordinator.train_federation(
             self.folder, resume=resume, reports=coordinator.Reports(**reports)
         )

@@ -19,7 +19,7 @@ from fedlore.privacy.dp.ledger import Ledger
 from fedlore.privacy.secagg.pact import pack_message
 
 from ..laws.test_algorithms import assert_close
-from .inside import Inside, edited, reference, small
+from .inside import Inside, agree, edited, reference, small
 
 OPEN = "secure_aggregation = false"
 
@@ -30,6 +30,7 @@ def with_privacy(folder, line, **settings):
     start = text.index(OPEN)
     end = text.index("\n", start)
     (folder / "federation.toml").write_text(text[:start] + line + text[end:])
+    agree(folder)
     return folder
 
 
@@ -46,6 +47,8 @@ def test_a_run_spends_its_budget_and_the_next_is_refused_also_after_a_restart(
     tmp_path, monkeypatch, where
 ):
     folder = noisy(tmp_path / "fed", f', where = "{where}"')
+    for home in homes(folder):
+        edited(home / "site.toml", ("central_noise = false", "central_noise = true"))
     inside = Inside(folder, monkeypatch)
     run = inside.train()
     assert [row["merged"] for row in run.rows if "merged" in row] == [3, 3, 3]

@@ -18,6 +18,7 @@ from fedlore.federation.journal import read_state
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
+from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
@@ -293,8 +294,10 @@ def test_tasks_of_the_protocol_need_terms_that_have_it(folder):
     with pytest.raises(Refusal, match="secure aggregation is demanded"):
         worker(Task("moments", 0), open_terms.text())
     edited(home_of(folder) / "site.toml", HIDDEN[::-1])
+    accept_terms(read_kit(home_of(folder)), open_terms)
     with pytest.raises(Refusal, match="belongs to a defence that these terms do not have"):
         Worker(read_kit(home_of(folder)))(Task("keys", 1), open_terms.text())
+    accept_terms(read_kit(home_of(folder)), terms)
     with pytest.raises(Refusal, match="no keys were agreed on for 'moments'"):
         worker(Task("moments", 0), terms.text())
     with pytest.raises(Refusal, match="readable pact"):

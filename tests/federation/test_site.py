@@ -12,8 +12,9 @@ from fedlore.algorithms.catalog import Method
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site import folder as folder_module
+from fedlore.federation.site import policy as policy_module
 from fedlore.federation.site import worker as worker_module
+from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.audit import AuditLog, check_audit
 from fedlore.federation.site.folder import Policy, read_kit
 from fedlore.federation.site.store import KEEP, Store
@@ -139,8 +140,8 @@ def b0(reply):
 
 def test_memory_that_is_lost_is_said_to_be_lost(home, terms):
     worker, task = Worker(read_kit(home)), first_task(terms)
-    with pytest.raises(Refusal, match="memory of round 3 is lost: start a new run"):
-        worker(replace(task, round=4, accepted={NAME: 3}), terms.text())
+    with pytest.raises(Refusal, match="memory of round 2 is lost: start a new run"):
+        worker(replace(task, round=3, accepted={NAME: 2}), terms.text())
 
 
 def test_old_versions_and_other_runs_are_cleared_away(tmp_path):
@@ -169,7 +170,7 @@ APART = "this site runs fedlore {}, the coordinator {}: install the same version
 
 def test_a_site_of_0_1_0_refuses_the_terms_of_today(home, terms, monkeypatch):
     """It compares the version in the terms with its own, which stands for an older site here."""
-    for module in (folder_module, worker_module):
+    for module in (policy_module, worker_module):
         monkeypatch.setattr(module, "fedlore_version", lambda: "0.1.0")
     told = []
     with pytest.raises(Refusal, match=APART.format("0.1.0", fedlore_version())):
@@ -209,6 +210,7 @@ def test_a_kit_whose_terms_are_of_another_version_says_what_to_do(home, terms):
 def test_another_schema_is_refused(home, terms):
     features = (replace(terms.schema.features[0], name="Other"), *terms.schema.features[1:])
     other = replace(terms, schema=replace(terms.schema, features=features))
+    accept_terms(read_kit(home), other)
     told = []
     with pytest.raises(Refusal, match="does not fit the federation's schema"):
         Worker(read_kit(home), told.append)(first_task(other), other.text())

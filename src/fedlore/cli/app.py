@@ -56,14 +56,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Attack what the coordinator sees of a training run, setting by setting.",
     ),
     "server": ("federation:server_command", "Run the coordinator's server until Ctrl-C."),
-    "join": ("federation:join_command", "Take part as a site until Ctrl-C."),
+    "join": ("site:join_command", "Take part as a site until Ctrl-C."),
+    "accept": (
+        "site:accept",
+        "Show the terms that a site is asked to agree to, and agree to them.",
+    ),
     "train": (
         "federation:train_command",
         "Train, with a line per round and for every site in trouble.",
     ),
     "status": ("federation:status", "Where a training stands, and which sites are here."),
     "doctor": (
-        "federation:doctor",
+        "site:doctor",
         "Check a site before it joins; exit code 1 if anything must be mended.",
     ),
     "up": (

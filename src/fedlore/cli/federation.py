@@ -23,14 +23,14 @@ _Folder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
 Dir = Annotated[Path, typer.Option("--dir", help="The coordinator's folder.")]
 
 
-def _need_extra() -> None:
+def need_flower() -> None:
     """flwr takes seconds to load and is not in the core: only these commands touch it."""
     missing = [name for name in ("flwr", "cryptography") if not importlib.util.find_spec(name)]
     if missing:
         raise FedloreError(f"{missing[0]} is missing: pip install 'fedlore[flower]'")
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     Console(highlight=False, soft_wrap=True).print(line, markup=False)
     sys.stdout.flush()
 
@@ -44,18 +44,18 @@ def init_(
     days: Annotated[int, typer.Option(help="How long its certificates hold.")] = 365,
 ) -> None:
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
-    _need_extra()
+    need_flower()
     from ..federation.kits.making import init
     from ..knowledge.files import read_document
 
     init(folder, name=name, address=address, schema=read_document(schema).schema, days=days)
-    _say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
+    say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
 
 
 @federation_app.command("add-site")
 def add_site_(name: str, folder: Dir = Path(".")) -> None:
     """Enrol a site and make its kit."""
-    _need_extra()
+    need_flower()
     from ..federation.kits.making import add_site
 
     _kit_made(name, add_site(folder, name))
@@ -64,11 +64,11 @@ def add_site_(name: str, folder: Dir = Path(".")) -> None:
 @federation_app.command("remove-site")
 def remove_site_(name: str, folder: Dir = Path(".")) -> None:
     """Shut a site out; a running server notices within seconds."""
-    _need_extra()
+    need_flower()
     from ..federation.kits.making import remove_site
 
     remove_site(folder, name)
-    _say(f"Site {name} is shut out.")
+    say(f"Site {name} is shut out.")
 
 
 @federation_app.command("renew")
@@ -78,12 +78,12 @@ def renew_(
     days: Annotated[int, typer.Option(help="How long the server_command certificate holds.")] = 365,
 ) -> None:
     """A new key for a site, or a new certificate for the server."""
-    _need_extra()
+    need_flower()
     from ..federation.kits.making import renew_server, renew_site
 
     if name is None:
         renew_server(folder, days=days)
-        _say("The server has a new certificate: restart fedlore server.")
+        say("The server has a new certificate: restart fedlore server.")
     else:
         _kit_made(name, renew_site(folder, name))
 
@@ -94,19 +94,19 @@ def key_(
     filter: Annotated[str, typer.Option(help="The filter whose key it is.")] = "ckks",
 ) -> None:
     """Make the key that all sites share under encryption = "ckks", at one of them."""
-    _need_extra()
+    need_flower()
     from ..federation.kits.making import unpack
     from ..federation.site.folder import read_kit
     from ..privacy.settings import share_secret
 
     path, name = share_secret(filter, read_kit(unpack(kit)).place())
-    _say(f"Wrote {path}, key {name}.")
-    _say("Hand it to the other sites by a safe way, into their kits, and never to the coordinator.")
+    say(f"Wrote {path}, key {name}.")
+    say("Hand it to the other sites by a safe way, into their kits, and never to the coordinator.")
 
 
 def _kit_made(name: str, kit: Path) -> None:
-    _say(f"Wrote {kit}: it holds the private key of {name}.")
-    _say("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
+    say(f"Wrote {kit}: it holds the private key of {name}.")
+    say("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
 
 
 def server_command(
@@ -114,25 +114,13 @@ def server_command(
     insecure: Annotated[bool, typer.Option(help="No TLS; loopback addresses only.")] = False,
 ) -> None:
     """Run the coordinator's server until Ctrl-C."""
-    _need_extra()
+    need_flower()
     from ..federation.coordinator.server import serve_federation
     from ..federation.processes import stopping
 
     with stopping() as stop:
-        serve_federation(folder, insecure=insecure, stop=stop, told=_say)
-    _say("server stopped")
-
-
-def join_command(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
-    """Take part as a site until Ctrl-C."""
-    _need_extra()
-    from ..federation.kits.making import unpack
-    from ..federation.processes import stopping
-    from ..federation.site.joining import join_federation as take_part
-
-    with stopping() as stop:
-        take_part(unpack(kit), stop=stop, told=_say)
-    _say("left")
+        serve_federation(folder, insecure=insecure, stop=stop, told=say)
+    say("server stopped")
 
 
 def train_command(
@@ -140,7 +128,7 @@ def train_command(
     resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
 ) -> None:
     """Train, with a line per round and for every site in trouble."""
-    _need_extra()
+    need_flower()
     from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
@@ -165,7 +153,7 @@ def _reports(folder: Path) -> "Reports":
         assert isinstance(found, Notice)
         if found.what != "reply":
             reason = f": {found.detail}" if found.detail else ""
-            _say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
+            say(f"  {found.site}: {found.kind} of round {found.round} {found.what}{reason}")
         elif found.kind == "train":
             answers.append((found.site, found.seconds))
 
@@ -176,12 +164,12 @@ def _reports(folder: Path) -> "Reports":
         row = next(r for r in reversed(run.rows) if "merged" in r)
         times = ", ".join(f"{site} {took:.1f} s" for site, took in sorted(answers))
         answers.clear()
-        _say(
+        say(
             f"round {run.round}/{rounds}: {row['merged']} of {row['asked']} sites merged in "
             f"{seconds:.1f} s ({times})"
         )
 
-    return Reports(_say, notice, round)
+    return Reports(say, notice, round)
 
 
 def _say_finished(folder: Path, rounds: int) -> None:
@@ -196,8 +184,8 @@ def _say_finished(folder: Path, rounds: int) -> None:
         table.add_row(*(_cell(row.get(key)) for key in names))
     Console().print(table)
     for line in read_status(folder).get("privacy", ()):
-        _say(line)
-    _say(f"Shared weights: {folder / 'shared.weights'}; each site holds its own personal.weights.")
+        say(line)
+    say(f"Shared weights: {folder / 'shared.weights'}; each site holds its own personal.weights.")
 
 
 def _cell(value: object) -> str:
@@ -209,7 +197,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Where a training stands, and which sites are here."""
-    _need_extra()
+    need_flower()
     from ..federation.coordinator.server import link_of
     from ..federation.coordinator.status import read_status
     from ..federation.kits.certificates import raw_key
@@ -229,11 +217,11 @@ def status(
         print(json.dumps(found, indent=2))
         return
     where = "is up" if online else "does not answer"
-    _say(f"{found['state']}: round {found['round']} of {found['rounds']}; the server {where}")
+    say(f"{found['state']}: round {found['round']} of {found['rounds']}; the server {where}")
     if "reason" in found:
-        _say(str(found["reason"]))
+        say(str(found["reason"]))
     for line in found.get("privacy", ()):
-        _say(line)
+        say(line)
     table = Table()
     for heading in (
         "site",
@@ -254,18 +242,6 @@ def status(
     Console().print(table)
 
 
-def doctor(kit: Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]) -> None:
-    """Check a site before it joins; exit code 1 if anything must be mended."""
-    _need_extra()
-    from ..federation.kits.making import unpack
-    from ..federation.site.doctor import examine
-
-    checks = examine(unpack(kit))
-    for check in checks:
-        _say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
-    raise typer.Exit(0 if all(check.fine for check in checks) else 1)
-
-
 def up(
     folder: _Folder,
     sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
@@ -276,11 +252,11 @@ def up(
     ] = "none",
 ) -> None:
     """A whole federation on this machine: server, sites and one training."""
-    _need_extra()
+    need_flower()
     from ..coke.together import together
     from ..federation.coordinator.training import train_federation as run_all
 
     signal.signal(signal.SIGTERM, _interrupt)
-    with together(folder, sites=sites, rounds=rounds, told=_say, recipe=recipe):
+    with together(folder, sites=sites, rounds=rounds, told=say, recipe=recipe):
         run = run_all(folder, resume=resume, reports=_reports(folder))
     _say_finished(folder, run.round)

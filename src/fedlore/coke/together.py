@@ -11,6 +11,10 @@ from ..federation.coordinator.server import healthy, link_of
 from ..federation.kits.certificates import raw_key
 from ..federation.kits.making import enrolled_keys
 from ..federation.processes import Child, fedlore_command, free_port
+from ..federation.settings import read_deployed
+from ..federation.site.agreeing import accept_terms
+from ..federation.site.folder import read_kit
+from ..federation.terms import terms_of
 from .trial import make_trial, trial_sites
 
 _START = 120.0  # seconds until all must be there
@@ -55,12 +59,20 @@ def together(
     federation = Household(folder, start_server(folder), {})
     try:
         for home in homes:
+            _agree(folder, home)
             federation.sites[home.name] = start_site(home)
         wait_for_sites(federation)
         told(f"server and {len(homes)} sites are up after {time.monotonic() - began:.1f} s")
         yield federation
     finally:
         federation.stop()
+
+
+def _agree(folder: Path, home: Path) -> None:
+    """All these sites have one owner, who has written the federation's file."""
+    kit, terms = read_kit(home), terms_of(read_deployed(folder), run="", participants=0)
+    if kit.file.agreed != terms.fingerprint():
+        accept_terms(kit, terms, policy=True)
 
 
 def start_server(folder: Path) -> Child:

@@ -118,6 +118,46 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(sign, old)
 
 
+class TookTooLong(FedloreError):
+    """Work that was cut off at its time."""
+
+
+@contextmanager
+def cut_after(seconds: float) -> Iterator[None]:
+    """Cut off what takes longer; only the main thread can, elsewhere nothing is done."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def cut(number: int, frame: FrameType | None) -> None:
+        raise TookTooLong(f"it took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, cut)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def limit_memory(more: int) -> None:
+    """Refuse this process more than so many megabytes beyond what it has; a task then fails."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    has = next(
+        int(line.split()[1]) * 1024
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmData")
+    )
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = has + more * 1_000_000
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
 @contextmanager
 def alone(path: Path, what: str) -> Iterator[None]:
     """Hold a lock file: two processes on one folder would spoil each other's books."""

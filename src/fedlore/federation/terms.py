@@ -1,6 +1,7 @@
 """The terms that go with every task: what all sites agree on, and all that they train by."""
 
 import dataclasses
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -79,6 +80,26 @@ class Terms:
     def text(self) -> str:
         """JSON; Python writes floats so that reading gives the same bits."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    def agreement(self) -> "Terms":
+        """What a site agrees to: all but a run's name, who takes part in it, and its scaling."""
+        return dataclasses.replace(
+            self, run="", version="", participants=0, least=0, shift=None, spread=None
+        )
+
+    def fingerprint(self) -> str:
+        """By which a site knows the terms that it has agreed to."""
+        return hashlib.sha256(self.agreement().text().encode()).hexdigest()
+
+    def parts(self) -> list[tuple[str, str]]:
+        """The kinds of model and the algorithms that these terms name, for policies."""
+        found = [("model", self.model.kind), ("algorithm", self.algorithm.name.lower())]
+        candidates = () if self.menu is None else self.menu.candidates
+        if any(one.head == "ordered" for one in candidates):  # a perceptron with another head
+            found.append(("model", "mlp"))
+        if any(one.private for one in candidates):
+            found.append(("algorithm", "fedper"))
+        return list(dict.fromkeys(found))
 
     def scaled(self, scaler: Scaler) -> "Terms":
         shift, spread = tuple(scaler.shift.tolist()), tuple(scaler.spread.tolist())

@@ -28,6 +28,7 @@ class Around:
     exact: bool = False  # the algorithm lives on exact means of uploads
     least: int | None = None  # a round with fewer answers is void anyway
     sums: bool = False  # sums of rows are asked for before the first round
+    hidden: bool = False  # whether a filter hides single uploads
 
     @property
     def cohort(self) -> int:

@@ -129,7 +129,7 @@ def filters_of(
         if one.hides:
             refuse_individuals(around.aggregate, hidden_by=one.name)
     least = around.least or privacy.needs(around.cohort) or around.cohort
-    around = replace(around, least=least)
+    around = replace(around, least=least, hidden=any(one.hides for one in defences))
     return [one.make(around, place or Standing()) for one in defences]
 
 

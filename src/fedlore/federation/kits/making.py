@@ -1,5 +1,6 @@
 """The coordinator's folder and the kits it hands out."""
 
+import json
 import re
 import secrets
 import zipfile
@@ -80,18 +81,27 @@ data = "{data}"                # CSV or Parquet with the columns of the schema a
 {test}
 {knowledge}
 # trust = 0.3                  # λ in place of the one in the knowledge file
+agreed = "{agreed}"  # the terms: fedlore accept
 
 [policy]                       # it wins over whatever the coordinator asks
 min_participants = 2
+max_participants = 1000        # more are not believed: a share of noise counts on their number
 max_rounds = 1000
-secure_aggregation = false     # true: take part only where single uploads are hidden
+secure_aggregation = {secure:<10}# true: take part only where single uploads are hidden
 # max_epsilon = 3.0            # take part only with differential privacy within this budget
-models = []                    # kinds of model that are allowed; empty: all of fedlore's own
-algorithms = []                # likewise; those of other packages must be named to be loaded
+max_delta = 0.001              # of such a budget
+central_noise = false          # true: the coordinator is trusted to add the noise
+models = {models}  # kinds of model that are allowed; empty: all of fedlore's own
+algorithms = {algorithms}  # likewise; those of other packages must be named to be loaded
 filters = []                   # filters of other packages that may be loaded; empty: none
 sources = []                   # kinds of knowledge of other packages that may be loaded here
 metrics = ["ta", "nll", "pov"] # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
+max_parameters = 10000000      # of a model
+max_steps = 100000             # of local training in one task
+max_questions = 20000          # a day
+max_seconds = 1800.0           # that a task may take
+max_memory = 4000              # megabytes that tasks may take
 """
 
 
@@ -188,11 +198,18 @@ def unpack(kit: Path) -> Path:
 
 def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> Path:
     private, public = new_site_key()
+    terms = terms_of(read_deployed(folder), run="", participants=0)
+    named = {what: [n for w, n in terms.parts() if w == what] for what in ("model", "algorithm")}
+    secure = terms.privacy.secure_aggregation
     test, knowledge = paths.get("test"), paths.get("knowledge")
     text = SITE.format(
         name=name,
         address=address,
         data=paths.get("data", "data/train.csv"),
+        agreed=terms.fingerprint(),
+        secure=str(secure).lower(),
+        models=json.dumps(named["model"]),
+        algorithms=json.dumps(named["algorithm"]),
         test=f'test = "{test}"' if test else '# test = "data/test.csv"       # rows to score on',
         knowledge=f'knowledge = "{knowledge}"'
         if knowledge
@@ -203,7 +220,7 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
         "site.key": private,
         "site.pub": public,
         "ca.crt": (folder / "ca.crt").read_bytes(),
-        "terms.json": terms_of(read_deployed(folder), run="", participants=0).text().encode(),
+        "terms.json": terms.text().encode(),
     }
     (folder / "kits").mkdir(mode=0o700, exist_ok=True)
     path = folder / "kits" / f"{name}.zip"

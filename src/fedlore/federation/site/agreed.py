@@ -20,12 +20,17 @@ def find_breach(terms: Terms, task: Task) -> str | None:
     """Why a task is outside the terms, or None; filters answer for their own tasks."""
     menu, kind = terms.menu, task.kind
     if kind not in TASK_KINDS or kind == "moments":
-        return (
-            f"'{kind}' belongs to no trial, '{task.trial[:40]}' was named" if task.trial else None
-        )
+        if task.trial:
+            return f"'{kind}' belongs to no trial, '{task.trial[:40]}' was named"
+        if kind == "moments" and (task.round or task.sent):
+            return "sums of features are asked for once, before the first round"
+        return None
     if menu is None:
         if task.trial or kind in CHOOSING:
             return f"'{kind}' of a trial was asked for, and these terms have no candidates"
+        last = terms.rounds if kind == "train" else terms.rounds + 1
+        if not 1 <= task.round <= last:
+            return f"'{kind}' of round {task.round} was asked for, the terms have {terms.rounds}"
         return None
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"

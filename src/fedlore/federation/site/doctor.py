@@ -20,6 +20,7 @@ from ...personal.own.best import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
 from ..terms import describe_difference, fedlore_version
+from .agreeing import OFFERED
 from .folder import Kit, read_kit
 
 CLOCK = 60.0  # seconds of difference that a signed request bears
@@ -45,6 +46,7 @@ def examine(folder: Path) -> list[Check]:
         _check("versions", lambda: _versions(kit)),
         _check("data", lambda: _data(kit)),
         _check("knowledge", lambda: _knowledge(kit)),
+        _check("terms", lambda: _terms(kit)),
         _check("policy", lambda: _policy(kit)),
         _check("own models", _own_models),
     ]
@@ -152,6 +154,27 @@ def _knowledge(kit: Kit) -> str:
     if bad:
         raise FedloreError(f"{bad[0].message} ({len(bad)} errors: fedlore lint)")
     return f"no errors, {len(found.findings)} remarks; trust {kit.knowledge().trust:g}"
+
+
+def _terms(kit: Kit) -> str:
+    """What this site has agreed to, and whether something else was asked of it."""
+    how = f"fedlore accept '{kit.folder}' shows them"
+    if kit.file.agreed is None:
+        raise FedloreError(f"this site has agreed to no terms yet: {how}")
+    if kit.path(OFFERED).exists():
+        raise FedloreError(f"other terms than those agreed to were asked for and refused: {how}")
+    terms = kit.terms()
+    if terms.fingerprint() != kit.file.agreed:
+        raise FedloreError(
+            f"terms.json is {terms.fingerprint()[:12]}, agreed to was {kit.file.agreed[:12]}: {how}"
+        )
+    own = terms.privacy.secure_aggregation or terms.privacy.encryption  # others are not loaded here
+    seen = "sums alone" if own else "single uploads"
+    names = ", ".join(name for _, name in terms.parts())
+    return (
+        f"agreed to {kit.file.agreed[:12]}: {names}, {terms.rounds} rounds, the coordinator sees "
+        f"{seen}"
+    )
 
 
 def _policy(kit: Kit) -> str:

@@ -1,14 +1,10 @@
-"""A site's own file and its policy, which wins over whatever the coordinator asks."""
+"""A site's folder, and its own file in it."""
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...algorithms import ALGORITHMS
 from ...config import build, read_toml
 from ...core.examples import Examples
-from ...core.models import MODELS
-from ...core.wire import Task
 from ...data.rows import FileForm, read_table
 from ...engine import Client
 from ...errors import ConfigError, FedloreError, unknown
@@ -17,98 +13,8 @@ from ...knowledge.schema import Schema
 from ...knowledge.sources.found import forbidden_in
 from ...privacy.catalog import FILTERS
 from ...privacy.defence import Standing
-from ..remote import Refusal
-from ..terms import (
-    Terms,
-    describe_difference,
-    fedlore_version,
-    read_terms,
-    version_of_terms,
-)
-
-
-@dataclass(frozen=True)
-class Policy:
-    """[policy]: what this site demands, and what it is willing to report."""
-
-    min_participants: int = 2
-    max_rounds: int = 1000
-    secure_aggregation: bool = False
-    max_epsilon: float | None = None  # demands differential privacy within this budget
-    models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
-    algorithms: tuple[str, ...] = ()  # likewise
-    sources: tuple[str, ...] = ()  # kinds of knowledge of other packages that this site loads
-    metrics: tuple[str, ...] = ("ta", "nll", "pov")
-    filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
-    moments: bool = True  # sums and squares of the features, for the common scaling
-
-    def refuse(self, terms: Terms, task: Task) -> None:
-        """Raise the first reason not to take part; it names nothing that is private."""
-        for broken, reason in self._rules(terms, task):
-            if broken:
-                raise Refusal(reason)
-
-    def refuse_parts(self, terms: Terms) -> None:
-        """Raise where a model or algorithm may not be loaded here."""
-        for broken, reason in self._parts(terms):
-            if broken:
-                raise Refusal(reason)
-
-    def _parts(self, terms: Terms) -> Iterator[tuple[bool, str]]:
-        named: list[tuple[str, str, Collection[str], tuple[str, ...]]] = [
-            ("model", terms.model.kind, MODELS, self.models),
-            ("algorithm", terms.algorithm.name.lower(), ALGORITHMS, self.algorithms),
-        ]
-        candidates = () if terms.menu is None else terms.menu.candidates
-        if any(one.head == "ordered" for one in candidates):  # a perceptron with another head
-            named.append(("model", "mlp", MODELS, self.models))
-        if any(one.private for one in candidates):
-            named.append(("algorithm", "fedper", ALGORITHMS, self.algorithms))
-        for what, name, own, allowed in named:
-            reason = f"policy: {what} '{name}' is not allowed"
-            if name not in own:  # code of another package: an empty list is no consent to load it
-                reason += f": it is of another package and not named in {what}s"
-            yield name not in allowed and (bool(allowed) or name not in own), reason
-
-    def _rules(self, terms: Terms, task: Task) -> list[tuple[bool, str]]:
-        asked, own = terms.participants, self.min_participants
-        epsilon = terms.privacy.epsilon
-        needs = f"with a budget of at most {self.max_epsilon}"
-        return [
-            (
-                terms.version != fedlore_version(),
-                describe_difference(site=fedlore_version(), coordinator=terms.version),
-            ),
-            (asked < own, f"policy: at least {own} participants, this federation has {asked}"),
-            (
-                max(terms.rounds, task.round - 1) > self.max_rounds,
-                f"policy: at most {self.max_rounds} rounds, asked for {terms.rounds}",
-            ),
-            (
-                self.secure_aggregation and not terms.privacy.secure_aggregation,
-                "policy: secure aggregation is demanded, and this run has none",
-            ),
-            (
-                self.max_epsilon is not None and (epsilon is None or epsilon > self.max_epsilon),
-                f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
-            ),
-            *self._parts(terms),
-            *(
-                (
-                    one not in self.filters,
-                    f"policy: filter '{one}' of another package is not allowed",
-                )
-                for one in terms.privacy.plugged
-            ),
-            (
-                task.kind == "moments" and not self.moments,
-                "policy: sums of features are not given away (scale = false needs none)",
-            ),
-            (
-                task.kind == "gram" and not self.moments,
-                "policy: sums of rows are not given away (moments = false)",
-            ),
-        ]
+from ..terms import Terms, fedlore_version, read_terms, version_of_terms
+from .policy import Policy
 
 
 @dataclass(frozen=True)
@@ -121,6 +27,7 @@ class SiteFile:
     test: str | None = None  # rows to score on
     knowledge: str | None = None  # a knowledge.toml
     trust: float | None = None  # λ in place of the one in knowledge.toml
+    agreed: str | None = None  # the hash of the terms that its owner agreed to
     insecure: bool = False  # without TLS, on one machine only
     secrets: dict[str, str] = field(default_factory=dict)  # files of filters, by filter
     rows: FileForm = field(default_factory=FileForm)  # how its tables are written

@@ -9,11 +9,12 @@ from ...engine import Recipe
 from ...errors import FedloreError
 from ...privacy.catalog import ADDED
 from ...privacy.defence import around_of
-from ...privacy.filters import half_for, through
+from ...privacy.filters import SUMMED, half_for, through
 from ...privacy.settings import filters_of
 from ..remote import Refusal
 from ..terms import Terms
 from .folder import Kit
+from .questions import Questions, name_sum
 
 
 class Guard:
@@ -23,8 +24,9 @@ class Guard:
     each time it is sent.
     """
 
-    def __init__(self, kit: Kit, terms: Terms, recipe: Recipe) -> None:
+    def __init__(self, kit: Kit, terms: Terms, recipe: Recipe, questions: Questions) -> None:
         name = kit.file.name
+        self._questions, self._summing = questions, ""
         self._terms, self._policy = terms, kit.file.policy
         with refusing():
             around = around_of(
@@ -60,7 +62,10 @@ class Guard:
                     raise Refusal(
                         f"the terms need {self._terms.least} answers in a round, {left} are left"
                     )
-            return half.answer(task)
+            reply = half.answer(task)
+            if read is not None:  # on the disk before this site's share of the sum leaves it
+                self._questions.open_sum(self._summing, read)
+            return reply
 
     def summed(self, task: Task) -> Sequence[str] | None:
         """Whose sum the coordinator reads with the answer to this task, None where it reads none.
@@ -85,6 +90,8 @@ class Guard:
 
     def hidden(self, task: Task, reply: Reply) -> Reply:
         """The answer as it leaves."""
+        if task.kind in SUMMED:
+            self._summing = name_sum(task)
         with refusing():
             filtered = bool(self._noising or self._hiding)
             return through(self._hiding, task, reply, hides=filtered)

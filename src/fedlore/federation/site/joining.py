@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from ...errors import FedloreError
 from ..flower.node import door
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, read_site_key
 from ..node import attend
-from ..processes import alone
+from ..processes import alone, limit_memory
 from .folder import Kit, read_kit
 from .worker import Worker
 
@@ -26,7 +27,13 @@ def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str]
     key = read_site_key(folder / "site.key")
     if not kit.file.insecure:
         check_dates(folder / "ca.crt")
+    if kit.file.agreed is None:
+        raise FedloreError(
+            f"site '{kit.file.name}' has agreed to no terms yet: look at them and accept them with "
+            f"fedlore accept '{folder}'"
+        )
     kit.client(kit.terms().schema)
+    limit_memory(kit.file.policy.max_memory)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
         _log_to(folder / "site.log")
         node = kit.state / "node"

@@ -8,11 +8,12 @@ from typing import Any
 from ...algorithms import Desk
 from ...core.tree import Payload
 from ...core.uploads import find_flaw, wanted_of
-from ...core.wire import Reply, Task, digest
+from ...core.wire import TASK_KINDS, Reply, Task, digest
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ..journal import write_state
+from ..processes import cut_after
 from ..remote import Refusal
 from ..terms import (
     Terms,
@@ -22,10 +23,12 @@ from ..terms import (
     version_of_terms,
 )
 from .agreed import refuse_breach
+from .agreeing import refuse_other_terms
 from .audit import AuditLog, describe_payload
 from .choosing import Choosing
 from .folder import Kit
 from .guard import Guard
+from .questions import Questions
 from .store import Store
 
 _log = logging.getLogger("fedlore.site")
@@ -48,7 +51,7 @@ class Worker:
         self._kit, self._told = kit, told
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
-        self._ready: tuple[str, _Plain | Choosing, Guard] | None = None
+        self._ready: tuple[str, _Plain | Choosing, Guard, Questions] | None = None
 
     def __call__(self, task: Task, text: str) -> Reply:
         where: dict[str, Any] = {
@@ -61,7 +64,8 @@ class Worker:
         try:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
-            reply = self._answer(task, terms, text, where)
+            with cut_after(self._kit.file.policy.max_seconds):
+                reply = self._answer(task, terms, text, where)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError) else repr(error)
             self._audit.write(event="refused", reason=reason, **where)
@@ -85,8 +89,11 @@ class Worker:
     def _answer(self, task: Task, terms: Terms, text: str, where: dict[str, Any]) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
         policy.refuse(terms, task)  # first: another version may have other tasks
+        refuse_other_terms(self._kit, terms, text)
         refuse_breach(terms, task)
-        part, guard = self._prepared(terms, text)
+        part, guard, questions = self._prepared(terms, text)
+        if task.kind in TASK_KINDS:
+            questions.allow(task, most=policy.max_questions)
         read = guard.summed(task)
         if read is not None:
             where["survivors"] = sorted(read)  # the audit log tells whose sum was read
@@ -96,6 +103,7 @@ class Worker:
         if isinstance(part, Choosing) and part.takes(task):
             return guard.hidden(task, self._checked(task, terms, part.answer(task), (), guard))
         site, recipe, desk = part.bench(task.trial)
+        policy.refuse_work(recipe.plan, len(site.lesson), desk.flat.numel())
         store = Store(self._kit.state, terms.run, task.trial)
         accepted = task.accepted.get(name, 0)
         if task.kind in ("train", "finish"):
@@ -131,7 +139,7 @@ class Worker:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
-    def _prepared(self, terms: Terms, text: str) -> tuple["_Plain | Choosing", Guard]:
+    def _prepared(self, terms: Terms, text: str) -> tuple["_Plain | Choosing", Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
             try:
@@ -154,8 +162,8 @@ class Worker:
                     "this site's data or knowledge does not fit the federation's schema: its own "
                     "log says what to mend (fedlore doctor)"
                 ) from error
-            guard = Guard(self._kit, terms, recipe)
-            self._ready = (text, part, guard)
+            questions = Questions(self._kit.state / "asked", terms.run)
+            self._ready = (text, part, Guard(self._kit, terms, recipe, questions), questions)
         return self._ready[1:]
 
     def _keep(self, task: Task, terms: Terms, text: str, recipe: Recipe, memory: Payload) -> None:

@@ -15,6 +15,7 @@ from ...errors import ConfigError, FedloreError
 
 #: Rounding of the privacy loss adds about steps·grid² to ε; a finer grid takes longer.
 ROUNDED = 5e-4
+_LITTLE = 0.05  # a multiplier that keeps no epsilon below a thousand
 _SLACK = 1e-6  # of a budget: two ways to add the same rounds differ in the last bits
 
 
@@ -43,7 +44,9 @@ def epsilon_of(releases: Sequence[Release], delta: float) -> float:
         return 0.0
     if any(noise == 0.0 for noise, _, _ in joined):
         return math.inf
-    if all(sample == 1.0 for _, _, sample in joined):
+    # with so little noise counting takes for ever, and sampling hardly helps: the safe side
+    hopeless = min(noise for noise, _, _ in joined) < _LITTLE
+    if hopeless or all(sample == 1.0 for _, _, sample in joined):
         # Gaussians compose like lengths: 1/σ² adds up
         return _gaussian_epsilon(sum(k / s**2 for s, k, _ in joined) ** -0.5, delta)
     return _compose(joined, delta)

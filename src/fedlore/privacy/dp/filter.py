@@ -45,7 +45,10 @@ class Noise:
         noise = dp.multiplier(around.rounds + around.sums) if dp.level == "site" else 0.0
         least = around.cohort if around.least is None else around.least
         book = partial(_book, place)
-        return Noising(dp, noise, least, book, place.run, before=int(around.sums))
+        # a site cannot see what others add: where nothing hides its upload, it adds all itself
+        whole = place.role != "process" and not around.hidden
+        before = int(around.sums)
+        return Noising(dp, noise, least, book, place.run, whole=whole, before=before)
 
 
 def _book(place: Standing, site: str) -> Ledger:
@@ -71,6 +74,7 @@ class Noising:
     ledger: Callable[[str], Ledger]  # of a site
     run: str = ""
     entropy: Entropy = os.urandom
+    whole: bool = False  # each site adds all of the noise, and no share of it
     before: int = 0  # releases before the first round
     books: dict[str, Ledger] = field(default_factory=dict, compare=False)  # of sites seen here
 
@@ -98,7 +102,7 @@ class Noising:
             found = [spent_line(self.dp, list(self.books.values()), sample=sample)]
         else:
             found = [planned_line(self.dp, self.noise, self.before + rounds, sample=sample)]
-        if bare:
+        if bare and not (self.whole and self.dp.where == "distributed"):
             found.append(bare_line(self.dp, self.noise, self.least, self.before + rounds))
         return [line for line in found if line]
 
@@ -106,7 +110,8 @@ class Noising:
         """The spread of the noise that one site adds to its answer to such a task."""
         if self.dp.level == "record" or self.dp.where == "central":
             return 0.0
-        return self.noise * self.dp.bound(kind) / math.sqrt(self.least)
+        whole = self.noise * self.dp.bound(kind)
+        return whole if self.whole else whole / math.sqrt(self.least)
 
 
 class SiteHalf:

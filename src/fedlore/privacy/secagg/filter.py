@@ -44,10 +44,10 @@ class Masks:
     kinds: ClassVar[Mapping[str, str]] = PHASES
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.threshold <= 1.0:
+        if not THRESHOLD <= self.threshold <= 1.0:
             raise ConfigError(
-                f"threshold must lie in [0.5, 1], got {self.threshold}: below one half a server "
-                "that lies about who dropped out could see single uploads"
+                f"threshold must lie in [2/3, 1], got {self.threshold}: below, a server that lies "
+                "about who dropped out could see single uploads with the help of one site"
             )
 
     def make(self, around: Around, place: Standing) -> Filter:

@@ -1,0 +1,160 @@
+"""What a site demands, and what it bears: its policy wins over whatever the coordinator asks."""
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ...algorithms import ALGORITHMS, Plan
+from ...core.models import MODELS
+from ...core.wire import Task
+from ..remote import Refusal
+from ..terms import Terms, describe_difference, fedlore_version
+
+_OWN: dict[str, Collection[str]] = {"model": MODELS, "algorithm": ALGORITHMS}
+_FOLDS, _CANDIDATES = 50, 500  # of a menu; each is work, and a name to keep
+_BESIDE = 2  # columns that a network may hear besides features and classes
+
+
+@dataclass(frozen=True)
+class Policy:
+    """[policy]: what this site demands, and what it is willing to report."""
+
+    min_participants: int = 2
+    max_participants: int = 1000  # a share of noise counts on as many as are said to take part
+    max_rounds: int = 1000
+    secure_aggregation: bool = False
+    max_epsilon: float | None = None  # demands differential privacy within this budget
+    max_delta: float = 1e-3  # where there is a budget
+    central_noise: bool = False  # whether the coordinator may be trusted to add the noise
+    models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
+    algorithms: tuple[str, ...] = ()  # likewise
+    sources: tuple[str, ...] = ()  # kinds of knowledge of other packages that this site loads
+    metrics: tuple[str, ...] = ("ta", "nll", "pov")
+    filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
+    moments: bool = True  # sums and squares of the features, for the common scaling
+    max_parameters: int = 10_000_000  # of a model
+    max_steps: int = 100_000  # of the local training, in one task
+    max_questions: int = 20_000  # a day
+    max_seconds: float = 1800.0  # that one task may take
+    max_memory: int = 4000  # megabytes that tasks may take beyond what this site needs at rest
+
+    def refuse(self, terms: Terms, task: Task) -> None:
+        """Raise the first reason not to take part; it names nothing that is private."""
+        for rules in (self._rules(terms, task), self._sizes(terms)):
+            for broken, reason in rules:
+                if broken:
+                    raise Refusal(reason)
+
+    def refuse_parts(self, terms: Terms) -> None:
+        """Raise where a model or algorithm may not be loaded here."""
+        for broken, reason in self._parts(terms):
+            if broken:
+                raise Refusal(reason)
+
+    def refuse_work(self, plan: Plan, rows: int, parameters: int) -> None:
+        """Raise where a training is more than this site bears."""
+        steps = max(plan.local_steps(rows), plan.finish)
+        if steps > self.max_steps:
+            raise Refusal(f"policy: at most {self.max_steps} local steps, the plan has more")
+        if parameters > self.max_parameters:
+            raise Refusal(f"policy: at most {self.max_parameters} parameters, the model has more")
+
+    def _parts(self, terms: Terms) -> Iterator[tuple[bool, str]]:
+        for what, name in terms.parts():
+            allowed = {"model": self.models, "algorithm": self.algorithms}[what]
+            reason = f"policy: {what} '{name}' is not allowed"
+            own = name in _OWN[what]
+            if not own:  # code of another package: an empty list is no consent to load it
+                reason += f": it is of another package and not named in {what}s"
+            yield name not in allowed and (bool(allowed) or not own), reason
+
+    def _sizes(self, terms: Terms) -> Iterator[tuple[bool, str]]:
+        """What can be told of the size of the work before any of it is done."""
+        menu = terms.menu
+        candidates = () if menu is None else menu.candidates
+        if menu is not None:
+            yield menu.folds > _FOLDS, f"policy: at most {_FOLDS} folds, asked for {menu.folds}"
+            count = len(candidates)
+            yield count > _CANDIDATES, f"policy: at most {_CANDIDATES} candidates, got {count}"
+            longest = max(menu.finishes)
+            reason = f"policy: at most {self.max_steps} local steps, asked for {longest}"
+            yield longest > self.max_steps, reason
+        most = f"policy: at most {self.max_parameters} parameters"
+        hidden = [terms.model.hidden] if terms.model.kind == "mlp" else []
+        for widths in [*hidden, *(one.hidden for one in candidates if one.hidden is not None)]:
+            count = _parameters(terms, widths)
+            yield count > self.max_parameters, f"{most}, the model has {count}"
+        if menu is not None and menu.exact is not None:
+            columns, basis = menu.exact.columns(len(terms.schema.features)), menu.exact.basis
+            each = {"linear": 1, "squares": 2, "quadratic": (columns + 3) / 2}[basis.terms]
+            count = int(columns * each + basis.random) ** 2
+            yield count > self.max_parameters, f"{most}, the sums of one round have up to {count}"
+
+    def _rules(self, terms: Terms, task: Task) -> list[tuple[bool, str]]:
+        asked, own = terms.participants, self.min_participants
+        dp, epsilon = terms.privacy.dp, terms.privacy.epsilon
+        needs = f"with a budget of at most {self.max_epsilon}"
+        cohort = math.ceil(terms.sample * asked - 1e-9)
+        return [
+            (
+                terms.version != fedlore_version(),
+                describe_difference(site=fedlore_version(), coordinator=terms.version),
+            ),
+            (asked < own, f"policy: at least {own} participants, this federation has {asked}"),
+            (
+                asked > self.max_participants,
+                f"policy: at most {self.max_participants} participants, this federation says "
+                f"{asked}",
+            ),
+            (
+                terms.least > cohort,
+                f"the terms count on {terms.least} answers in a round, and ask {cohort} sites",
+            ),
+            (
+                max(terms.rounds, task.round - 1) > self.max_rounds,
+                f"policy: at most {self.max_rounds} rounds, asked for {terms.rounds}",
+            ),
+            (
+                self.secure_aggregation and not terms.privacy.secure_aggregation,
+                "policy: secure aggregation is demanded, and this run has none",
+            ),
+            (
+                self.max_epsilon is not None and (epsilon is None or epsilon > self.max_epsilon),
+                f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
+            ),
+            (
+                dp is not None and dp.delta > self.max_delta,
+                f"policy: a delta of at most {self.max_delta:g} is demanded, this run has "
+                f"{0.0 if dp is None else dp.delta:g}",
+            ),
+            (
+                dp is not None and dp.where == "central" and not self.central_noise,
+                "policy: noise is added here, and this run leaves it to the coordinator "
+                "(central_noise = true would trust it)",
+            ),
+            *self._parts(terms),
+            *(
+                (
+                    one not in self.filters,
+                    f"policy: filter '{one}' of another package is not allowed",
+                )
+                for one in terms.privacy.plugged
+            ),
+            (
+                task.kind == "moments" and not self.moments,
+                "policy: sums of features are not given away (scale = false needs none)",
+            ),
+            (
+                task.kind == "gram" and not self.moments,
+                "policy: sums of rows are not given away (moments = false)",
+            ),
+        ]
+
+
+def _parameters(terms: Terms, hidden: tuple[int, ...]) -> int:
+    """How many parameters a perceptron has at most."""
+    classes = len(terms.schema.classes)
+    widths = [len(terms.schema.features) + classes + _BESIDE, *hidden, classes]
+    beside = widths[0] * classes  # a linear part beside the hidden layers
+    return beside + sum((before + 1) * after for before, after in pairwise(widths))
