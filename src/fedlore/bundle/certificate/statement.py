@@ -191,7 +191,8 @@ def _predictions(
 
 def _state(name: Name, found: Verdict, *, needed: bool) -> Claim:
     words = {"proved": "so everywhere", "refuted": "not so in a row", "unknown": "undecided"}
-    how = f"all sources together: {words[found.status]}, {found.boxes} boxes" + _NOT_NEEDED[needed]
+    how = f"all sources together: {words[found.status]}, {found.boxes} boxes"
+    how += _NOT_NEEDED[needed or found.status == "proved"]
     return Claim(name, found.status, how, found.example, needed)
 
 

@@ -20,7 +20,6 @@ from .intervals import Arithmetic, Interval, Truth, meet
 Region = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 _Known = Mapping[int, Interval]  # what conditions say about steps
 
-_TWO = Step("number", value=2.0)
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
@@ -112,8 +111,12 @@ class Enclosure:
                 self._look(yes, self._suppose(condition, True, view)).numbers[yes],
                 self._look(no, self._suppose(condition, False, view)).numbers[no],
             )
-        if step.op == "**" and self.steps[step.args[1]] == _TWO:
-            return self.arithmetic.square(view.numbers[step.args[0]])  # computed as one product
+        if step.op == "**" and self.steps[step.args[1]].op == "number":
+            base, exponent = view.numbers[step.args[0]], self.steps[step.args[1]].value
+            if exponent == 2.0:
+                return self.arithmetic.square(base)  # computed as one product
+            # torch takes it as it is written where the base is a number too, else rounded
+            return self.arithmetic.power(base, self.arithmetic.written(exponent, self.low))
         return self.arithmetic.apply(step.op, *[view.numbers[arg] for arg in step.args])
 
     def _junction(self, place: int, view: "_View") -> Truth:

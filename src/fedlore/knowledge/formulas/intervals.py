@@ -58,6 +58,12 @@ class Arithmetic:
         ends = like.new_full(like.shape[:1], float(self.exactly(value)))
         return Interval(ends, ends, torch.zeros_like(ends, dtype=torch.bool))
 
+    def written(self, value: float, like: Tensor) -> Interval:
+        """A number that may be taken as it is written, or as it is rounded."""
+        a, b = sorted((value, float(self.exactly(value))))
+        low, high = (like.new_full(like.shape[:1], end) for end in (a, b))
+        return Interval(low, high, torch.zeros_like(low, dtype=torch.bool))
+
     def column(self, low: Tensor, high: Tensor) -> Interval:
         """A feature between two ends; rows are rounded before they are computed with."""
         found = self._enclose(low, high)
