@@ -94,3 +94,8 @@ def test_the_version_is_said_in_one_place():
 def test_the_changelog_begins_with_this_version():
     first = re.search(r"^## (\S+)", (HOME / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert first is not None and first[1] == fedlore.__version__
+
+
+def test_the_citation_names_this_version():
+    text = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {fedlore.__version__}\n" in text

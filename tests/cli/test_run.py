@@ -54,7 +54,7 @@ def test_errors_are_one_line(tmp_path):
 
 def test_a_folder_without_sites_is_named(tmp_path):
     done = CliRunner().invoke(app, ["tune", str(tmp_path)])
-    assert "a site is a folder with a knowledge.toml" in str(done.exception)
+    assert "a site is a folder with a train.csv and a knowledge.toml" in str(done.exception)
 
 
 def test_only_the_two_lambdas_of_a_file_change():

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..algorithms import Algorithm, facts_of, installed_algorithms, settings_of
 from ..core.aggregate import AGGREGATES
+from .screen import Grid
 
 
 def algorithms(
@@ -22,7 +22,7 @@ def algorithms(
         described = {name: _describe(kind) for name, kind in installed_algorithms().items()}
         console.print_json(dumps(described, ensure_ascii=False))
         return
-    table = Table(show_lines=True)
+    table = Grid(show_lines=True)
     table.add_column("name", no_wrap=True)
     table.add_column("down + up", no_wrap=True)
     table.add_column("paper, settings with symbol and default, needs", overflow="fold")

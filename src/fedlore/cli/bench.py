@@ -8,7 +8,6 @@ from typing import Annotated
 import torch
 import typer
 from rich.console import Console
-from rich.table import Table
 from torch import nn
 from torch.nn.functional import one_hot
 
@@ -21,6 +20,7 @@ from ..engine import Client, Local, Recipe, Stacked
 from ..engine.stacked.workers import can_fork, cores
 from ..errors import ConfigError
 from ..knowledge import Knowledge
+from .screen import Grid
 
 FLEETS = (("mlp", 5), ("mlp", 100), ("lenet", 5))  # model, clients
 CARD = (("mlp", 5), ("mlp", 100), ("mlp", 1000), ("mlp", 10_000), ("lenet", 100))
@@ -43,7 +43,7 @@ def bench(
     console = Console()
     columns = ["one by one", "in stacks"]
     columns += ["in stacks, plain loss"] + [f"{processes} processes"] * (device == "cpu")
-    table = Table(title=f"µs per client step on {device}, 32 rows, with knowledge")
+    table = Grid(title=f"µs per client step on {device}, 32 rows, with knowledge")
     for name in ("model", "clients", *columns):
         table.add_column(name, justify="right")
     for kind, count in FLEETS if device == "cpu" else CARD:

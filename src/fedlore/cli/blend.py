@@ -7,7 +7,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table as Grid
 
 from ..bundle import Bundle, read_bundle
 from ..coke.blend import BlendPlan, Order, Promise, order_for, plan, read_coals, read_mixing
@@ -25,6 +24,7 @@ from .forms import (
     SeparatorOption,
     SheetOption,
 )
+from .screen import Grid
 
 
 def blend_command(

@@ -10,7 +10,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from ..config import build, read_toml
 from ..core.history import Row, check_writable, write_rows
@@ -23,6 +22,7 @@ from ..workbench.demo import Demo, margins, means, run_demo, verdict
 from ..workbench.intervals import interval
 from ..workbench.ownbest import own_best_words
 from ..workbench.sites import read_sites
+from .screen import Grid
 
 
 def demo(
@@ -115,10 +115,10 @@ def _say_choice(rows: Sequence[Row]) -> str:
     return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
 
 
-def _scores(rows: Sequence[Row], seeds: int, what: str) -> Table:
+def _scores(rows: Sequence[Row], seeds: int, what: str) -> Grid:
     plants = sorted({str(row["client"]) for row in rows})
     over = f", mean of {seeds} seeds" if seeds > 1 else ""
-    table = Table(title=f"{what}: test accuracy | violations, %{over}", title_justify="left")
+    table = Grid(title=f"{what}: test accuracy | violations, %{over}", title_justify="left")
     for name in ("approach", *plants, "mean"):
         table.add_column(name, justify="left" if name == "approach" else "right")
     for approach in APPROACHES:
@@ -133,8 +133,8 @@ def _cell(rows: Sequence[Row]) -> str:
     return f"{ta:.1f} | {pov:.1f}" if pov else f"{ta:.1f} | 0"
 
 
-def _margins(rows: Sequence[Row], seeds: int) -> Table:
-    table = Table(
+def _margins(rows: Sequence[Row], seeds: int) -> Grid:
+    table = Grid(
         title=f"lore minus the others, points of mean accuracy, {seeds} seeds", title_justify="left"
     )
     for name in ("against", "their accuracy", "difference", "95 % interval, paired by seed"):

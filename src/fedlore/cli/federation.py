@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ..errors import FedloreError
+from .screen import Grid
 
 if TYPE_CHECKING:
     from ..federation.coordinator.training import Reports
@@ -175,7 +175,7 @@ def _reports(folder: Path) -> "Reports":
 def _say_finished(folder: Path, rounds: int) -> None:
     from ..federation.coordinator.status import read_status
 
-    table = Table(title=f"Scores after round {rounds}, as the sites report them")
+    table = Grid(title=f"Scores after round {rounds}, as the sites report them")
     rows = read_status(folder)["scores"]
     names = list(dict.fromkeys(key for row in rows for key in row if key != "round"))
     for key in names:
@@ -222,7 +222,7 @@ def status(
         say(str(found["reason"]))
     for line in found.get("privacy", ()):
         say(line)
-    table = Table()
+    table = Grid()
     for heading in (
         "site",
         "here",

@@ -9,7 +9,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from ..core.history import Row
 from ..errors import ConfigError
@@ -19,6 +18,7 @@ from ..workbench.leak.audit import CASES, audit, draw_case, of_sites
 from ..workbench.leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
 from ..workbench.leak.summary import LeakLine, lines
 from ..workbench.paper.study import package_versions
+from .screen import Grid
 
 SHORT = {
     "union": "union",
@@ -96,8 +96,8 @@ def leak_command(
     console.print(f"Page: {page}", highlight=False, soft_wrap=True)
 
 
-def _table(found: Sequence[LeakLine], name: str, seeds: int) -> Table:
-    table = Table(title=f"{name}: leaks and accuracy, {seeds} seeds", title_justify="left")
+def _table(found: Sequence[LeakLine], name: str, seeds: int) -> Grid:
+    table = Grid(title=f"{name}: leaks and accuracy, {seeds} seeds", title_justify="left")
     table.add_column("setting", no_wrap=True)
     for head in ("TA %", *(SHORT[a] for a in ATTACKS)):
         table.add_column(head, justify="right")

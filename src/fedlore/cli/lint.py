@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
 from ..data import read_measured, read_table
 from ..errors import ConfigError, KnowledgeError
@@ -23,6 +22,7 @@ from ..knowledge.numbers.files import write_numbers
 from ..knowledge.schema import Schema
 from ..knowledge.tables.rulestats import rule_report
 from .checking import check_with_rows
+from .screen import Grid
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 

@@ -8,7 +8,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table as Grid
 
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import OnError, Summary, predict_file
@@ -28,6 +27,7 @@ from .forms import (
     SeparatorOption,
     SheetOption,
 )
+from .screen import Grid
 
 DEPRECATED = (
     'blanks is old: say missing = "mean" of a feature that may be missing in its knowledge.toml, '

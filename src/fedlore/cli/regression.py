@@ -7,7 +7,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from ..core.history import Row, check_writable, read_rows, write_rows
 from ..errors import ConfigError
@@ -26,6 +25,7 @@ from ..workbench.paper.numbers.tables import (
     shown_bins,
     worst_violation,
 )
+from .screen import Grid
 
 _TERMS = {
     "RMSE": "root of the mean squared error of the decoded numbers; mean over clients",
@@ -140,8 +140,8 @@ def _numbers(bins: str) -> tuple[int, ...]:
         raise ConfigError(f"bins must be whole numbers by comma, got '{bins}'") from None
 
 
-def _table(cells: list[list[str]], title: str) -> Table:
-    table = Table(title=title, title_justify="left")
+def _table(cells: list[list[str]], title: str) -> Grid:
+    table = Grid(title=title, title_justify="left")
     for i, name in enumerate(cells[0]):
         table.add_column(name, justify="right" if i else "left")
     for row in cells[1:]:

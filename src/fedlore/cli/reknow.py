@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table as Grid
 
 from ..bundle import read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
@@ -15,6 +14,7 @@ from ..errors import ConfigError, KnowledgeError
 from ..knowledge.findings import errors
 from .checking import check_with_rows
 from .forms import PluginOption
+from .screen import Grid
 
 
 def reknow_command(

@@ -11,7 +11,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from ..core.history import Row, check_writable
 from ..errors import ConfigError
@@ -25,6 +24,7 @@ from ..workbench.federations import Gathering, gather
 from ..workbench.ownbest import own_best_words
 from ..workbench.runs import Finished, run_federation
 from ..workbench.starter import write_starter
+from .screen import Grid
 
 
 def new(
@@ -145,11 +145,11 @@ def _tell_sites(gathering: Gathering, out: Path, console: Console) -> None:
             console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def _table(name: str, rows: Sequence[Row]) -> Table:
+def _table(name: str, rows: Sequence[Row]) -> Grid:
     sites = list(dict.fromkeys(str(row["client"]) for row in rows))
     number = any("rmse" in row for row in rows)
     scored = "RMSE | violations in %" if number else "test accuracy | violations, %"
-    table = Table(title=f"{name}: {scored}", title_justify="left")
+    table = Grid(title=f"{name}: {scored}", title_justify="left")
     for column in ("approach", *sites, "mean"):
         table.add_column(column, justify="left" if column == "approach" else "right")
     for approach in dict.fromkeys(str(row["approach"]) for row in rows):

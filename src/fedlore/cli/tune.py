@@ -9,7 +9,6 @@ import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from ..config import build
 from ..core.store import write_whole
@@ -18,6 +17,7 @@ from ..engine.tuning import Trust, Tuning, tune, tune_numbers
 from ..errors import FedloreError
 from ..personal.client import Member, P
 from ..workbench.federations import gather, site_folders
+from .screen import Grid
 
 
 def tune_sites(
@@ -104,8 +104,8 @@ def _with_trust(text: str, chosen: Trust) -> str:
     )
 
 
-def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Table:
-    table = Table(title="λ that each site chose for itself", title_justify="left")
+def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Grid:
+    table = Grid(title="λ that each site chose for itself", title_justify="left")
     scored = "RMSE on held-out rows" if number else "right on held-out rows"
     for name in ("site", "in training", "at prediction", scored, "rows"):
         table.add_column(name, justify="left" if name == "site" else "right")
