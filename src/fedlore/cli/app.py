@@ -111,7 +111,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "First steps": ("demo", "new", "run"),
     "Knowledge, for those who have it": ("draft", "lint", "calibrate", "tune"),
     "A federation over machines": (
-        *("federation", "server", "join", "train", "status", "doctor", "up"),
+        *("federation", "server", "join", "accept", "train", "status", "doctor", "up"),
     ),
     "A site's model at work": ("export", "predict", "serve", "blend", "certify", "reknow"),
     "Research": ("paper", "leak", "algorithms", "bench"),
