@@ -1,6 +1,7 @@
 """Kits: keys that only their owner reads, archives that hold nothing else."""
 
 import datetime
+import ssl
 import stat
 import zipfile
 from dataclasses import replace
@@ -9,26 +10,31 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.x509 import SubjectAlternativeName
+from typer.testing import CliRunner
 
 from fedlore import FedloreError
+from fedlore.cli.app import app
 from fedlore.coke.experts import COKE
 from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
+    add_authorities,
     check_dates,
+    new_authority,
     new_server,
     raw_key,
     read_certificate,
     read_site_key,
 )
 from fedlore.federation.kits.making import (
+    MEMBERS,
     add_site,
     enrolled_keys,
     init,
     remove_site,
-    renew_server,
     renew_site,
     unpack,
 )
+from fedlore.federation.kits.renewing import renew_authority, renew_server
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import terms_of
@@ -183,3 +189,95 @@ def test_what_one_process_compares_is_no_matter_of_the_deployed_federation(folde
     assert replace(after, run=before.run) == before
     assert terms_of(after, run="x", participants=3) == terms_of(before, run="x", participants=3)
     assert _fingerprint(after) == _fingerprint(before)  # a training may be resumed
+
+
+def test_an_authority_is_renewed_beside_the_old_one(folder):
+    """Who only knows the old one still trusts the server, and learns of the new one from it."""
+    old = (folder / "ca.crt").read_bytes()
+    assert renew_authority(folder, days=700)
+    both = (folder / "ca.crt").read_bytes()
+    assert old in both and trusts(old, folder) and trusts(both, folder)
+    assert check_dates(folder / "ca.crt").days > 600
+    learned = add_authorities(old, both)
+    assert add_authorities(learned, both) == learned != old
+    renew_server(folder, days=600)  # when all have learned of it
+    assert trusts(learned, folder) and not trusts(old, folder)
+
+
+def test_an_authority_that_has_expired_is_renewed(folder):
+    new_authority(folder, "coke", days=-1)
+    new_server(folder, ["localhost"], days=-1)
+    old = (folder / "ca.crt").read_bytes()
+    said = CliRunner().invoke(app, ["federation", "renew", "--dir", str(folder)])
+    assert said.exit_code == 0 and "Hand" in said.output and "expired" in said.output
+    assert (
+        check_dates(folder / "ca.crt").days > 300 and check_dates(folder / "server.pem").days > 300
+    )
+    assert trusts((folder / "ca.crt").read_bytes(), folder) and not trusts(old, folder)
+
+
+def trusts(ca, folder):
+    """Whether a client with these authorities shakes hands with the server."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "server.pem", folder / "server.key")
+    client = ssl.create_default_context(cadata=ca.decode())
+    ends = [ssl.MemoryBIO() for _ in range(4)]
+    here = client.wrap_bio(ends[0], ends[1], server_hostname="localhost")
+    there = server.wrap_bio(ends[2], ends[3], server_side=True)
+    for _ in range(4):
+        for side, out, to in ((here, ends[1], ends[2]), (there, ends[3], ends[0])):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                return False
+            to.write(out.read())
+    return True
+
+
+def kit_with(path, **changes):
+    """An archive like a kit, with some members changed, added or left out."""
+    members = dict.fromkeys(MEMBERS, b"x") | changes
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            if data is not None:
+                archive.writestr(f"north/{name}", data)
+    return path
+
+
+def test_an_archive_that_unpacks_to_a_gigabyte_is_refused(tmp_path):
+    bomb = kit_with(tmp_path / "north.zip", **{"terms.json": bytes(100_000_000)})
+    assert bomb.stat().st_size < 200_000
+    with pytest.raises(FedloreError, match="'north/terms.json' is longer than 4000000 bytes"):
+        unpack(bomb)
+    assert not (tmp_path / "north").exists()
+
+
+def test_nothing_is_written_through_a_link(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "north").symlink_to(elsewhere)
+    with pytest.raises(FedloreError, match="is a link"):
+        unpack(kit_with(tmp_path / "north.zip"))
+    assert list(elsewhere.iterdir()) == []
+    (tmp_path / "north").unlink()
+    (tmp_path / "north").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for member in MEMBERS:
+        (tmp_path / "north" / member).symlink_to(victim)
+    unpack(tmp_path / "north.zip")
+    assert victim.read_text() == "mine"
+
+
+def test_what_is_unpacked_is_its_owners_alone(tmp_path):
+    folder = unpack(kit_with(tmp_path / "north.zip"))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("changes", [{"more.txt": b"x"}, {"site.pub": None}])
+def test_an_archive_with_other_members_is_no_kit(tmp_path, changes):
+    with pytest.raises(FedloreError, match="is no kit: it holds"):
+        unpack(kit_with(tmp_path / "north.zip", **changes))

@@ -24,7 +24,7 @@ from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.journal import read_state
-from fedlore.federation.kits.making import renew_server
+from fedlore.federation.kits.renewing import renew_server
 from fedlore.federation.processes import Child, fedlore_command
 from fedlore.federation.settings import read_deployed
 

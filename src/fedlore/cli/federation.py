@@ -75,17 +75,32 @@ def remove_site_(name: str, folder: Dir = Path(".")) -> None:
 def renew_(
     name: Annotated[str | None, typer.Argument(help="A site; none: the server.")] = None,
     folder: Dir = Path("."),
-    days: Annotated[int, typer.Option(help="How long the server_command certificate holds.")] = 365,
+    days: Annotated[int, typer.Option(help="How long the new certificates hold.")] = 365,
+    authority: Annotated[bool, typer.Option(help="A new authority, too.")] = False,
 ) -> None:
-    """A new key for a site, or a new certificate for the server."""
+    """A new key for a site, or a new certificate for the server, or a new authority."""
     need_flower()
-    from ..federation.kits.making import renew_server, renew_site
+    from ..federation.kits.certificates import check_dates
+    from ..federation.kits.making import renew_site
+    from ..federation.kits.renewing import renew_authority, renew_server
 
-    if name is None:
-        renew_server(folder, days=days)
-        say("The server has a new certificate: restart fedlore server.")
-    else:
+    if name is not None:
         _kit_made(name, renew_site(folder, name))
+        return
+    try:
+        check_dates(folder / "ca.crt")
+    except FedloreError as error:
+        say(str(error).partition(":")[0])
+        authority = True
+    if not authority:
+        renew_server(folder, days=days)
+        say("The server has a new certificate; a running one takes it by itself.")
+    elif renew_authority(folder, days=days):
+        say("There is a new authority beside the old one. Sites learn of it when they next start;")
+        say("when all have, and before the old one ends: fedlore federation renew")
+    else:
+        say("There is a new authority, and the server has a certificate of it.")
+        say(f"Hand {folder / 'ca.crt'} to the sites, each puts it into its folder; all else stays.")
 
 
 @federation_app.command("key")

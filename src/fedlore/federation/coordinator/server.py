@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import ssl
 import threading
 import time
@@ -33,6 +34,7 @@ def serve_federation(
     folder: Path, *, insecure: bool, stop: threading.Event, told: Callable[[str], None]
 ) -> None:
     """Run until told to stop; a server that dies or falls silent is started again."""
+    os.umask(0o077)
     federation = read_deployed(folder)
     if insecure and federation.host not in LOOPBACK:
         raise ConfigError(

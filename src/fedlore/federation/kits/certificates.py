@@ -2,6 +2,7 @@
 
 import datetime
 import ipaddress
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,15 +15,18 @@ from ...core.store import write_private
 from ...errors import FedloreError
 from ...privacy.keys import openssh_pair
 
+_AUTHORITIES = 4  # that a coordinator may have at a time
 _SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
 
 
 def new_authority(folder: Path, name: str, *, days: int) -> None:
     """ca.key and ca.crt: what signs for this federation, and nothing else."""
     key = ec.generate_private_key(ec.SECP256R1())
+    # two of one name, while one takes the other's place, would be taken for each other
+    title = f"{name} authority {secrets.token_hex(4)}"
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
     certificate = (
-        _certificate(f"{name} authority", f"{name} authority", key.public_key(), days)
+        _certificate(title, title, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
@@ -87,10 +91,24 @@ def raw_key(key: ec.EllipticCurvePublicKey) -> bytes:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
+    """A certificate; of several in a file, the one that holds longest."""
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        found = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
         raise FedloreError(f"'{path}' is no certificate: {error}") from None
+    return max(found, key=lambda one: one.not_valid_after_utc)
+
+
+def add_authorities(known: bytes, told: bytes) -> bytes:
+    """What a site may trust from now on: what it trusts, and what a trusted server adds to it."""
+    try:
+        before, after = (x509.load_pem_x509_certificates(pem) for pem in (known, told))
+    except ValueError as error:
+        raise FedloreError(f"the coordinator's authority cannot be read: {error}") from None
+    if len(after) > _AUTHORITIES:
+        raise FedloreError(f"{len(after)} authorities of one coordinator are too many")
+    new = [one for one in after if one not in before]
+    return known + b"".join(one.public_bytes(serialization.Encoding.PEM) for one in new)
 
 
 def check_dates(path: Path, *, now: datetime.datetime | None = None) -> datetime.timedelta:

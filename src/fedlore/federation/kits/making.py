@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..terms import terms_of
 from .certificates import new_authority, new_server, new_site_key, read_public_key
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_LARGEST = 4_000_000  # bytes of a member
 MEMBERS = ("site.toml", "site.key", "site.pub", "ca.crt", "terms.json")
 
 TOP = """\
@@ -133,7 +135,7 @@ def init(
         (folder / "federation.toml").unlink()
         raise
     new_authority(folder, name, days=days)
-    new_server(folder, _hosts(host), days=days)
+    new_server(folder, hosts_of(host), days=days)
     write_private(folder / "runner.secret", secrets.token_bytes(32))
     (folder / "enrolled").mkdir(exist_ok=True)
 
@@ -153,11 +155,6 @@ def renew_site(folder: Path, name: str) -> Path:
     return _issue(folder, name, read_deployed(folder).address, {})
 
 
-def renew_server(folder: Path, *, days: int = 365) -> None:
-    """A new server certificate from the same authority; sites need nothing new."""
-    new_server(folder, _hosts(read_deployed(folder).host), days=days)
-
-
 def remove_site(folder: Path, name: str) -> None:
     """Shut a site out; a running server notices within seconds."""
     _need_enrolled(folder, name).unlink()
@@ -171,29 +168,44 @@ def enrolled_keys(folder: Path) -> dict[str, ec.EllipticCurvePublicKey]:
 
 
 def unpack(kit: Path) -> Path:
-    """The folder of a kit; an archive is unpacked beside itself, a site.toml there is kept."""
+    """The folder of a kit; an archive is unpacked beside itself, a site.toml there is kept.
+
+    An archive may come from anybody: its members are those of a kit and small, and nothing is
+    written through a link.
+    """
     if kit.is_dir():
         return kit
     try:
         with zipfile.ZipFile(kit) as archive:
-            found = {name: archive.read(name) for name in archive.namelist()}
-    except (OSError, zipfile.BadZipFile) as error:
+            names = archive.namelist()
+            found = {name: _read_member(archive, name) for name in names[: 2 * len(MEMBERS)]}
+    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError, zlib.error) as error:
         raise FedloreError(f"'{kit}' is no kit: {error}") from None
-    top = {name.partition("/")[0] for name in found}
-    rest = {name.partition("/")[2] for name in found}
-    if len(top) != 1 or rest != set(MEMBERS):
-        raise FedloreError(f"'{kit}' is no kit: it holds {', '.join(sorted(found))[:200]}")
+    top = {name.partition("/")[0] for name in names}
+    rest = sorted(name.partition("/")[2] for name in names)
+    if len(top) != 1 or rest != sorted(MEMBERS):
+        raise FedloreError(f"'{kit}' is no kit: it holds {', '.join(sorted(names))[:200]}")
     (name,) = top
     _check_name(name)
     folder = kit.parent / name
-    folder.mkdir(exist_ok=True)
+    if folder.is_symlink():
+        raise FedloreError(f"'{folder}' is a link: a kit is not unpacked through it")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.chmod(0o700)
     for member in MEMBERS:
         target = folder / member
-        if member == "site.key":
-            write_private(target, found[f"{name}/{member}"])
-        elif member != "site.toml" or not target.exists():
-            target.write_bytes(found[f"{name}/{member}"])
+        if member != "site.toml" or not target.exists():
+            write_private(target, found[f"{name}/{member}"])  # replaces a link, never follows it
     return folder
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member of an archive, no longer than a kit's can be, whatever the archive says of it."""
+    with archive.open(name) as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise FedloreError(f"the archive is no kit: '{name[:60]}' is longer than {_LARGEST} bytes")
+    return data
 
 
 def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> Path:
@@ -251,7 +263,8 @@ def _schema(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _hosts(host: str) -> Sequence[str]:
+def hosts_of(host: str) -> Sequence[str]:
+    """The names and addresses that a server's certificate is good for."""
     return list(dict.fromkeys([host, "localhost", "127.0.0.1"]))
 
 

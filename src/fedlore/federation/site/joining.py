@@ -1,14 +1,18 @@
 """A site on the network, from its kit."""
 
 import logging
+import os
+import ssl
 import threading
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from ...core.store import write_whole
 from ...errors import FedloreError
 from ..flower.node import door
 from ..flower.transport import Link
-from ..kits.certificates import check_dates, read_site_key
+from ..kits.certificates import add_authorities, check_dates, read_site_key
 from ..node import attend
 from ..processes import alone, limit_memory
 from .folder import Kit, read_kit
@@ -23,6 +27,7 @@ def _link_of(kit: Kit) -> Link:
 
 def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) -> None:
     """Take part until told to stop. What cannot work is said before anything is sent."""
+    os.umask(0o077)  # all that a site writes is its owner's alone
     kit = read_kit(folder)
     key = read_site_key(folder / "site.key")
     if not kit.file.insecure:
@@ -33,6 +38,8 @@ def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str]
             f"fedlore accept '{folder}'"
         )
     kit.client(kit.terms().schema)
+    if not kit.file.insecure:
+        learn_authority(kit, told)
     limit_memory(kit.file.policy.max_memory)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
         _log_to(folder / "site.log")
@@ -47,6 +54,22 @@ def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str]
         way_in = door(_link_of(kit), kit.file.name, key, Worker(kit, told), before=before)
         attend(way_in, stop, on_enter=entered)
         node.unlink(missing_ok=True)
+
+
+def learn_authority(kit: Kit, told: Callable[[str], None]) -> None:
+    """Take over a renewed authority from a server that the old one still vouches for."""
+    path = kit.folder / "ca.crt"
+    known = path.read_bytes()
+    context = ssl.create_default_context(cadata=known.decode())
+    try:
+        url = f"https://{kit.file.address}/authority"
+        with urllib.request.urlopen(url, context=context, timeout=10.0) as answer:
+            found = add_authorities(known, answer.read(1_000_000))
+    except (OSError, FedloreError):
+        return  # away, or not to be trusted: joining itself will say so
+    if found != known:
+        write_whole(path, found, private=True)
+        told("the coordinator has a new authority, which the one before vouches for")
 
 
 def _log_to(path: Path) -> None:

@@ -1,0 +1,40 @@
+"""New certificates in time: of the server, and of the authority with an overlap."""
+
+from pathlib import Path
+
+from ...core.store import write_whole
+from ...errors import FedloreError
+from ..settings import read_deployed
+from .certificates import check_dates, new_authority, new_server
+from .making import hosts_of
+
+
+def renew_server(folder: Path, *, days: int = 365) -> None:
+    """A new server certificate from the authority; sites need nothing new."""
+    hosts = hosts_of(read_deployed(folder).host)
+    try:
+        check_dates(folder / "ca.crt")
+    except FedloreError:
+        renew_authority(folder, days=days)  # nothing that it signs would be believed
+    else:
+        new_server(folder, hosts, days=days)
+
+
+def renew_authority(folder: Path, *, days: int = 365) -> bool:
+    """A new authority beside the old one; whether sites that only know the old one can still come.
+
+    While the old one holds, the server keeps a certificate of it, and sites fetch the new one as
+    they join. Once it has expired, they need the file ca.crt by hand.
+    """
+    federation = read_deployed(folder)
+    old = (folder / "ca.crt").read_bytes()
+    try:
+        left = check_dates(folder / "ca.crt")
+    except FedloreError:
+        new_authority(folder, federation.name, days=days)
+        new_server(folder, hosts_of(federation.host), days=days)
+        return False
+    new_server(folder, hosts_of(federation.host), days=max(1, left.days))
+    new_authority(folder, federation.name, days=days)
+    write_whole(folder / "ca.crt", (folder / "ca.crt").read_bytes() + old)
+    return True
