@@ -12,7 +12,7 @@ from fedlore.algorithms.catalog import Method
 from fedlore.coke.trial import trial_sites
 from fedlore.core.scaler import from_moments
 from fedlore.core.wire import Reply, Task
-from fedlore.engine.lore import Candidate, Menu, Private, Seat, Trial, train_lore
+from fedlore.engine.lore import ORDERED, Candidate, Menu, Private, Seat, Trial, train_lore
 from fedlore.engine.training import Training
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.journal import Journal, read_state
@@ -369,6 +369,14 @@ def test_memory_of_another_trial_is_forgotten_and_what_it_left_is_not(tmp_path):
     assert torch.equal(one.kept()["head"]["w"], torch.ones(2)) and two.kept() is None
     Store(tmp_path, "another").commit(task, 0, {}, Reply("a", 1, rows=3))
     assert one.kept() is None
+
+
+def test_a_menu_that_names_no_candidates_keeps_those_that_suit_the_classes(tmp_path):
+    menu = '[menu]\nexact = {basis = {terms = "squares"}}\n\n[model]'
+    found = read_deployed(chosen(tmp_path / "fed", menu=f"\n{menu}")).offered()
+    assert found.candidates == ORDERED and found.exact.basis.terms == "squares"
+    bare = read_deployed(chosen(tmp_path / "two", menu="\n[menu]\nfolds = 2\n\n[model]")).offered()
+    assert bare.candidates == ORDERED and bare.exact is None and bare.folds == 2
 
 
 def test_with_a_budget_one_candidate_is_needed(terms):

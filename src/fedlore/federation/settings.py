@@ -197,6 +197,11 @@ def read_deployed(folder: Path) -> Federation:
 
 def _build(values: Mapping[str, Any], where: str) -> Federation:
     try:
-        return build(Federation, values)
+        found = build(Federation, values)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+    if found.menu is None or found.schema is None or "candidates" in values["menu"]:
+        return found
+    # a table that changes something else keeps the candidates that suit the classes
+    usual = menu_for(len(found.schema.features), ordered=found.schema.ordered)
+    return replace(found, menu=replace(found.menu, candidates=usual.candidates))
