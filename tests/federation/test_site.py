@@ -105,7 +105,10 @@ def test_terms_come_back_from_their_text(terms):
 
 
 def test_only_allowed_metrics_leave(home, terms):
-    edited(home / "site.toml", ('metrics = ["ta", "nll", "pov"]', 'metrics = ["ta"]'))
+    edited(
+        home / "site.toml",
+        ('metrics = ["ta", "nll", "pov", "rmse", "mae", "r2"]', 'metrics = ["ta"]'),
+    )
     reply = Worker(read_kit(home))(first_task(terms, kind="evaluate"), terms.text())
     assert set(reply.metrics) == {"ta"}
 

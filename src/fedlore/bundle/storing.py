@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
-from ..knowledge import Knowledge
 from ..knowledge.either import Held
 from ..knowledge.schema import Schema
 from ..knowledge.sources.found import plugins_in
@@ -76,7 +75,7 @@ def bundle_of(
 ) -> Bundle:
     """A bundle of a model in memory. Without `schema` it is the one of the model's knowledge."""
     known, confusion = unwrap_confusion(personal.knowledge)
-    own = known.schema if isinstance(known, Knowledge) else None
+    own = known.schema
     names = schema or own
     if names is None:
         raise FedloreError("a bundle names its columns: give schema=, or knowledge that has one")

@@ -46,9 +46,15 @@ def init_(
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
     need_flower()
     from ..federation.kits.making import init
+    from ..knowledge.either import is_number_file
     from ..knowledge.files import read_document
+    from ..knowledge.numbers.files import read_number_document
 
-    init(folder, name=name, address=address, schema=read_document(schema).schema, days=days)
+    if is_number_file(schema):
+        told = read_number_document(schema)
+        init(folder, name=name, address=address, schema=told.schema, target=told.target, days=days)
+    else:
+        init(folder, name=name, address=address, schema=read_document(schema).schema, days=days)
     say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
 
 

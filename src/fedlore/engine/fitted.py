@@ -77,8 +77,8 @@ class Fitted(Generic[P]):
     ) -> None:
         """Write this client's bundle: a zip where the name ends in .lore, else a folder.
 
-        Without `schema` it is the one of the client's knowledge; knowledge about a number has
-        none. Without `metrics` they are its last scores.
+        Without `schema` it is the one of the client's knowledge, where that was read from a file.
+        Without `metrics` they are its last scores.
         """
         from ..bundle import save_bundle  # upstairs: training itself needs no archive
 

@@ -16,8 +16,9 @@ from ..engine.loop import Weights
 from ..engine.lore import Menu, menu_for
 from ..errors import ConfigError
 from ..knowledge.numbers.files import Target
-from ..knowledge.schema import Schema
+from ..knowledge.schema import Feature, Schema
 from ..knowledge.scope import count_inputs, scaler_of_scope
+from ..personal.tasks import TaskName
 from ..privacy import Privacy
 
 ROUNDS = 20  # where nobody says otherwise, here and in what `init` writes
@@ -83,7 +84,7 @@ class Federation:
     name: str = "my federation"
     address: str = _default_deployed("")  # host:port where sites reach the coordinator
     schema: Schema | None = _default_deployed(None)
-    task: Literal["classification"] = _default_deployed("classification")
+    task: TaskName = _default_deployed("classification")
     recipe: Literal["lore", "none"] = "none"  # whether the sites choose one together, by votes
     target: Target | None = None  # of a number: its bounds and bins, the same at all sites
     menu: Menu | None = None  # what they choose from; None: the usual for their schema
@@ -116,6 +117,8 @@ class Federation:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
         if self.rounds < 1:
             raise ConfigError(f"rounds must be at least 1, got {self.rounds}")
+        if self.task == "regression" and self.target is None:
+            raise ConfigError('task = "regression" needs a [target], the bounds of the number')
         self.model.load()  # whoever reads this file chose what it names
         self.algorithm.make()
         self._check_recipe()
@@ -141,6 +144,8 @@ class Federation:
         """What the sites choose from, None where nothing is chosen."""
         if self.recipe == "none" or self.schema is None:
             return None
+        if self.target is not None:
+            return self.menu or menu_for(len(self.schema.features), numbers=True)
         return self.menu or menu_for(count_inputs(self.schema), ordered=self.schema.ordered)
 
     @property
@@ -197,11 +202,40 @@ def read_deployed(folder: Path) -> Federation:
 
 def _build(values: Mapping[str, Any], where: str) -> Federation:
     try:
-        found = build(Federation, values)
+        found = build(Federation, _with_bins(values))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
     if found.menu is None or found.schema is None or "candidates" in values["menu"]:
         return found
-    # a table that changes something else keeps the candidates that suit the classes
-    usual = menu_for(len(found.schema.features), ordered=found.schema.ordered)
-    return replace(found, menu=replace(found.menu, candidates=usual.candidates))
+    # a table that changes something else keeps the candidates that suit what is learned
+    usual = replace(found, menu=None).offered()
+    return (
+        found
+        if usual is None
+        else replace(found, menu=replace(found.menu, candidates=usual.candidates))
+    )
+
+
+def _with_bins(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same where a [target] says what is learned: its bins stand for classes."""
+    if "target" not in values:
+        return values
+    if values.get("task", "regression") != "regression":
+        raise ConfigError("a [target] is a number to learn: task must be regression")
+    told = {**values, "task": "regression"}
+    schema = values.get("schema")
+    if not isinstance(schema, Mapping):
+        return told
+    if "classes" in schema:
+        raise ConfigError("[schema] has classes and there is a [target]: one of them is learned")
+    target = build(Target, values["target"], "target")
+    features = build(FeatureList, {"features": schema.get("features", [])}, "schema").features
+    made = target.schema(features)
+    return told | {"schema": {**schema, "classes": list(made.classes), "label": made.label}}
+
+
+@dataclass(frozen=True)
+class FeatureList:
+    """The columns of a schema whose classes are bins."""
+
+    features: tuple[Feature, ...]

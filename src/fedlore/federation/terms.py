@@ -17,8 +17,11 @@ from ..engine import Recipe
 from ..engine.loop import Weights
 from ..engine.lore import Agreement, Menu, Trial
 from ..errors import ConfigError
+from ..knowledge.numbers import HEARD, Bins
+from ..knowledge.numbers.files import Target
 from ..knowledge.schema import Schema
 from ..knowledge.scope import inputs_of
+from ..personal.tasks import Regression
 from ..privacy import Privacy
 from ..version import __version__
 from .settings import Federation, Model
@@ -73,6 +76,7 @@ class Terms:
     largest: float = 1000.0  # the largest norm of an upload: sites check it where it is hidden
     shift: tuple[float, ...] | None = None  # the common scaling, once it is known
     spread: tuple[float, ...] | None = None
+    target: Target | None = None  # of a number
     menu: Menu | None = None  # the candidates that a trial may be of; None: nothing is chosen
     encoded: bool = False  # levels one by one, and signs for what is missing; 0.1.0 had numbers
     fills: tuple[float, ...] | None = None  # what stands for a missing value, once it is known
@@ -119,13 +123,34 @@ class Terms:
     @property
     def inputs(self) -> Inputs | None:
         """How rows reach a network, where features are not plain numbers."""
-        return inputs_of(self.schema) if self.encoded else None
+        # of a number levels stay numbers, as its own models have them
+        return inputs_of(self.schema) if self.encoded and self.target is None else None
 
     @property
     def features(self) -> int:
         """How many inputs a network has for a row."""
         inputs = self.inputs
-        return len(self.schema.features) if inputs is None else inputs.width
+        return self.columns if inputs is None else inputs.width
+
+    @property
+    def bins(self) -> Bins | None:
+        """How the number is cut, where one is learned."""
+        return None if self.target is None else self.target.cut()
+
+    @property
+    def columns(self) -> int:
+        """Columns of a row in a site's sums: features, and what the network of a number hears."""
+        told = self.target is not None and self.model.hears and self.menu is None
+        return len(self.schema.features) + HEARD * told
+
+    def task(self) -> Regression | None:
+        """What is learned of a number, by the one recipe of terms without candidates."""
+        bins = self.bins
+        return (
+            None
+            if bins is None
+            else Regression(bins, hears=self.columns > len(self.schema.features))
+        )
 
     def common(self) -> Agreement:
         """What all candidates share, where there is something to choose from."""
@@ -145,7 +170,8 @@ class Terms:
             self.weights,
             scaler=self.scaler(),
             hidden=model.hidden,
-            ordered=self.schema.ordered,
+            ordered=self.schema.ordered and self.target is None,
+            bins=self.bins,
             make_model=None
             if model.kind == "mlp"
             else lambda hears: model.make(features, classes, seed=seed, hears=hears),
@@ -168,7 +194,12 @@ class Terms:
             named = common.candidate(Trial.read(trial)) if trial else self.menu.candidates[0]
             return common.recipe(named)
         return Recipe(
-            self.model.make(self.features, len(self.schema.classes), seed=self.seed),
+            self.model.make(
+                self.features,
+                len(self.schema.classes),
+                seed=self.seed,
+                hears=self.model.hears and self.target is None,
+            ),
             self.algorithm.make(),
             self.plan,
             self.seed,
@@ -217,6 +248,7 @@ def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
         f.sample,
         f.least(participants) if participants else 0,
         f.largest,
+        target=f.target,
         menu=f.offered(),
         encoded=True,
     )

@@ -12,6 +12,7 @@ from ...core.examples import Examples
 from ...core.inject import guard, inject
 from ...core.rng import stream
 from ...core.tree import Params
+from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.told import Told
 from ...personal.client import Client, NumberClient
 from ...personal.tasks.regression import Regression
@@ -50,8 +51,7 @@ class Seat:
     def task(self, candidate: Candidate) -> Regression:
         """What is learned of a number."""
         assert self.common.bins is not None
-        widened = candidate.hears and candidate.head == "classes"
-        return Regression(self.common.bins, ordinal=candidate.soft, hears=widened)
+        return number_task(candidate, self.common.bins)
 
     @cached_property
     def told(self) -> Told:
@@ -105,6 +105,12 @@ class Seat:
     @cached_property
     def _models(self) -> dict[Candidate, nn.Module]:
         return {}
+
+
+def number_task(candidate: Candidate, bins: Bins) -> Regression:
+    """What a candidate learns of a number: an ordered head hears by itself."""
+    widened = candidate.hears and candidate.head == "classes"
+    return Regression(bins, ordinal=candidate.soft, hears=widened)
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from ...personal.regressor import decode_logits
 from ..tuning.candidates import settle_trust as settle_trust
 from ..tuning.curves import Cached
 from .private import Private
-from .seat import Seat, nll_rows
+from .seat import WORST, Seat, nll_rows
 from .settling import settle_classes
 from .settlingnumbers import settle_number
 from .trial import Trial
@@ -37,7 +37,9 @@ def vote(seat: Seat, trial: Trial, params: Params) -> Params:
         # in units of the site's own variance, so that no site counts for more by its scale
         spread = told.y.double().var(correction=0).clamp(min=1e-12)
         missed = decode_logits(logits, rows, 0.0).mean() - rows.y
-        return _ballot(float((missed.square() / spread).sum()), len(rows))
+        # no row counts for more than the worst of classes does
+        losses = (missed.square() / spread).clamp(max=-WORST)
+        return _ballot(float(losses.sum()), len(rows))
     if not seat.member.injected:
         held = Examples(held.x, held.y)
     if seat.common.ordered:

@@ -209,7 +209,7 @@ class Session:
         a = self.federation
         common = None if self.terms.menu is None else self.terms.common()
         usual, gram = self.terms.algorithm.make(), self.terms.gram()
-        features, inputs = len(self.terms.schema.features), self.terms.inputs
+        features, inputs = self.terms.columns, self.terms.inputs
 
         def algorithm(task: Task) -> Algorithm:
             if common is None or not task.trial:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ...core.store import write_private, write_whole
 from ...errors import FedloreError, unknown
+from ...knowledge.numbers.files import Target
 from ...knowledge.schema import Feature, Schema
 from ...knowledge.toml import dump
 from ...privacy.settings import privacy_table
@@ -30,7 +31,7 @@ TOP = """\
 
 name = "{name}"
 address = "{address}"     # host:port where sites reach the coordinator
-task = "classification"
+task = "{task}"
 recipe = "{recipe}"           # lore: sites choose one by votes on short trials; none: as below
 rounds = {rounds}
 seed = 0
@@ -97,7 +98,7 @@ models = {models}  # kinds of model that are allowed; empty: all of fedlore's ow
 algorithms = {algorithms}  # likewise; those of other packages must be named to be loaded
 filters = []                   # filters of other packages that may be loaded; empty: none
 sources = []                   # kinds of knowledge of other packages that may be loaded here
-metrics = ["ta", "nll", "pov"] # scores that may be reported; [] for none
+metrics = ["ta", "nll", "pov", "rmse", "mae", "r2"]  # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
 max_parameters = 10000000      # of a model
 max_steps = 100000             # of local training in one task
@@ -113,6 +114,7 @@ def init(
     name: str,
     address: str,
     schema: Schema,
+    target: Target | None = None,
     rounds: int = ROUNDS,
     days: int = 365,
     secure: bool = SECURE,
@@ -125,9 +127,14 @@ def init(
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     table = privacy_table(secure)
-    told = {"name": name, "address": address, "rounds": rounds, "recipe": recipe}
+    task = "classification" if target is None else "regression"
+    told = {"name": name, "address": address, "rounds": rounds, "recipe": recipe, "task": task}
     text = TOP.format(**told, privacy=table, **HABITS[secure])
-    text += dump({"schema": _schema(schema)})
+    text += dump({"schema": _schema(schema, number=target is not None)})
+    if target is not None:
+        text += "\n# The number: its bounds and bins, which every site's knowledge must have too.\n"
+        kept = {k: v for k, v in asdict(target).items() if v not in ("", ())}
+        text += dump({"target": kept if not target.edges else kept | {"bins": target.cut().k}})
     (folder / "federation.toml").write_text(text, encoding="utf-8")
     try:
         host = read_deployed(folder).host
@@ -246,7 +253,7 @@ def _issue(folder: Path, name: str, address: str, paths: Mapping[str, str]) -> P
     return path
 
 
-def _schema(schema: Schema) -> dict[str, Any]:
+def _schema(schema: Schema, *, number: bool) -> dict[str, Any]:
     """A schema as TOML values, without what is left open."""
     blank = Feature("blank")
 
@@ -255,6 +262,8 @@ def _schema(schema: Schema) -> dict[str, Any]:
         return {k: v for k, v in values.items() if k == "name" or v != getattr(blank, k)}
 
     features = [told(feature) for feature in schema.features]
+    if number:  # its label and bins stand in [target]
+        return {"features": features}
     return {
         "label": schema.label,
         "classes": list(schema.classes),

@@ -8,7 +8,7 @@ from ...algorithms import Desk, facts_of
 from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
-from ...engine import Client, Recipe, Site, ready
+from ...engine import Client, NumberClient, Recipe, Site, ready
 from ...engine.exact import exact_rows
 from ...engine.loop import own_params, recall
 from ...engine.lore import Seat, Trial, part_of, settle, vote
@@ -26,10 +26,12 @@ _Bench = tuple[Site, Recipe, Desk]
 class Choosing:
     """A site's rows under terms with candidates; the training that runs is kept ready."""
 
-    def __init__(self, kit: Kit, terms: Terms, text: str, client: Client) -> None:
+    def __init__(self, kit: Kit, terms: Terms, text: str, client: Client | NumberClient) -> None:
         self._kit, self._terms, self._text = kit, terms, text
         self._common = terms.common()
-        self._seat = Seat(client.encode(self._common.scaler), self._common)
+        if isinstance(client, Client):  # a number's levels stay numbers
+            client = client.encode(self._common.scaler)
+        self._seat = Seat(client, self._common)
         self._bench: tuple[str, _Bench] | None = None
 
     def bench(self, trial: str) -> _Bench:
@@ -121,7 +123,6 @@ class Choosing:
     def _scores(self) -> dict[str, float]:
         """Of the site's own mixture on its test rows; nothing before it has settled."""
         member = self._seat.member
-        assert isinstance(member, Client)
         if member.test is None or not is_settled(self._kit, self._terms.run):
             return {}
         about, payload = read_state(self._kit.path(PERSONAL))

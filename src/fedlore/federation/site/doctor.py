@@ -140,7 +140,7 @@ def _versions(kit: Kit) -> str:
 
 
 def _data(kit: Kit) -> str:
-    client = kit.client(kit.terms().schema)
+    client = kit.client(kit.terms().schema, kit.terms().bins)
     test = 0 if client.test is None else len(client.test)
     return f"{len(client.data)} rows to learn from, {test} to score on, columns and labels fit"
 
@@ -153,7 +153,12 @@ def _knowledge(kit: Kit) -> str:
     bad = errors(found.findings)
     if bad:
         raise FedloreError(f"{bad[0].message} ({len(bad)} errors: fedlore lint)")
-    return f"no errors, {len(found.findings)} remarks; trust {kit.knowledge().trust:g}"
+    return f"no errors, {len(found.findings)} remarks; trust {_trust(kit):g}"
+
+
+def _trust(kit: Kit) -> float:
+    bins = kit.terms().bins
+    return kit.knowledge().trust if bins is None else kit.numbers(bins).trust
 
 
 def _terms(kit: Kit) -> str:

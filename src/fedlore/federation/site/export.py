@@ -6,11 +6,13 @@ from pathlib import Path
 from ...bundle import Bundle, Policies, bundle_of
 from ...bundle.known import read_held
 from ...bundle.reknowing import check_columns
+from ...engine.lore import Trial
+from ...engine.lore.seat import number_task
 from ...errors import FedloreError
 from ...knowledge import Knowledge
-from ...personal.classifier import Personal
+from ...personal.tasks import Classification, Regression
 from ..journal import read_state
-from ..terms import read_terms
+from ..terms import Terms, read_terms
 from .folder import agree_schema, check_same, read_kit
 from .settled import personal_of
 
@@ -27,16 +29,17 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     about, payload = read_state(path)
     terms = read_terms(about["terms"])
     kit.file.policy.refuse_parts(terms)
-    known = kit.knowledge()
+    task, bins = terms.task() or Classification(), terms.bins
+    known = kit.knowledge() if bins is None else kit.numbers(bins)
     if known.schema is not None:
         check_same(known.schema, terms.schema)
-    if terms.encoded:
+    if terms.encoded and isinstance(known, Knowledge):
         known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "mixture" in about:
         model = personal_of(kit, about, payload, terms)
     else:
         recipe = terms.recipe()
-        model = Personal(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
+        model = task.build(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
     return bundle_of(model, kit.file.name, schema=known.schema or terms.schema, policies=policies)
 
 
@@ -50,8 +53,9 @@ def bundle_of_shared(
     about, sent = read_state(path)
     terms = read_terms(about["terms"])
     held = read_held(knowledge)
-    if not isinstance(held.knowledge, Knowledge):
-        raise FedloreError(f"{knowledge.name} is about a number, the federation about classes")
+    if (held.bins is None) != (terms.target is None):
+        wanted = "classes" if terms.target is None else "a number"
+        raise FedloreError(f"{knowledge.name} is not about {wanted}, the federation is")
     check_columns(held.schema, terms.schema, knowledge.name)
     recipe = terms.recipe(about.get("trial", ""))
     weights = sent.get("model", {})
@@ -60,5 +64,13 @@ def bundle_of_shared(
             f"{type(recipe.algorithm).__name__} keeps a part of each network at its site: a "
             "newcomer has no such part, let it join a training"
         )
-    model = Personal(recipe.model, held.knowledge, scaler=recipe.scaler, weights=weights)
+    task = _task(terms, about.get("trial", ""))
+    model = task.build(recipe.model, held.knowledge, scaler=recipe.scaler, weights=weights)
     return bundle_of(model, client, policies=policies)
+
+
+def _task(terms: Terms, trial: str) -> Classification | Regression:
+    """What the shared weights of a training have learned."""
+    if terms.bins is not None and terms.menu is not None and trial:
+        return number_task(terms.common().candidate(Trial.read(trial)), terms.bins)
+    return terms.task() or Classification()

@@ -5,10 +5,13 @@ from pathlib import Path
 
 from ...config import build, read_toml
 from ...core.examples import Examples
-from ...data.rows import FileForm, read_table
-from ...engine import Client
+from ...data.rows import FileForm, read_measured, read_table
+from ...engine import Client, NumberClient
 from ...errors import ConfigError, FedloreError, unknown
 from ...knowledge import Knowledge
+from ...knowledge.either import is_number_file
+from ...knowledge.numbers import Bins, Measured, Numbers
+from ...knowledge.numbers.files import read_numbers
 from ...knowledge.schema import Schema
 from ...knowledge.sources.found import forbidden_in
 from ...privacy.catalog import FILTERS
@@ -84,18 +87,37 @@ class Kit:
             )
 
     def knowledge(self) -> Knowledge:
+        """What this site's expert knows of classes; nothing without a file."""
         if self.file.knowledge is None:
             return Knowledge()
         self.check_sources()
         known = Knowledge.read(self.path(self.file.knowledge))
         return known if self.file.trust is None else replace(known, trust=self.file.trust)
 
-    def client(self, schema: Schema) -> Client:
+    def numbers(self, bins: Bins) -> Numbers:
+        """The same where a number is learned; its bounds and bins must be the federation's."""
+        if self.file.knowledge is None:
+            return Numbers()
+        self.check_sources()
+        path = self.path(self.file.knowledge)
+        if not is_number_file(path):
+            raise ConfigError(f"{path.name} is about classes, the federation learns a number")
+        found = read_numbers(path)
+        if found.bins != bins:
+            raise ConfigError(
+                f"{path.name}: the bounds or bins of its [target] are not the federation's"
+            )
+        known = found.knowledge
+        return known if self.file.trust is None else replace(known, trust=self.file.trust)
+
+    def client(self, schema: Schema, bins: Bins | None = None) -> Client | NumberClient:
         """This site's rows and knowledge under the federation's schema."""
-        known = self.knowledge()
+        known = self.knowledge() if bins is None else self.numbers(bins)
         if known.schema is not None:
             check_same(known.schema, schema)
             schema = _title(schema, known.schema)
+        if isinstance(known, Numbers):
+            return self._measured(schema, known)
         known = replace(known, schema=agree_schema(known.schema, schema))
 
         def rows(name: str) -> Examples:
@@ -104,6 +126,14 @@ class Kit:
         data = rows(self.file.data)
         test = None if self.file.test is None else rows(self.file.test)
         return Client(self.file.name, data, known, test=test)
+
+    def _measured(self, schema: Schema, known: Numbers) -> NumberClient:
+        def rows(name: str) -> Measured:
+            path = self.path(name)
+            return read_measured(path, schema, label=schema.label, form=self.file.rows)
+
+        test = None if self.file.test is None else rows(self.file.test)
+        return NumberClient(self.file.name, rows(self.file.data), known, test)
 
 
 def read_kit(folder: Path) -> Kit:

@@ -37,7 +37,7 @@ def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str]
             f"site '{kit.file.name}' has agreed to no terms yet: look at them and accept them with "
             f"fedlore accept '{folder}'"
         )
-    kit.client(kit.terms().schema)
+    kit.client(kit.terms().schema, kit.terms().bins)
     if not kit.file.insecure:
         learn_authority(kit, told)
     limit_memory(kit.file.policy.max_memory)

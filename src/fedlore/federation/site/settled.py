@@ -11,15 +11,17 @@ from ...core.exact import Home, Posterior
 from ...core.foresight import Foresight
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
-from ...engine.lore import Private, Seat
+from ...engine.lore import Private, Seat, Trial
+from ...engine.lore.seat import number_task
 from ...errors import FedloreError
 from ...knowledge import Knowledge
 from ...knowledge.confusion import Recalibrated
-from ...personal.beside import Beside
+from ...personal.beside import Beside, NumberBeside
 from ...personal.classifier import Personal
-from ...personal.foreseen import Foreseen
-from ...personal.own.sight import see_classes, see_order
+from ...personal.foreseen import Foreseen, ForeseenNumber
+from ...personal.own.sight import Sight, see_classes, see_numbers, see_order
 from ...personal.own.stored import read_own_members, write_own_members
+from ...personal.regressor import PersonalRegressor
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit, agree_schema
@@ -34,12 +36,11 @@ def write_settled(
 ) -> None:
     """What a site chose for itself, readable by its owner alone."""
     known, beside = private.knowledge, private.beside
-    assert isinstance(known, Knowledge) and not hasattr(beside, "width")
     header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
     payload: Payload = {"model": network}
-    if isinstance(known.prediction, Recalibrated):
+    if isinstance(known, Knowledge) and isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
-    if isinstance(beside, Beside):
+    if beside is not None:
         header["mixture"], more = _describe(seat, beside)
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
@@ -54,18 +55,26 @@ def about_run(about: Mapping[str, Any]) -> dict[str, Any]:
     return {name: about[name] for name in ("run", "trial")}
 
 
-def personal_of(kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Terms) -> Personal:
+def personal_of(
+    kit: Kit, about: Mapping[str, Any], payload: Payload, terms: Terms
+) -> Personal | PersonalRegressor:
     """The site's own model as it was written, with the knowledge that the site has now."""
-    recipe = terms.recipe(about["trial"])
+    recipe, bins = terms.recipe(about["trial"]), terms.bins
+    if bins is not None:
+        candidate = terms.common().candidate(Trial.read(about["trial"]))
+        numbers = replace(kit.numbers(bins), trust=about["trust"], reliance=about["rely"])
+        mixed = None if about["mixture"] is None else _mix(about["mixture"], payload, terms)
+        return number_task(candidate, bins).build(
+            recipe.model, numbers, scaler=recipe.scaler, weights=payload["model"], beside=mixed
+        )
     known = replace(kit.knowledge(), trust=about["trust"], reliance=about["rely"])
     if terms.encoded:
         known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
-    beside = None
-    if about["mixture"] is not None:
-        beside = _mix(about["mixture"], payload, terms)
+    beside = None if about["mixture"] is None else _mix(about["mixture"], payload, terms)
+    assert not isinstance(beside, NumberBeside)  # of classes
     return Personal(
         recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=beside
     )
@@ -80,24 +89,24 @@ def is_settled(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def _describe(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
+def _describe(seat: Seat, beside: Beside | NumberBeside) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
-    own = [m for m in beside.members if not isinstance(m, Foreseen)]
+    own = [m for m in beside.members if not isinstance(m, Foreseen | ForeseenNumber)]
     said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
-    data = seat.plain.data
-    sight = see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
     values = {
-        "members": [_EXACT if isinstance(m, Foreseen) else "own" for m in beside.members],
+        "members": [
+            _EXACT if isinstance(m, Foreseen | ForeseenNumber) else "own" for m in beside.members
+        ],
         "own": said,
-        "heard": sight.heard.shape[1],
+        "heard": _sight(seat).heard.shape[1],
         "weights": list(beside.weights),
         "network": beside.network,
         "expert": beside.expert,
-        "sharpness": beside.sharpness,
+        **_last(beside),
     }
     payload: Payload = {"members": tensors}
     for member in beside.members:
-        if isinstance(member, Foreseen):
+        if isinstance(member, Foreseen | ForeseenNumber):
             home = member.foresight.home
             payload[_EXACT] = member.foresight.found.bundle()
             payload["home"] = {"middle": home.middle, "level": home.level}
@@ -105,24 +114,37 @@ def _describe(seat: Seat, beside: Beside) -> tuple[dict[str, Any], Payload]:
     return values, payload
 
 
-def _mix(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside:
+def _sight(seat: Seat) -> Sight:
+    """What members of this site hear of its expert."""
+    if seat.common.bins is not None:
+        return see_numbers(seat.told)
+    data = seat.plain.data
+    return see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
+
+
+def _last(beside: Beside | NumberBeside) -> dict[str, float]:
+    if isinstance(beside, Beside):
+        return {"sharpness": beside.sharpness}
+    return {"width": beside.width}
+
+
+def _mix(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside | NumberBeside:
     features, classes = terms.features, len(terms.schema.classes)
     tensors: Mapping[str, Tensor] = payload["members"]
     own = iter(read_own_members(values["own"], tensors, columns=features, heard=values["heard"]))
     members: list[Any] = []
-    for kind in values["members"]:
-        if kind != _EXACT:
+    for said in values["members"]:
+        if said != _EXACT:
             members.append(next(own))
             continue
         if terms.menu is None or terms.menu.exact is None:
             raise FedloreError("a model of one round that the terms know nothing of")
         home = Home(payload["home"]["middle"], payload["home"]["level"], int(values["rows"]))
         found = Foresight(terms.menu.exact, Posterior.of(payload[_EXACT]), home, classes)
-        members.append(Foreseen(found, terms.scaler()))
-    return Beside(
-        tuple(members),
-        tuple(values["weights"]),
-        values["network"],
-        values["expert"],
-        values["sharpness"],
-    )
+        kind = Foreseen if terms.target is None else ForeseenNumber
+        members.append(kind(found, terms.scaler()))
+    weights = tuple(values["weights"])
+    shares = (values["network"], values["expert"])
+    if terms.target is not None:
+        return NumberBeside(tuple(members), weights, *shares, values["width"])
+    return Beside(tuple(members), weights, *shares, values["sharpness"])

@@ -12,6 +12,7 @@ from ...core.wire import TASK_KINDS, Reply, Task, digest
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
+from ...personal.tasks import Classification
 from ..journal import write_state
 from ..processes import cut_after
 from ..remote import Refusal
@@ -126,7 +127,7 @@ class Worker:
         self, task: Task, terms: Terms, reply: Reply, uploads: Sequence[str], guard: Guard
     ) -> Reply:
         """A reply that can be used, with its noise, and with no number that may not leave."""
-        features = len(terms.schema.features)
+        features = terms.columns
         wanted = wanted_of(task, uploads, features, terms=terms.gram(), inputs=terms.inputs)
         wrong = find_flaw(reply.upload, wanted)
         if wrong is not None:  # where numbers are not finite, training has diverged
@@ -151,10 +152,15 @@ class Worker:
                     f"'{terms.algorithm.name}': its own log says why (is the package installed?)"
                 ) from error
             try:
-                client = self._kit.client(terms.schema)
-                part: _Plain | Choosing = _Plain(client, recipe)
+                client = self._kit.client(terms.schema, terms.bins)
+                part: _Plain | Choosing
                 if terms.menu is not None:
                     part = Choosing(self._kit, terms, text, client)
+                else:
+                    task = terms.task() or Classification()
+                    known = task.enter(client)  # of a number levels are numbers too
+                    known = known if terms.bins is None else replace(known, numeric=True)
+                    part = _Plain(known, recipe)
             except FedloreError as error:
                 _log.error("%s", error)
                 self._told(f"cannot take part: {error}")

@@ -47,6 +47,13 @@ class Target:
             )
         return Bins.at(self.edges)
 
+    def schema(self, features: tuple[Feature, ...]) -> Schema:
+        """Columns, and the bins in place of classes."""
+        edges = self.cut().edges
+        names = tuple(f"[{a:g}..{b:g})" for a, b in zip(edges, edges[1:], strict=False))
+        apart = names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))
+        return Schema(features, apart, self.name, unit=self.unit)
+
 
 @dataclass(frozen=True)
 class NumberPredict:
@@ -82,10 +89,7 @@ class NumberDocument:
 
     @property
     def schema(self) -> Schema:
-        edges = self.target.cut().edges
-        names = tuple(f"[{a:g}..{b:g})" for a, b in zip(edges, edges[1:], strict=False))
-        apart = names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))
-        return Schema(self.features, apart, self.target.name, unit=self.target.unit)
+        return self.target.schema(self.features)
 
 
 @dataclass(frozen=True)
