@@ -1,15 +1,19 @@
 """A mixture of members that are right about their doubts doubts too much; one factor undoes it."""
 
+import pytest
 import torch
 
 from fedlore.core.cells import log_cells
 from fedlore.core.reliability import calibration_error
 from fedlore.core.rng import stream
-from fedlore.engine.lore.calibrating import mixture_sharpness, sharpen
+from fedlore.engine.lore.calibrating import _Number, mixture_sharpness, number_width, sharpen
 from fedlore.engine.lore.private import NETWORK, Voice
+from fedlore.knowledge.numbers.bins import Bins
+from fedlore.knowledge.numbers.told import Told
+from fedlore.personal.distribution import Distribution
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import ClassMember, OrderMember
-from fedlore.personal.own.mixture import mix
+from fedlore.personal.own.mixture import NumberMixture, mix
 
 
 def disagreeing(rows, seed=0):
@@ -61,6 +65,45 @@ def test_a_sharper_member_is_steeper_by_the_factor():
     wide, narrow = (log_cells(place, torch.tensor([w]).double(), 20, "normal") for w in (2.4, 1.2))
     steep = torch.log_softmax(4.0 * wide, 1)
     assert torch.allclose(steep.exp(), narrow.exp(), atol=0.01)
+
+
+def told_rows(rows, seed, heavy):
+    """A number and what a model says of it; misses are normal, or mostly small and seldom large."""
+    draw = stream("widths", seed, rows)
+    centre = 40.0 + 20.0 * torch.rand(rows, generator=draw, dtype=torch.float64)
+    missed = torch.randn(rows, generator=draw, dtype=torch.float64)
+    if heavy:
+        seldom = torch.rand(rows, generator=draw, dtype=torch.float64) < 0.05
+        missed = torch.where(seldom, 6.0 * missed, 0.5 * missed)
+    y = (centre + 2.0 * missed).clamp(0.0, 100.0)
+    return centre, Told(torch.zeros(rows, 1), y, None, None, Bins(0.0, 100.0, 50))
+
+
+def covered(centre, told, width):
+    bell = NumberMixture((_Number(centre),), (1.0,), width=width)
+    low, high = Distribution.spread(bell.probabilities(told), told.bins).interval(0.9)
+    return float(((low <= told.y) & (told.y <= high)).double().mean())
+
+
+@pytest.mark.parametrize(("rows", "heavy"), [(40, True), (200, False)])
+def test_intervals_hold_nine_of_ten_new_rows(rows, heavy):
+    """The mean over calibrations, as conformal sets promise; rms widths miss it where tails are."""
+    new = told_rows(1000, "new", heavy)
+    found, usual = [], []
+    for seed in range(16):
+        centre, told = told_rows(rows, seed, heavy)
+        rms = float((told.y - centre).square().mean().sqrt())
+        width = number_width(centre, told, rms)
+        found.append(covered(*new, width))
+        usual.append(covered(*new, rms))
+    assert 0.88 <= sum(found) / 16 <= 0.945
+    if heavy:
+        assert sum(usual) / 16 > 0.925
+
+
+def test_too_few_rows_keep_the_widest_that_any_needs():
+    centre, told = told_rows(5, 1, False)
+    assert covered(centre, told, number_width(centre, told, 1.0)) == 1.0
 
 
 def test_without_voices_nothing_is_sharpened():

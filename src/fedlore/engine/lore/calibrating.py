@@ -8,20 +8,25 @@ kept where each member keeps its own width, so bundles, graphs and certificates 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from ...knowledge.numbers.told import Told
+from ...personal.distribution import Distribution
 from ...personal.foreseen import Foreseen
 from ...personal.own.members import ClassMember, OrderMember
-from ...personal.own.mixture import mix
+from ...personal.own.mixture import NumberMixture, mix
+from ...personal.tasks.regression import LEVEL
 from .private import EXPERT, Voice
 
 #: Few rows must not decide alone: the factor is drawn to 5/4, the best of development seeds.
 USUAL, APART = 1.25, 0.3  # the middle, and the sd of its logarithm
-_FACTORS = tuple(2.0 ** (i / 6) for i in range(-4, 10))
+_FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
+#: Of a number, times the root of the mean squared miss.
+_WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
 
 _M = TypeVar("_M")
 
@@ -40,8 +45,7 @@ def mixture_sharpness(voices: Sequence[Voice], share: Mapping[str, float], y: Te
         likely = mix(parts, weights).gather(1, y.unsqueeze(1)).clamp(min=1e-9)
         return -float(likely.log().sum()) + 0.5 * (math.log(factor / USUAL) / APART) ** 2
 
-    best: float = min(_FACTORS, key=cost)
-    return best
+    return min(_FACTORS, key=cost)
 
 
 def sharpen(member: _M, factor: float) -> _M:
@@ -55,6 +59,33 @@ def sharpen(member: _M, factor: float) -> _M:
     if isinstance(member, ClassMember):
         return replace(member, sharpness=member.sharpness * factor)
     return member
+
+
+def number_width(centre: Tensor, told: Told, usual: float) -> float:
+    """The width under which 90 % intervals hold as many unseen rows as conformal sets would.
+
+    Intervals around a number grow with the width, so they are nested sets: the least width that
+    holds ⌈(n + 1)·0.9⌉ of n out-of-fold rows (Gupta, Kuchibhotla, Ramdas 2022). Fewer than nine
+    rows cannot promise that; they keep the widest that any of them needs.
+    """
+    y = told.y
+    assert y is not None
+    wanted = min(math.ceil((len(told) + 1) * LEVEL - 1e-9), len(told))
+    for factor in _WIDTHS:
+        bell = NumberMixture((_Number(centre),), (1.0,), width=factor * usual)
+        spread = Distribution.spread(bell.probabilities(told), told.bins, told.sets)
+        low, high = spread.interval(LEVEL)
+        if int(((low <= y) & (y <= high)).sum()) >= wanted:
+            return factor * usual
+    return _WIDTHS[-1] * usual
+
+
+@dataclass(frozen=True, eq=False)
+class _Number:
+    said: Tensor
+
+    def number(self, known: Told) -> Tensor:
+        return self.said
 
 
 def _temper(voice: Voice, factor: float) -> Tensor:

@@ -18,6 +18,7 @@ from ...personal.own.members import within
 from ...personal.own.weights import number_weights
 from ...personal.regressor import decode_logits
 from ..exact import exact_rows
+from .calibrating import number_width
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
 from .seat import Seat, polish_seat
@@ -70,7 +71,8 @@ def settle_number(
 
     alone = [] if own is None else [candidate.held for candidate in own.candidates]
     found = compose(voices, weigh, mixed, errors, rows=len(y), own=alone, measure="rmse")
-    width = max(float(errors(found.together).mean()) ** 0.5, 1e-12)
+    usual = max(float(errors(found.together).mean()) ** 0.5, 1e-12)
+    width = number_width(found.together, told, usual)
     share = found.share
     beside = NumberBeside(
         found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), width
