@@ -154,3 +154,32 @@ def test_the_names_of_flwr_that_are_used_are_there():
     assert all(hasattr(RuntimeHttpClient, call) for call in runtime)
     calls = ("ActivateNode", "DeactivateNode", "SendNodeHeartbeat", "PullMessages", "PushMessages")
     assert all(hasattr(FleetHttpClient, call) for call in calls)
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_tensors_are_one_object_where_they_are_small(size):
+    """Every object costs requests of its own: three are the least that a message can have."""
+    upload = {"model": {"w": torch.arange(size, dtype=torch.float32)}, "more": {"b": torch.ones(2)}}
+    reply = Reply("a", 1, upload, 5)
+    record = reply_record(reply)
+    assert len(record.array_records) == (0 if size == 10 else 2)
+    back = read_reply(record, "a")
+    assert all(torch.equal(back.upload[k][n], t) for k, b in upload.items() for n, t in b.items())
+
+
+def test_what_sites_are_told_differs_in_one_small_record_alone():
+    task = Task("train", 2, {"model": {"w": torch.ones(3)}}, accepted={"a": 1, "b": 2})
+    one, two = (task_record(task, site, "terms") for site in ("a", "b"))
+    assert one["task"].object_id == two["task"].object_id
+    assert [read_task(r, s)[0].accepted for r, s in ((one, "a"), (two, "b"))] == [
+        {"a": 1},
+        {"b": 2},
+    ]
+
+
+def test_bytes_that_do_not_fit_their_layouts_are_refused():
+    record = reply_record(Reply("a", 1, {"model": {"w": torch.ones(3)}}))
+    for wrong in (b"", b"x" * 11, b"x" * 13):
+        record["reply"]["tensors"] = wrong
+        with pytest.raises((ValueError, FedloreError)):
+            read_reply(record, "a")
