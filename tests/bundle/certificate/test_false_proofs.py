@@ -17,7 +17,8 @@ from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import to_onnx
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Formula, FormulaRange
-from fedlore.knowledge.formulas.proofs import always_defined, never_crossed
+from fedlore.knowledge.formulas.enclosure import enclose
+from fedlore.knowledge.formulas.proofs import always_defined, never_crossed, never_exceeds
 from fedlore.knowledge.schema import Feature, Schema
 
 from ..onnx.worlds import EDGES, SCHEMA, worlds
@@ -40,6 +41,12 @@ def checked(lower, upper, low=(0.0, -1.0), high=(1.0, 1.0)):
     return bool(never_above(*(parse(text, ["x", "y"]) for text in (lower, upper)), boxes)[0])
 
 
+def issued(lower, upper):
+    """What the issuer's intervals say of it, before any row is tried."""
+    corners = torch.tensor([[0.0, -1.0]]).double(), torch.tensor([[1.0, 1.0]]).double()
+    return bool(never_exceeds(*(Formula.parse(text, UNIT) for text in (lower, upper)), *corners))
+
+
 CROSSING = {  # lower, upper, and a row where they cross
     "a spike behind a small factor": (
         "1e-14 * where(abs(3*x - 1.2345) < 0.0003, 1e20, 0)",
@@ -52,6 +59,10 @@ CROSSING = {  # lower, upper, and a row where they cross
     "numbers that are hardly positive": ("where(x > 0, -log(x), 0)", "80", (1e-38, 0.0)),
     "one argument of min": ("x", "min(x + 1, y)", (1.0, -1.0)),
     "one argument of max": ("max(x - 1, 0.5)", "x", (0.0, 0.0)),
+    "products of negative numbers": ("(y - 2) * (y - 2)", "(y - 1) * (y - 1)", (0.0, -1.0)),
+    "a negative factor": ("x * (0 - y * y)", "(x + 1) * (0 - y * y)", (0.0, 1.0)),
+    "what is taken away may be negative": ("x - y", "x", (0.0, -1.0)),
+    "what is added may be negative": ("x", "x + y", (1.0, -1.0)),
 }
 
 
@@ -61,6 +72,7 @@ def test_limits_that_cross_somewhere_are_not_proved(lower, upper, row):
         limits(lower, upper)(torch.tensor([row]))
     assert never_crossed(limits(lower, upper)).status == "refuted"
     assert not checked(lower, upper)
+    assert not issued(lower, upper)
 
 
 ORDERED = {
@@ -77,6 +89,19 @@ ORDERED = {
 def test_what_never_crosses_is_still_proved(lower, upper):
     assert never_crossed(limits(lower, upper)).status == "proved"
     assert checked(lower, upper)
+    assert issued(lower, upper)
+
+
+@pytest.mark.parametrize("formula", ["x * 1e-30", "x / 1e30", "x ** 5", "exp(-x * 9e10)"])
+def test_subnormal_numbers_may_be_taken_for_zero(formula):
+    """A runtime that flushes them gets 0, another one does not: both count."""
+    low, high = np.array([[1e-9, 0.0]]), np.array([[2e-9, 0.0]])
+    found = Boxes(low, high).bounds(parse(formula, ["x", "y"]))
+    steps = Formula.parse(formula, UNIT).steps
+    same = enclose(steps, torch.from_numpy(low), torch.from_numpy(high))
+    assert found[0] == 0 == same.low and 0 < found[1] < 1.2e-38 and 0 < same.high < 1.2e-38
+    negative = Boxes(low, high).bounds(parse(f"-({formula})", ["x", "y"]))
+    assert negative[1] == 0 > negative[0]
 
 
 def test_a_small_weight_before_a_large_number_is_not_dropped():
