@@ -14,6 +14,7 @@ from torch import Tensor
 from .algorithms import Alone, Plan
 from .core.examples import Examples
 from .core.nets import mlp
+from .data.rows.levels import code_levels, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask, Schema
@@ -79,10 +80,11 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "KnowledgeClassifier":
         """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(labels)
         known = self._known()
-        spoken = _labels(labels, known, self.classes)  # in the order of the knowledge
+        self.schema_ = known.schema
+        rows, labels = validate_data(self, code_levels(X, self.schema_), y, dtype=np.float64)
+        check_classification_targets(labels)
+        spoken = order_labels(labels, known, self.classes)  # in the order of the knowledge
         self.classes_, self.order_ = np.unique(spoken, return_index=True)
         if len(self.classes_) != len(spoken):
             raise ConfigError(f"classes must differ, got {list(spoken)}")
@@ -93,7 +95,7 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.knowledge_ = known = _watch_columns(self, known, known.schema, rows.shape[1])
         self.personal_ = _train(
             self,
-            Client(_NAME, Examples(_tensor(rows), _places(labels, spoken)), known),
+            Client(_NAME, Examples(_tensor(rows), place_labels(labels, spoken)), known),
             (rows.shape[1], len(spoken)),
             hears=self.hears and (known.prediction is not None or known.range is not None),
         )
@@ -171,10 +173,11 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "KnowledgeRegressor":
         """Train on the rows of X (n, d) in raw units and their numbers y (n,)."""
-        rows, numbers = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        known, schema, declared = self._known()
+        known, self.schema_, declared = self._known()
+        coded = code_levels(X, self.schema_)
+        rows, numbers = validate_data(self, coded, y, dtype=np.float64, y_numeric=True)
         self.bins_ = self._bins(_tensor(numbers), known, declared)
-        self.knowledge_ = known = _watch_columns(self, known, schema, rows.shape[1])
+        self.knowledge_ = known = _watch_columns(self, known, self.schema_, rows.shape[1])
         hears = self.hears and (known.prediction is not None or known.range is not None)
         task = Regression(self.bins_, self.ordinal, hears)
         client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
@@ -247,7 +250,8 @@ def _train(
 def _rows(estimator: object, X: ArrayLike) -> Tensor:
     """Rows to be answered, (n, d), by an estimator that has been fitted."""
     check_is_fitted(estimator)
-    return _tensor(validate_data(estimator, X, dtype=np.float64, reset=False))
+    coded = code_levels(X, getattr(estimator, "schema_", None))
+    return _tensor(validate_data(estimator, coded, dtype=np.float64, reset=False))
 
 
 def _tensor(x: ArrayLike) -> Tensor:
@@ -265,35 +269,7 @@ def _watch_columns(estimator: object, known: K, schema: Schema | None, width: in
             return model
         return cast(M, Mask(places, cast(SeenModel, model)))  # gives what the model gives
 
-    return replace(known, prediction=seen(known.prediction), range=seen(known.range))
-
-
-def _labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:
-    """The label of each of the knowledge's classes, in its order, (k,)."""
-    if classes is not None:
-        found = np.asarray(classes)
-    elif known.schema is None:
-        found = np.unique(y)
-    elif y.dtype.kind in "OUS":
-        found = np.asarray(known.schema.classes, dtype=y.dtype if y.dtype.kind == "O" else None)
-    else:
-        try:
-            found = np.asarray(known.schema.classes).astype(y.dtype)
-        except ValueError:
-            names = ", ".join(known.schema.classes)
-            raise ConfigError(
-                f"the labels are numbers, the knowledge calls its classes {names}: "
-                "give classes=, the labels in this order"
-            ) from None
-    for label in np.unique(y).tolist():
-        if label not in found.tolist():
-            known_ones = ", ".join(map(repr, found.tolist()))
-            raise FedloreError(f"label {label!r} is none of {known_ones}")
-    return found
-
-
-def _places(y: _Array, spoken: _Array) -> Tensor:
-    """Labels as positions in the knowledge's order, (n,) int64."""
-    own, which = np.unique(y, return_inverse=True)
-    place = {label: i for i, label in enumerate(spoken.tolist())}
-    return torch.tensor([place[label] for label in own.tolist()])[torch.as_tensor(which)]
+    # in X its columns may stand elsewhere, and what may be missing is for scikit-learn to refuse
+    plain = places is None and not any(f.may_miss for f in (schema.features if schema else ()))
+    held = known.schema if plain else None
+    return replace(known, prediction=seen(known.prediction), range=seen(known.range), schema=held)

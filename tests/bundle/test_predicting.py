@@ -270,6 +270,7 @@ def test_reknow_on_the_command_line(tmp_path):
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0, shown.output
     assert "before" in shown.output and "audit: 20 rows" in shown.output
+    assert "is now 0, as the new file says" in shown.output
     found = read_bundle(tmp_path / "b.lore")
     assert found.personal.knowledge.trust == 0.0 and "ta" in found.metrics
     known().write(tmp_path / "k.toml")  # its two tables contradict each other somewhere
@@ -278,6 +279,8 @@ def test_reknow_on_the_command_line(tmp_path):
     assert "forbids where ash <= 8 and s > 3" in shown.output
     assert "has 1 error and is not used" in str(shown.exception)
     assert not (tmp_path / "b.lore").exists()
+    shown = CliRunner().invoke(app, [*asked, "--accept-conflicts"])
+    assert shown.exit_code == 0 and (tmp_path / "b.lore").exists(), shown.output
     nothing = CliRunner().invoke(app, ["reknow", str(tmp_path / "a.lore"), "--out", "x"])
     assert isinstance(nothing.exception, FedloreError)
 

@@ -6,7 +6,7 @@ import torch
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge.schema import Feature, Schema
-from fedlore.knowledge.tables import rulestats
+from fedlore.knowledge.tables import rulesheets, rulestats
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.rulestats import rule_report
 
@@ -77,3 +77,12 @@ def test_no_data_is_refused():
     table = table_of(CELLS, SCHEMA, kind="predict")
     with pytest.raises(KnowledgeError, match="at least one row"):
         rule_report(table, Examples(torch.zeros(0, 1)))
+
+
+def test_a_table_may_have_just_as_many_rules_as_are_allowed(monkeypatch):
+    monkeypatch.setattr(rulesheets, "MOST_RULES", 2)
+    rules = [{"a": "> 1", "then": "no"}, {"a": "> 2", "then": "yes"}]
+    schema = Schema((Feature("a"),), ("no", "yes"))
+    assert len(rulesheets.table_of(rules, schema, kind="predict").rules) == 2
+    with pytest.raises(KnowledgeError, match="has more than 2 rules"):
+        rulesheets.table_of([*rules, {"then": "no"}], schema, kind="predict")

@@ -24,6 +24,9 @@ def reknow_command(
     trust: Annotated[float | None, typer.Option(help="λ in place of the one there is.")] = None,
     data: Annotated[Path | None, typer.Option(help="Labelled rows: scores and an audit.")] = None,
     client: Annotated[str | None, typer.Option(help="Another name, for another site.")] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept-conflicts", help="Use the file although lint finds errors.")
+    ] = False,
     plugins: PluginOption = None,
 ) -> None:
     """Swap the rules or λ of a bundle, after an audit, with scores before and after."""
@@ -34,12 +37,20 @@ def reknow_command(
     old = read_bundle(bundle, plugins=plugins or ())
     console = Console()
     if knowledge is not None:
-        _audit(knowledge, data, console)
+        _audit(knowledge, data, console, accept=accept)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
         before, after = (score_bundle(one, data) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
         _compare(before, after, console)
+    was, now = (one.personal.knowledge.trust_at_prediction for one in (old, new))
+    if trust is None and new.personal.beside is None and was != now:
+        console.print(
+            f"λ at prediction was {was:g} and is now "
+            f"{now:g}, as the new file says (--trust says otherwise)",
+            highlight=False,
+            soft_wrap=True,
+        )
     if new.personal.beside is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
         words = share_words(new.personal.beside)
@@ -49,18 +60,18 @@ def reknow_command(
     console.print(f"fingerprint {new.fingerprint}", highlight=False, soft_wrap=True)
 
 
-def _audit(knowledge: Path, data: Path | None, console: Console) -> None:
-    """The lint of the new knowledge; with errors it is not used."""
+def _audit(knowledge: Path, data: Path | None, console: Console, *, accept: bool) -> None:
+    """The lint of the new knowledge; with errors it is not used, unless they are accepted."""
     found, _ = check_with_rows(knowledge, data)
     for finding in found.findings:
         console.print(str(finding), highlight=False, soft_wrap=True, markup=False)
     if found.audit is not None:
         console.print(f"audit: {found.audit}", highlight=False, soft_wrap=True)
     wrong = errors(found.findings)
-    if wrong:
+    if wrong and not accept:
         raise KnowledgeError(
             f"{knowledge.name} has {len(wrong)} error{'s' if len(wrong) > 1 else ''} and is not "
-            "used: nothing was written"
+            "used: nothing was written (--accept-conflicts uses it all the same)"
         )
 
 

@@ -131,6 +131,7 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
             facts=facts,
             confusion=found.confusion,
             history=found.history,
+            classes=gathering.schema.classes,
         )
     console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
 

@@ -92,16 +92,26 @@ def _with_trust(text: str, chosen: Trust) -> str:
     """A document with other values of trust and reliance at its top.
 
     >>> print(_with_trust('trust = 0.3 # old\\nlabel = "y"\\n', Trust(0.0, 0.15, 0.9, 40)), end="")
-    trust = 0.0
+    trust = 0.0  # old
     reliance = 0.15
     label = "y"
     """
     table = re.search(r"^\s*\[", text, re.MULTILINE)  # keys below the first table are others
     top, rest = (text, "") if table is None else (text[: table.start()], text[table.start() :])
-    top = re.sub(r"^[ \t]*(trust|reliance|rely)[ \t]*=.*\n?", "", top, flags=re.MULTILINE)
-    return (
-        f"trust = {round(chosen.trust, 4)!r}\nreliance = {round(chosen.reliance, 4)!r}\n{top}{rest}"
+    notes: dict[str, str] = {}  # what a person wrote behind the numbers
+
+    def drop(line: re.Match[str]) -> str:
+        if line[2]:
+            notes["trust" if line[1] == "trust" else "reliance"] = f"  {line[2]}"
+        return ""
+
+    wanted = r"^[ \t]*(trust|reliance|rely)[ \t]*=[^#\n]*(#.*)?\n?"
+    top = re.sub(wanted, drop, top, flags=re.MULTILINE)
+    lines = "".join(
+        f"{name} = {round(value, 4)!r}{notes.get(name, '')}\n"
+        for name, value in (("trust", chosen.trust), ("reliance", chosen.reliance))
     )
+    return f"{lines}{top}{rest}"
 
 
 def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Grid:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,16 @@ class Examples:
     target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
 
     def __post_init__(self) -> None:
+        for name in ("x", "y"):
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
+                kind = torch.int64 if name == "y" else None
+                object.__setattr__(self, name, torch.tensor(value, dtype=kind))
+            elif value is not None and not isinstance(value, Tensor):
+                raise FedloreError(
+                    f"{name} must be a tensor or an array of numbers, got {type(value).__name__}: "
+                    "as_examples(data, schema, label) reads frames, records and names"
+                )
         if self.x.ndim < 2:
             raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
         if not self.x.is_floating_point():

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 from torch import Tensor
 
 from ..core.history import Row
 from ..core.tree import Payload
+from ..data.rows import as_examples
 from ..errors import FedloreError, unknown
 from ..knowledge.schema import Schema
 from ..personal.beside import Beside, NumberBeside
@@ -57,9 +58,19 @@ class Fitted(Generic[P]):
             raise FedloreError(unknown("client with a table", client, self.tables))
         return self.tables[client]
 
-    def predict(self, client: str, x: Tensor) -> Tensor:
-        """This client's class or number for each row in raw units, (n,)."""
-        return self.model(client).predict(x)
+    def predict(self, client: str, x: Any) -> Tensor:
+        """This client's class or number for each row in raw units, (n,).
+
+        Rows may be a tensor, or anything with columns that the knowledge's schema names: a frame,
+        columns by name, records, an array.
+        """
+        model = self.model(client)
+        if isinstance(x, Tensor):
+            return model.predict(x)
+        schema = model.knowledge.schema
+        if schema is None:
+            raise FedloreError("rows by name need knowledge with a schema: give a tensor")
+        return model.predict(as_examples(x, schema).x)
 
     def scores(self, client: str) -> dict[str, float]:
         """The last scores of a client, where it was evaluated."""

@@ -1,7 +1,7 @@
 """The confusion matrix of one approach."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.history import Row
@@ -21,11 +21,15 @@ MOST_NUMBERS = 10  # classes whose cells still have room for a number
 ABSTAINS = "no answer"
 
 
-def confusion_matrix(case: Case, rows: Iterable[Row], name: str) -> list[Plot]:
+def confusion_matrix(
+    case: Case, rows: Iterable[Row], name: str, names: Sequence[str] = ()
+) -> list[Plot]:
     """Labels against predictions, summed over clients and seeds, for lore or the next best known.
 
-    Where shares or trusts vary, the first of them is shown.
+    Where shares or trusts vary, the first of them is shown. `names` are those of the classes, where
+    the rows have their numbers.
     """
+    called = {str(place): plain_text(word) for place, word in enumerate(names)}
     mine = belonging(case, rows)
     known = {plain_text(row.get("approach")) for row in mine}
     chosen = next((a for a in ("lore", "FLwKM", *sorted(known)) if a in known), None)
@@ -67,8 +71,8 @@ def confusion_matrix(case: Case, rows: Iterable[Row], name: str) -> list[Plot]:
         axes.set_xlim(-0.5, len(guesses) - 0.5)
         axes.set_ylim(len(classes) - 0.5, -0.5)
         across, down = (
-            [short_text(name) for name in guesses],
-            [short_text(name) for name in classes],
+            [short_text(called.get(name, name)) for name in guesses],
+            [short_text(called.get(name, name)) for name in classes],
         )
         axes.set_xticks(range(len(guesses)), across, rotation=90 if _wide(across) else 0)
         axes.set_yticks(range(len(classes)), down)
@@ -84,8 +88,9 @@ def confusion_matrix(case: Case, rows: Iterable[Row], name: str) -> list[Plot]:
     )
     title = f"Confusion matrix of {chosen}"
     height = min(1.5 + 0.27 * max(len(classes), 8), 7.0)
-    if _wide(guesses):
-        height += 0.1 * min(24, max(len(name) for name in guesses))
+    shown = [called.get(name, name) for name in guesses]
+    if _wide(shown):
+        height += 0.1 * min(24, max(len(name) for name in shown))
     return [Plot(name, title, case.title, caption, height, paint)]
 
 

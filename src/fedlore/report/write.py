@@ -27,14 +27,16 @@ def write_report(
     facts: Mapping[str, str],
     confusion: Iterable[Row] = (),
     history: Iterable[Row] = (),
+    classes: Sequence[str] = (),
 ) -> Path:
     """Write report.html, tables.md and plots/ into a folder; returns the page's path.
 
     `facts` says what was run; seeds, settings and versions found in the rows are added to it.
+    `classes` are the names of classes that rows have by number.
     """
     rows, confusion, history = list(rows), list(confusion), list(history)
     scores = read_scores(rows)
-    sections = [_section(case, rows, confusion, history) for case in cases(scores)]
+    sections = [_section(case, rows, confusion, history, classes) for case in cases(scores)]
     html = page(
         plain_text(title),
         facts={
@@ -56,7 +58,13 @@ def write_report(
     return out / "report.html"
 
 
-def plots(case: Case, *, confusion: Iterable[Row] = (), history: Iterable[Row] = ()) -> list[Plot]:
+def plots(
+    case: Case,
+    *,
+    confusion: Iterable[Row] = (),
+    history: Iterable[Row] = (),
+    classes: Sequence[str] = (),
+) -> list[Plot]:
     """Every plot that a case has something to show in."""
     name = _slug(case.title)
     made: list[Plot] = []
@@ -66,19 +74,26 @@ def plots(case: Case, *, confusion: Iterable[Row] = (), history: Iterable[Row] =
     made += trust_curve(case, f"{name}-trust")
     made += share_curve(case, f"{name}-share")
     made += rounds_curve(case, history, f"{name}-rounds")
-    made += confusion_matrix(case, confusion, f"{name}-confusion")
+    made += confusion_matrix(case, confusion, f"{name}-confusion", classes)
     return made
 
 
 def _section(
-    case: Case, rows: Sequence[Row], confusion: Sequence[Row], history: Sequence[Row]
+    case: Case,
+    rows: Sequence[Row],
+    confusion: Sequence[Row],
+    history: Sequence[Row],
+    classes: Sequence[str],
 ) -> Section:
     own, mistakes = ([row for row in some if _belongs(row, case)] for some in (rows, confusion))
     return Section(
         case.title or "Results",
         tuple(words.caveats(case.dataset, case.range)),
-        (*case_tables(case), *marks_table(own), *class_tables(mistakes)),
-        tuple(draw(plot) for plot in plots(case, confusion=confusion, history=history)),
+        (*case_tables(case), *marks_table(own), *class_tables(mistakes, classes)),
+        tuple(
+            draw(plot)
+            for plot in plots(case, confusion=confusion, history=history, classes=classes)
+        ),
     )
 
 

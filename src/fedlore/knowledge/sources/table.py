@@ -132,7 +132,7 @@ def _rules(
         if every is None or len(table.rules[rule].outcome) < every:
             if rule not in said:
                 words = rule_text(table.rules[rule], table.schema, table.kind, text=texts)
-                said[rule] = f"{table.name}, {table.label(rule)}: {words}"
+                said[rule] = f"{table.place}, {table.label(rule)}: {words}"
             lines[row].append(said[rule])
     return lines
 

@@ -140,7 +140,7 @@ def examine_table(
     rows = [(row, cells) for row, cells in page.rows if any(_is_filled(cell) for cell in cells)]
     if kind not in POLICIES:
         raise KnowledgeError(f"a table is of kind predict or range, got '{kind}'")
-    if len(rows) < 2 or len(rows) > MOST_RULES:
+    if len(rows) < 2 or len(rows) > MOST_RULES + 1:  # with the header
         why = "has no rules" if len(rows) < 2 else f"has more than {MOST_RULES} rules"
         return None, [Finding("error", "size", f"the table {why}", page.place())]
     columns = _columns(page, rows[0], schema, outcome, findings)

@@ -184,7 +184,7 @@ class Table:
             return
         row = int(bad.nonzero()[0])
         hit = self.hits(x[row : row + 1])[0].nonzero().flatten().tolist()
-        raise KnowledgeError(f"{self.name}: data row {row}: {self.labels(hit)} hit and {why}")
+        raise KnowledgeError(f"{self.place}: data row {row}: {self.labels(hit)} hit and {why}")
 
     def _check(self, rule: Rule, label: str) -> None:
         columns = [column for column, _ in rule.conditions]
