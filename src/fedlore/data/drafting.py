@@ -109,6 +109,8 @@ def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draf
     values: dict[str, Any] = {"trust": 0.3, "outside": "widen"}
     if is_number:
         assert numbers is not None
+        for feature in features:  # of a number a blank is refused still
+            feature.pop("missing", None)
         lower, upper = _bounds(numbers)
         target = {"name": word, "unit": unit or "", "lower": lower, "upper": upper}
         target["bins"] = max(10, min(50, len(texts) // 10))
@@ -155,6 +157,8 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
                 said["levels"] = words
             else:
                 said["low"], said["high"] = _scope(numbers)
+            if not all(texts):
+                said["missing"] = "level" if numbers is None else "median"
             features.append(said)
     return features, left_out
 
