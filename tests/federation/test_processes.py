@@ -31,7 +31,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.terms import terms_of
 
 from ..laws.test_algorithms import assert_close
-from .inside import edited, reference
+from .inside import agree, allow_all, edited, reference
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +40,7 @@ def trial(folder: Path, *changes, sites=3, rounds=3) -> Path:
     address = f"127.0.0.1:{free_port()}"
     settings = {"rounds": rounds, "test_rows": 50, "secure": False}
     make_trial(folder, sites=sites, address=address, **settings)
+    allow_all(folder)
     edited(folder / "federation.toml", *changes)
     return folder
 
@@ -118,6 +119,7 @@ def test_every_algorithm_equals_one_process(tmp_path):
             if not kind.facts.momentum:
                 text = text.replace("steps = 6", "steps = 6\nmomentum = 0.0")
             (folder / "federation.toml").write_text(text)
+            agree(folder)
             run, local = train_federation(folder), reference(folder)
             assert_close(run.state, local.state)
             assert run.rows == local.rows, name
@@ -219,8 +221,8 @@ def test_strangers_stay_outside(tmp_path):
         stranger = shutil.copytree(home, tmp_path / "stranger")
         shutil.rmtree(stranger / "state")
         elsewhere = tmp_path / "elsewhere"
-        federation = read_deployed(folder)
-        init(elsewhere, name="other", address=federation.address, schema=federation.schema)
+        settings = read_deployed(folder)
+        init(elsewhere, name="other", address=settings.address, schema=settings.schema)
         other = unpack(add_site(elsewhere, "plant-1"))
         shutil.copy(other / "site.key", stranger / "site.key")
         child = start_site(stranger)
