@@ -153,3 +153,11 @@ def leaves(expert, model, x):
         return ((expert(x) > 0) & ~model(x)).any(1)
     except KnowledgeError:
         return torch.zeros(len(x), dtype=torch.bool)
+
+
+def test_a_sliver_that_no_point_hits_is_not_passed_over():
+    text = '[predict]\nsources = [{formula = "where(abs(3*a - 1.2345) < 0.0003, 5, 1)"}]\n'
+    text += '[range]\nsources = [{upper = "3"}, {upper = "a + 3"}]\n'
+    for finding in (findings := found(text)):
+        assert finding.code == "outside-range" and abs(finding.counterexample["a"] - 0.4115) < 1e-3
+    assert findings

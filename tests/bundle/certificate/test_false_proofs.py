@@ -158,3 +158,27 @@ def test_every_kind_of_knowledge_is_read_off_the_nodes(world):
     graph = Graph(to_onnx(world.personal, SCHEMA).SerializeToString())
     wrong, count = other_forms(graph, read_knowledge(graph.knowledge()))
     assert wrong == [] and count > 3
+
+
+def other_lookup(model):
+    """A rule of the range that holds where it should not."""
+    for one in model.graph.initializer:
+        values = onnx.numpy_helper.to_array(one).copy()
+        if values.shape[1:] == (3,) and len(values) > 2 and one.name.startswith("constant"):
+            values[0, 0] = 1 - values[0, 0]
+            one.CopyFrom(onnx.numpy_helper.from_array(values, one.name))
+            return
+
+
+def last_of_equals(model):
+    chosen = next(node for node in model.graph.node if node.op_type == "ArgMax")
+    chosen.attribute.append(helper.make_attribute("select_last_index", 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(other_lookup, "is not looked up as rule 1 says"), (last_of_equals, "other attributes")],
+)
+def test_nodes_are_held_to_their_constants_and_attributes(site, change, why):
+    certificate, _, graph = site(personal())
+    assert why in forged(certificate, graph, change)["graph computes what the knowledge says"]
