@@ -98,7 +98,7 @@ def test_intervals_hold_nine_of_ten_new_rows(rows, heavy):
         usual.append(covered(*new, rms))
     assert 0.88 <= sum(found) / 16 <= 0.945
     if heavy:
-        assert sum(usual) / 16 > 0.925
+        assert sum(usual) / 16 > sum(found) / 16 + 0.03
 
 
 def test_too_few_rows_keep_the_widest_that_any_needs():
