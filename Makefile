@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCHMARKS := step tables formulas round scaling predict serve blend certify secagg he peers plot
 
-.PHONY: demo test check slow bench clean
+.PHONY: demo test check slow mutants bench clean
 
 demo: .venv/core
 	$(BIN)/fedlore demo --out demo-results
@@ -19,6 +19,9 @@ check: .venv/dev
 
 slow: .venv/dev
 	$(BIN)/pytest -m slow
+
+mutants: .venv/dev
+	$(BIN)/python -m studies.mutants.runner
 
 bench: .venv/dev
 	bash benchmarks/peers/install.sh

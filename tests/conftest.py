@@ -4,16 +4,29 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from fedlore.engine.lore import train
 from fedlore.personal.own import best
 
 torch.set_num_threads(1)
-settings.register_profile("fedlore", deadline=None, derandomize=True)
+# a busy machine is no fault: what hangs is stopped by the limit on every test
+settings.register_profile(
+    "fedlore",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("fedlore")
 
 collect_ignore = ["files"]  # kept files of older versions; their script needs that version
+
+
+def pytest_collection_modifyitems(items):
+    """Slow tests may take an hour each; the others have the limit of pyproject.toml."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
 
 
 @pytest.fixture

@@ -51,3 +51,8 @@ def test_the_head_is_the_last_layer_of_a_network_of_convolutions_too():
     params = dict(lenet5().named_parameters())
     left = set(params) - set(FedPer().send({"model": params})["model"])
     assert left == {"body.1.4.weight", "body.1.4.bias"}
+
+
+def test_a_layer_is_not_taken_for_one_whose_name_goes_on():
+    params = {f"{layer}.weight": torch.zeros(1) for layer in ("1", "10", "12")}
+    assert set(FedPer(("1",)).send({"model": params})["model"]) == {"10.weight", "12.weight"}

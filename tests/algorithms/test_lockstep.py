@@ -9,6 +9,7 @@ from fedlore import FedloreError, Plan, federate
 from fedlore.algorithms import FedAvg, Scaffnew, Solo
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
+from fedlore.core.wire import Task
 from fedlore.engine import Local, Recipe
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -78,3 +79,13 @@ def test_a_coin_that_always_says_meet_gives_gradient_descent():
         models.append(federate(Local(federation(), r), r, 5).state["model"])
     for name, t in models[0].items():
         torch.testing.assert_close(t, models[1][name], rtol=0, atol=1e-12)
+
+
+def test_shifts_are_scaled_by_the_rate_of_the_round_they_were_reached_in():
+    r = recipe(Scaffnew(chance=0.25))
+    initial = {n: p.detach() for n, p in r.model.named_parameters()}
+    sent = r.algorithm.send(r.algorithm.init(initial))
+    transport = Local(federation(), r)
+    list(transport.exchange(Task("train", 1, sent, r.seed, rate=0.5), ["site-0"]))
+    pace = transport.memories["site-0"].after["pace"]["pace"]
+    assert float(pace) == pytest.approx(0.25 / (0.5 * PLAN.lr))  # p / η

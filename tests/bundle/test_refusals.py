@@ -259,6 +259,34 @@ def test_a_failed_write_leaves_the_old_one(tmp_path, monkeypatch, place):
     assert os.listdir(tmp_path) == [place]
 
 
+def test_a_folder_that_cannot_take_its_name_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    write_bundle(MADE, path)
+    before, rename, calls = read_bundle(path).fingerprint, os.rename, []
+
+    def second_fails(source, target):
+        calls.append(source)
+        if len(calls) == 2:
+            raise OSError(13, "Permission denied")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", second_fails)
+    with pytest.raises(FedloreError, match="Permission denied; what was there before is safe"):
+        write_bundle(bundle(seed=5), path)
+    assert read_bundle(path).fingerprint == before
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_member_that_stands_there_twice_is_refused(tmp_path):
+    room = BytesIO()
+    with zipfile.ZipFile(room, "w") as archive:
+        for name, data in [*MADE.members.items(), ("card.md", b"another")]:
+            archive.writestr(name, data)
+    (tmp_path / "a.lore").write_bytes(sealed(room.getvalue()))
+    refused(tmp_path / "a.lore", "it holds a member twice")
+
+
 def test_a_folder_that_is_no_bundle_is_never_replaced(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "me.jpg").write_text("x")

@@ -44,6 +44,7 @@ def test_by_hand():
     assert value(Trimmed(share=0.2), 100.0, 1.0, 2.0, 3.0, -7.0) == 2.0
     assert value(Trimmed(share=0.2), 1.0, 2.0, 9.0) == 4.0  # 0.2 of three is nobody
     assert value(Trimmed(share=0.1), *[0.0] * 9, 30.0) == 0.0
+    assert value(Trimmed(share=0.29), *[0.0] * 71, *[30.0] * 29) == 0.0  # 0.29 · 100 < 29 in floats
 
 
 @given(st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=9), st.floats(10, 1e6, width=32))

@@ -126,6 +126,9 @@ def test_the_scaler_of_two_sites_is_that_of_their_pooled_rows():
 def test_a_constant_feature_is_left_at_zero():
     x = torch.tensor([[5.0, 1.0], [5.0, 3.0]])
     assert Scaler.of(x)(x)[:, 0].tolist() == [0.0, 0.0]
+    # numbers whose squares are rounded: their variance comes out as a speck above 0
+    same = torch.linspace(0.1, 9.7, 50).expand(7, -1)
+    assert (Scaler.of(same).spread == 1).all()
 
 
 def out_of_range() -> Examples:

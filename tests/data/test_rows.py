@@ -8,7 +8,7 @@ import torch
 
 from fedlore.config import read_toml
 from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
-from fedlore.data.rows import open_file
+from fedlore.data.rows import open_file, source
 from fedlore.errors import ConfigError, FedloreError, KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.schema import Feature, Schema
@@ -52,6 +52,7 @@ def test_rows_without_labels_and_packed_files_are_read(tmp_path):
     [
         ("24,old", ",old", "row 3, column 'volatile' is missing"),
         ("24,old", "nan,old", "row 3, column 'volatile' is missing"),
+        ("24,old", "24,", "row 3, column 'oven' is missing"),
         ("24,old", "inf,old", "row 3, column 'volatile': inf is not a finite number"),
         ("24,old", "ca. 24,old", "row 3, column 'volatile': 'ca. 24' is not a number"),
         ("B,24", "24", "row 3 has 5 cells, the header has 6"),
@@ -220,3 +221,10 @@ def test_rows_in_memory_become_examples():
 def test_forms_that_make_no_sense_are_refused(word):
     with pytest.raises(ConfigError, match=f"{word} must be"):
         FileForm(**{word: "x"})
+
+
+def test_a_fault_in_a_later_part_has_the_row_of_the_whole_table(monkeypatch):
+    monkeypatch.setattr(source, "ROWS_AT_ONCE", 2)
+    columns = {"ash": [9.0] * 5 + [float("nan")], "volatile": [24.0] * 6, "oven": ["old"] * 6}
+    with pytest.raises(FedloreError, match="row 7, column 'ash' is missing"):
+        as_examples(columns, SCHEMA)

@@ -97,6 +97,16 @@ def test_a_poisoned_reply_is_not_merged():
     assert "site-1" not in run.accepted
 
 
+def test_a_late_reply_of_another_round_is_not_merged():
+    def delay(reply):
+        return replace(reply, round=reply.round - 1) if reply.client == "site-1" else reply
+
+    r = recipe()
+    run = federate(Spy(Local(federation(), r), delay), r, 2)
+    assert [row["merged"] for row in run.rows] == [2, 2]
+    assert set(run.accepted) == {"site-0", "site-2"}
+
+
 def test_a_reply_with_other_shapes_is_not_merged():
     def spoil(reply):
         if reply.client != "site-1":

@@ -200,3 +200,23 @@ def test_bad_engines_are_named():
         fit(federation(), model, device="nowhere")
     with pytest.raises(FedloreError, match="'site-0' appears twice"):
         Stacked([federation()[0]] * 2, Recipe(model, FedAvg(), PLAN))
+
+
+def test_the_mean_of_a_stack_counts_those_who_came_through():
+    clients = federation(SIZES)
+    wild = replace(clients[2].data, x=clients[2].data.x.sign() * 3e38)
+    recipe = Recipe(mlp(FEATURES, CLASSES), FedAvg(), PLAN)
+    _, wanted = ran(Local, [*clients[:2], *clients[3:]], recipe, rounds=1)
+    clients[2] = replace(clients[2], data=wild)
+    _, found = ran(Stacked, clients, recipe, rounds=1)
+    assert gap(wanted.state, found.state) < 1e-5
+
+
+def test_scores_and_losses_are_those_of_each_clients_own_settings():
+    clients = [
+        replace(client, knowledge=Knowledge(trust=0.3, reliance=reliance, floor=floor))
+        for client, reliance, floor in zip(
+            federation(SIZES), (0.9, 0.0, 0.9, None, 0.3), (0.0, 0.2, 0.01, 0.0, 0.2), strict=True
+        )
+    ]
+    assert_alike(clients, Recipe(mlp(FEATURES, CLASSES).double(), FedAvg(), PLAN), rounds=1)

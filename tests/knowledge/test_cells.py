@@ -96,7 +96,9 @@ def test_a_prediction_names_one_class(text):
         parse_outcome(text, GRADES, "predict")
 
 
-@pytest.mark.parametrize("text", ["", "V..I", "I..VI", "I,,II", "I,", "not I..V", "[I..II]", "-"])
+@pytest.mark.parametrize(
+    "text", ["", "V..I", "I, III..II", "I..VI", "I,,II", "I,", "not I..V", "[I..II]", "-"]
+)
 def test_a_range_that_is_none_is_refused(text):
     with pytest.raises(KnowledgeError):
         parse_outcome(text, GRADES, "range")

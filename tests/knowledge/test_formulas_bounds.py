@@ -46,7 +46,7 @@ def test_bounds_enclose_every_value(tree, box, data):
     share[:30] = share[:30].round()  # corners as well
     x = sides[:, 0] + (sides[:, 1] - sides[:, 0]) * share
     values = formula(x)
-    low, high = formula.bounds(box)
+    low, high = formula.bounds(box, DOUBLE)
     defined = values[values.isfinite()]
     assert len(defined) == 0 or (low <= defined.min() and defined.max() <= high)
     corners = sides[:, 0].unsqueeze(0), sides[:, 1].unsqueeze(0)
@@ -336,3 +336,9 @@ def test_nested_extremes_take_no_longer():
     start = time.process_time()
     assert never_crossed(limits_, ((-2.0, 3.0),), budget=200).status in ("proved", "unknown")
     assert time.process_time() - start < 10.0
+
+
+def test_what_may_be_undefined_on_the_left_narrows_nothing_on_the_right():
+    formula = Formula.parse("where((x > 0 * sqrt(x)) and (x < -0.5), 1, 2)", X)
+    assert formula(torch.tensor([[-0.8]])).isnan().all()  # undefined and true
+    assert always_defined(formula, ((-1.0, 1.0),)).status == "refuted"

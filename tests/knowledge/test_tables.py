@@ -238,11 +238,12 @@ def test_all_allocations_together_stay_below_ten_times_the_output(policy):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
-def test_other_dtypes_compare_as_their_own_numbers(dtype):
+@pytest.mark.parametrize("cut", [2.1, 2.3, 2.7])  # rounded down, and up in either half precision
+def test_other_dtypes_compare_as_their_own_numbers(dtype, cut):
     schema = Schema((Feature("a"),), ("no", "yes"))
-    table = table_of([{"a": "> 2.1", "then": "yes"}], schema, kind="predict")
-    x = torch.tensor([[2.0], [2.1], [3.0]]).to(dtype)
-    threshold = torch.tensor(2.1, dtype=dtype) if dtype.is_floating_point else 2.1
+    table = table_of([{"a": f"> {cut}", "then": "yes"}], schema, kind="predict")
+    x = torch.tensor([[2.0], [cut], [3.0]]).to(dtype)
+    threshold = torch.tensor(cut, dtype=dtype) if dtype.is_floating_point else cut
     assert torch.equal(table(x)[:, 1] > 0, (x > threshold)[:, 0])
 
 

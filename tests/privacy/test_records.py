@@ -226,3 +226,15 @@ def test_bad_settings_are_refused():
         Records(Dp(1, 1e-5), 1)
     with pytest.raises(ConfigError, match="rounds must be at least 1, got 0"):
         Records(DP, 0)
+
+
+def test_the_last_steps_stay_at_home_and_need_no_noise():
+    plain = recipe_for(FedAvg(), finish=4)
+    noised = replace(plain, records=Records(replace(DP, noise=5.0), 3))
+    found = []
+    for recipe in (plain, noised):
+        transport = Local(federation(), recipe)
+        (reply,) = transport.exchange(replace(task(recipe), kind="finish"), ["site-0"])
+        assert not reply.upload
+        found.append(transport.memories["site-0"].after["finished"])
+    assert all(torch.equal(t, found[1][name]) for name, t in found[0].items())

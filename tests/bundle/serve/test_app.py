@@ -252,3 +252,16 @@ def test_card_and_schema_tell_what_a_row_must_have(app, bundle):
     assert form["features"][0]["high"] == 16.0
     assert form["features"][2]["low"] is None
     assert form["classes"] == ["III", "II", "I"]
+
+
+def test_a_websocket_is_closed_at_the_door(app):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    asyncio.run(app({"type": "websocket", "path": "/predict", "headers": []}, receive, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]

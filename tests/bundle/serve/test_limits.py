@@ -1,5 +1,7 @@
 """Who may ask: tokens, hosts, sizes."""
 
+import socket
+
 import pytest
 
 from fedlore import FedloreError
@@ -55,3 +57,11 @@ def test_names_are_checked_only_where_nothing_else_guards():
     assert "127.0.0.1" in names_of("127.0.0.1", token=None, insecure=False)
     assert names_of("127.0.0.1", token=TOKEN, insecure=False) is None
     assert names_of("0.0.0.0", token=None, insecure=True) is None
+
+
+def test_a_name_with_one_address_outside_is_no_loopback(monkeypatch):
+    found = [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.1", "192.0.2.7")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert not is_loopback("both")
+    with pytest.raises(FedloreError, match="'both' can be reached from other machines"):
+        check_host("both", token=None, insecure=False)

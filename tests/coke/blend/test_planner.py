@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fedlore import Knowledge
-from fedlore.coke.blend import check, order_for, plan
+from fedlore.coke.blend import check, order_for, plan, search
+from fedlore.coke.blend.limits import tidy
 from fedlore.coke.blend.points import fit_lots, lattice, lattice_size
 from fedlore.coke.blend.search import LIGHT, Found, explore, search_blends, sweep
 from fedlore.core.nets import mlp
@@ -281,3 +282,20 @@ def test_a_light_search_starts_from_what_it_is_given():
 def test_orders_that_cannot_be(options, message):
     with pytest.raises(FedloreError, match=message):
         order_for(ladder(), GRADES, three(), "grade>=good", **options)
+
+
+def test_a_sweep_that_is_too_long_proves_nothing(monkeypatch):
+    order = order_for(ladder(), GRADES, three(), "grade>=good", confidence=0.5, lots=5.0)
+    poor = np.array([0.0, 0.0, 1.0])
+    missed = Found(poor, order.judge(poor[None]), True, False)
+    monkeypatch.setattr(search, "SWEEP", 10)
+    found = sweep(order.judge, order.goal, order.limits, order.coals.price, missed)
+    assert not found.proved and found is missed
+
+
+def test_rounding_fills_up_a_share_that_has_room():
+    limits = order_for(ladder(), GRADES, three(), "grade>=good").limits
+    limits = replace(limits, high=np.array([0.6, 1.0, 1.0]))
+    clean = tidy(np.array([0.6, 0.3999999, 5e-8]), limits)
+    assert clean.sum() == 1.0 and clean[2] == 0.0
+    assert (clean <= limits.high).all() and clean[0] == 0.6

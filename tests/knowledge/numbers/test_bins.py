@@ -96,6 +96,8 @@ def test_given_edges_and_quantiles_of_a_public_sample():
     assert even.edges == (-5.0, 25.0, 50.0, 75.0, 200.0)
     tied = Bins.quantiles(torch.tensor([1.0, 1.0, 1.0, 2.0]), 4, lower=0.0, upper=3.0)
     assert tied.edges == (0.0, 1.0, 1.25, 3.0)
+    sample = torch.tensor([0.0, 0.0, 0.0, 1.0, 2.0, 3.0])  # a quarter lies on the lower bound
+    assert Bins.quantiles(sample, 4, lower=0.0, upper=3.0).edges == (0.0, 0.5, 1.75, 3.0)
 
 
 def test_a_number_outside_is_refused_with_its_row_or_clipped_when_asked():

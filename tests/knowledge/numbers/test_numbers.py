@@ -96,6 +96,11 @@ def test_a_point_beyond_the_bounds_is_a_conflict_too():
     assert moved.said.item() == 10.0
 
 
+def test_an_infinite_point_is_silent_and_not_moved_to_a_bound():
+    moved = Numbers(first, conflict="project").examine(Measured(rows(math.inf, -math.inf)), CUT)
+    assert moved.said.isnan().all() and moved.conflicts == 0
+
+
 def test_a_point_outside_can_be_refused_with_its_row():
     known = Numbers(first, Between(None, 6.0), conflict="error")
     with pytest.raises(KnowledgeError, match="leaves the set in 1 rows, first row 1 with 7.0"):

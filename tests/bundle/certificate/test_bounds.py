@@ -1,0 +1,76 @@
+"""The checker's bounds lie outside of what is computed, and its digests tell graphs apart."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from fedlore.bundle.certificate.checker.expressions import parse
+from fedlore.bundle.certificate.checker.graphs import Graph
+from fedlore.bundle.certificate.checker.intervals import LIBRARY, Boxes
+from fedlore.bundle.certificate.checker.knowledge import read_knowledge
+from fedlore.bundle.certificate.checker.proofs import inside
+
+helper = onnx.helper
+
+
+def bounds(formula: str, low: float, high: float) -> tuple[float, float]:
+    found = Boxes(np.array([[low]]), np.array([[high]])).bounds(parse(formula, ["x"]))
+    return float(found[0][0]), float(found[1][0])
+
+
+def test_a_column_is_bounded_as_single_precision_has_it():
+    for value in (0.1, 0.3, 1e9 + 1):
+        assert bounds("x", value, value) == (float(np.float32(value)),) * 2
+
+
+@pytest.mark.parametrize("formula", ["exp(x)", "log(x)", "sqrt(x)", "x ** 1.5"])
+def test_library_functions_may_be_off_by_units_in_the_last_place(formula):
+    value = float(np.float32(1.7))
+    exact = {"exp(x)": np.exp, "log(x)": np.log, "sqrt(x)": np.sqrt}.get(formula, lambda v: v**1.5)
+    low, high = bounds(formula, value, value)
+    off = LIBRARY * float(exact(value))
+    assert off > 2**-22 * float(exact(value))  # more than a unit
+    assert low <= exact(value) - off * 0.9 and high >= exact(value) + off * 0.9
+
+
+KNOWLEDGE = {
+    "knowledge.toml": """
+classes = ["low", "mid", "high"]
+conflict = "error"
+[[features]]
+name = "x"
+low = 0
+high = 1
+[[predict.sources]]
+table = "said.csv"
+[[range.sources]]
+table = "range.csv"
+""",
+    "said.csv": "x,then\n>= 0,low\n",
+    "range.csv": 'x,then\n>= 0,"low, mid"\n',
+}
+
+
+def test_an_expert_is_proved_inside_as_he_is_heard_and_not_as_he_speaks():
+    known = read_knowledge(KNOWLEDGE)
+    assert inside(known).status == "proved"
+    mid = np.array([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert inside(replace(known, confusion=mid)).status == "proved"
+    high = np.array([[0.6, 0.0, 0.4], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert inside(replace(known, confusion=high)).status == "refuted"
+
+
+def test_the_digest_of_a_graph_holds_the_attributes_of_its_nodes():
+    def digests(alpha: float) -> dict[str, str]:
+        row = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["n", 2])
+        out = helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["n", 2])
+        node = helper.make_node("LeakyRelu", ["rows"], ["out"], alpha=alpha)
+        graph = helper.make_graph([node], "g", [row], [out])
+        opset = [helper.make_opsetid("", 17)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+        return Graph(model.SerializeToString()).digests()
+
+    assert digests(0.1) == digests(0.1)
+    assert digests(0.1) != digests(0.2)
