@@ -127,7 +127,7 @@ def test_a_constant_feature_is_left_at_zero():
     x = torch.tensor([[5.0, 1.0], [5.0, 3.0]])
     assert Scaler.of(x)(x)[:, 0].tolist() == [0.0, 0.0]
     # numbers whose squares are rounded: their variance comes out as a speck above 0
-    same = torch.linspace(0.1, 9.7, 50).expand(7, -1)
+    same = torch.linspace(0.1, 9.7, 50, dtype=torch.float64).expand(7, -1)
     assert (Scaler.of(same).spread == 1).all()
 
 

@@ -341,4 +341,11 @@ def test_nested_extremes_take_no_longer():
 def test_what_may_be_undefined_on_the_left_narrows_nothing_on_the_right():
     formula = Formula.parse("where((x > 0 * sqrt(x)) and (x < -0.5), 1, 2)", X)
     assert formula(torch.tensor([[-0.8]])).isnan().all()  # undefined and true
-    assert always_defined(formula, ((-1.0, 1.0),)).status == "refuted"
+    ends = (torch.tensor([[end]], dtype=DOUBLE) for end in (-1.0, 1.0))
+    assert enclose(formula.steps, *ends).undefined.all()
+
+
+def test_what_differs_from_an_interval_may_still_be_at_its_end():
+    formula = Formula.parse("where(x != y, log(x), 0)", name_columns(("x", "y"), ("no", "yes")))
+    low, high = torch.zeros(1, 2, dtype=DOUBLE), torch.ones(1, 2, dtype=DOUBLE)
+    assert enclose(formula.steps, low, high).undefined.all()  # x = 0, y = 1

@@ -60,6 +60,8 @@ def test_an_expert_is_proved_inside_as_he_is_heard_and_not_as_he_speaks():
     assert inside(replace(known, confusion=mid)).status == "proved"
     high = np.array([[0.6, 0.0, 0.4], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     assert inside(replace(known, confusion=high)).status == "refuted"
+    faint = high * [1.0, 1.0, 1e-60]  # no row shows it in single precision; the proof must
+    assert inside(replace(known, confusion=faint)).status == "unknown"
 
 
 def test_the_digest_of_a_graph_holds_the_attributes_of_its_nodes():
