@@ -258,3 +258,13 @@ def test_scores_one_can_redo_by_hand():
     assert set(all_scores(predicted, y, sets)) == {"rmse", "mae", "r2", "pov"}
     assert coverage(Sets.whole(3, 0.0, 2.0), y) == pytest.approx(2 / 3)
     assert region_scores(Sets.whole(3, 0.0, 2.0), y)["width"] == 2.0
+
+
+def test_a_number_is_learned_from_whole_rows_only():
+    rows = site(0).data
+    holed = replace(rows, x=rows.x.clone())
+    holed.x[4, 1] = float("nan")
+    with pytest.raises(FedloreError, match="site 'a': a value is missing in 1 training rows, first data row 5"):
+        NumberClient("a", holed)
+    with pytest.raises(FedloreError, match="a value is missing in 1 test rows"):
+        NumberClient("a", rows, test=holed)

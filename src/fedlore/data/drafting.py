@@ -104,7 +104,7 @@ def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draf
     head = [f"# Drafted from {name}, {len(texts)} rows. Look it over: what is read off rows is a"]
     head.append("# guess, and what nobody could read off them, the rules, is still to be written.")
     if table.said:
-        head.append(f"# The file was {table.said}.")
+        head.append(f"# In the file {table.said}.")
     head += [f"# '{column}' is left out: {why}." for column, why in left_out.items()]
     values: dict[str, Any] = {"trust": 0.3, "outside": "widen"}
     if is_number:

@@ -160,6 +160,18 @@ class NumberClient:
     injected: bool = True
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
 
+    def __post_init__(self) -> None:
+        for name, rows in (("training", self.data), ("test", self.test)):
+            if rows is None:
+                continue
+            holes = rows.x.isnan().flatten(1).any(1).nonzero()
+            if len(holes):
+                raise FedloreError(
+                    f"site '{self.id}': a value is missing in {len(holes)} {name} rows, first data "
+                    f"row {int(holes[0]) + 1}: a number is learned from whole rows only, so fill "
+                    "them or leave them out"
+                )
+
     def bare(self) -> "NumberClient":
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
