@@ -21,12 +21,12 @@ def test_rows_that_fill_the_bounds_evenly_come_out_standardised():
     torch.testing.assert_close(scaler(x).std(0), torch.ones(2).double(), rtol=1e-3, atol=0)
 
 
-def test_levels_are_spread_by_their_index():
+def test_each_of_the_levels_is_as_likely_as_any_other():
     scaler = scaler_of_scope(
         schema(Feature("kind", levels=("x", "y", "z")), Feature("o", levels=("x",)))
     )
-    assert scaler.shift.tolist() == [1.0, 0.0]
-    assert scaler.spread.tolist() == pytest.approx([math.sqrt(2 / 3), 1.0])
+    assert scaler.shift.tolist() == pytest.approx([1 / 3] * 3 + [0.0])
+    assert scaler.spread.tolist() == pytest.approx([math.sqrt(2) / 3] * 3 + [1.0])
 
 
 def test_a_feature_without_bounds_is_refused():

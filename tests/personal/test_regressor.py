@@ -264,7 +264,7 @@ def test_a_number_is_learned_from_whole_rows_only():
     rows = site(0).data
     holed = replace(rows, x=rows.x.clone())
     holed.x[4, 1] = float("nan")
-    with pytest.raises(FedloreError, match="site 'a': a value is missing in 1 training rows, first data row 5"):
+    with pytest.raises(FedloreError, match="'a': a value .* 1 training rows, first data row 5"):
         NumberClient("a", holed)
     with pytest.raises(FedloreError, match="a value is missing in 1 test rows"):
         NumberClient("a", rows, test=holed)

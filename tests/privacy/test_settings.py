@@ -29,7 +29,7 @@ def test_a_table_becomes_settings():
         ({"secure_agregation": True}, "did you mean 'secure_aggregation'"),
         ({"secure_aggregation": "yes"}, "must be bool"),
         ({"threshold": 0.7}, "belongs to secure_aggregation"),
-        ({"secure_aggregation": True, "threshold": 0.3}, r"lie in \[0.5, 1\], got 0.3"),
+        ({"secure_aggregation": True, "threshold": 0.3}, r"lie in \[2/3, 1\], got 0.3"),
         ({"encryption": "rot13"}, "must be one of ckks"),
         ({"encryption": "ckks", "secure_aggregation": True}, "choose one"),
         (

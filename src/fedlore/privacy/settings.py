@@ -76,6 +76,21 @@ class Privacy:
         return None if self.dp is None else self.dp.epsilon
 
     @property
+    def sums_alone(self) -> bool:
+        """Whether a filter of our own hides single uploads: no other package is loaded to ask."""
+        return self.secure_aggregation or self.encryption is not None
+
+    @property
+    def delta(self) -> float:
+        """δ of the budget, 0 where there is none."""
+        return 0.0 if self.dp is None else self.dp.delta
+
+    @property
+    def noise_at(self) -> str | None:
+        """Who adds the noise, None where nobody does."""
+        return None if self.dp is None else self.dp.where
+
+    @property
     def moments(self) -> bool:
         """Whether exact sums of features may be asked for: no budget covers them."""
         return self.dp is None

@@ -11,8 +11,8 @@ from fedlore.core.nets import mlp
 from fedlore.engine import Training, local
 from fedlore.engine.tuning import Cached, ClassCandidate, Trials, choose, lore, settle_trust
 from fedlore.engine.tuning.candidates import CANDIDATES, rank_candidates
-from fedlore.engine.tuning.recalibrate import confusion_of, recalibrate_client, reread
-from fedlore.knowledge.confusion import Recalibrated
+from fedlore.engine.tuning.recalibrate import confusion_of, recalibrate_client
+from fedlore.knowledge.confusion import Recalibrated, reread
 
 from ..federation import CLASSES, FEATURES, federation
 

@@ -173,8 +173,7 @@ def _terms(kit: Kit) -> str:
         raise FedloreError(
             f"terms.json is {terms.fingerprint()[:12]}, agreed to was {kit.file.agreed[:12]}: {how}"
         )
-    own = terms.privacy.secure_aggregation or terms.privacy.encryption  # others are not loaded here
-    seen = "sums alone" if own else "single uploads"
+    seen = "sums alone" if terms.privacy.sums_alone else "single uploads"
     names = ", ".join(name for _, name in terms.parts())
     return (
         f"agreed to {kit.file.agreed[:12]}: {names}, {terms.rounds} rounds, the coordinator sees "

@@ -93,7 +93,7 @@ class Policy:
 
     def _rules(self, terms: Terms, task: Task) -> list[tuple[bool, str]]:
         asked, own = terms.participants, self.min_participants
-        dp, epsilon = terms.privacy.dp, terms.privacy.epsilon
+        epsilon, delta = terms.privacy.epsilon, terms.privacy.delta
         needs = f"with a budget of at most {self.max_epsilon}"
         cohort = math.ceil(terms.sample * asked - 1e-9)
         return [
@@ -124,12 +124,11 @@ class Policy:
                 f"policy: differential privacy is demanded {needs}, this run has {epsilon}",
             ),
             (
-                dp is not None and dp.delta > self.max_delta,
-                f"policy: a delta of at most {self.max_delta:g} is demanded, this run has "
-                f"{0.0 if dp is None else dp.delta:g}",
+                delta > self.max_delta,
+                f"policy: delta of at most {self.max_delta:g} is demanded, this run has {delta:g}",
             ),
             (
-                dp is not None and dp.where == "central" and not self.central_noise,
+                terms.privacy.noise_at == "central" and not self.central_noise,
                 "policy: noise is added here, and this run leaves it to the coordinator "
                 "(central_noise = true would trust it)",
             ),
