@@ -179,7 +179,7 @@ DP = Dp(1.0, 1e-5)
         ({"participants": 10**8}, "at most 1000 participants, this federation says 100000000"),
         ({"least": 10**8, "privacy": Privacy(dp=DP)}, "count on 100000000 answers in a round"),
         ({"least": 3, "sample": 0.5, "privacy": Privacy(dp=DP)}, "count on 3 answers"),
-        ({"privacy": Privacy(dp=replace(DP, delta=0.99))}, "a delta of at most 0.001"),
+        ({"privacy": Privacy(dp=replace(DP, delta=0.99))}, "delta of at most 0.001"),
         ({"privacy": Privacy(dp=replace(DP, where="central"))}, "leaves it to the coordinator"),
         ({"menu": Menu(folds=10**9)}, "at most 50 folds"),
         ({"menu": Menu(finishes=(10**9,))}, "at most 100000 local steps"),
