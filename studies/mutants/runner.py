@@ -140,7 +140,9 @@ def _fork(tree: Path, tests: Sequence[str], said: Path) -> int:
         os.environ["PYTHONPATH"] = source  # for the processes that tests start
         sys.path[:0] = [source, str(tree)]
         sys.dont_write_bytecode = True
-        for name in [n for n in sys.modules if n.partition(".")[0] in ("studies", "tests")]:
+        # whoever calls this from a test has the tree's own code loaded, not that of the copy
+        ours = ("fedlore", "studies", "tests", "conftest")
+        for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
             del sys.modules[name]
         import pytest
 
