@@ -19,6 +19,7 @@ check: .venv/dev
 
 slow: .venv/dev
 	$(BIN)/pytest -m slow
+	FEDLORE_EXAMPLES=100 $(BIN)/pytest -n 2 -m "hypothesis and not slow"
 
 mutants: .venv/dev
 	$(BIN)/python -m studies.mutants.runner

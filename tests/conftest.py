@@ -1,5 +1,6 @@
 """One thread and one hypothesis profile for every test."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,11 @@ from fedlore.engine.lore import train
 from fedlore.personal.own import best
 
 torch.set_num_threads(1)
+EXAMPLES = int(os.environ.get("FEDLORE_EXAMPLES", "30"))  # a sample; `make slow` tries 100
 # a busy machine is no fault: what hangs is stopped by the limit on every test
 settings.register_profile(
     "fedlore",
+    max_examples=EXAMPLES,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

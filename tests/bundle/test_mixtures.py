@@ -122,6 +122,7 @@ def test_the_command_says_that_the_weights_stay(tmp_path):
     assert "the weights of the mixture stay: network" in done.output
 
 
+@pytest.mark.slow
 def test_trees_beyond_the_room_of_a_bundle_are_refused():
     big = OrderMember("big", trees(2, 1, count=30, depth=15), False, False, 1.0, 3)
     with pytest.raises(FedloreError, match="own members may take 20000000 bytes"):

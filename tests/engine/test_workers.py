@@ -89,7 +89,9 @@ workers.run({}, 3000)
 """
 
 
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "blow", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_workers_end_with_their_parent_and_on_ctrl_c(blow):
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],

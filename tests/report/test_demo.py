@@ -2,6 +2,7 @@
 
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
@@ -10,6 +11,7 @@ from fedlore.core.history import read_rows
 from ..cli.test_demo import SMALL, fedlore
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_report_beside_its_rows(tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
     done = fedlore("demo", "--config", "small.toml", "--out", "o", cwd=tmp_path)

@@ -35,6 +35,7 @@ def test_a_mutant_whose_text_is_gone_or_stands_there_twice_is_refused(tmp_path):
             read_kept(tmp_path / "kept.toml", root=tmp_path)
 
 
+@pytest.mark.slow
 def test_drawn_mutants_are_valid_and_the_same_every_time():
     drawn = draw(12)
     assert drawn == draw(12) and len({mutant.name for mutant in drawn}) == 12

@@ -54,6 +54,7 @@ def test_numbers(plant):
     assert np.abs(ours.member.number(test).numpy() - theirs.test).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_ordered_classes(annotated, plant):
     train, test = annotated
     ours = own_order(train, GRADES, seed=SEED, site=SITE).best

@@ -168,6 +168,7 @@ def test_lambda_sweeps_trust_and_shares_the_weights_of_fl(tmp_path):
     assert all(r["pov"] == 0.0 for r in rows)
 
 
+@pytest.mark.slow
 def test_the_authors_way_scores_tuned_weights_and_short_training_alone(tmp_path):
     changed = protocol(tmp_path, **{"test_rows = 150": "test_rows = 150\ntuned = true\nalone = 1"})
     rows = run_study(Study("approaches", "covtype", changed, ("oracle",), seeds=1), tmp_path)

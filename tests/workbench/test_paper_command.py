@@ -1,5 +1,6 @@
 """fedlore paper: rows, tables and one-line errors."""
 
+import pytest
 from typer.testing import CliRunner
 
 from fedlore.cli import paper as command
@@ -46,6 +47,7 @@ def test_the_case_goes_on_without_the_real_cokes(tmp_path, monkeypatch):
     assert "The paper's own coking case" in text and "imulated" in text
 
 
+@pytest.mark.slow
 def test_real_cokes_are_told_with_the_uncertainty_of_few_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(realcoke, "real_cokes", lambda folder: some_cokes())
     monkeypatch.setattr(command, "run_simulated", lambda n, o, **k: run_simulated(n, o, demo=QUICK))

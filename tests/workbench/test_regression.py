@@ -82,6 +82,7 @@ def test_every_approach_that_carries_the_range_stays_in_it(stand_in):
     assert all(json.dumps(dict(row), allow_nan=False) for row in rows)
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_run_again(stand_in, monkeypatch):
     study = NumberStudy("concrete", bins=(5,), parts=(), seeds=1, **TINY)
     before: list = []
