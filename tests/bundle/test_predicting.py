@@ -222,6 +222,7 @@ def test_numbers_are_answered_too(tmp_path, file):
         assert float(line["low"]) <= float(line["grade"]) <= float(line["high"])
 
 
+@pytest.mark.slow
 def test_predict_on_the_command_line(tmp_path, file):
     write_bundle(MADE, tmp_path / "a.lore")
     shown = subprocess.run(

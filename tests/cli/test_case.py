@@ -71,6 +71,7 @@ def test_the_range_is_certified_and_an_independent_checker_agrees(home):
     assert "on 3000 rows" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_blend_is_planned(home):
     fedlore("blend", COALS / "coals.csv", "--mixing", COALS / "mixing.toml", "--target",
             "grade>=CSR40", "--confidence", "0.6", "--max-coals", "4", "--beyond-scope",

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
@@ -23,6 +24,7 @@ def fedlore(*arguments, cwd) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.slow
 def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch, short_recipe):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)

@@ -63,6 +63,7 @@ def cokes(monkeypatch):
     monkeypatch.setattr(realcoke, "real_cokes", lambda folder: some_cokes())
 
 
+@pytest.mark.slow
 def test_every_real_row_is_tested_once(cokes, tmp_path):
     rows = run_measured(1, tmp_path, case=FEW)
     assert {(r["client"], r["test_rows"]) for r in rows} == {("a", 20), ("b", 15)}
@@ -74,6 +75,7 @@ def test_every_real_row_is_tested_once(cokes, tmp_path):
         assert 0.5 < row["coverage"] <= 1.0
 
 
+@pytest.mark.slow
 def test_finished_seeds_are_not_computed_again(tmp_path, monkeypatch):
     first = run_simulated(1, tmp_path, demo=QUICK)
     assert {(r["dataset"], r["range"]) for r in first} == {("coke", "expert")}

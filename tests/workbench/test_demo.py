@@ -74,5 +74,6 @@ def test_the_long_tail_of_the_t_table_is_close():
     assert wide.half == pytest.approx(1.98422 * sd / 10, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_settings_of_the_demo_reach_the_plants():
     assert run_demo(replace(SMALL, blur=4.0), seed=1) != run_demo(SMALL, seed=1)

@@ -124,6 +124,7 @@ class Stopped(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_where_it_stopped(finished, tmp_path):
     study = fixed(protocol(tmp_path))
 

@@ -14,6 +14,7 @@ from fedlore.workbench.paper.tasks import PAPER_TASKS
 from .small import FEW, QUICK, protocol, small_task, some_cokes
 
 
+@pytest.mark.slow
 def test_approaches_are_written_as_rows_and_a_table(tmp_path, monkeypatch):
     monkeypatch.setitem(PAPER_TASKS, "covtype", small_task())
     arguments = ["approaches", "--protocol", protocol(tmp_path), "--out", str(tmp_path)]

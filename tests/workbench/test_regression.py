@@ -171,6 +171,7 @@ def test_bad_settings_are_refused():
         NumberStudy("coal", seeds=0)
 
 
+@pytest.mark.slow
 def test_the_command_writes_rows_and_tables(stand_in, monkeypatch, tmp_path):
     import typer
 
