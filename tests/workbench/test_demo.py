@@ -12,6 +12,7 @@ from fedlore.workbench.intervals import interval, pair_interval
 SMALL = Demo(rounds=2, hidden=(8,), plan=Plan(epochs=1), rows=(10, 11, 12, 13), test_rows=30)
 
 
+@pytest.mark.slow
 def test_the_demo_is_deterministic_under_its_seed():
     rows = run_demo(SMALL, seed=1)
     assert rows == run_demo(SMALL, seed=1)

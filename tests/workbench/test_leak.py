@@ -200,6 +200,7 @@ def observed(draw, *, m=5, k=7):
     )
 
 
+@pytest.mark.slow
 def test_attacks_on_noise_are_at_chance():
     draw = stream("noise")
     seen = [observed(draw) for _ in range(30)]
