@@ -64,3 +64,8 @@ def test_only_the_two_lambdas_of_a_file_change():
         told == 'trust = 0.0\nreliance = 0.25\nlabel = "y"\n\n[card]\nnote = "trust"\ntrust = 1\n'
     )
     assert _with_trust(told, Trust(0.0, 0.25, 0.8, 10)) == told
+
+
+def test_a_federation_that_is_not_there_leaves_no_folder_behind(tmp_path):
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "no.toml"), "--out", str(tmp_path / "o")])
+    assert "cannot read" in str(done.exception) and not list(tmp_path.iterdir())

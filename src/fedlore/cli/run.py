@@ -60,10 +60,10 @@ def run(
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
-    check_writable(out / "results.jsonl")
     torch.set_num_threads(threads)
     console = Console()
     gathering = gather(config)
+    check_writable(out / "results.jsonl")
     setting = gathering.setting
     clients = gathering.clients
     console.print(

@@ -12,10 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..config import build
 from ..core.store import write_whole
-from ..engine import Client, Fitted, NumberClient, fit
+from ..engine import Client, NumberClient
 from ..engine.tuning import Trust, Tuning, tune, tune_numbers
 from ..errors import FedloreError
-from ..personal.client import Member, P
 from ..workbench.federations import gather, site_folders
 from .screen import Grid
 
@@ -36,23 +35,6 @@ def tune_sites(
     setting = gathering.setting
     console = Console()
 
-    bins = gathering.bins
-
-    def train(clients: Sequence[Member[P]]) -> Fitted[P]:
-        return fit(
-            clients,
-            gathering.make_model(setting.model.hears),
-            bins=bins,
-            hears=bins is not None and setting.model.hears,
-            algorithm=setting.algorithm.make(),
-            plan=setting.plan,
-            rounds=setting.rounds,
-            sample=setting.sample,
-            weights=setting.weights,
-            scale=setting.scale,
-            seed=setting.seed,
-        )
-
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(
         TextColumn("{task.description}"), *columns, console=console, transient=True
@@ -65,11 +47,15 @@ def tune_sites(
         numbers = [c for c in gathering.clients if isinstance(c, NumberClient)]
         classes = [c for c in gathering.clients if isinstance(c, Client)]
         found = (
-            tune_numbers(numbers, train, tuning=tuning, seed=setting.seed, on_training=on_training)
+            tune_numbers(
+                numbers, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
+            )
             if numbers
-            else tune(classes, train, tuning=tuning, seed=setting.seed, on_training=on_training)
+            else tune(
+                classes, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
+            )
         )
-    console.print(_table([c.id for c in gathering.clients], found, bins is not None))
+    console.print(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
     if not write:
         console.print("Nothing was written; --write puts them into each knowledge.toml.")
         return

@@ -13,7 +13,7 @@ from ..core.examples import Examples
 from ..core.metrics import decide
 from ..core.rng import stream
 from ..core.store import write_private
-from ..engine import Client, Fitted, NumberClient, fit
+from ..engine import Client, Fitted, NumberClient
 from ..engine.lore.private import measure_line
 from ..errors import FedloreError
 from ..personal.brought import Brought
@@ -61,7 +61,7 @@ def losses_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
 
     Of classes whether it is wrong, of a number the squared error.
     """
-    setting, bins = gathering.setting, gathering.bins
+    setting = gathering.setting
     clients = [c for c in gathering.clients if len(c.data) >= _FOLDS]
     if len(clients) < len(gathering.clients):
         return {}  # a site would be away from some of the trainings
@@ -69,20 +69,7 @@ def losses_without_knowledge(gathering: Gathering) -> dict[str, Tensor]:
     found = {c.id: torch.zeros(len(c.data), dtype=torch.float64) for c in clients}
     for fold in range(_FOLDS):
         with torch.enable_grad():
-            fitted = fit(
-                _without(clients, places, fold),
-                gathering.make_model(setting.model.hears),
-                bins=bins,
-                hears=bins is not None and setting.model.hears,
-                algorithm=setting.algorithm.make(),
-                plan=setting.plan,
-                rounds=setting.rounds,
-                scale=gathering.scaling,
-                seed=setting.seed,
-                sample=setting.sample,
-                weights=setting.weights,
-                privacy=setting.privacy,
-            )
+            fitted = gathering.train(_without(clients, places, fold), setting.privacy)
         for client in clients:
             away = places[client.id] == fold
             found[client.id][away] = _losses(fitted.model(client.id), client, away)

@@ -1,7 +1,7 @@
 """A federation.toml with the sites of a run in one process."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,12 +9,14 @@ from torch import nn
 
 from ..core.scaler import Scaler
 from ..data import stratify
-from ..engine import Client, NumberClient
+from ..engine import Client, Fitted, NumberClient, fit
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..knowledge.numbers import HEARD, Bins
 from ..knowledge.schema import Schema
 from ..knowledge.scope import count_inputs, scaler_of_scope
+from ..personal.client import Member, P
+from ..privacy.settings import Privacy
 from .approaches import APPROACHES, LORE, LORE_1, Approach
 from .sites import find_sites, knows, read_all_sites
 
@@ -87,6 +89,24 @@ class Gathering:
         told = self.bins is not None and hears
         return self.setting.model.make(
             features + HEARD * told, outputs, hears=hears and not told, seed=self.setting.seed
+        )
+
+    def train(self, members: Sequence[Member[P]], privacy: Privacy | None = None) -> Fitted[P]:
+        """The network and algorithm of the file over these sites, as all of them would be."""
+        setting = self.setting
+        return fit(
+            members,
+            self.make_model(setting.model.hears),
+            bins=self.bins,
+            hears=self.bins is not None and setting.model.hears,
+            algorithm=setting.algorithm.make(),
+            plan=setting.plan,
+            rounds=setting.rounds,
+            scale=self.scaling,
+            seed=setting.seed,
+            sample=setting.sample,
+            weights=setting.weights,
+            privacy=privacy,
         )
 
 
