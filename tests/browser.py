@@ -64,10 +64,30 @@ class Browser:
             time.sleep(0.02)
 
     def ask(self, script: str) -> Any:
-        """The value of a JavaScript expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of a JavaScript expression in the page; a promise is waited for."""
+        answer = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def wait(self, script: str) -> Any:
+        """The value of an expression once it is true."""
+        end = time.monotonic() + PATIENCE
+        while not (found := self.ask(script)):
+            assert time.monotonic() < end, f"never true: {script}"
+            time.sleep(0.02)
+        return found
+
+    def text(self, element: str) -> str:
+        """What an element, by its id, shows to a person."""
+        return str(self.ask(f"document.getElementById({json.dumps(element)}).innerText"))
+
+    def fill(self, element: str, text: str) -> None:
+        """Put a text into a field as typing or pasting it would."""
+        script = """(() => { const field = document.getElementById(%s); field.value = %s;
+            field.dispatchEvent(new Event('input')); return true; })()"""
+        self.ask(script % (json.dumps(element), json.dumps(text)))
 
     def screenshot(self, path: Path) -> None:
         """The whole page, also what lies below the window, as a PNG file."""

@@ -4,6 +4,7 @@ import pytest
 
 from fedlore.report import write_report
 
+from ..accessible import axe, violations
 from ..browser import browsing
 from .rows import confusion, history, table
 from .test_write import EVIL
@@ -93,3 +94,11 @@ def test_the_helper_hears_errors_and_requests(browser, tmp_path):
     assert any("heard" in text for text in browser.complaints[before:])
     assert any(address.endswith("nowhere.png") for address in browser.requests)
     del browser.complaints[before:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_page_breaks_no_rule_of_accessibility(browser, page, dark):
+    script = axe()
+    browser.open(page, width=400, dark=dark)
+    assert violations(browser, script) == []

@@ -1,13 +1,10 @@
 """The page in a real browser: typed and pasted rows, wide and narrow, with and without a token."""
 
-import json
-import time
-
 import pytest
 
 from fedlore.bundle import write_bundle
 
-from ...browser import PATIENCE, browsing
+from ...browser import browsing
 from .process import serving
 from .sites import TOKEN, grades, number
 
@@ -27,36 +24,16 @@ def place(tmp_path_factory):
         yield f"http://127.0.0.1:{port}/"
 
 
-def wait(browser, script):
-    """The value of an expression once it is true."""
-    end = time.monotonic() + PATIENCE
-    while not (found := browser.ask(script)):
-        assert time.monotonic() < end, f"never true: {script}"
-        time.sleep(0.02)
-    return found
-
-
 def visit(browser, place, **window):
     browser.open(place, **window)
-    wait(browser, "!document.getElementById('main').hidden")
-
-
-def fill(browser, element, text):
-    """Put a text into a field as typing or pasting it would."""
-    script = """(() => { const field = document.getElementById(%s); field.value = %s;
-        field.dispatchEvent(new Event('input')); return true; })()"""
-    browser.ask(script % (json.dumps(element), json.dumps(text)))
-
-
-def text(browser, element):
-    return browser.ask(f"document.getElementById('{element}').innerText")
+    browser.wait("!document.getElementById('main').hidden")
 
 
 def press(browser):
     """Ask for a prediction and wait until it, or a complaint, is there."""
     browser.ask("document.getElementById('ask').click()")
-    wait(browser, "document.getElementById('busy').textContent === ''")
-    wait(browser, "!document.getElementById('found').hidden || "
+    browser.wait("document.getElementById('busy').textContent === ''")
+    browser.wait("!document.getElementById('found').hidden || "
          "!document.getElementById('problem').hidden")  # fmt: skip
 
 
@@ -65,10 +42,10 @@ def press(browser):
 def test_a_typed_row_is_answered_and_everything_fits(browser, place, width, dark):
     visit(browser, place, width=width, dark=dark)
     for name, value in (("ash", "13"), ("heat", "1000"), ("seam", "A")):
-        fill(browser, f"f-{name}", value)
+        browser.fill(f"f-{name}", value)
     press(browser)
-    assert text(browser, "predicted") in ("III", "II")
-    assert "ash > 12" in text(browser, "why")
+    assert browser.text("predicted") in ("III", "II")
+    assert "ash > 12" in browser.text("why")
     assert browser.ask("document.querySelectorAll('#bars tr').length") == 2
     assert browser.ask("document.querySelector('.chip.no').textContent") == "I"
     assert browser.ask("document.documentElement.scrollWidth") <= width
@@ -90,39 +67,39 @@ def test_a_typed_row_is_answered_and_everything_fits(browser, place, width, dark
 )
 def test_a_pasted_row_fills_the_fields(browser, place, pasted):
     visit(browser, place)
-    fill(browser, "paste", pasted)
+    browser.fill("paste", pasted)
     values = browser.ask(
         "['ash', 'heat', 'seam'].map(n => document.getElementById('f-' + n).value).join(' ')"
     )
     assert values.replace(",0", "") == "13 1000 A"
     press(browser)
-    assert text(browser, "predicted") in ("III", "II")
+    assert browser.text("predicted") in ("III", "II")
     assert browser.complaints == []
 
 
 def test_what_is_missing_wrong_or_out_of_scope_is_shown_at_its_field(browser, place):
     visit(browser, place)
     press(browser)
-    assert text(browser, "problem") == "ash is missing"
+    assert browser.text("problem") == "ash is missing"
     assert browser.ask("document.activeElement.id") == "f-ash"
-    fill(browser, "paste", "13\t1000")
-    assert text(browser, "problem") == "The row has 2 values, 3 are needed: ash, heat, seam"
-    fill(browser, "paste", "a lot\t1000\tA")
+    browser.fill("paste", "13\t1000")
+    assert browser.text("problem") == "The row has 2 values, 3 are needed: ash, heat, seam"
+    browser.fill("paste", "a lot\t1000\tA")
     press(browser)
-    assert text(browser, "problem") == "ash is not a number: a lot"
-    fill(browser, "paste", "99\t1000\tA")
+    assert browser.text("problem") == "ash is not a number: a lot"
+    browser.fill("paste", "99\t1000\tA")
     assert browser.ask("document.getElementById('f-ash').className") == "off"
     press(browser)
-    assert "outside the scope" in text(browser, "scope")
+    assert "outside the scope" in browser.text("scope")
     assert browser.complaints == []
 
 
 def test_what_the_service_says_is_never_run_as_code(browser, place):
     visit(browser, place)
-    fill(browser, "paste", "<img src=x onerror=alert(1)>\t1\tA")
+    browser.fill("paste", "<img src=x onerror=alert(1)>\t1\tA")
     press(browser)
     assert browser.ask("document.querySelectorAll('img').length") == 0
-    assert "<img" in text(browser, "problem")
+    assert "<img" in browser.text("problem")
     assert browser.complaints == []
 
 
@@ -130,11 +107,11 @@ def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
     write_bundle(number(), tmp_path / "number.lore")
     with serving(tmp_path / "number.lore") as (_, port, _):
         visit(browser, f"http://127.0.0.1:{port}/", width=400)
-        fill(browser, "paste", "0.5\t0")
+        browser.fill("paste", "0.5\t0")
         press(browser)
-        assert text(browser, "allowed").startswith("0 to 2; with 90 % from ")
-        assert 0 <= float(text(browser, "predicted")) <= 2
-        assert text(browser, "chances") == "Where it lies"
+        assert browser.text("allowed").startswith("0 to 2; with 90 % from ")
+        assert 0 <= float(browser.text("predicted")) <= 2
+        assert browser.text("chances") == "Where it lies"
         # one axis with the allowed band, the interval, the expert and the number; no bars of bins
         shapes = (
             "['allowed', 'interval', 'expert', 'number'].map(n => "
@@ -150,13 +127,13 @@ def test_a_token_is_asked_for_and_used(browser, tmp_path):
     write_bundle(grades(), tmp_path / "plant.lore")
     with serving(tmp_path / "plant.lore", environment={"FEDLORE_TOKEN": TOKEN}) as (_, port, _):
         browser.open(f"http://127.0.0.1:{port}/")
-        wait(browser, "!document.getElementById('door').hidden")
+        browser.wait("!document.getElementById('door').hidden")
         assert browser.ask("document.getElementById('main').hidden")
         assert browser.complaints == []
-        fill(browser, "token", TOKEN)
+        browser.fill("token", TOKEN)
         browser.ask("document.querySelector('#door button').click()")
-        wait(browser, "!document.getElementById('main').hidden")
-        fill(browser, "paste", "13\t1000\tA")
+        browser.wait("!document.getElementById('main').hidden")
+        browser.fill("paste", "13\t1000\tA")
         press(browser)
-        assert text(browser, "predicted") in ("III", "II")
+        assert browser.text("predicted") in ("III", "II")
         assert browser.complaints == []
