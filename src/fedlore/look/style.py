@@ -1,10 +1,18 @@
-"""The style sheet of a report: screen and print, light and dark, wide and narrow."""
+"""The colours of every page, and the style sheet of a report: screen and print, light and dark."""
 
-CSS = """
+#: The colours by name, light and dark: reports, the pages of `serve` and of the studio share them.
+THEME = """
 :root { color-scheme: light dark; --ink: #1b1e23; --soft: #5a626e; --page: #ffffff;
-  --box: #f4f5f7; --line: #d5d9df; --best: #dcefe6; --warn: #fff3d6; --edge: #b97900; }
+  --box: #f4f5f7; --line: #d5d9df; --best: #dcefe6; --warn: #fff3d6; --edge: #b97900;
+  --mark: #0072b2; --onmark: #ffffff; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --soft: #a3abb6; --page: #14171b;
-  --box: #1e2228; --line: #3a414b; --best: #1f4536; --warn: #3a2e12; --edge: #e0a530; } }
+  --box: #1e2228; --line: #3a414b; --best: #1f4536; --warn: #3a2e12; --edge: #e0a530;
+  --mark: #56b4e9; --onmark: #10161c; --bad: #ff8a80; } }
+"""
+
+CSS = (
+    THEME
+    + """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 76rem; background: var(--page);
   color: var(--ink); font: 16px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
@@ -47,3 +55,4 @@ figcaption { max-width: 36rem; color: var(--soft); font-size: .88rem; }
   tr, figure, .warn { break-inside: avoid; } h2, h3 { break-after: avoid; }
   .plots { columns: 2; } }
 """
+)

@@ -10,12 +10,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.responses import JSONResponse
 
 from .limits import ServeLimits
-from .measures import Measures
 
 Scope = MutableMapping[str, Any]
 _Message = MutableMapping[str, Any]
@@ -35,6 +34,12 @@ _ALWAYS = (
 _log = logging.getLogger("fedlore")
 
 
+class Noting(Protocol):
+    """Whoever counts requests."""
+
+    def note(self, path: str, method: str, status: int, seconds: float) -> None: ...
+
+
 class _Gone(Exception):
     """The client left before its request was complete."""
 
@@ -45,9 +50,10 @@ class Doorkeeper:
 
     app: App
     limits: ServeLimits
-    measures: Measures
+    measures: Noting | None = None
     token: str | None = None
     hosts: Sequence[str] | None = None
+    without_token: Sequence[str] = OPEN  # what holds no data of the site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -75,7 +81,7 @@ class Doorkeeper:
             if not status:
                 await _refuse(500, "the service failed to answer")(scope, receive, answering)
         finally:
-            if status:
+            if status and self.measures is not None:
                 spent = time.perf_counter() - began
                 self.measures.note(scope["path"], scope["method"], status, spent)
 
@@ -102,7 +108,7 @@ class Doorkeeper:
         """What speaks against a request before its body is looked at."""
         if self.hosts is not None and _host(headers.get(b"host", b"")) not in self.hosts:
             return _refuse(421, "this name is not one of this service: ask it as localhost")
-        if self.token is not None and path not in OPEN:
+        if self.token is not None and path not in self.without_token:
             if not _same(headers.get(b"authorization", b""), self.token):
                 return _refuse(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
         said = headers.get(b"content-length", b"0")

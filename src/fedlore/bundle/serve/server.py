@@ -11,6 +11,7 @@ import uvicorn
 from ...errors import FedloreError
 from .. import Bundle
 from .app import make_app
+from .guard import App
 from .limits import ServeLimits, check_host, names_of
 
 _GRACE = 10  # seconds for requests under way when the service is stopped
@@ -34,6 +35,13 @@ def serve_bundle(
     check_host(host, token=token, insecure=insecure)
     names = names_of(host, token=token, insecure=insecure)
     app = make_app(bundle, limits=limits, token=token, hosts=names)
+    run_app(app, host=host, port=port, on_ready=on_ready)
+
+
+def run_app(
+    app: App, *, host: str, port: int, on_ready: Callable[[str], None] | None = None
+) -> None:
+    """Run an application until it is told to stop, as `serve_bundle` does."""
     door = _open(host, port)
     torch.set_num_threads(1)  # rows are few: more threads only wait for each other
     config = uvicorn.Config(

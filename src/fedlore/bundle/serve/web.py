@@ -5,6 +5,8 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
+from ...look.style import THEME
+
 
 @dataclass(frozen=True)
 class Page:
@@ -21,6 +23,7 @@ class Page:
             (folder / name).read_text(encoding="utf-8")
             for name in ("page.html", "page.css", "page.js")
         )
+        style = THEME + style
         whole = html.replace("/*style*/", style).replace("/*script*/", script)
         policy = (
             f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
