@@ -68,7 +68,7 @@ def _accept(task: Task, reply: Reply) -> str | None:
     return None
 
 
-def _ignore(notice: Notice) -> None:
+def _ignore(*told: object) -> None:
     return None
 
 
@@ -87,6 +87,7 @@ class Remote:
     grace: float = 2.0  # how long sites that are not online are waited for
     check: Callable[[Task, Reply], str | None] = _accept  # what is wrong with a reply
     watch: Callable[[Notice], None] = _ignore
+    asking: Callable[[Sequence[str], Task], None] = _ignore  # told who is asked what
     poll: float = 0.1  # seconds between looks for replies
     look: float = 2.0  # and for sites that come and go
     _asked: dict[str, tuple[str, Task, float]] = field(default_factory=dict)  # by message
@@ -136,6 +137,8 @@ class Remote:
         for site, name in zip(to, names, strict=True):
             if name:
                 self._asked[name] = (site, task, time.monotonic())
+        if to:
+            self.asking(to, task)
 
     def _pull(self, task: Task) -> Iterator[tuple[str, Reply | None]]:
         """Sites that have answered this task, with the reply where it can be used."""

@@ -55,9 +55,11 @@ def conduct_session(session: Underway, remote: Transport, terms: Terms) -> Run:
         session.save(run, session.entry.common, trial=name)
         main = Trial.read(name).fold == MAIN
         at = {"round": run.round} if main else {}
+        took = time.monotonic() - began[0]
+        session.status.add_round(run, took, trial=name)
         session.status.write(trial=name, privacy=session.told(run.round if main else 0), **at)
         if main:
-            session.reports.round(run, time.monotonic() - began[0])
+            session.reports.round(run, took)
         began[0] = time.monotonic()
 
     progress = Progress(_order(session), _running(session), stepped, rounded)

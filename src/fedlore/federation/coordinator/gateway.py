@@ -17,10 +17,12 @@ import h11
 
 from ...errors import FedloreError
 from ..flower.signing import VISIT, UnknownKey, Unsigned, read_signer
+from .presence import EVERY, Presence
 from .visit import HUNG_UP, TurnedAway, VisitAnswer, serve_visit
 from .visitors import Bucket, GateLimits, RefusalLog, Strangers, Twins
 
 FLEET = "/v1/fleet/"
+LEAVE = FLEET + "deactivate-node"
 ROUTES = frozenset(
     FLEET + name
     for name in (
@@ -50,6 +52,8 @@ class Gateway:
     log: Callable[[str], None]
     vanished: Callable[[str], None] = lambda site: None  # enrolled, and unknown to the server
     limits: GateLimits = field(default_factory=GateLimits)
+    report: Callable[[Presence], None] = lambda presence: None  # told who is here, each second
+    presence: Presence = field(default_factory=Presence)
 
     def __post_init__(self) -> None:
         self._refusals = RefusalLog(self.log)
@@ -73,7 +77,8 @@ class Gateway:
             ) from None
         self._listener.setblocking(False)
         self._thread.start()
-        self._loop.call_soon_threadsafe(self._start, self._accept())
+        for work in (self._accept(), self._report()):
+            self._loop.call_soon_threadsafe(self._start, work)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,6 +110,11 @@ class Gateway:
                 continue
             self._start(self._serve(line, str(address[0])))
 
+    async def _report(self) -> None:
+        while True:
+            self.report(self.presence)
+            await asyncio.sleep(EVERY)
+
     async def _serve(self, line: socket.socket, who: str) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -124,6 +134,7 @@ class Gateway:
             pass  # hung up
         finally:
             self._strangers.drop(number)
+            self.presence.disconnect(number)
 
     def judge(self, head: h11.Request, who: str) -> bytes | None:
         """The key of the site that may ask this, None for what anybody may ask."""
@@ -148,17 +159,23 @@ class Gateway:
                 429, f"site '{keys[key]}' asks more than {self.limits.rate:g} a second"
             )
         self._twins.seen(keys[key], headers.get(VISIT, ""), who)
+        self.presence.hear(keys[key], leaving=path == LEAVE)
         if int(headers.get("content-length", 0)) > self.limits.body:
             raise TurnedAway(413, f"a request of {headers['content-length']} bytes")
         return key
 
     def refuse(self, who: str, error: TurnedAway) -> VisitAnswer:
         self._refusals.note(who, str(error))
+        self.presence.refused += 1
         return VisitAnswer(error.status, str(error).encode())
 
-    def known(self, number: int) -> None:
+    def known(self, number: int, key: bytes) -> None:
         """A connection on which a site has signed."""
         self._strangers.drop(number)
+        self.presence.connect(number, self.keys().get(key, "?"))
+
+    def carried(self, key: bytes, received: int, sent: int) -> None:
+        self.presence.carry(self.keys().get(key, "?"), received, sent)
 
     def port(self) -> int | None:
         return self.upstream()

@@ -22,6 +22,7 @@ from ..processes import Child, alone, free_port, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
 from .gateway import Gateway
+from .presence import PRESENCE_FILE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _START = 90.0  # seconds that a loaded machine may need to start it
@@ -58,6 +59,7 @@ def serve_federation(
                 (folder / "ca.crt").read_bytes,
                 log,
                 keeper.lose,
+                report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
             )
             with gate:
                 keeper.keep()

@@ -191,6 +191,7 @@ class Session:
         def done(now: Run) -> None:
             assert self.entry is not None
             self.save(now, self.entry.common)
+            self.status.add_round(now, time.monotonic() - began[0])
             self.status.write(round=now.round, privacy=self.told(now.round))
             self.reports.round(now, time.monotonic() - began[0])
             began[0] = time.monotonic()
@@ -244,7 +245,7 @@ class Session:
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
         sites, least = sorted(self.keys), a.least(len(self.keys))
-        remote = Remote(mail, sites, least, a.deadline, _GRACE, first, watch)
+        remote = Remote(mail, sites, least, a.deadline, _GRACE, first, watch, self.status.ask)
         transport = guard_transport(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
 

@@ -47,8 +47,12 @@ class Gate(Protocol):
 
     def refuse(self, who: str, error: TurnedAway) -> VisitAnswer: ...
 
-    def known(self, number: int) -> None:
+    def known(self, number: int, key: bytes) -> None:
         """A site has signed on this connection."""
+        ...
+
+    def carried(self, key: bytes, received: int, sent: int) -> None:
+        """So many bytes of a site went on, and so many back."""
         ...
 
     def port(self) -> int | None:
@@ -106,7 +110,7 @@ class Visit:
                 key = self._gate.judge(head, self._who)
                 if key is not None and not self._signed:
                     self._signed = True
-                    self._gate.known(self._number)
+                    self._gate.known(self._number, key)
                 answer = await self._go_on(talk, head, key)
             except TurnedAway as error:
                 answer = self._gate.refuse(self._who, error)
@@ -138,6 +142,7 @@ class Visit:
         if port is None:
             return VisitAnswer(503, b"the server is being started")
         answer = await self._ask(port, head, bytes(body))
+        self._gate.carried(key, len(body), len(answer.body))
         refused = head.target == ENTER and 400 <= answer.status < 500
         return self._gate.lost(key) if refused else answer
 

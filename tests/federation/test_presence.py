@@ -1,0 +1,91 @@
+"""Who is here, as the gate sees it: dead is told from slow."""
+
+import json
+import time
+
+from fedlore.federation.coordinator.presence import Presence, Sighting, read_presence
+from fedlore.federation.node import BEAT
+
+from .test_gateway import OTHER, PULL, signed, staged
+
+LEAVE = "/v1/fleet/deactivate-node"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_slow_site_is_here_for_as_long_as_it_beats():
+    clock = Clock()
+    presence = Presence(clock)
+    presence.connect(1, "north")
+    for _ in range(100):
+        clock.now += BEAT / 2
+        presence.hear("north")
+        assert presence.sites["north"].here(clock.now) == "here"
+
+
+def test_who_hangs_up_is_lost_at_once_and_who_falls_silent_after_a_beat():
+    clock = Clock()
+    presence = Presence(clock)
+    for number, name in enumerate(("dead", "stopped")):
+        presence.connect(number, name)
+        presence.hear(name)
+    presence.disconnect(0)
+    clock.now += 2.1
+    assert [presence.sites[name].here(clock.now) for name in ("dead", "stopped")] == [
+        "lost",
+        "here",
+    ]
+    clock.now += BEAT
+    assert presence.sites["stopped"].here(clock.now) == "lost"
+    assert Sighting().here(clock.now) == "absent"
+
+
+def test_a_connection_that_is_replaced_loses_nobody():
+    clock = Clock()
+    presence = Presence(clock)
+    presence.connect(1, "north")
+    presence.hear("north")
+    presence.connect(2, "north")
+    presence.disconnect(1)
+    clock.now += 5.0
+    assert presence.sites["north"].here(clock.now) == "here"
+    presence.disconnect(7)  # a stranger's, on which nobody has signed
+
+
+def test_the_gate_sees_who_comes_hangs_up_and_says_goodbye(tmp_path):
+    with staged(tmp_path) as stage:
+        seen = stage.gate.presence.sites
+        with stage.client() as client:
+            client.post(PULL, content=b"x" * 50, headers=signed())
+            assert (seen["north"].lines, seen["north"].requests) == (1, 1)
+            assert (seen["north"].received, seen["north"].sent) == (50, 50)
+            client.post(LEAVE, content=b"", headers=signed())
+            assert seen["north"].here(time.time()) == "left"
+            client.post(PULL, content=b"", headers=signed())
+            assert seen["north"].here(time.time()) == "here"
+            client.post(PULL, content=b"", headers=signed(OTHER))
+        end = time.monotonic() + 5.0
+        while seen["north"].lines:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert stage.gate.presence.refused == 1 and list(seen) == ["north"]
+
+
+def test_what_is_written_is_read_and_an_old_file_means_that_nobody_writes(tmp_path):
+    clock = Clock()
+    presence = Presence(clock)
+    presence.connect(1, "north")
+    presence.hear("north")
+    presence.write(tmp_path / "presence.json", ready=True)
+    server, sites, gate = read_presence(tmp_path, clock.now + 1)
+    assert (server, sites, gate["refused"]) == ("up", presence.sites, 0)
+    assert read_presence(tmp_path, clock.now + 6)[0] == "down"
+    presence.write(tmp_path / "presence.json", ready=False)
+    assert read_presence(tmp_path, clock.now)[0] == "starting"
+    (tmp_path / "presence.json").write_text(json.dumps({"sites": 3}))
+    assert read_presence(tmp_path, clock.now) == ("down", {}, {})
