@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCHMARKS := step tables formulas round scaling predict serve blend certify secagg he peers plot
 
-.PHONY: demo test check slow mutants bench clean
+.PHONY: demo test check slow mutants bench docs clean
 
 demo: .venv/core
 	$(BIN)/fedlore demo --out demo-results
@@ -20,6 +20,9 @@ check: .venv/dev
 slow: .venv/dev
 	$(BIN)/pytest -m slow
 	FEDLORE_EXAMPLES=100 $(BIN)/pytest -n 2 -m "hypothesis and not slow"
+
+docs: .venv/dev
+	$(BIN)/python -m handbook
 
 mutants: .venv/dev
 	$(BIN)/python -m studies.mutants.runner

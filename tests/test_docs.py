@@ -1,11 +1,16 @@
 """What the pages name exists: modules, names to import, files, other pages."""
 
 import importlib
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from handbook.fields import keys_of
+from handbook.keys import file_pages
+from handbook.names import MODULES, page_path
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -13,6 +18,15 @@ PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBU
 NO_MODULES = {"models", "algorithms", "sources", "filters", "classes", "client", "features"}
 #: Where a path in a page may start: at the root, or at the package as pages about it do.
 STARTS = (ROOT, ROOT / "src", ROOT / "src" / "fedlore")
+
+#: Pages that the source writes when the site is built, and notebooks.
+MADE = {
+    "reference/commands.md",
+    "reference/columns.md",
+    *(page.path for page in file_pages()),
+    *map(page_path, MODULES),
+    *(f"notebooks/{path.stem}.md" for path in ROOT.glob("docs/notebooks/*.ipynb")),
+}
 
 DOTTED = re.compile(r"(?<![\w./-])fedlore((?:\.[A-Za-z_]\w*)+)(?![\w/-])")
 IMPORTS = re.compile(r"^from (fedlore[\w.]*) import (?:\(([^)]*)\)|(.+))$", re.M)
@@ -71,4 +85,20 @@ def test_files_that_a_page_names_exist(page):
 @each_page
 def test_links_lead_somewhere(page):
     for link in LINKS.findall(page.read_text()):
-        assert (page.parent / link).exists(), f"{shown(page)} links to {link}"
+        target = page.parent / link
+        made = os.path.relpath(target, ROOT / "docs") in MADE
+        assert target.exists() or made, f"{shown(page)} links to {link}"
+
+
+def test_every_key_of_a_file_has_a_meaning():
+    for page in file_pages():
+        tables = [root for _, root in page.roots] + [part for *_, part in page.parts]
+        seen = set()
+        while tables:
+            table = tables.pop()
+            if table not in seen:
+                seen.add(table)
+                for key in keys_of(table):
+                    place = f"{table.__module__}.{table.__name__}.{key.name}"
+                    assert key.meaning, f"{place} needs a comment beside it: what it means"
+                    tables += key.below

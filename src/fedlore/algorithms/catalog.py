@@ -69,8 +69,8 @@ def installed_algorithms() -> dict[str, type[Algorithm]]:
 class Method:
     """[algorithm] of a federation.toml: a name and its own settings."""
 
-    name: str = "fedavg"
-    settings: dict[str, Any] = field(default_factory=dict)
+    name: str = "fedavg"  # as `fedlore algorithms` lists it
+    settings: dict[str, Any] = field(default_factory=dict)  # its own keys, such as prox
 
     def __post_init__(self) -> None:
         if self.name.lower() in ALGORITHMS:  # others are looked for once a site's policy has agreed

@@ -23,11 +23,11 @@ class Plan:
     epochs: int = 5  # E in the paper
     batch: int | None = 32  # C in the paper; None takes all rows at once
     lr: float = 0.1  # η in the paper
-    momentum: float = 0.9
+    momentum: float = 0.9  # of SGD
     decay: float = 5e-4  # weight decay, added to the gradient
     plain: float = 0.0  # α: share of ordinary cross-entropy in the loss
     finish: int = 0  # local steps after the last round; they stay at home
-    schedule: Schedule = "constant"
+    schedule: Schedule = "constant"  # of the learning rate over the rounds
     clip: float | None = None  # largest norm of a batch gradient
     steps: int | None = None  # local steps per round, in place of epochs
 

@@ -29,10 +29,10 @@ _MOST = 500  # steps until then
 class Basis:
     """Which functions of a row the model is linear in."""
 
-    terms: Products = "quadratic"
+    terms: Products = "quadratic"  # of the features
     random: int = 0  # random cosines besides (Rahimi, Recht 2007)
     reach: float = 6.0  # the distance over which those change
-    seed: int = 0
+    seed: int = 0  # of the random cosines
 
     def __post_init__(self) -> None:
         if self.terms not in get_args(Products):

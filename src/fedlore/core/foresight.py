@@ -18,7 +18,7 @@ class Exact:
     """A one-round model of the number of the class, or of how far it lies from the start."""
 
     basis: Basis = field(default_factory=Basis)
-    start: Start = "none"
+    start: Start = "none"  # what its output is added to
     hears: bool = True  # the expert's place, and its distance from the middle of the range
 
     def __post_init__(self) -> None:

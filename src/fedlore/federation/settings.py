@@ -29,7 +29,7 @@ NEEDED = ("name", "address", "schema")  # what a deployed federation cannot do w
 class Model:
     """[model]: the network whose weights travel."""
 
-    kind: str = "mlp"
+    kind: str = "mlp"  # mlp, logistic, or a kind from another package
     hidden: tuple[int, ...] = (64, 64)  # of an mlp
     hears: bool = False  # whether it gets what the expert says as input
     settings: dict[str, Any] = field(default_factory=dict)  # of a kind from another package
@@ -81,10 +81,10 @@ def _default_deployed(default: Any) -> Any:
 class Federation:
     """All that a federation.toml says."""
 
-    name: str = "my federation"
+    name: str = "my federation"  # for people
     address: str = _default_deployed("")  # host:port where sites reach the coordinator
     schema: Schema | None = _default_deployed(None)
-    task: TaskName = _default_deployed("classification")
+    task: TaskName = _default_deployed("classification")  # a [target] makes it regression
     recipe: Literal["lore", "none"] = "none"  # whether the sites choose one together, by votes
     target: Target | None = None  # of a number: its bounds and bins, the same at all sites
     menu: Menu | None = None  # what they choose from; None: the usual for their schema
@@ -93,10 +93,10 @@ class Federation:
     plan: Plan = field(default_factory=Plan)
     privacy: Privacy = field(default_factory=Privacy)
     run: RunTable = field(default_factory=RunTable)
-    rounds: int = ROUNDS
+    rounds: int = ROUNDS  # T in the paper
     sample: float = 1.0  # share of the sites asked in each round
-    seed: int = 0
-    weights: Weights = "equal"
+    seed: int = 0  # of weights, batches and cohorts
+    weights: Weights = "equal"  # how sites count in a mean: alike, or by rows
     scale: bool = True  # standardise features by sums that the sites add up first
     evaluate: int = _default_deployed(0)  # score every so many rounds; the last is always scored
     quorum: float = _default_deployed(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Card:
     """What a person should know before trusting a piece of knowledge."""
 
-    owner: str = ""
-    version: str = ""
+    owner: str = ""  # who answers for it
+    version: str = ""  # as the owner counts
     date: str = ""  # of the last change, as the owner writes it
     reference: str = ""  # a paper, a standard, a works instruction
-    note: str = ""
+    note: str = ""  # anything else

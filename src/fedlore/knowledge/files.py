@@ -50,8 +50,8 @@ class Stated(Protocol):
 class Predict:
     """[predict]: one or more experts, heard in order or averaged."""
 
-    sources: tuple[dict[str, Any], ...] = ()
-    combine: Literal["first", "average"] = "first"
+    sources: tuple[dict[str, Any], ...] = ()  # asked in order; each has the keys of its kind
+    combine: Literal["first", "average"] = "first"  # the first that speaks, or their mean
     weights: tuple[float, ...] | None = None  # of an average
 
 
@@ -59,8 +59,8 @@ class Predict:
 class Range:
     """[range]: one or more ranges, intersected or joined."""
 
-    sources: tuple[dict[str, Any], ...] = ()
-    combine: Literal["all", "any"] = "all"
+    sources: tuple[dict[str, Any], ...] = ()  # each has the keys of its kind
+    combine: Literal["all", "any"] = "all"  # what all of them allow, or what any does
     empty: Empty = "error"  # where an intersection leaves nothing
 
 
@@ -68,16 +68,16 @@ class Range:
 class Document:
     """All that a knowledge.toml may say."""
 
-    features: tuple[Feature, ...]
-    classes: tuple[str, ...]
-    label: str = "label"
+    features: tuple[Feature, ...]  # the columns
+    classes: tuple[str, ...]  # the answers, from worst to best where they have an order
+    label: str = "label"  # the column of a data file that holds the answer
     ordered: bool | None = None  # whether the classes rise; None: read off their names
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
-    trust: float = 0.0
-    reliance: float | None = None
-    outside: Outside = "error"
-    conflict: Conflict = "abstain"
-    floor: float = 0.0
+    trust: float = 0.0  # λ: how far predictions follow the expert, 0 to 1
+    reliance: float | None = None  # λ at prediction where it differs; None: trust
+    outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
+    conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict or refuse
+    floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
     entry_points: bool = False  # whether this file may name Python functions
     card: Card = field(default_factory=Card)
     predict: Predict = field(default_factory=Predict)

@@ -22,14 +22,14 @@ class Feature:
     it is missing ("level"). With `other` a level that is not named is taken as one more.
     """
 
-    name: str
-    unit: str = ""
-    low: float = -math.inf
-    high: float = math.inf
-    levels: tuple[str, ...] = ()
+    name: str  # a word of letters, digits and _
+    unit: str = ""  # in which it is measured
+    low: float = -math.inf  # the scope: where the expert declares the knowledge to hold
+    high: float = math.inf  # and its upper end
+    levels: tuple[str, ...] = ()  # names of a categorical feature
     column: str | None = None  # its title in data files, where that is no such word
-    missing: str | float = "refuse"
-    other: bool = False
+    missing: str | float = "refuse"  # what stands for a missing value; see above
+    other: bool = False  # a level that is not named is taken as one more
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -82,8 +82,8 @@ class Schema:
     with one prefix and rising numbers (CSR30, CSR32) are.
     """
 
-    features: tuple[Feature, ...]
-    classes: tuple[str, ...]
+    features: tuple[Feature, ...]  # the columns
+    classes: tuple[str, ...]  # the answers, in order where they have one
     label: str = "label"  # the column of a data file that holds the class
     ordered: bool = field(default=None)  # type: ignore[assignment]  # None: read off the names
     unit: str = ""  # of a label that is a number

@@ -61,7 +61,7 @@ class MixingRule(Protocol):
 class Additive:
     """The mean by dry mass."""
 
-    column: str
+    column: str  # of the coals; the feature's own name
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class Additive:
 class AsCharged:
     """The mean by mass as charged: moisture."""
 
-    column: str
+    column: str  # of the coals; the feature's own name
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class AsCharged:
 class Weighted:
     """The mean by the mass of a part: of the ash for oxides, of the vitrinite for V9-V13."""
 
-    column: str
+    column: str  # of the coals; the feature's own name
     by: str  # percent of dry mass
     rest: bool = False  # weigh by what is not `by`: vitrinite is 100 - inerts
 
@@ -109,8 +109,8 @@ class Weighted:
 class AshFree:
     """A percentage of the ash-free coal, such as Vdaf: additive on the dry coal."""
 
-    column: str
-    ash: str = "Ad"
+    column: str  # of the coals; the feature's own name
+    ash: str = "Ad"  # the column of ash, percent dry
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -125,8 +125,8 @@ class AshFree:
 class Spread:
     """The standard deviation of a mixture: variance = sum w (s² + (R - mean)²)."""
 
-    column: str
-    mean: str = "Ro"
+    column: str  # of the coals; the feature's own name
+    mean: str = "Ro"  # the column of what spreads
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Spread:
 class Log:
     """The geometric mean: additive in the logarithm, as maximum fluidity in ddpm."""
 
-    column: str
+    column: str  # of the coals; the feature's own name
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -168,9 +168,9 @@ class Thinned:
     ones, and for a coal with itself.
     """
 
-    column: str
+    column: str  # of the coals; the feature's own name
     loss: float  # what a fully lean coal takes away
-    caking: str = "G"
+    caking: str = "G"  # the column of the caking index
     below: float = 65.0  # a coal that cakes less is lean
     width: float = 45.0  # and one that cakes so much less is fully lean
 
@@ -193,10 +193,10 @@ class Stiffened:
     For plants that measured it. The fluidity of an inert-rich coal alone is then not its own.
     """
 
-    column: str
-    loss: float
-    inerts: str = "inerts"
-    above: float = 30.0
+    column: str  # of the coals; the feature's own name
+    loss: float  # per percent of inerts above `above`
+    inerts: str = "inerts"  # the column of inerts, percent
+    above: float = 30.0  # percent from which they count
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -214,8 +214,8 @@ class Basicity:
     BR = (Fe2O3 + CaO + MgO + Na2O + K2O) / (SiO2 + Al2O3), V on the dry coal (Price et al. 1988).
     """
 
-    ash: str = "Ad"
-    volatile: str = "Vdaf"
+    ash: str = "Ad"  # the column of ash, percent dry
+    volatile: str = "Vdaf"  # the column of volatile matter
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -232,9 +232,9 @@ class BasicityOfIndices:
     """The same where only each coal's own index is known: basic and acid oxides make up the same
     part of every ash."""
 
-    column: str = "MBI"
-    ash: str = "Ad"
-    volatile: str = "Vdaf"
+    column: str = "MBI"  # of the coals; the feature's own name
+    ash: str = "Ad"  # the column of ash, percent dry
+    volatile: str = "Vdaf"  # the column of volatile matter
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from .mixing import (
 )
 
 #: Rules by their names in a file.
-_KINDS: dict[str, Callable[..., MixingRule]] = {
+MIXING_RULES: dict[str, Callable[..., MixingRule]] = {
     "additive": Additive,
     "as-charged": AsCharged,
     "weighted": Weighted,
@@ -65,8 +65,8 @@ BY_NAME: dict[str, tuple[MixingRule, ...]] = {  # the first whose properties are
 class Override:
     """A mixing file: rules for features by name, and values of what is no property of a coal."""
 
-    rules: dict[str, Any] = field(default_factory=dict)
-    fixed: dict[str, Any] = field(default_factory=dict)
+    rules: dict[str, Any] = field(default_factory=dict)  # how a feature mixes, by feature
+    fixed: dict[str, Any] = field(default_factory=dict)  # values that no coal brings, by feature
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +188,12 @@ def _value(feature: Feature, given: float | str) -> float:
 
 def _from_table(name: str, values: Any) -> MixingRule:
     if not isinstance(values, dict) or "rule" not in values:
-        raise ConfigError(f'[rules.{name}] needs a key "rule": one of {", ".join(_KINDS)}')
+        raise ConfigError(f'[rules.{name}] needs a key "rule": one of {", ".join(MIXING_RULES)}')
     options = dict(values)
     kind = options.pop("rule")
-    if kind not in _KINDS:
-        raise ConfigError(f"[rules.{name}] {unknown('rule', str(kind), _KINDS)}")
-    make: Any = _KINDS[kind]
+    if kind not in MIXING_RULES:
+        raise ConfigError(f"[rules.{name}] {unknown('rule', str(kind), MIXING_RULES)}")
+    make: Any = MIXING_RULES[kind]
     if any(f.name == "column" for f in fields(make)):
         options.setdefault("column", name)
     made: MixingRule = build(make, options, f"rules.{name}")

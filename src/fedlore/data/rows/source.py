@@ -17,7 +17,7 @@ class FileForm:
 
     separator: str | None = None  # one of , ; tab |
     decimal: str | None = None  # . or ,
-    encoding: str | None = None
+    encoding: str | None = None  # such as latin-1; None: found out
     sheet: str | None = None  # of a workbook; the first otherwise
 
     def __post_init__(self) -> None:

@@ -26,8 +26,8 @@ class Candidate:
     hidden: tuple[int, ...] | None = None  # None: the federation's
     soft: float = 0.0  # of a number: σ of the target, in bins
     lr: float | None = None  # None: the plan's, here and below
-    decay: float | None = None
-    clip: float | None = None
+    decay: float | None = None  # weight decay
+    clip: float | None = None  # largest norm of a batch gradient
     batch: int | None = None  # 0: all rows of a site in every step
 
     def __post_init__(self) -> None:
@@ -113,8 +113,8 @@ class Menu:
     rows, then the main one. `Trial` and `rungs` say how.
     """
 
-    candidates: tuple[Candidate, ...] = UNORDERED
-    folds: int = 3
+    candidates: tuple[Candidate, ...] = UNORDERED  # combinations to try
+    folds: int = 3  # of the cross-validation on a site's own rows
     exact: Exact | None = None  # the model of one round, where classes have an order
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's

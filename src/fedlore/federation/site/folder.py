@@ -24,9 +24,9 @@ from .policy import Policy
 class SiteFile:
     """site.toml. Paths are relative to it; nothing in them leaves the site."""
 
-    name: str
+    name: str  # of this site in the federation
     address: str  # of the coordinator, host:port
-    data: str = "data/train.csv"
+    data: str = "data/train.csv"  # rows to train on
     test: str | None = None  # rows to score on
     knowledge: str | None = None  # a knowledge.toml
     trust: float | None = None  # λ in place of the one in knowledge.toml

@@ -20,17 +20,17 @@ _BESIDE = 2  # columns that a network may hear besides features and classes
 class Policy:
     """[policy]: what this site demands, and what it is willing to report."""
 
-    min_participants: int = 2
+    min_participants: int = 2  # fewer sites in a training are refused
     max_participants: int = 1000  # a share of noise counts on as many as are said to take part
-    max_rounds: int = 1000
-    secure_aggregation: bool = False
+    max_rounds: int = 1000  # of one training
+    secure_aggregation: bool = False  # demands that single uploads are hidden
     max_epsilon: float | None = None  # demands differential privacy within this budget
     max_delta: float = 1e-3  # where there is a budget
     central_noise: bool = False  # whether the coordinator may be trusted to add the noise
     models: tuple[str, ...] = ()  # kinds of model; empty: any of fedlore's own
     algorithms: tuple[str, ...] = ()  # likewise
     sources: tuple[str, ...] = ()  # kinds of knowledge of other packages that this site loads
-    metrics: tuple[str, ...] = ("ta", "nll", "pov", "rmse", "mae", "r2")
+    metrics: tuple[str, ...] = ("ta", "nll", "pov", "rmse", "mae", "r2")  # scores that may leave
     filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
     moments: bool = True  # sums and squares of the features, for the common scaling
     max_parameters: int = 10_000_000  # of a model

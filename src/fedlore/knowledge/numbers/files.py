@@ -30,12 +30,12 @@ from .ranges import FirstSaid, Join, Meet
 class Target:
     """[target]: what is predicted. The federation declares bounds and bins, the site its name."""
 
-    lower: float
-    upper: float
+    lower: float  # the least value that is possible
+    upper: float  # and the greatest
     bins: int = 50  # k
     edges: tuple[float, ...] = ()  # all k + 1, in place of equal widths
-    name: str = "y"
-    unit: str = ""
+    name: str = "y"  # the column of a data file that holds the number
+    unit: str = ""  # in which it is measured
 
     def cut(self) -> Bins:
         if not self.edges:
@@ -59,7 +59,7 @@ class Target:
 class NumberPredict:
     """[predict]: experts who name a number, heard in order."""
 
-    sources: tuple[dict[str, Any], ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()  # asked in order; each has the keys of its kind
     spread: float | None = None  # σ of a soft prior
 
 
@@ -67,21 +67,21 @@ class NumberPredict:
 class NumberRange:
     """[range]: intervals, intersected or joined."""
 
-    sources: tuple[dict[str, Any], ...] = ()
-    combine: Literal["all", "any"] = "all"
-    empty: EmptySet = "error"
+    sources: tuple[dict[str, Any], ...] = ()  # each has the keys of its kind
+    combine: Literal["all", "any"] = "all"  # what all of them allow, or what any does
+    empty: EmptySet = "error"  # where an intersection leaves nothing
 
 
 @dataclass(frozen=True)
 class NumberDocument:
     """All that a knowledge.toml for a number may say."""
 
-    features: tuple[Feature, ...]
+    features: tuple[Feature, ...]  # the columns
     target: Target
-    trust: float = 0.0
-    reliance: float | None = None
-    outside: Outside = "error"
-    conflict: NumberConflict = "abstain"
+    trust: float = 0.0  # λ: how far predictions follow the expert, 0 to 1
+    reliance: float | None = None  # λ at prediction where it differs; None: trust
+    outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
+    conflict: NumberConflict = "abstain"  # a prediction outside it: silence, move in, refuse
     entry_points: bool = False  # whether this file may name Python functions
     card: Card = field(default_factory=Card)
     predict: NumberPredict = field(default_factory=NumberPredict)

@@ -17,11 +17,11 @@ from .lines import number_text
 class Calibration:
     """[conformal] of a source: what was measured, and on whose predictions."""
 
-    alpha: float
+    alpha: float  # the share of labels it may miss
     scorer: dict[str, Any]  # a source of soft predictions, or of numbers
-    score: ConformalScore = "lac"
+    score: ConformalScore = "lac"  # least ambiguous sets, or adaptive ones
     thresholds: tuple[float, ...] = ()  # one per class; written by `fedlore calibrate`
-    rows: int = 0
+    rows: int = 0  # how many it was calibrated on
 
 
 @dataclass(frozen=True)

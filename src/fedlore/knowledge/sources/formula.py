@@ -17,7 +17,7 @@ from .lines import between_lines, formula_lines
 class FormulaEntry:
     """The keys of a formula that predicts."""
 
-    formula: str
+    formula: str  # arithmetic over feature names
     edges: tuple[float, ...] = ()  # cut numbers into classes
     spread: float | None = None  # makes it soft: the standard deviation of its error
 
@@ -62,10 +62,10 @@ FORMULA = SourceKind(
 class LimitsEntry:
     """The keys of a range between two formulas, or beyond one."""
 
-    lower: str | None = None
-    upper: str | None = None
-    edges: tuple[float, ...] = ()
-    crossed: Literal["error", "all"] = "error"
+    lower: str | None = None  # a formula; None: no lower limit
+    upper: str | None = None  # a formula; None: no upper limit
+    edges: tuple[float, ...] = ()  # cut numbers into classes
+    crossed: Literal["error", "all"] = "error"  # where lower > upper: refuse, or allow all
 
 
 def _read_limits(entry: LimitsEntry, asked: Asked, setting: Setting) -> Any:

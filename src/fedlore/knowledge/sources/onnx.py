@@ -119,9 +119,9 @@ class OnnxModel:
 class OnnxEntry:
     """The keys of an ONNX file."""
 
-    onnx: str
-    soft: bool = False
-    gives: Gives = "probabilities"
+    onnx: str  # a graph's file
+    soft: bool = False  # take its probabilities, not its first choice alone
+    gives: Gives = "probabilities"  # what its output is
     columns: tuple[str, ...] = ()  # what it sees; all by default
     pool: int | None = None  # or p×p max-pooled images
 

@@ -26,8 +26,8 @@ class TableEntry:
     """The keys of a table."""
 
     table: str  # a CSV or XLSX file
-    sheet: str | None = None
-    hit: TablePolicy | None = None
+    sheet: str | None = None  # of a workbook; None: the first
+    hit: TablePolicy | None = None  # which rule speaks where several apply
     outcome: str | None = None  # the name of the outcome column
 
 

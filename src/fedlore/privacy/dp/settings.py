@@ -31,8 +31,8 @@ class Dp:
     """
 
     epsilon: float  # the budget of one site over all its rounds and runs; never exceeded
-    delta: float
-    level: Level = "site"
+    delta: float  # the chance that epsilon does not hold
+    level: Level = "site"  # what is hidden: a site's part, or one row's
     clip: float = 1.0  # largest norm of an upload, or of one record's gradient
     sums: float = 1000.0  # and of a site's sums of rows, for the model of one round
     noise: float | None = None  # σ, the multiplier of `clip`; None: what the budget asks for
