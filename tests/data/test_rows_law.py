@@ -181,6 +181,14 @@ def complaints(name, table):
     return sorted((int(row) + shift, text) for row, text in found)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_files_too():
+    """These files are small, and pyarrow reads large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "CELL_BY_CELL", 0)
+        yield
+
+
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=8, deadline=None)
 @given(table=st.lists(good, min_size=1, max_size=6))

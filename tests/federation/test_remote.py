@@ -1,5 +1,6 @@
 """Quorum, deadline, late replies and sites that come back, over a post of paper."""
 
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -29,6 +30,9 @@ class Paper:
             self.asked.append((task.round, site))
             self.due[names[-1]] = (self.polls + self.delay.get(site, 0), site, task.round)
         return names
+
+    def wait(self, seconds):
+        time.sleep(seconds)
 
     def pull(self, about):
         self.polls += 1

@@ -107,7 +107,9 @@ class Solo:
         desk, plan = self._desk, self.plan
         desk.grad.zero_()
         logits = desk.model(batch.x, batch.prior, batch.allowed)
-        logits.backward(batch.error(logits.detach(), plan.plain).div_(len(batch)))
+        error = batch.error(logits.detach(), plan.plain).div_(len(batch))
+        # the same bits as logits.backward(error), for which torch would load all of sympy
+        (logits * error).sum().backward()
 
     def descend(
         self,

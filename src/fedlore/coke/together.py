@@ -35,6 +35,10 @@ class Household:
         self.sites[name] = start_site(self.folder / "sites" / name)
 
     def stop(self) -> None:
+        for child in self.sites.values():
+            child.ask_to_end()
+        for child in self.sites.values():
+            child.wait(5.0)
         for child in (*self.sites.values(), self.server):
             child.stop()
 

@@ -51,8 +51,9 @@ def attend(
             refused = 0.0
             with beating(door.beat, BEAT / 2):
                 while not stop.is_set():
-                    if not door.turn():
-                        stop.wait(poll)
+                    asked = time.monotonic()
+                    if not door.turn():  # a server that waited for a task has done the waiting
+                        stop.wait(max(0.0, poll - (time.monotonic() - asked)))
         except ShutOut:
             refused = refused or time.monotonic()
             if time.monotonic() - refused > patience:

@@ -55,6 +55,9 @@ class Child:
         except subprocess.TimeoutExpired:
             return None
 
+    def ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+
     def stop(self, patience: float = 3.0) -> None:
         """Ask it to end, then end it and all that it started."""
         for sign, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 5.0)):

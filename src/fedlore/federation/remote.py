@@ -63,6 +63,10 @@ class Post(Protocol):
         """What has arrived in answer to these messages."""
         ...
 
+    def wait(self, seconds: float) -> None:
+        """Until something may have arrived; about so long where that cannot be known."""
+        ...
+
 
 def _accept(task: Task, reply: Reply) -> str | None:
     return None
@@ -118,7 +122,7 @@ class Remote:
                 break
             if now > looked + self.look:
                 looked, online = now, self.post.online()
-            time.sleep(self.poll)
+            self.post.wait(self.poll)
         for site in waiting:
             self.watch(Notice("silent", site, task.round, task.kind, seconds=now - began))
         if not enough:

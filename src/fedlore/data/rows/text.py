@@ -17,6 +17,9 @@ from .problems import Stumbled
 from .source import FileForm, OnProgress, RowBatch
 
 _BYTES = 8 << 20  # of a file at a time, for pyarrow
+CELL_BY_CELL = (
+    2 << 20
+)  # bytes of a file up to which it is read cell by cell: pyarrow alone takes 50 MB
 BROKEN = (csv.Error, UnicodeError, OSError, EOFError, zlib.error)  # what a bad file raises
 
 
@@ -60,7 +63,8 @@ def open_text_file(path: Path, form: FileForm, *, fast: bool = True) -> TextFile
     )
     for number, cells in _records(path, dialect):
         if any(cell.strip() for cell in cells):
-            quick = fast and number == 1 and arrow("csv") is not None
+            large = path.stat().st_size > CELL_BY_CELL
+            quick = fast and large and number == 1 and arrow("csv") is not None
             return TextFile(path, dialect, cells, number, quick)
     raise FedloreError(f"'{path}' is empty: a table begins with the names of its columns")
 

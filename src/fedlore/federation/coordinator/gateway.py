@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import h11
 
 from ...errors import FedloreError
+from ..bell import DoorBell
 from ..flower.signing import VISIT, UnknownKey, Unsigned, read_signer
 from .presence import EVERY, Presence
 from .visit import HUNG_UP, TurnedAway, VisitAnswer, serve_visit
@@ -54,12 +55,14 @@ class Gateway:
     limits: GateLimits = field(default_factory=GateLimits)
     report: Callable[[Presence], None] = lambda presence: None  # told who is here, each second
     presence: Presence = field(default_factory=Presence)
+    bell: DoorBell | None = None  # rings for those who wait
 
     def __post_init__(self) -> None:
         self._refusals = RefusalLog(self.log)
         self._strangers = Strangers(self.limits.strangers)
         self._twins = Twins(self.log)
         self._rates: dict[bytes, Bucket] = {}
+        self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket
         self._loop = asyncio.new_event_loop()
@@ -79,6 +82,8 @@ class Gateway:
         self._thread.start()
         for work in (self._accept(), self._report()):
             self._loop.call_soon_threadsafe(self._start, work)
+        if self.bell is not None:
+            self._loop.call_soon_threadsafe(self._start, self.bell.serve())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -186,6 +191,20 @@ class Gateway:
         if self.upstream() is None:
             return VisitAnswer(503, b"the server is being started")
         return VisitAnswer(200, b"ok")
+
+    async def hold(self, key: bytes) -> bool:
+        if self.bell is None:
+            return False
+        self._waiting[key] = turn = object()
+        await self.bell.wait(self.limits.hold)
+        return self._waiting.get(key) is turn
+
+    def entered(self, key: bytes) -> None:
+        self._waiting.pop(key, None)
+
+    def heard(self) -> None:
+        if self.bell is not None:
+            self.bell.ring_trainings()
 
     def lost(self, key: bytes) -> VisitAnswer:
         self.vanished(self.keys().get(key, "?"))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...core.store import write_whole
 from ...errors import ConfigError, FedloreError
+from ..bell import DoorBell, Ringer, bell_token
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
 from ..kits.making import enrolled_keys
@@ -48,7 +49,8 @@ def serve_federation(
     (folder / "logs").mkdir(mode=0o700, exist_ok=True)
     with alone(folder / "server.lock", "a server for this federation"):
         tls = None if insecure else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        keeper = Keeper(folder, federation, tls, stop, told)
+        bell = DoorBell(bell_token((folder / "runner.secret").read_bytes()))
+        keeper = Keeper(folder, federation, tls, stop, told, bell.port)
         with write_log(folder / "logs" / "gateway.log") as log:
             gate = Gateway(
                 federation.host if federation.host in LOOPBACK else "0.0.0.0",
@@ -60,6 +62,7 @@ def serve_federation(
                 log,
                 keeper.lose,
                 report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
+                bell=bell,
             )
             with gate:
                 keeper.keep()
@@ -72,6 +75,15 @@ def link_of(folder: Path) -> Link:
     except (OSError, ValueError, KeyError):
         port = 9  # nobody is there: the server has never been started
     return Link(f"127.0.0.1:{port}")
+
+
+def bell_of(folder: Path) -> Ringer:
+    """A line to the bell of the server of a folder."""
+    try:
+        port = int(json.loads((folder / "server.json").read_text())["bell"])
+    except (OSError, ValueError, KeyError):
+        port = 9
+    return Ringer(port, bell_token((folder / "runner.secret").read_bytes()))
 
 
 def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | None:
@@ -95,7 +107,9 @@ class Keeper:
         tls: ssl.SSLContext | None,
         stop: threading.Event,
         told: Callable[[str], None],
+        bell: int,
     ) -> None:
+        self._bell = bell
         self._folder, self._federation, self._stop, self._told = folder, federation, stop, told
         self._tls, self._certified = tls, 0.0
         self.port: int | None = None  # where it listens on loopback, once it answers
@@ -121,7 +135,11 @@ class Keeper:
                 log=self._folder / "logs" / "superlink.log",
                 env={"FLWR_HOME": str(self._folder / "flower")},
             )
-            write_whole(self._folder / "server.json", json.dumps({"port": port}), private=True)
+            write_whole(
+                self._folder / "server.json",
+                json.dumps({"port": port, "bell": self._bell}),
+                private=True,
+            )
             try:
                 reason = self._watch(child, port)
             finally:

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
 from .conducting import conduct_session
 from .defending import coordinator_filters
-from .server import healthy, link_of
+from .server import bell_of, healthy, link_of
 from .status import Status
 from .uploads import Judged, flaw
 
@@ -135,8 +136,8 @@ class Session:
         while True:
             link = self._reach()
             try:
-                with link.run(secret) as grid:
-                    return self._rounds(Mail(grid, self.keys))
+                with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
+                    return self._rounds(Mail(grid, self.keys, bell=bell))
             except LinkLost as error:
                 self.reports.line(f"{error}; waiting for it")
             except QuorumLost as error:

@@ -13,6 +13,8 @@ import h11
 from .visitors import GateLimits
 
 ENTER = b"/v1/fleet/activate-node"
+PULL = b"/v1/fleet/pull-messages"
+PUSHES = (b"/v1/fleet/push-messages", b"/v1/fleet/push-object")
 HUNG_UP = (OSError, EOFError, h11.RemoteProtocolError)  # somebody has hung up
 _PASSED = (b"content-type", b"accept")
 _PIECE = 65_536
@@ -60,6 +62,18 @@ class Gate(Protocol):
         ...
 
     def open_answer(self, target: bytes) -> VisitAnswer: ...
+
+    async def hold(self, key: bytes) -> bool:
+        """Wait a little for tasks; whether this is still the request to answer with one."""
+        ...
+
+    def entered(self, key: bytes) -> None:
+        """A site begins anew: what it asked for before is not waited for any more."""
+        ...
+
+    def heard(self) -> None:
+        """A site has sent something."""
+        ...
 
     def lost(self, key: bytes) -> VisitAnswer:
         """What to say to an enrolled site that the server does not let in."""
@@ -138,15 +152,24 @@ class Visit:
                     raise TurnedAway(413, f"a request of more than {most} bytes")
         if key is None:
             return self._gate.open_answer(head.target)
-        port = self._gate.port()
-        if port is None:
-            return VisitAnswer(503, b"the server is being started")
-        answer = await self._ask(port, head, bytes(body))
+        if head.target == ENTER:
+            self._gate.entered(key)
+        answer = await self._ask(head, bytes(body))
+        nothing = head.target == PULL and answer.status == 200 and not answer.body
+        if nothing and await self._gate.hold(key):
+            if self._reader.at_eof():  # a task for one that is gone would be lost
+                raise EOFError
+            answer = await self._ask(head, bytes(body))
+        if head.target in PUSHES and answer.status == 200:
+            self._gate.heard()
         self._gate.carried(key, len(body), len(answer.body))
         refused = head.target == ENTER and 400 <= answer.status < 500
         return self._gate.lost(key) if refused else answer
 
-    async def _ask(self, port: int, head: h11.Request, body: bytes) -> VisitAnswer:
+    async def _ask(self, head: h11.Request, body: bytes) -> VisitAnswer:
+        port = self._gate.port()
+        if port is None:
+            return VisitAnswer(503, b"the server is being started")
         fresh = self._server is None or self._server[0] != port
         try:
             async with asyncio.timeout(self._gate.limits.answer):

@@ -18,6 +18,7 @@ class GateLimits:
     rate: float = 200.0  # requests a second of one site
     burst: float = 1000.0  # requests at once
     answer: float = 30.0  # seconds that the server may take
+    hold: float = 2.0  # seconds for which a site that asks for tasks is kept waiting for one
 
 
 class Strangers:

@@ -8,12 +8,11 @@ from .names import (
     Message,
     inflate_object_from_contents,
     message_pb2,
-    message_to_proto,
     node_pb2,
     objects,
-    remove_content_from_message,
     runtime_pb2,
 )
+from .parcels import pack_parcel, read_head
 
 SUPERLINK = 1  # the number of the server among the nodes
 _MOST = 1 << 30  # bytes of one reply
@@ -70,20 +69,16 @@ class RunCourier:
     def push_messages(self, messages: Sequence[Message]) -> Iterable[str]:
         if not messages:
             return []
-        with objects.no_object_id_recompute():
-            parts: dict[str, Any] = {}
-            for message in messages:
-                message.metadata.__dict__["_message_id"] = message.object_id
-                parts |= objects.get_all_nested_objects(message)
-            opened = self._client.PushMessages(
-                runtime_pb2.PushAppMessagesRequest(
-                    messages_list=[
-                        message_to_proto(remove_content_from_message(m)) for m in messages
-                    ],
-                    message_object_trees=[objects.get_object_tree(m) for m in messages],
-                )
+        parcels = [pack_parcel(message) for message in messages]
+        parts = {name: part for one in parcels for name, part in one.objects.items()}
+        opened = self._client.PushMessages(
+            runtime_pb2.PushAppMessagesRequest(
+                messages_list=[one.head for one in parcels],
+                message_object_trees=[one.tree for one in parcels],
             )
-            for name in opened.objects_to_push:
+        )
+        with objects.no_object_id_recompute():
+            for name in opened.objects_to_push if parts else ():
                 self._client.PushObject(
                     message_pb2.PushObjectRequest(
                         node=self._node,
@@ -101,17 +96,28 @@ class RunCourier:
         # a head is given out once: asked again, the server would call its message lost
         open_ones = [name for name in message_ids if name not in self._arriving]
         heads = self._client.PullMessages(runtime_pb2.PullAppMessagesRequest(message_ids=open_ones))
+        found: list[Message | BadReply] = []
         for head, tree in zip(heads.messages_list, heads.message_object_trees, strict=True):
             about, name = head.metadata.reply_to_message_id, head.metadata.message_id
+            small = self._read(head, tree, about)
+            if small is not None:
+                found.append(small)
+                continue
             wanted = [one.object_id for one in objects.iterate_object_tree(tree)]
             self._arriving[about] = _Arriving(about, name, wanted)
-        found = []
         for reply in list(self._arriving.values()):
             whole = self._pull(reply)
             if whole is not None:
                 del self._arriving[reply.about]
                 found.append(whole)
         return found
+
+    def _read(self, head: Any, tree: Any, about: str) -> Message | BadReply | None:
+        """A reply whose head is all of it."""
+        try:
+            return read_head(head, tree)
+        except Exception as error:  # whatever a site has put together
+            return BadReply(about, type(error).__name__)
 
     def _pull(self, reply: _Arriving) -> Message | BadReply | None:
         """The message once all of it is here."""

@@ -3,11 +3,13 @@
 Each release of flwr moves something; what moved is mended here, and a contract test names it all.
 """
 
+from types import ModuleType
+
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.app.message import remove_content_from_message
 from flwr.app.message.array import Array
 from flwr.common.constant import TIMESTAMP_HEADER
-from flwr.common.serde import fab_to_proto, message_to_proto
+from flwr.common.serde import fab_to_proto, message_from_proto, message_to_proto
 from flwr.proto import (
     control_pb2,
     fleet_pb2,
@@ -32,21 +34,16 @@ from flwr.supercore.inflatable.inflatable_utils import (
     pull_and_inflate_object_from_tree,
     push_objects,
 )
-from flwr.supercore.interceptors import (
-    RuntimeTokenHttpInterceptor,
-    RuntimeVersionHttpInterceptor,
-    SuperExecAuthHttpInterceptor,
-)
 from flwr.supercore.primitives.asymmetric import (
     bytes_to_public_key,
     public_key_to_bytes,
+    sign_message,
     verify_signature,
 )
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 __all__ = [
     "Array",
@@ -59,15 +56,11 @@ __all__ = [
     "Fab",
     "FleetHttpClient",
     "Message",
-    "NodeAuthHttpInterceptor",
     "ObjectPullError",
     "ObjectPushError",
     "RecordDict",
     "RunNotRunningException",
     "RuntimeHttpClient",
-    "RuntimeTokenHttpInterceptor",
-    "RuntimeVersionHttpInterceptor",
-    "SuperExecAuthHttpInterceptor",
     "TIMESTAMP_HEADER",
     "TaskIdentity",
     "TaskType",
@@ -77,6 +70,8 @@ __all__ = [
     "fleet_pb2",
     "heartbeat_pb2",
     "inflate_object_from_contents",
+    "load_interceptors",
+    "message_from_proto",
     "message_pb2",
     "message_to_proto",
     "node_pb2",
@@ -86,6 +81,14 @@ __all__ = [
     "push_objects",
     "remove_content_from_message",
     "runtime_pb2",
+    "sign_message",
     "transfer",
     "verify_signature",
 ]
+
+
+def load_interceptors() -> ModuleType:
+    """The coordinator's; a site does without them, since they load a web server and 18 MB."""
+    import flwr.supercore.interceptors as found
+
+    return found

@@ -6,7 +6,6 @@ one never fetches that code: it answers in this process with the fedlore that is
 
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,19 +17,17 @@ from ..node import BEAT, ShutOut
 from .names import (
     FleetHttpClient,
     Message,
-    NodeAuthHttpInterceptor,
     fleet_pb2,
     heartbeat_pb2,
-    message_to_proto,
     node_pb2,
     objects,
     public_key_to_bytes,
     pull_and_inflate_object_from_tree,
     push_objects,
-    remove_content_from_message,
     transfer,
 )
-from .signing import VISIT
+from .parcels import pack_parcel, read_head
+from .signing import Signing
 from .transport import Answerer, Link, link, respond
 
 UNFINISHED = 10.0  # seconds after which a task that is not all there is left to be asked again
@@ -40,20 +37,8 @@ def door(
     link: Link, site: str, key: ec.EllipticCurvePrivateKey, answerer: Answerer, *, before: int = 0
 ) -> "FlowerDoor":
     """A site's way in; `before` is its number from last time, if it could not say goodbye."""
-    identity = NodeAuthHttpInterceptor(key, key.public_key())
-    visit = _Visiting(secrets.token_hex(8))
-    return FlowerDoor(link.open(FleetHttpClient, identity, visit), site, key, answerer, before)
-
-
-@dataclass(frozen=True)
-class _Visiting:
-    """Names this start of the site, so that a copy of its kit elsewhere is noticed."""
-
-    name: str
-
-    def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
-        context.request.headers[VISIT] = self.name
-        return call_next(context)
+    signing = Signing(key, secrets.token_hex(8))
+    return FlowerDoor(link.open(FleetHttpClient, signing), site, key, answerer, before)
 
 
 @dataclass
@@ -93,39 +78,46 @@ class FlowerDoor:
             found = self.fleet.PullMessages(fleet_pb2.PullMessagesRequest(node=node))
         if not found.messages_list:
             return False
-        run, tree = found.messages_list[0].metadata.run_id, found.message_object_trees[0]
+        head, tree = found.messages_list[0], found.message_object_trees[0]
+        run = head.metadata.run_id
         with link():
-            message = pull_and_inflate_object_from_tree(
-                tree,
-                transfer.make_pull_object_fn_protobuf(self.fleet.PullObject, node, run),
-                transfer.make_confirm_message_received_fn_protobuf(
-                    self.fleet.ConfirmMessageReceived, node, run
-                ),
-                return_type=Message,
-                initial_backoff=0.1,
-                max_time=UNFINISHED,
-            )
-        message.metadata.__dict__["_message_id"] = tree.object_id  # it is not part of the message
+            message = read_head(head, tree) or self._pull(tree, node, run)
         began = time.monotonic()
         reply = respond(message, self.site, self.answerer)
-        reply.metadata.__dict__["_message_id"] = reply.object_id
+        parcel = pack_parcel(reply)
         with link(), objects.no_object_id_recompute():
             opened = self.fleet.PushMessages(
                 fleet_pb2.PushMessagesRequest(
                     node=node,
-                    messages_list=[message_to_proto(remove_content_from_message(reply))],
-                    message_object_trees=[objects.get_object_tree(reply)],
+                    messages_list=[parcel.head],
+                    message_object_trees=[parcel.tree],
                     clientapp_runtime_list=[time.monotonic() - began],
                 )
             )
-            push_objects(
-                objects.get_all_nested_objects(reply),
-                transfer.make_push_object_fn_protobuf(
-                    self.fleet.PushObject, node, run, opened.session_id
-                ),
-                object_ids_to_push=set(opened.objects_to_push),
-            )
+            if parcel.objects:
+                push_objects(
+                    dict(parcel.objects),
+                    transfer.make_push_object_fn_protobuf(
+                        self.fleet.PushObject, node, run, opened.session_id
+                    ),
+                    object_ids_to_push=set(opened.objects_to_push),
+                )
         return True
+
+    def _pull(self, tree: Any, node: Any, run: int) -> Message:
+        """A task that comes in objects."""
+        message: Message = pull_and_inflate_object_from_tree(
+            tree,
+            transfer.make_pull_object_fn_protobuf(self.fleet.PullObject, node, run),
+            transfer.make_confirm_message_received_fn_protobuf(
+                self.fleet.ConfirmMessageReceived, node, run
+            ),
+            return_type=Message,
+            initial_backoff=0.1,
+            max_time=UNFINISHED,
+        )
+        message.metadata.__dict__["_message_id"] = tree.object_id  # it is not part of the message
+        return message
 
     def leave(self) -> None:
         with link():

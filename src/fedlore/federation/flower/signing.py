@@ -1,9 +1,14 @@
-"""Who signed a request to the fleet, before anything else of it is read."""
+"""How a site signs its requests to the fleet, and who signed one, before it is read."""
 
 import base64
 import binascii
 import datetime
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ...errors import FedloreError
 from .names import (
@@ -11,6 +16,8 @@ from .names import (
     FLEET_HTTP_SIGNATURE_HEADER,
     TIMESTAMP_HEADER,
     bytes_to_public_key,
+    public_key_to_bytes,
+    sign_message,
     verify_signature,
 )
 
@@ -25,6 +32,22 @@ class Unsigned(FedloreError):
 
 class UnknownKey(Unsigned):
     """A request with a key that is not enrolled."""
+
+
+@dataclass(frozen=True)
+class Signing:
+    """Signs every request of a site, and names this start of it: a copy of its kit is noticed."""
+
+    key: ec.EllipticCurvePrivateKey
+    visit: str
+
+    def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        told = (public_key_to_bytes(self.key.public_key()), sign_message(self.key, now.encode()))
+        texts = [base64.b64encode(data).decode() for data in told]
+        headers = dict(zip(SIGNED, [*texts, now], strict=True)) | {VISIT: self.visit}
+        context.request.headers.update(headers)
+        return call_next(context)
 
 
 def read_signer(

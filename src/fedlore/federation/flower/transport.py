@@ -18,6 +18,7 @@ import httpx
 
 from ...core.wire import Reply, Task
 from ...errors import FedloreError
+from ..bell import Ringer
 from ..node import BEAT, beating
 from ..remote import Letter, LinkLost, Refusal
 from .courier import BadReply, Courier, RunCourier
@@ -30,13 +31,11 @@ from .names import (
     ObjectPushError,
     RunNotRunningException,
     RuntimeHttpClient,
-    RuntimeTokenHttpInterceptor,
-    RuntimeVersionHttpInterceptor,
-    SuperExecAuthHttpInterceptor,
     TaskIdentity,
     TaskType,
     control_pb2,
     fab_to_proto,
+    load_interceptors,
     runtime_pb2,
 )
 from .records import read_reply, read_task, reply_record, size_of, task_record
@@ -72,6 +71,7 @@ class Mail:
     grid: Courier
     sites: Mapping[str, bytes]  # name -> public key
     terms: str = ""
+    bell: Ringer | None = None
     _nodes: dict[str, int] = field(default_factory=dict)
     _asked: dict[str, str] = field(default_factory=dict)  # message -> site
 
@@ -97,12 +97,20 @@ class Mail:
         ]
         with link():
             names = [name or "" for name in self.grid.push_messages(letters)]
+        if self.bell is not None:
+            self.bell.ring()
         self._asked.update(zip(names, to, strict=True))
         return names
 
     def pull(self, about: Sequence[str]) -> Sequence[Letter]:
         with link():
             return [self._read(message) for message in self.grid.pull_messages(about)]
+
+    def wait(self, seconds: float) -> None:
+        if self.bell is None:
+            time.sleep(seconds)
+        else:
+            self.bell.wait(seconds)
 
     def _read(self, message: Message | BadReply) -> Letter:
         if isinstance(message, BadReply):
@@ -143,7 +151,7 @@ class Link:
         unregistered stays used for as long as the server's state lives.
         """
         kept = set(sites.values())
-        with link(), self.open(ControlHttpClient) as control:
+        with link(), self.steer() as control:
             known = {bytes(node.public_key): node for node in _list_registered(control)}
             gone = [node for key, node in known.items() if key not in kept]
             for node in gone:
@@ -162,19 +170,21 @@ class Link:
 
     def online(self) -> dict[bytes, bool]:
         """The registered keys, and whether each is here now."""
-        with link(), self.open(ControlHttpClient) as control:
+        with link(), self.steer() as control:
             return {bytes(n.public_key): n.status == "online" for n in _list_registered(control)}
 
     @contextmanager
     def run(self, secret: bytes, app: Mapping[str, bytes] | None = None) -> Iterator[Courier]:
         """A run of our own, driven from this process; nothing is loaded from any app."""
         bundle = Fab("", _zip(app or APP), {})
-        lock = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
-        with link(), self.open(ControlHttpClient) as control:
+        known = load_interceptors()
+        lock = known.SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={ACQUIRE})
+        with link(), self.steer() as control:
             run_id = control.StartRun(control_pb2.StartRunRequest(fab=fab_to_proto(bundle))).run_id
-            with self.open(RuntimeHttpClient, lock) as runner:
+            with self.open(RuntimeHttpClient, _versioned(), lock) as runner:
                 token = _claim(runner, run_id)
-        client = self.open(RuntimeHttpClient, RuntimeTokenHttpInterceptor(token=token))
+        shown = known.RuntimeTokenHttpInterceptor(token=token)
+        client = self.open(RuntimeHttpClient, _versioned(), shown)
         ended = runtime_pb2.PushTaskOutputRequest(sub_status="failed", details="the run broke off")
         try:
             with link():
@@ -190,9 +200,12 @@ class Link:
                 client.PushTaskOutput(ended)
             client.close()
 
+    def steer(self) -> Any:
+        """A client of the server's control interface."""
+        return self.open(ControlHttpClient, _versioned())
+
     def open(self, kind: Any, *interceptors: Any) -> Any:
-        chain = [RuntimeVersionHttpInterceptor(component_name="fedlore"), *interceptors]
-        client = kind.from_server_address(self.address, self.ca is None, self.ca, chain)
+        client = kind.from_server_address(self.address, self.ca is None, self.ca, interceptors)
         client._client.timeout = httpx.Timeout(SILENCE)
         return client
 
@@ -213,6 +226,11 @@ def link() -> Iterator[None]:
         raise LinkLost(f"the server no longer knows this run (HTTP {code})") from None
     except (RunNotRunningException, ObjectPullError, ObjectPushError):
         raise LinkLost("the server has given up the run") from None
+
+
+def _versioned() -> Any:
+    """Tells the version of flwr."""
+    return load_interceptors().RuntimeVersionHttpInterceptor(component_name="fedlore")
 
 
 def _zip(files: Mapping[str, bytes]) -> bytes:
