@@ -1,6 +1,7 @@
 """The rooms of the house: what stands above may import what lies below, never the reverse."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,11 +74,17 @@ UNLOADED = {()}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported(path: Path, *, late: bool = True) -> set[tuple[str, ...]]:
     """The modules of fedlore that a file imports, lazily or not, as paths below the package."""
     package = ("fedlore", *path.relative_to(SOURCE).parts[:-1])
     found = set()
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     for node in ast.walk(tree) if late else tree.body:
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
@@ -91,6 +98,7 @@ def imported(path: Path, *, late: bool = True) -> set[tuple[str, ...]]:
     return found
 
 
+@cache
 def arrows() -> dict[tuple[str, ...], set[tuple[str, ...]]]:
     """Which file imports which, lazily or not."""
     files = {path.relative_to(SOURCE).with_suffix("").parts: path for path in FILES}
@@ -156,7 +164,7 @@ def test_the_house_has_few_doors():
 def test_the_command_line_packages_stay_in_the_command_line():
     for path in FILES:
         if "cli" not in path.parts:
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(parsed(path)):
                 names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 assert not {n.split(".")[0] for n in names} & {"typer", "rich", "click"}, path
@@ -186,7 +194,7 @@ def test_no_imports_go_in_a_circle():
 def public_names(path: Path) -> set[str]:
     """The classes, functions and constants that a file defines for others."""
     found = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.Assign):

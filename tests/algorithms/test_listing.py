@@ -3,21 +3,17 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from fedlore.algorithms import ALGORITHMS, make, settings_of
-from fedlore.cli.algorithms import algorithms
+from fedlore.cli.app import app
 
 
 @pytest.fixture
 def listing(monkeypatch):
-    app = typer.Typer()
-    app.command()(algorithms)
-
     def run(*arguments, columns="160"):
         monkeypatch.setenv("COLUMNS", columns)
-        result = CliRunner().invoke(app, arguments)
+        result = CliRunner().invoke(app, ["algorithms", *arguments])
         assert result.exit_code == 0, result.output
         return result.output
 

@@ -1,8 +1,7 @@
 """The command as a newcomer runs it, right and wrong."""
 
-import os
 import subprocess
-import sys
+from contextlib import chdir
 
 import pytest
 from typer.testing import CliRunner
@@ -10,18 +9,16 @@ from typer.testing import CliRunner
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 
+from .spoken import spoken
+
 SMALL = "rounds = 2\nhidden = [8]\nrows = [10, 11, 12, 13]\ntest_rows = 30\n[plan]\nepochs = 1\n"
 
 
 def fedlore(*arguments, cwd) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "fedlore", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | {"COLUMNS": "120", "NO_COLOR": "1"},
-    )
+    """The command in a folder, in this process: a new one would load torch for seconds."""
+    with chdir(cwd):
+        done = spoken(*arguments)
+    return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
 
 
 @pytest.mark.slow

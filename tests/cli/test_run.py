@@ -49,7 +49,7 @@ def test_new_then_run_then_tune(tmp_path, monkeypatch):
 def test_errors_are_one_line(tmp_path):
     done = fedlore("run", "none.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot read 'none.toml'")
+    assert done.stderr.startswith("error: there is no 'none.toml'; fedlore new")
 
 
 def test_a_folder_without_sites_is_named(tmp_path):
@@ -68,4 +68,4 @@ def test_only_the_two_lambdas_of_a_file_change():
 
 def test_a_federation_that_is_not_there_leaves_no_folder_behind(tmp_path):
     done = CliRunner().invoke(app, ["run", str(tmp_path / "no.toml"), "--out", str(tmp_path / "o")])
-    assert "cannot read" in str(done.exception) and not list(tmp_path.iterdir())
+    assert "there is no" in str(done.exception) and not list(tmp_path.iterdir())

@@ -1,27 +1,19 @@
 """fedlore algorithms: what there is to choose from, and what it costs."""
 
 from dataclasses import asdict
-from json import dumps
-from typing import Annotated
 
-import typer
-from rich.console import Console
 from rich.text import Text
 
 from ..algorithms import Algorithm, facts_of, installed_algorithms, settings_of
 from ..core.aggregate import AGGREGATES
 from .screen import Grid
+from .teller import teller
 
 
-def algorithms(
-    json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
-) -> None:
+def algorithms() -> None:
     """List the federated algorithms: paper, settings, traffic, and what each needs."""
-    console = Console()
-    if json:
-        described = {name: _describe(kind) for name, kind in installed_algorithms().items()}
-        console.print_json(dumps(described, ensure_ascii=False))
-        return
+    told = teller()
+    told.give({name: _describe(kind) for name, kind in installed_algorithms().items()})
     table = Grid(show_lines=True)
     table.add_column("name", no_wrap=True)
     table.add_column("down + up", no_wrap=True)
@@ -35,12 +27,9 @@ def algorithms(
             lines.append(f"sends: {facts.note}")
         lines.append(f"needs: {', '.join(facts.needs) or 'nothing'}")
         table.add_row(name, f"{facts.down:g} + {facts.up:g}", Text("\n".join(lines)))
-    console.print(table)
-    console.print(
-        "down + up: what a client gets and returns in a round, in multiples of the model.\n"
-        f"Aggregates at the server: {', '.join(AGGREGATES)}.",
-        highlight=False,
-    )
+    told.show(table)
+    told.say("down + up: what a client gets and returns in a round, in multiples of the model.")
+    told.say(f"Aggregates at the server: {', '.join(AGGREGATES)}.")
 
 
 def _describe(kind: type[Algorithm]) -> dict[str, object]:

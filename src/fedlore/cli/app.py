@@ -1,7 +1,11 @@
 """The `fedlore` command and its one way of reporting errors."""
 
+import errno
 import importlib
+import os
 import sys
+import tempfile
+import traceback
 from typing import Annotated
 
 import click
@@ -10,6 +14,9 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from ..errors import FedloreError
+from .codes import ExitCode
+from .doors import check_doors
+from .teller import add_options, keeping
 from .versions import print_versions
 
 #: Command -> where it stands in this package, and its line in the help. A command is loaded when
@@ -100,7 +107,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "paper": ("paper:paper_app", "Run the paper's experiments again."),
     "federation": (
-        "federation:federation_app",
+        "enrolling:federation_app",
         "Set up a federation of sites and hand out their kits.",
     ),
 }
@@ -139,7 +146,10 @@ class Commands(TyperGroup):
         for known in COMMANDS:
             self.get_command(ctx, known)
         name, found, rest = super().resolve_command(ctx, args)
-        return name, found if name is None else load_command(name), rest
+        if name is None:
+            return name, found, rest
+        with keeping("nothing was begun"):  # what a command needs may take a second to load
+            return name, load_command(name), rest
 
 
 def load_command(name: str) -> click.Command:
@@ -154,7 +164,26 @@ def load_command(name: str) -> click.Command:
         holder.command(name)(found)
     group = typer.main.get_command(holder)
     assert isinstance(group, click.Group)
+    add_options(group.commands[name], name)
+    _guard(group.commands[name], name)
     return group.commands[name]
+
+
+def _guard(command: click.Command, name: str) -> None:
+    """Every command looks at its inputs first, and says a sentence when it is stopped."""
+    if isinstance(command, click.Group):
+        for below, one in command.commands.items():
+            _guard(one, f"{name} {below}")
+        return
+    inner = command.callback
+    assert inner is not None
+
+    def guarded(**given: object) -> object:
+        with keeping("files are written whole or not at all; the same command begins anew"):
+            check_doors(name, given)
+            return inner(**given)
+
+    command.callback = guarded
 
 
 def _root() -> None:
@@ -189,12 +218,37 @@ app.callback()(_open)
 
 
 def main() -> None:
-    """Run a command; what the user can mend is one line on stderr and exit code 2."""
+    """Run a command; whatever goes wrong is one sentence on stderr and a code of `ExitCode`."""
     try:
         app()
     except FedloreError as error:
-        Console(stderr=True, highlight=False).print(f"error: {error}", markup=False)
-        sys.exit(2)
+        _end(str(error), ExitCode.UNUSABLE)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read our output has gone: nobody is left to tell
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(ExitCode.NO)
+        where = f"'{error.filename}': " if error.filename else ""
+        _end(f"{where}{error.strerror or error}", ExitCode.UNUSABLE)
+    except MemoryError:
+        _end("there is not enough memory for this", ExitCode.UNUSABLE)
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped")
-        sys.exit(130)
+        _end("stopped", ExitCode.STOPPED)
+    except Exception as error:
+        _end(_tell_fault(error), ExitCode.FAULT)
+
+
+def _end(sentence: str, code: ExitCode) -> None:
+    told = sentence if code is ExitCode.STOPPED else f"error: {sentence}"
+    Console(stderr=True, highlight=False, soft_wrap=True).print(told, markup=False)
+    sys.exit(code)
+
+
+def _tell_fault(error: Exception) -> str:
+    """A sentence for what should not happen, and a file with what a report of it needs."""
+    handle, path = tempfile.mkstemp(prefix="fedlore-fault-", suffix=".txt")
+    with open(handle, "w", encoding="utf-8") as file:
+        traceback.print_exception(error, file=file)
+    return (
+        f"this is a fault of fedlore, not yours ({type(error).__name__}: {error}); please report "
+        f"it with '{path}' and what fedlore --version --json says"
+    )

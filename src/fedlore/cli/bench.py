@@ -7,7 +7,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 from torch import nn
 from torch.nn.functional import one_hot
 
@@ -21,6 +20,7 @@ from ..engine.stacked.workers import can_fork, cores
 from ..errors import ConfigError
 from ..knowledge import Knowledge
 from .screen import Grid
+from .teller import teller
 
 FLEETS = (("mlp", 5), ("mlp", 100), ("lenet", 5))  # model, clients
 CARD = (("mlp", 5), ("mlp", 100), ("mlp", 1000), ("mlp", 10_000), ("lenet", 100))
@@ -40,7 +40,7 @@ def bench(
         raise ConfigError("there is no card that torch can use: device must be cpu")
     torch.set_num_threads(1)
     processes = workers or (cores() if can_fork() else 1)
-    console = Console()
+    told, measured = teller(), list[dict[str, object]]()
     columns = ["one by one", "in stacks"]
     columns += ["in stacks, plain loss"] + [f"{processes} processes"] * (device == "cpu")
     table = Grid(title=f"µs per client step on {device}, 32 rows, with knowledge")
@@ -59,7 +59,10 @@ def bench(
             engines.append(partial(Stacked, clients, recipe, workers=processes))
         found = [_measure(engine(), recipe, seconds, device) for engine in engines]
         table.add_row(kind, f"{count:,}", *(f"{value:,.2f}" for value in found))
-    console.print(table)
+        each = dict(zip(columns, found, strict=True))
+        measured.append({"model": kind, "clients": count, "µs per step": each})
+    told.show(table)
+    told.give({"device": device, "measured": measured})
 
 
 def _clients(kind: str, count: int) -> list[Client]:

@@ -1,21 +1,21 @@
 """fedlore blend: the cheapest coals that make the grade."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..bundle import Bundle, read_bundle
-from ..coke.blend import BlendPlan, Order, Promise, order_for, plan, read_coals, read_mixing
+from ..coke.blend import BlendPlan, Promise, order_for, plan, read_coals, read_mixing
 from ..coke.blend.promise import check_promise
 from ..coke.blend.telling import plan_summary
 from ..core.history import check_writable
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..report.blend import blend_tables, write_plan
+from .codes import ExitCode
 from .forms import (
     DecimalOption,
     EncodingOption,
@@ -24,7 +24,9 @@ from .forms import (
     SeparatorOption,
     SheetOption,
 )
+from .gauge import Gauge
 from .screen import Grid
+from .teller import Teller, keeping, teller
 
 
 def blend_command(
@@ -84,26 +86,15 @@ def blend_command(
         rules=rules,
     )
     check_writable(out / "plan.json")
-    console = Console()
-    found = _watch(order, seed, console)
-    _show(found, console)
-    page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
-    console.print(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots",
-                  highlight=False, soft_wrap=True)  # fmt: skip
-    raise typer.Exit(0 if found.blend is not None else 1)
-
-
-def _watch(order: Order, seed: int, console: Console) -> BlendPlan:
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        TextColumn("{task.description:32}"), *columns, console=console, transient=True
-    ) as progress:
-        bar = progress.add_task("", total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            progress.update(bar, description=what, completed=done, total=total)
-
-        return plan(order, seed=seed, progress=report)
+    told = teller()
+    with keeping("nothing was kept and nothing written; the same command begins anew"):
+        with Gauge(told, "step") as gauge:
+            found = plan(order, seed=seed, progress=gauge.step)
+        _show(found, told)
+        page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
+    told.remark(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots")
+    told.give(json.loads((out / "plan.json").read_text(encoding="utf-8")))
+    raise typer.Exit(ExitCode.FINE if found.blend is not None else ExitCode.NO)
 
 
 def _parse_given(pairs: list[str]) -> dict[str, float | str]:
@@ -139,15 +130,15 @@ def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str
     }
 
 
-def _show(found: BlendPlan, console: Console) -> None:
+def _show(found: BlendPlan, told: Teller) -> None:
     wide = {"Blended features", "Predicted distribution"}  # in the files
     for table in blend_tables(found):
         if table.title not in wide and not table.title.startswith("What"):
-            console.print(_grid(table))
+            told.show(_grid(table))
     for line in plan_summary(found):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        told.say(line)
     if found.order.coals.stock is not None and found.order.tonnes is None:
-        console.print("Stock was not counted: --tonnes says how much is wanted", highlight=False)
+        told.remark("Stock was not counted: --tonnes says how much is wanted")
 
 
 def _grid(table: TextTable) -> Grid:

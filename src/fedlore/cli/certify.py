@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..bundle import read_bundle
 from ..bundle.certificate import certify as issue
 from ..bundle.certificate import write_certificate
+from .codes import ExitCode
 from .forms import PluginOption
+from .teller import teller
 
 
 def certify_command(
@@ -27,20 +28,18 @@ def certify_command(
     values = issue(read_bundle(bundle, plugins=plugins or ()))
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
     write_certificate(values, place)
-    console = Console()
+    told = teller()
     for claim in values["claims"]:
         line = f"{claim['status']:8} {claim['claim']}: {claim['how']}"
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        told.say(line)
         if "example" in claim:
             names = [entry["feature"] for entry in values["scope"]]
             row = ", ".join(
                 f"{name} = {value:g}" for name, value in zip(names, claim["example"], strict=True)
             )
-            console.print(f"         for example {row}", markup=False, highlight=False)
-    console.print(
-        f"verdict: {values['verdict']}; written to {place}, sha256 {values['sha256'][:16]}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+            told.say(f"         for example {row}")
+    told.say(f"verdict: {values['verdict']}; written to {place}, sha256 {values['sha256'][:16]}")
+    told.give(
+        {key: values[key] for key in ("verdict", "claims", "sha256")} | {"certificate": place}
     )
-    raise typer.Exit(0 if values["verdict"] == "proved" else 1)
+    raise typer.Exit(ExitCode.FINE if values["verdict"] == "proved" else ExitCode.NO)

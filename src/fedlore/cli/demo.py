@@ -8,8 +8,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..config import build, read_toml
 from ..core.history import Row, check_writable, write_rows
@@ -19,10 +17,13 @@ from ..report import write_report
 from ..version import __version__
 from ..workbench.approaches import APPROACHES
 from ..workbench.demo import Demo, margins, means, run_demo, verdict
+from ..workbench.effort import effort
 from ..workbench.intervals import interval
 from ..workbench.ownbest import own_best_words
 from ..workbench.sites import read_sites
+from .gauge import Gauge
 from .screen import Grid
+from .teller import keeping, teller
 
 
 def demo(
@@ -38,50 +39,49 @@ def demo(
     results = out / "results.jsonl"
     check_writable(results)
     torch.set_num_threads(threads)
-    console = Console()
+    told = teller()
     clients = None if sites is None else read_sites(sites)
     data = _data(setting, clients, sites)
-    console.print(f"{data[0].upper()}{data[1:]}.\n", highlight=False)
+    told.remark(f"{data[0].upper()}{data[1:]}.\n")
     rows: list[Row] = []
     history: list[Row] = []
     confusion: list[Row] = []
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("training", total=seeds * len(APPROACHES))
+    kept = "nothing was kept, the demo writes at its end; fedlore run goes on where it was stopped"
+    steps = [(approach.name, effort(approach)) for approach in APPROACHES] * seeds
+    with keeping(kept), Gauge(told, "approach", steps) as gauge:
         for one in range(seed, seed + seeds):
             rows += run_demo(
                 setting,
                 seed=one,
                 clients=clients,
-                on_done=lambda name: progress.update(bar, advance=1, description=f"{name:8}"),
+                on_done=gauge.advance,
                 on_history=history.extend,
                 on_confusion=confusion.extend,
             )
-    write_rows(rows, results)
+        write_rows(rows, results)
     what = "Simulated coke" if clients is None else "Sites"
-    console.print(_scores(rows, seeds, what))
+    told.show(_scores(rows, seeds, what))
     if seeds > 1:
-        console.print(_margins(rows, seeds))
-    console.print(f"\n{verdict(rows)}", highlight=False, soft_wrap=True)
+        told.show(_margins(rows, seeds))
+    told.say(f"\n{verdict(rows)}")
     if missing_learners():
-        console.print(
-            f"own best: {own_best_words()}", highlight=False, soft_wrap=True, markup=False
-        )
-    console.print(f"Rows written to {results}", highlight=False, soft_wrap=True)
+        told.remark(f"own best: {own_best_words()}")
+    told.remark(f"Rows written to {results}")
+    report = None
     if find_spec("matplotlib") is None:
-        console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
-        return
-    report = write_report(
-        rows,
-        out,
-        title="fedlore demo: " + ("four simulated coking plants" if sites is None else sites.name),
-        facts=_facts(setting, rows, data),
-        confusion=confusion,
-        history=history,
-    )
-    console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
+        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+    else:
+        named = "four simulated coking plants" if sites is None else sites.name
+        report = write_report(
+            rows,
+            out,
+            title=f"fedlore demo: {named}",
+            facts=_facts(setting, rows, data),
+            confusion=confusion,
+            history=history,
+        )
+        told.remark(f"Report written to {report}")
+    told.give({"rows": rows, "verdict": verdict(rows), "results": results, "report": report})
 
 
 def _data(setting: Demo, clients: Sequence[Client] | None, sites: Path | None) -> str:

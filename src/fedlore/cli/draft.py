@@ -1,15 +1,16 @@
 """fedlore draft: a first knowledge file from a table of rows."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..core.store import write_whole
 from ..data.drafting import draft_knowledge, read_cells
 from ..errors import FedloreError
 from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
+from .teller import teller
 
 
 def draft_command(
@@ -26,17 +27,20 @@ def draft_command(
         raise FedloreError(f"'{out}' is there already: name a new file")
     table = read_cells(rows, form=FileForm(separator, decimal, encoding, sheet))
     found = draft_knowledge(table, label, name=rows.name)
-    if out is None:
+    told = teller()
+    if out is not None:
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(out, found.text)
+        except OSError as error:
+            raise FedloreError(f"cannot write '{out}': {error.strerror}") from None
+    if told.as_json:
+        told.give({"out": out, **asdict(found)})
+    elif out is None:
         print(found.text, end="")
-        return
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, found.text)
-    except OSError as error:
-        raise FedloreError(f"cannot write '{out}': {error.strerror}") from None
-    what = f"{len(found.classes)} classes" if found.classes else "a number"
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{found.features} features, {what}, written to {out}", markup=False)
-    for name, why in found.left_out.items():
-        console.print(f"'{name}' is left out: {why}", markup=False)
-    console.print(f"Next: fedlore lint {out} --data {rows}", markup=False)
+    else:
+        what = f"{len(found.classes)} classes" if found.classes else "a number"
+        told.say(f"{found.features} features, {what}, written to {out}")
+        for name, why in found.left_out.items():
+            told.say(f"'{name}' is left out: {why}")
+        told.remark(f"Next: fedlore lint {out} --data {rows}")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..bundle import Bundle, Policies, read_bundle, write_bundle
 from ..bundle.storing import with_policies
@@ -16,6 +15,7 @@ from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from ..workbench.bundles import find_bundle
 from .forms import PluginOption
 from .predict import DEPRECATED
+from .teller import teller
 
 
 def export(
@@ -50,23 +50,23 @@ def export(
         found = with_policies(found, build(Policies, own | said)) if said else found
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
-    console = Console()
+    told = teller()
     if blanks is not None:
-        console.print(DEPRECATED, highlight=False, soft_wrap=True, markup=False)
+        told.remark(DEPRECATED)
     if out is not None:
         write_bundle(found, out)
-        console.print(
+        told.say(
             f"{found.client}: {found.task}, {len(found.schema.features)} features, "
-            f"{len(found.schema.classes)} {_parts(found)}, written to {out}",
-            highlight=False,
-            soft_wrap=True,
+            f"{len(found.schema.classes)} {_parts(found)}, written to {out}"
         )
-        console.print(f"fingerprint {found.fingerprint}", highlight=False, soft_wrap=True)
+        told.say(f"fingerprint {found.fingerprint}")
     if onnx is not None:
         from ..bundle.onnx import write_bundle_onnx
 
         write_bundle_onnx(found, onnx)
-        console.print(f"{found.client}: graph written to {onnx}", highlight=False, soft_wrap=True)
+        told.say(f"{found.client}: graph written to {onnx}")
+    made = {"client": found.client, "task": found.task, "fingerprint": found.fingerprint}
+    told.give({**made, "bundle": out, "onnx": onnx})
 
 
 def _parts(bundle: Bundle) -> str:
@@ -82,6 +82,11 @@ def _find(
     plugins: Collection[str],
 ) -> Bundle:
     """A new bundle from whatever the folder is."""
+    if knowledge is not None and not (source / "shared.weights").is_file():
+        raise ConfigError(
+            f"--knowledge is for a newcomer and goes with a coordinator that has finished, "
+            f"which '{source}' is not"
+        )
     if (source / "site.toml").is_file():
         return bundle_of_kit(source, policies=policies)
     if (source / "shared.weights").is_file():

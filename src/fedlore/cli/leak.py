@@ -7,8 +7,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..core.history import Row
 from ..errors import ConfigError
@@ -18,7 +16,9 @@ from ..workbench.leak.audit import CASES, audit, draw_case, of_sites
 from ..workbench.leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
 from ..workbench.leak.summary import LeakLine, lines
 from ..workbench.paper.study import package_versions
+from .gauge import Gauge
 from .screen import Grid
+from .teller import keeping, teller
 
 SHORT = {
     "union": "union",
@@ -59,41 +59,47 @@ def leak_command(
         draw, name = of_sites(sites), "sites"
     else:
         raise ConfigError(f"there is no '{sites}'")
-    console = Console()
+    told = teller()
     if not named and find_spec("cryptography") is None:
         chosen = [one for one in chosen if not one.masked]
-        told = f"Without '{DEFAULT}', which needs: pip install 'fedlore[secagg]'"
-        console.print(told, highlight=False, markup=False)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        TextColumn("{task.description:24}"), *columns, console=console, transient=True
-    ) as progress:
-        bar = progress.add_task("drawing", total=seeds * len(chosen))
+        told.remark(f"Without '{DEFAULT}', which needs: pip install 'fedlore[secagg]'")
+    done = 0
+    with keeping(lambda: _kept(done, out)), Gauge(told, "setting") as gauge:
+        gauge.step("drawing", 0, seeds * len(chosen))
+
+        def on_cell(what: str, at: int) -> None:
+            nonlocal done
+            done += 1
+            gauge.step(f"{what}, seed {at}", done, seeds * len(chosen))
+
         rows = audit(
             name,
             draw,
             settings=chosen,
             seeds=range(seed, seed + seeds),
             out=out,
-            on_cell=lambda what, s: progress.update(
-                bar, advance=1, description=f"{what}, seed {s}"
-            ),
+            on_cell=on_cell,
         )
     found = lines(rows)
-    console.print(_table(found, name, seeds))
-    console.print(
-        "Leaks: 0 is chance, 1 exact; * at chance (95 % interval reaches 0); - nothing to find.",
-        highlight=False,
-        markup=False,
+    told.show(_table(found, name, seeds))
+    told.say(
+        "Leaks: 0 is chance, 1 exact; * at chance (95 % interval reaches 0); - nothing to find."
     )
-    console.print(leak_verdict(found), highlight=False, soft_wrap=True)
-    console.print(f"Rows: {out / f'leak-{name}.jsonl'}", highlight=False, soft_wrap=True)
+    told.say(leak_verdict(found))
+    told.remark(f"Rows: {out / f'leak-{name}.jsonl'}")
+    page = None
     if find_spec("matplotlib") is None:
-        console.print("For a page with plots: pip install 'fedlore[plot]'", markup=False)
-        return
-    title = f"Leak audit: {name}"
-    page = write_leaks(rows, out, title=title, facts=_facts(rows, found, chosen))
-    console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+        told.remark("For a page with plots: pip install 'fedlore[plot]'")
+    else:
+        title = f"Leak audit: {name}"
+        page = write_leaks(rows, out, title=title, facts=_facts(rows, found, chosen))
+        told.remark(f"Page: {page}")
+    told.give({"verdict": leak_verdict(found), "lines": found, "rows": rows, "page": page})
+
+
+def _kept(done: int, out: Path) -> str:
+    seen = f"{done} settings were looked at and are kept in {out / 'cells'}"
+    return f"{seen}; the same command goes on"
 
 
 def _table(found: Sequence[LeakLine], name: str, seeds: int) -> Grid:

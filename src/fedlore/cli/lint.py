@@ -1,12 +1,11 @@
 """fedlore lint and fedlore calibrate: knowledge checked before it touches a training run."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from ..data import read_measured, read_table
 from ..errors import ConfigError, KnowledgeError
@@ -22,7 +21,9 @@ from ..knowledge.numbers.files import write_numbers
 from ..knowledge.schema import Schema
 from ..knowledge.tables.rulestats import rule_report
 from .checking import check_with_rows
+from .codes import ExitCode
 from .screen import Grid
+from .teller import Teller, teller
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
@@ -33,7 +34,6 @@ _COLUMNS = ("table", "rule", "rows", "overlaps", "conflicts", "decides", "accura
 def lint(
     knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml.")],
     data: Annotated[Path | None, typer.Option(help="Labelled rows, CSV or Parquet.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Findings as JSON.")] = False,
 ) -> None:
     """Check a knowledge file: its tables, its formulas, and how they fit the data.
 
@@ -45,13 +45,12 @@ def lint(
         rules = [
             {"table": t.name, **dict(row)} for t in found.tables for row in rule_report(t, rows)
         ]
-    if as_json:
-        audit = None if found.audit is None else asdict(found.audit)
-        findings = [finding.as_row() for finding in found.findings]
-        print(json.dumps({"findings": findings, "rules": rules, "audit": audit}, indent=2))
-    else:
-        _show(found, rules, Console())
-    raise typer.Exit(1 if errors(found.findings) else 0)
+    told = teller()
+    _show(found, rules, told)
+    audit = None if found.audit is None else asdict(found.audit)
+    findings = [finding.as_row() for finding in found.findings]
+    told.give({"findings": findings, "rules": rules, "audit": audit})
+    raise typer.Exit(ExitCode.NO if errors(found.findings) else ExitCode.FINE)
 
 
 def calibrate(
@@ -71,11 +70,9 @@ def calibrate(
         if per_class:
             raise ConfigError("--per-class is for classes, this knowledge is about a number")
         said = _calibrate_number(held.knowledge, held, data, out, alpha)
-    Console().print(
-        f"{said} This range is statistical, not certain. Written to {out}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    told = teller()
+    told.say(f"{said} This range is statistical, not certain. Written to {out}")
+    told.give({"said": said, "alpha": alpha, "out": out})
 
 
 def _calibrate_classes(
@@ -111,9 +108,9 @@ def _calibrate_number(known: Numbers, held: Held, data: Path, out: Path, alpha: 
     )
 
 
-def _show(found: Checkup, rules: list[dict[str, object]], console: Console) -> None:
+def _show(found: Checkup, rules: list[dict[str, object]], told: Teller) -> None:
     for finding in found.findings:
-        _print(finding, console)
+        _print(finding, told)
     if rules:
         grid = Grid(title="Rules on the data", title_justify="left")
         for name in _COLUMNS:
@@ -121,30 +118,29 @@ def _show(found: Checkup, rules: list[dict[str, object]], console: Console) -> N
         for row in rules:
             if row["rows"]:
                 grid.add_row(*(_cell(row[name]) for name in _COLUMNS))
-        console.print(grid)
+        told.show(grid)
         unused = sum(not row["rows"] for row in rules)
         if unused:
-            console.print(f"{unused} of {len(rules)} rules never applied", highlight=False)
+            told.say(f"{unused} of {len(rules)} rules never applied")
     if found.audit is not None:
-        console.print(str(found.audit), highlight=False)
+        told.say(str(found.audit))
     if found.knowledge is not None:
-        console.print(f"knowledge {found.fingerprint[:12]}", highlight=False)
+        told.say(f"knowledge {found.fingerprint[:12]}")
     words = {"error": "error", "warning": "warning", "info": "remark"}
     counts = {word: sum(f.severity == s for f in found.findings) for s, word in words.items()}
     said = (f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())
-    console.print(", ".join(said), highlight=False)
+    told.say(", ".join(said))
 
 
-def _print(finding: Finding, console: Console) -> None:
-    colour = _COLOURS[finding.severity]
-    console.print(f"[{colour}]{finding.severity}[/{colour}]", end=" ")
+def _print(finding: Finding, told: Teller) -> None:
     place = f"{finding.place}: " if str(finding.place) else ""
-    console.print(f"{place}{finding.message}", markup=False, highlight=False, soft_wrap=True)
+    word = (finding.severity, _COLOURS[finding.severity])
+    told.say(Text.assemble(word, f" {place}{finding.message}"))
     if finding.counterexample:
         row = ", ".join(f"{k} = {_cell(v)}" for k, v in finding.counterexample.items())
-        console.print(f"      for example {row}", markup=False, highlight=False, soft_wrap=True)
+        told.say(f"      for example {row}")
     if finding.suggestion:
-        console.print(f"      {finding.suggestion}", markup=False, highlight=False, soft_wrap=True)
+        told.say(f"      {finding.suggestion}")
 
 
 def _cell(value: object) -> str:

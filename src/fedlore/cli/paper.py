@@ -7,8 +7,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..core.history import Row
 from ..errors import FedloreError
@@ -18,8 +16,10 @@ from ..report.papertables import paper_tables
 from ..workbench.cells import ResultCell
 from ..workbench.paper.case import run_measured, run_simulated
 from ..workbench.paper.study import Study, run_study
+from .gauge import Gauge
 from .regression import regression
 from .screen import grid_of
+from .teller import Teller, keeping, teller
 
 paper_app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
 
@@ -81,66 +81,71 @@ def trust(
 def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     """The coking case: simulated plants, and real cokes where their file is at hand."""
     torch.set_num_threads(threads)
-    console = Console()
-    with _progress(console) as progress:
-        bar = progress.add_task("simulated plants", total=seeds)
-        rows = run_simulated(seeds, out, on_seed=lambda *_: progress.advance(bar))
-    _show_case(rows, "case-coke", out, "four coking plants, simulated", console)
+    told = teller()
+    with keeping(_kept(out)), Gauge(told, "seed") as gauge:
+        gauge.step("simulated plants", 0, seeds)
+        rows = run_simulated(
+            seeds, out, on_seed=lambda seed, *_: gauge.step("simulated plants", seed + 1, seeds)
+        )
+    given = {"simulated": _show_case(rows, "case-coke", out, "four coking plants, simulated", told)}
     try:
-        with _progress(console) as progress:
-            bar = progress.add_task("real cokes", total=seeds)
-            rows = run_measured(seeds, out, on_seed=lambda *_: progress.advance(bar))
+        with keeping(_kept(out)), Gauge(told, "seed") as gauge:
+            gauge.step("real cokes", 0, seeds)
+            rows = run_measured(
+                seeds, out, on_seed=lambda seed, *_: gauge.step("real cokes", seed + 1, seeds)
+            )
     except FedloreError as error:
-        console.print(f"The real cokes are left out: {error}", highlight=False, soft_wrap=True)
-        return
-    _show_case(rows, "case-coke-real", out, "public cokes, graded by CSR", console)
+        told.remark(f"The real cokes are left out: {error}")
+    else:
+        name, what = "case-coke-real", "public cokes, graded by CSR"
+        given["measured"] = _show_case(rows, name, out, what, told)
+    told.give(given)
 
 
 def _run(study: Study, out: Path, threads: int) -> None:
     torch.set_num_threads(threads)
-    console = Console()
-    with _progress(console) as progress:
-        bar = progress.add_task("loading", total=None)
+    told = teller()
+    with keeping(_kept(out)), Gauge(told, "cell") as gauge:
 
         def on_cell(cell: ResultCell, done: int, total: int) -> None:
-            at = f"seed {cell.seed}, {cell.range}, {cell.approach}"
-            progress.update(bar, completed=done, total=total, description=f"{at:36}")
+            gauge.step(f"seed {cell.seed}, {cell.range}, {cell.approach}", done, total)
 
         rows = run_study(study, out, on_cell=on_cell)
-    _show(rows, study.name, out, console)
-    _write_page(lambda: study_page(study, out), console)
+    _show(rows, study.name, out, told)
+    page = _write_page(lambda: study_page(study, out), told)
+    told.give({"name": study.name, "rows": rows, "page": page})
 
 
-def _show_case(rows: Sequence[Row], name: str, out: Path, data: str, console: Console) -> None:
-    _show(rows, name, out, console)
-    _write_page(lambda: case_page(rows, name, out, data), console)
+def _kept(out: Path) -> str:
+    return f"finished cells are kept in {out}; the same command goes on"
 
 
-def _show(rows: Sequence[Row], name: str, out: Path, console: Console) -> None:
+def _show_case(
+    rows: Sequence[Row], name: str, out: Path, data: str, told: Teller
+) -> dict[str, object]:
+    _show(rows, name, out, told)
+    return {"rows": rows, "page": _write_page(lambda: case_page(rows, name, out, data), told)}
+
+
+def _show(rows: Sequence[Row], name: str, out: Path, told: Teller) -> None:
     """Write the tables of these rows as NAME.md beside NAME.jsonl, and show them."""
     made = paper_tables(rows, name)
     (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
     for table in made:
-        console.print(grid_of(table))
+        told.show(grid_of(table))
         for note in table.notes:
-            console.print(note, markup=False, highlight=False, soft_wrap=True)
-        console.print()
-    written = f"{out / name}.jsonl and {out / name}.md"
-    console.print(f"Rows and tables: {written}", highlight=False, soft_wrap=True)
+            told.say(note)
+        told.say("")
+    told.remark(f"Rows and tables: {out / name}.jsonl and {out / name}.md")
 
 
-def _write_page(write: Callable[[], Path], console: Console) -> None:
+def _write_page(write: Callable[[], Path], told: Teller) -> Path | None:
     if find_spec("matplotlib") is None:
-        console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
-        return
-    with console.status("drawing the report"):
-        page = write()
-    console.print(f"Report written to {page}", highlight=False, soft_wrap=True)
-
-
-def _progress(console: Console) -> Progress:
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(TextColumn("{task.description}"), *columns, console=console, transient=True)
+        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+        return None
+    page = write()
+    told.remark(f"Report written to {page}")
+    return page
 
 
 def _kinds(range: str) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """fedlore predict: a bundle's answers for every row of a file."""
 
-from collections.abc import Sequence
+import csv
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..bundle import Policies, read_bundle
 from ..bundle.answer.predicting import OnError, Summary, predict_file
@@ -19,6 +19,7 @@ from ..bundle.answer.scoring import (
 )
 from ..config import build
 from ..core.reliability import ReliabilityBin
+from .codes import ExitCode
 from .forms import (
     DecimalOption,
     EncodingOption,
@@ -27,7 +28,9 @@ from .forms import (
     SeparatorOption,
     SheetOption,
 )
+from .gauge import Gauge
 from .screen import Grid
+from .teller import Teller, teller
 
 DEPRECATED = (
     'blanks is old: say missing = "mean" of a feature that may be missing in its knowledge.toml, '
@@ -65,42 +68,60 @@ def predict_command(
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
     torch.set_num_threads(threads)
     found = read_bundle(bundle, plugins=plugins or ())
-    console = Console(stderr=True)  # stdout may be the answers
+    told = teller()
     own = found.policies
     policies = build(Policies, {"blanks": blanks or own.blanks, "extra": extra or own.extra})
     if blanks is not None:
-        console.print(DEPRECATED, highlight=False, soft_wrap=True, markup=False)
-    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(
-        TextColumn("{task.description}"), *columns, console=console, transient=True
-    ) as progress:
-        bar = progress.add_task(file.name, total=1.0)
-        told = predict_file(
-            found,
-            file,
-            None if out == "-" else Path(out),
-            why=why,
-            policies=policies,
-            keep=keep or (),
-            on_error=cast(OnError, on_error),
-            form=FileForm(separator, decimal, encoding, sheet),
-            on_progress=lambda share: progress.update(bar, completed=share),
-        )
-    _tell(told, file.name, out, console)
+        told.aside(DEPRECATED)
+    form = FileForm(separator, decimal, encoding, sheet)
+
+    def answer(place: Path | None) -> Summary:
+        with Gauge(told, "percent") as gauge:
+            return predict_file(
+                found,
+                file,
+                place,
+                why=why,
+                policies=policies,
+                keep=keep or (),
+                on_error=cast(OnError, on_error),
+                form=form,
+                on_progress=lambda share: gauge.step(file.name, round(100 * share), 100),
+            )
+
+    summary, answers = _answer(answer, out, told)
+    _tell(summary, file.name, out, told)
+    scores: dict[str, float] = {}
     if score:
-        form = FileForm(separator, decimal, encoding, sheet)
-        _score(score_bundle(found, file, form=form), score_classes(found, file, form=form), console)
-        _draw_reliability(bundle_reliability(found, file, form=form), console)
-    raise typer.Exit(1 if told.wrong else 0)
+        scores = score_bundle(found, file, form=form)
+        _score(scores, score_classes(found, file, form=form), told)
+        _draw_reliability(bundle_reliability(found, file, form=form), told)
+    told.give({"summary": summary, "scores": scores, "out": out, "answers": answers})
+    raise typer.Exit(ExitCode.NO if summary.wrong else ExitCode.FINE)
 
 
-def _score(scores: dict[str, float], classes: Sequence[ClassScore], console: Console) -> None:
+def _answer(
+    answer: Callable[[Path | None], Summary], out: str, told: Teller
+) -> tuple[Summary, list[dict[str, str]] | None]:
+    """The answers to a file or to stdout; in a document they are rows as the CSV has them."""
+    if out != "-":
+        return answer(Path(out)), None
+    if not told.as_json:
+        return answer(None), None
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "answers.csv"
+        summary = answer(place)
+        with open(place, encoding="utf-8", newline="") as file:
+            return summary, list(csv.DictReader(file))
+
+
+def _score(scores: dict[str, float], classes: Sequence[ClassScore], told: Teller) -> None:
     grid = Grid(title="Scores on the labels", title_justify="left")
     for name in ("score", "value"):
         grid.add_column(name, justify="left" if name == "score" else "right")
     for name, value in scores.items():
         grid.add_row(name, f"{value:.4f}")
-    console.print(grid)
+    told.aside(grid, result=True)
     if not classes:
         return
     grid = Grid(title="Class by class", title_justify="left")
@@ -109,10 +130,10 @@ def _score(scores: dict[str, float], classes: Sequence[ClassScore], console: Con
     for one in classes:
         cells = ("–" if v is None else f"{v:.4f}" for v in (one.precision, one.recall))
         grid.add_row(one.name, str(one.rows), *cells)
-    console.print(grid)
+    told.aside(grid, result=True)
 
 
-def _draw_reliability(diagram: Sequence[ReliabilityBin], console: Console) -> None:
+def _draw_reliability(diagram: Sequence[ReliabilityBin], told: Teller) -> None:
     """How sure the answers were against how often they were right."""
     if not diagram:
         return
@@ -122,13 +143,11 @@ def _draw_reliability(diagram: Sequence[ReliabilityBin], console: Console) -> No
     for part in diagram:
         bar = "#" * round(30 * part.right)
         grid.add_row(f"{part.confidence:.3f}", f"{part.right:.3f}", str(part.rows), bar)
-    console.print(grid)
+    told.aside(grid, result=True)
 
 
-def _tell(told: Summary, file: str, out: str, console: Console) -> None:
-    def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True, markup=False)
-
+def _tell(told: Summary, file: str, out: str, teller: Teller) -> None:
+    say = teller.aside
     if told.said:
         say(f"{file}: {told.said}")
     by = ", ".join(f"{name} {count}" for name, count in told.decided.items() if count)

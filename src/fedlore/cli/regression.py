@@ -5,8 +5,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..core.history import Row, check_writable, read_rows, write_rows
 from ..errors import ConfigError
@@ -25,7 +23,9 @@ from ..workbench.paper.numbers.tables import (
     shown_bins,
     worst_violation,
 )
+from .gauge import Gauge
 from .screen import Grid
+from .teller import keeping, teller
 
 _TERMS = {
     "RMSE": "root of the mean squared error of the decoded numbers; mean over clients",
@@ -65,13 +65,11 @@ def regression(
     path = out / f"regression-{dataset}.jsonl"
     check_writable(path)
     done = read_rows(path) if path.exists() else []
-    console = Console()
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        TextColumn("{task.description:36}"), *columns, console=console, transient=True
-    ) as progress:
+    told = teller()
+    kept = f"finished parts are kept in {path}; the same command goes on"
+    with keeping(kept), Gauge(told, "part") as gauge:
         total = seeds * 2 * (len(study.bins) + 1)
-        bar = progress.add_task("loading", total=total)
+        gauge.step("loading", 0, total)
 
         def on_rows(rows: list[Row], part: str) -> None:
             write_rows(rows, path)
@@ -79,25 +77,25 @@ def regression(
             have = len(
                 {(r["seed"], r["k"], r["approach"]) for r in rows if r["approach"] in stands}
             )
-            progress.update(bar, completed=min(have, total), description=part)
+            gauge.step(part, min(have, total), total)
 
         rows = run_regression(study, done=done, on_rows=on_rows)
     unit = SOURCES[dataset].unit
     for kind in RANGES:
-        console.print(_table(rmse_table(rows, kind), f"{dataset}: RMSE in {unit}, {kind} ranges"))
+        told.show(_table(rmse_table(rows, kind), f"{dataset}: RMSE in {unit}, {kind} ranges"))
     for kind in RANGES:
         won = [str(k) for k in bins_of(rows) if beats(rows, k=k, kind=kind)]
         at = f"for k = {', '.join(won)}" if won else "nowhere"
-        console.print(f"{kind} ranges: lore is below own best, P-KM, ML, MLwKM and FL {at}.")
+        told.say(f"{kind} ranges: lore is below own best, P-KM, ML, MLwKM and FL {at}.")
     worst = worst_violation(rows)
-    kept = "no prediction left its set" if worst == 0 else f"up to {worst:.2%} LEFT their set"
-    console.print(f"Of all approaches that carry the range {kept}.")
+    inside = "no prediction left its set" if worst == 0 else f"up to {worst:.2%} LEFT their set"
+    told.say(f"Of all approaches that carry the range {inside}.")
     tables = path.with_suffix(".md")
     tables.write_text(report(rows, unit=unit), encoding="utf-8")
     html = path.with_suffix(".html")
     html.write_text(_page(rows, study, unit), encoding="utf-8")
-    written = f"Rows: {path}, tables: {tables}, page: {html}"
-    console.print(written, highlight=False, soft_wrap=True)
+    told.remark(f"Rows: {path}, tables: {tables}, page: {html}")
+    told.give({"dataset": dataset, "unit": unit, "rows": rows, "worst": worst, "page": html})
 
 
 def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:

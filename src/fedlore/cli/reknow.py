@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..bundle import read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
@@ -15,6 +14,7 @@ from ..knowledge.findings import errors
 from .checking import check_with_rows
 from .forms import PluginOption
 from .screen import Grid
+from .teller import Teller, teller
 
 
 def reknow_command(
@@ -35,38 +35,37 @@ def reknow_command(
     if out is None:
         raise ConfigError("say where to write the new bundle: --out NAME.lore")
     old = read_bundle(bundle, plugins=plugins or ())
-    console = Console()
+    told, scores = teller(), dict[str, dict[str, float]]()
     if knowledge is not None:
-        _audit(knowledge, data, console, accept=accept)
+        _audit(knowledge, data, told, accept=accept)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
         before, after = (score_bundle(one, data) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
-        _compare(before, after, console)
+        scores = {"before": before, "after": after}
+        _compare(before, after, told)
     was, now = (one.personal.knowledge.trust_at_prediction for one in (old, new))
     if trust is None and new.personal.beside is None and was != now:
-        console.print(
+        told.say(
             f"λ at prediction was {was:g} and is now "
-            f"{now:g}, as the new file says (--trust says otherwise)",
-            highlight=False,
-            soft_wrap=True,
+            f"{now:g}, as the new file says (--trust says otherwise)"
         )
     if new.personal.beside is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
-        words = share_words(new.personal.beside)
-        console.print(f"{kept}: {words}", highlight=False, soft_wrap=True, markup=False)
+        told.say(f"{kept}: {share_words(new.personal.beside)}")
     write_bundle(new, out)
-    console.print(f"written to {out}", highlight=False, soft_wrap=True)
-    console.print(f"fingerprint {new.fingerprint}", highlight=False, soft_wrap=True)
+    told.say(f"written to {out}")
+    told.say(f"fingerprint {new.fingerprint}")
+    told.give({"bundle": out, "fingerprint": new.fingerprint, "trust": now, "scores": scores})
 
 
-def _audit(knowledge: Path, data: Path | None, console: Console, *, accept: bool) -> None:
+def _audit(knowledge: Path, data: Path | None, told: Teller, *, accept: bool) -> None:
     """The lint of the new knowledge; with errors it is not used, unless they are accepted."""
     found, _ = check_with_rows(knowledge, data)
     for finding in found.findings:
-        console.print(str(finding), highlight=False, soft_wrap=True, markup=False)
+        told.say(str(finding))
     if found.audit is not None:
-        console.print(f"audit: {found.audit}", highlight=False, soft_wrap=True)
+        told.say(f"audit: {found.audit}")
     wrong = errors(found.findings)
     if wrong and not accept:
         raise KnowledgeError(
@@ -75,11 +74,11 @@ def _audit(knowledge: Path, data: Path | None, console: Console, *, accept: bool
         )
 
 
-def _compare(before: dict[str, float], after: dict[str, float], console: Console) -> None:
+def _compare(before: dict[str, float], after: dict[str, float], told: Teller) -> None:
     grid = Grid(title="Scores on the data", title_justify="left")
     for name in ("score", "before", "after"):
         grid.add_column(name, justify="left" if name == "score" else "right")
     for name in dict.fromkeys((*before, *after)):
         cells = (f"{said[name]:.4f}" if name in said else "" for said in (before, after))
         grid.add_row(name, *cells)
-    console.print(grid)
+    told.show(grid)

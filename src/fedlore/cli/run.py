@@ -9,22 +9,23 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..core.history import Row, check_writable
+from ..core.history import Row, check_writable, mean_of
 from ..errors import ConfigError
 from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
-from ..report.numbers import mean_of, write_number_report
+from ..report.numbers import write_number_report
 from ..workbench.alike import write_alike
 from ..workbench.brought import brought_path
+from ..workbench.effort import effort
 from ..workbench.federations import Gathering, gather
 from ..workbench.ownbest import own_best_words
 from ..workbench.runs import Finished, run_federation
 from ..workbench.starter import write_starter
+from .gauge import Gauge
 from .screen import Grid
+from .teller import Teller, keeping, teller
 
 
 def new(
@@ -34,7 +35,7 @@ def new(
     sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
 ) -> None:
     """Write a federation to start from: four simulated plants, or one like your own rows."""
-    console = Console()
+    told, left_out = teller(), dict[str, str]()
     if like is None:
         sites = write_starter(folder)
     elif label is None:
@@ -42,14 +43,12 @@ def new(
     else:
         draft = write_alike(folder, like, label=label, sites=sites_)
         sites = sorted((folder / "sites").iterdir())
-        for name, why in draft.left_out.items():
-            console.print(f"'{name}' is left out: {why}", highlight=False, soft_wrap=True)
-    console.print(f"{len(sites)} sites written to {folder / 'sites'}", highlight=False)
-    console.print(
-        f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}",
-        highlight=False,
-        soft_wrap=True,
-    )
+        left_out = dict(draft.left_out)
+        for name, why in left_out.items():
+            told.say(f"'{name}' is left out: {why}")
+    told.say(f"{len(sites)} sites written to {folder / 'sites'}")
+    told.remark(f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}")
+    told.give({"folder": folder, "sites": [s.name for s in sites], "left_out": left_out})
 
 
 def run(
@@ -61,62 +60,77 @@ def run(
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
     torch.set_num_threads(threads)
-    console = Console()
+    told = teller()
     gathering = gather(config)
     check_writable(out / "results.jsonl")
-    setting = gathering.setting
     clients = gathering.clients
-    console.print(
-        f"{setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
+    told.remark(
+        f"{gathering.setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
         f"{gathering.learned}, {' / '.join(str(len(c.data)) for c in clients)} "
-        "training rows.\n",
-        highlight=False,
-        soft_wrap=True,
+        "training rows.\n"
     )
     for name in gathering.quiet:
-        console.print(
-            f"{name} has no knowledge.toml: it takes part as in plain federated learning",
-            highlight=False,
-            soft_wrap=True,
-        )
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        TextColumn("{task.description}"), *columns, console=console, transient=True
-    ) as progress:
-        names = [a.name for a in gathering.approaches]
-        bar = progress.add_task(f"{names[0]:8}", total=len(names))
+        told.remark(f"{name} has no knowledge.toml: it takes part as in plain federated learning")
+    _tell(gathering, _watch(gathering, out, told), out, told)
+
+
+def _watch(gathering: Gathering, out: Path, told: Teller) -> Finished:
+    """The run, with what is finished shown, and said when it is stopped."""
+    approaches = gathering.approaches
+    finished: list[str] = []
+
+    def kept() -> str:
+        done = f"{len(finished)} of {len(approaches)} approaches are finished"
+        names = f" ({', '.join(finished)})" if finished else ""
+        return f"{done}{names} and kept in {out}; the same command goes on"
+
+    steps = [(approach.name, effort(approach)) for approach in approaches]
+    with keeping(kept), Gauge(told, "approach", steps) as gauge:
 
         def on_approach(name: str, fresh: bool) -> None:
-            place = names.index(name) + 1
-            following = names[place] if place < len(names) else name
-            progress.update(bar, completed=place, description=f"{following:8}")
+            finished.append(name)
+            gauge.advance(name)
 
-        found = run_federation(gathering, out, on_approach=on_approach)
-    _tell(gathering, found, out, console)
+        return run_federation(gathering, out, on_approach=on_approach)
 
 
-def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) -> None:
+def _tell(gathering: Gathering, found: Finished, out: Path, told: Teller) -> None:
     for name, reason in found.left_out.items():
-        console.print(f"{name} is left out: {reason}", highlight=False, soft_wrap=True)
-    if not found.rows:
-        return
-    console.print(_table(gathering.setting.name, found.rows))
+        told.say(f"{name} is left out: {reason}")
+    report = _show(gathering, found, out, told) if found.rows else None
+    told.give(
+        {
+            "name": gathering.setting.name,
+            "rows": found.rows,
+            "left_out": found.left_out,
+            "brought": {client.id: _brought(out, client.id) for client in gathering.clients},
+            "out": out,
+            "report": report,
+        }
+    )
+
+
+def _show(gathering: Gathering, found: Finished, out: Path, told: Teller) -> Path | None:
+    """Tables and lines for people, and the page, where it can be drawn."""
+    told.show(_table(gathering.setting.name, found.rows))
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
-        console.print(f"lore chose: {chosen}", highlight=False, soft_wrap=True)
+        told.say(f"lore chose: {chosen}")
     if missing_learners() and any(row["approach"] == "own best" for row in found.rows):
-        console.print(
-            f"own best: {own_best_words()}", highlight=False, soft_wrap=True, markup=False
-        )
-    _tell_sites(gathering, out, console)
+        told.remark(f"own best: {own_best_words()}")
+    for client in gathering.clients:
+        brought = _brought(out, client.id)
+        if brought is not None:
+            page = write_brought(brought_path(out, client.id))
+            told.say(f"{client.id}: {brought['sentence']} ({page})")
     for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
         if spent:
-            console.print(f"{name}: {spent}", highlight=False, soft_wrap=True, markup=False)
-    console.print(f"Rows and personal weights written to {out}", highlight=False, soft_wrap=True)
+            told.say(f"{name}: {spent}")
+    told.remark(f"Rows and personal weights written to {out}")
     if find_spec("matplotlib") is None:
-        console.print("For a report with plots: pip install 'fedlore[plot]'", markup=False)
-        return
+        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+        return None
     title, facts = (
         gathering.setting.name,
         _facts(gathering, None if chosen is None else str(chosen)),
@@ -133,17 +147,17 @@ def _tell(gathering: Gathering, found: Finished, out: Path, console: Console) ->
             history=found.history,
             classes=gathering.schema.classes,
         )
-    console.print(f"Report written to {report}", highlight=False, soft_wrap=True)
+    told.remark(f"Report written to {report}")
+    return report
 
 
-def _tell_sites(gathering: Gathering, out: Path, console: Console) -> None:
-    """What taking part brought each site, and where its private page is."""
-    for client in gathering.clients:
-        path = brought_path(out, client.id)
-        if path.exists():
-            told = json.loads(path.read_text(encoding="utf-8"))
-            line = f"{client.id}: {told['sentence']} ({write_brought(path)})"
-            console.print(line, highlight=False, soft_wrap=True, markup=False)
+def _brought(out: Path, client: str) -> dict[str, object] | None:
+    """What taking part brought a site, where it was found out."""
+    path = brought_path(out, client)
+    if not path.exists():
+        return None
+    found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def _table(name: str, rows: Sequence[Row]) -> Grid:

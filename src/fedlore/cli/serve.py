@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..errors import FedloreError
 from .forms import PluginOption
+from .teller import keeping, teller
 
 
 def serve_command(
@@ -37,19 +37,20 @@ def serve_command(
     limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
-    console = Console(highlight=False, soft_wrap=True)
+    told = teller()
     guarded = "needs a token" if token else "open to whoever can connect"
 
     def ready(address: str) -> None:
-        console.print(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
+        told.say(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
 
-    run(
-        opened,
-        host=host,
-        port=port,
-        token=token,
-        limits=limits,
-        insecure=insecure,
-        on_ready=ready,
-    )
-    console.print("stopped")
+    with keeping(f"a service keeps nothing; fedlore serve {bundle} starts it again"):
+        run(
+            opened,
+            host=host,
+            port=port,
+            token=token,
+            limits=limits,
+            insecure=insecure,
+            on_ready=ready,
+        )
+    told.say("stopped")

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-from .federation import need_flower, say
+from ..errors import ConfigError
+from .codes import ExitCode
+from .federation import end_service, need_flower
+from .teller import teller
 
 _Kit = Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]
 
@@ -17,9 +20,12 @@ def join_command(kit: _Kit) -> None:
     from ..federation.processes import stopping
     from ..federation.site.joining import join_federation as take_part
 
+    told = teller()
     with stopping() as stop:
-        take_part(unpack(kit), stop=stop, told=say)
-    say("left")
+        folder = unpack(kit)
+        take_part(folder, stop=stop, told=told.say)
+    told.say("left")
+    end_service(stop, f"what this site holds is kept in {folder}; fedlore join {folder} goes on")
 
 
 def doctor(kit: _Kit) -> None:
@@ -29,9 +35,12 @@ def doctor(kit: _Kit) -> None:
     from ..federation.site.doctor import examine
 
     checks = examine(unpack(kit))
+    told = teller()
     for check in checks:
-        say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
-    raise typer.Exit(0 if all(check.fine for check in checks) else 1)
+        told.say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
+    fine = all(check.fine for check in checks)
+    told.give({"fine": fine, "checks": checks})
+    raise typer.Exit(ExitCode.FINE if fine else ExitCode.NO)
 
 
 def accept(
@@ -49,14 +58,20 @@ def accept(
 
     found = read_kit(unpack(kit))
     terms = offered_terms(found)
+    told, name = teller(), found.file.name
+    given = {"site": name, "agreed": found.file.agreed, "changes": list[str]()}
     if found.file.agreed == terms.fingerprint():
-        say(
-            f"site '{found.file.name}' has agreed to these terms already ({found.file.agreed[:12]})"
-        )
+        told.say(f"site '{name}' has agreed to these terms already ({found.file.agreed[:12]})")
+        told.give(given)
         return
     before = None if found.file.agreed is None else found.terms()
-    for line in describe_changes(before, terms):
-        say(f"  {line}")
+    changes = describe_changes(before, terms)
+    for line in changes:
+        told.say(f"  {line}")
+    if told.as_json and not yes:
+        raise ConfigError("--json asks nothing: read the terms without it, or agree with --yes")
     if not yes:
-        typer.confirm(f"Does site '{found.file.name}' agree to this?", abort=True)
-    say(f"agreed to {accept_terms(found, terms, policy=policy)[:12]}")
+        typer.confirm(f"Does site '{name}' agree to this?", abort=True)
+    agreed = accept_terms(found, terms, policy=policy)
+    told.say(f"agreed to {agreed[:12]}")
+    told.give(given | {"agreed": agreed, "changes": changes})

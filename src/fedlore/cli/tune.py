@@ -7,8 +7,6 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..config import build
 from ..core.store import write_whole
@@ -16,7 +14,9 @@ from ..engine import Client, NumberClient
 from ..engine.tuning import Trust, Tuning, tune, tune_numbers
 from ..errors import FedloreError
 from ..workbench.federations import gather, site_folders
+from .gauge import Gauge
 from .screen import Grid
+from .teller import keeping, teller
 
 
 def tune_sites(
@@ -33,16 +33,12 @@ def tune_sites(
     tuning = build(Tuning, {"method": method, "folds": folds})
     gathering = gather(config)
     setting = gathering.setting
-    console = Console()
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        TextColumn("{task.description}"), *columns, console=console, transient=True
-    ) as progress:
-        bar = progress.add_task("trainings", total=None)
+    told = teller()
+    kept = "nothing was kept and nothing written; the same command begins anew"
+    with keeping(kept), Gauge(told, "training") as gauge:
 
         def on_training(done: int, total: int) -> None:
-            progress.update(bar, completed=done, total=total)
+            gauge.step(f"λ by {method}", done, total)
 
         numbers = [c for c in gathering.clients if isinstance(c, NumberClient)]
         classes = [c for c in gathering.clients if isinstance(c, Client)]
@@ -55,14 +51,15 @@ def tune_sites(
                 classes, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
             )
         )
-    console.print(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
-    if not write:
-        console.print("Nothing was written; --write puts them into each knowledge.toml.")
-        return
-    for folder in site_folders(config):
-        if folder.name in found:
-            write_trust(folder / "knowledge.toml", found[folder.name])
-    console.print(f"Written to the knowledge.toml of {len(found)} sites.")
+    told.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
+    if write:
+        for folder in site_folders(config):
+            if folder.name in found:
+                write_trust(folder / "knowledge.toml", found[folder.name])
+        told.say(f"Written to the knowledge.toml of {len(found)} sites.")
+    else:
+        told.remark("Nothing was written; --write puts them into each knowledge.toml.")
+    told.give({"sites": found, "written": write})
 
 
 def write_trust(path: Path, chosen: Trust) -> None:

@@ -1,7 +1,7 @@
 """What happened, as flat rows of plain values."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,3 +41,9 @@ def read_rows(path: str | Path) -> list[Row]:
     """Read rows that `write_rows` wrote."""
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
+
+
+def mean_of(rows: Sequence[Row], name: str) -> float | None:
+    """The mean of a score over rows that have it."""
+    found = [float(row[name] or 0.0) for row in rows if row.get(name) is not None]
+    return sum(found) / len(found) if found else None

@@ -11,12 +11,13 @@ from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.foresight import Exact
-from ..core.history import Row
+from ..core.history import Row, mean_of
 from ..core.inputs import Inputs
 from ..core.rng import draw_numbers
 from ..core.scaler import Scaler, from_moments
 from ..core.tree import Params, Payload
 from ..core.uploads import find_flaw
+from ..core.watching import RoundSeen, tell_round
 from ..core.wire import Reply, Task, Transport
 from ..errors import ConfigError, FedloreError
 from ..personal.client import Client
@@ -178,8 +179,11 @@ def federate(
             )
             done = _order(transport.exchange(finish, names))
             run.accepted.update({name: rounds + 1 for reply in done for name in reply.names})
+        scored: list[Row] = []
         if evaluate and (round % evaluate == 0 or round == rounds):
-            run.rows.extend(score_round(transport, recipe, run, trial=trial))
+            scored = score_round(transport, recipe, run, trial=trial)
+            run.rows.extend(scored)
+        tell_round(RoundSeen(round, rounds, trial, mean_of(scored, "ta"), mean_of(scored, "rmse")))
         if on_round is not None:
             on_round(run)
     return run

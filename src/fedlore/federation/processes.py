@@ -103,14 +103,26 @@ def script(name: str) -> str:
     return str(path)
 
 
+class Stop(threading.Event):
+    """Set by a signal, which it remembers."""
+
+    by: int | None = None
+
+    @property
+    def typed(self) -> bool:
+        """Whether it was Ctrl-C."""
+        return self.by == signal.SIGINT
+
+
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
+def stopping() -> Iterator[Stop]:
     """An event that Ctrl-C and SIGTERM set; whoever cannot wait sends a second signal."""
-    stop = threading.Event()
+    stop = Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
+        stop.by = number
         stop.set()
 
     before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from ..core.history import Row
+from ..core.history import Row, mean_of
 from ..core.marks import per_class
 from ..look.tables import Cell, TextTable
-from .numbers import mean_of
 from .scores import by_convention
 
 #: Column of rows -> its name on the page, by how much it is multiplied, and whether less is better.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.history import Row
+from ..core.history import Row, mean_of
 from ..errors import FedloreError
 from ..look.markdown import literal, markdown
 from ..look.page import Section, page
@@ -67,12 +67,6 @@ def write_number_report(
     except OSError as error:
         raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
     return out / "report.html"
-
-
-def mean_of(rows: Sequence[Row], name: str) -> float | None:
-    """The mean of a score over rows that have it."""
-    found = [float(row[name] or 0.0) for row in rows if row.get(name) is not None]
-    return sum(found) / len(found) if found else None
 
 
 def _by_site(rows: Sequence[Row], unit: str) -> TextTable:

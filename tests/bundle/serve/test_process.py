@@ -62,7 +62,7 @@ def test_it_answers_refuses_and_stops_when_it_is_told(path):
     [
         (["--host", "0.0.0.0"], "'0.0.0.0' can be reached from other machines: set a token"),
         (["--max-body", "much"], "a size must be a whole number"),
-        (["--token-file", "nowhere"], "cannot read the token file 'nowhere'"),
+        (["--token-file", "nowhere"], "there is no 'nowhere'"),
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_exit_code_2(path, options, rule, capsys):

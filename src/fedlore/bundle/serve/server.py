@@ -57,7 +57,8 @@ def run_app(
     server = uvicorn.Server(config)
     gc.collect()
     gc.freeze()  # what is here now stays: looking through it again would be a pause of its own
-    # uvicorn sends a signal once more after it has stopped: to end well is no failure
+    # uvicorn sends a signal once more after it has stopped: to end well is no failure. After
+    # Ctrl-C that is a KeyboardInterrupt, for whoever called
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         if on_ready is not None:

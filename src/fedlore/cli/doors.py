@@ -1,0 +1,147 @@
+"""What a command is given, looked at before the work: is it there, readable, and of its kind?"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import ConfigError
+
+#: What a path may be -> in words, and how one comes by it.
+PATH_KINDS: dict[str, tuple[str, str]] = {
+    "knowledge": ("a knowledge.toml", "fedlore draft ROWS.csv --label COLUMN writes one"),
+    "rows": ("a file of rows", "rows are CSV, XLSX, Parquet or JSON"),
+    "federation": ("a federation.toml or a folder of sites", "fedlore new FOLDER writes one"),
+    "bundle": ("a bundle", "fedlore export RESULTS --client SITE --out NAME.lore writes one"),
+    "kit": ("a site's kit", "fedlore federation add-site NAME makes one"),
+    "coordinator": ("a coordinator's folder", "fedlore federation init FOLDER makes one"),
+    "run": ("a folder of results", "fedlore run federation.toml --out FOLDER makes one"),
+    "settings": ("a TOML file of settings", "docs/how-to shows one"),
+    "token": ("a file with a token", "write it into a file of its own"),
+}
+#: Command and parameter -> the kinds that it takes. Where nothing stands, it is written to.
+DOORS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("demo", "config"): ("settings",),
+    ("demo", "sites"): ("federation",),
+    ("new", "like"): ("rows",),
+    ("draft", "rows"): ("rows",),
+    ("run", "config"): ("federation",),
+    ("lint", "knowledge"): ("knowledge",),
+    ("lint", "data"): ("rows",),
+    ("calibrate", "knowledge"): ("knowledge",),
+    ("calibrate", "data"): ("rows",),
+    ("tune", "config"): ("federation",),
+    ("leak", "sites"): ("federation",),
+    ("server", "folder"): ("coordinator",),
+    ("train", "folder"): ("coordinator",),
+    ("status", "folder"): ("coordinator",),
+    ("join", "kit"): ("kit",),
+    ("accept", "kit"): ("kit",),
+    ("doctor", "kit"): ("kit",),
+    ("export", "source"): ("run", "kit", "coordinator", "bundle"),
+    ("export", "knowledge"): ("knowledge",),
+    ("predict", "bundle"): ("bundle",),
+    ("predict", "file"): ("rows",),
+    ("certify", "bundle"): ("bundle",),
+    ("reknow", "bundle"): ("bundle",),
+    ("reknow", "knowledge"): ("knowledge",),
+    ("reknow", "data"): ("rows",),
+    ("serve", "bundle"): ("bundle",),
+    ("serve", "token_file"): ("token",),
+    ("blend", "coals"): ("rows",),
+    ("blend", "model"): ("bundle",),
+    ("blend", "mixing"): ("settings",),
+    ("federation init", "schema"): ("knowledge",),
+    ("federation add-site", "folder"): ("coordinator",),
+    ("federation remove-site", "folder"): ("coordinator",),
+    ("federation renew", "folder"): ("coordinator",),
+    ("federation key", "kit"): ("kit",),
+}
+_ROWS = (".csv", ".tsv", ".xlsx", ".parquet", ".json", ".csv.gz")
+_FOLDERS = ("bundle", "kit", "coordinator", "run", "federation")
+
+
+def check_doors(command: str, given: Mapping[str, object]) -> None:
+    """Refuse what cannot be meant, in one sentence that says what to do."""
+    for name, value in given.items():
+        kinds = DOORS.get((command, name))
+        if kinds is not None and value is not None:
+            _check(command, Path(str(value)), kinds)
+
+
+def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:
+    words = " or ".join(PATH_KINDS[kind][0] for kind in kinds)
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise ConfigError(f"'{path}' cannot be looked at: {error.strerror}") from None
+    except ValueError as error:  # a zero in its name
+        raise ConfigError(f"{str(path)!r} is no path: {error}") from None
+    if not there:
+        raise ConfigError(f"there is no '{path}'{_near(path)}; {PATH_KINDS[kinds[0]][1]}")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        raise ConfigError(f"'{path}' cannot be read: its owner must allow it (chmod u+r)")
+    found = recognise(path)
+    if found is None or found in kinds or "settings" in kinds and found in _TOML:
+        if path.is_dir() and not set(kinds) & set(_FOLDERS):
+            raise ConfigError(
+                f"'{path}' is a folder, and fedlore {command} takes {words}{_inside(path, kinds)}"
+            )
+        return
+    raise ConfigError(
+        f"'{path}' is {PATH_KINDS[found][0]}, and fedlore {command} takes {words}"
+        f"{_inside(path, kinds)}; {PATH_KINDS[kinds[0]][1]}"
+    )
+
+
+_TOML = ("knowledge", "federation", "kit")
+
+
+def recognise(path: Path) -> str | None:
+    """What kind of thing a path is by its name and its neighbours; None where that is not clear."""
+    if path.is_dir():
+        if (path / "manifest.sha256").is_file():
+            return "bundle"
+        if (path / "site.toml").is_file():
+            return "kit"
+        if (path / "ca.crt").is_file():
+            return "coordinator"
+        if (path / "results.jsonl").is_file() and (path / "weights").is_dir():
+            return "run"
+        return "federation" if (path / "federation.toml").is_file() else None
+    if path.suffix == ".lore":
+        return "bundle"
+    if path.suffix == ".toml":
+        return _recognise_toml(path)
+    return "rows" if path.name.lower().endswith(_ROWS) else None
+
+
+def _recognise_toml(path: Path) -> str | None:
+    try:
+        keys = set(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+    except (OSError, ValueError):
+        return None  # whoever reads it says what is wrong
+    if keys & {"features", "predict", "range"}:
+        return "knowledge"
+    return "federation" if keys & {"rounds", "run", "plan", "model"} else None
+
+
+def _near(path: Path) -> str:
+    """The file beside it that was probably meant."""
+    try:
+        names = [one.name for one in path.parent.iterdir()]
+    except OSError:
+        return f", nor a folder '{path.parent}'" if not path.parent.exists() else ""
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+    return f"; did you mean '{path.with_name(close[0])}'?" if close else ""
+
+
+def _inside(path: Path, kinds: tuple[str, ...]) -> str:
+    """The file in a folder that was probably meant."""
+    if not path.is_dir():
+        return ""
+    for one in sorted(path.iterdir())[:1000]:
+        if one.is_file() and recognise(one) in kinds:
+            return f": did you mean '{one}'?"
+    return ""
