@@ -12,6 +12,7 @@ from .keys import file_pages, write_file_page
 from .names import MODULES, page_path, write_names_page
 
 ROOT = Path(__file__).parent.parent
+RAN = Path(__file__).with_name("ran.json")  # when the blocks of a page were last run, and by what
 _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 
 
@@ -30,9 +31,14 @@ def stage_pages(folder: Path) -> None:
     """Write every page of the site below a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.jsonl"))
+    ran = json.loads(RAN.read_text(encoding="utf-8")) if RAN.exists() else {}
     for page in folder.rglob("*.md"):
-        home = (ROOT / "docs" / page.relative_to(folder)).parent
-        page.write_text(name_files(page.read_text(encoding="utf-8"), home), encoding="utf-8")
+        name = str(page.relative_to(folder))
+        text = name_files(page.read_text(encoding="utf-8"), (ROOT / "docs" / name).parent)
+        if name in ran:
+            told = "last run on {date}, by fedlore {version}".format(**ran[name])
+            text += f"\n---\n\nThe blocks of this page were {told}.\n"
+        page.write_text(text, encoding="utf-8")
     for notebook in folder.rglob("*.ipynb"):
         text = write_notebook_page(json.loads(notebook.read_text(encoding="utf-8")))
         notebook.with_suffix(".md").write_text(text, encoding="utf-8")

@@ -49,7 +49,7 @@ def blend_command(
         list[str] | None, typer.Option(help="NAME=VALUE of what no coal brings; repeatable.")
     ] = None,
     mixing: Annotated[
-        Path | None, typer.Option(help="TOML with blend_tables rules.NAME and fixed.")
+        Path | None, typer.Option(help="TOML with tables rules.NAME and fixed.")
     ] = None,
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
