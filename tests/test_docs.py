@@ -102,3 +102,10 @@ def test_every_key_of_a_file_has_a_meaning():
                     place = f"{table.__module__}.{table.__name__}.{key.name}"
                     assert key.meaning, f"{place} needs a comment beside it: what it means"
                     tables += key.below
+
+
+def test_the_navigation_of_the_site_has_every_page_once():
+    written = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    listed = re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == written | MADE, "mkdocs.yml lists the pages"
