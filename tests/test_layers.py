@@ -51,7 +51,7 @@ PARTS = {
     "personal": ("tasks",),
     "privacy": ("dp", "secagg", "ckks", "leak"),
     "engine": ("stacked", "tuning", "lore"),
-    "bundle": ("answer", "onnx", "certificate", "serve"),
+    "bundle": ("answer", "watch", "onnx", "certificate", "serve"),
     "federation": ("kits", "flower", "coordinator", "site"),
     "coke": ("blend",),
     "workbench": ("paper", "leak"),

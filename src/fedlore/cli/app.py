@@ -101,6 +101,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "serve:serve_command",
         "Answer predictions over HTTP, and show a page where a person can type or paste a row.",
     ),
+    "watch": (
+        "watch:watch_command",
+        "Hold measured rows against what rules, range and inputs were: are they still true?",
+    ),
     "blend": (
         "blend:blend_command",
         "Find the cheapest blend whose predicted grade reaches a target.",
@@ -120,7 +124,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "A federation over machines": (
         *("federation", "server", "join", "accept", "train", "status", "doctor", "up"),
     ),
-    "A site's model at work": ("export", "predict", "serve", "blend", "certify", "reknow"),
+    "A site's model at work": ("export", "predict", "serve", "watch", "blend", "certify", "reknow"),
     "Research": ("paper", "leak", "algorithms", "bench"),
 }
 

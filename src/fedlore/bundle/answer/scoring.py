@@ -17,6 +17,13 @@ from ..contents import Bundle
 from .answering import answer_rows, shape_rows
 
 
+def read_labelled(
+    bundle: Bundle, path: str | Path, *, form: FileForm | None = None
+) -> tuple[Tensor, Tensor]:
+    """The rows of a file and their labels, classes or numbers as the bundle has it."""
+    return _READERS[bundle.task](Path(path), bundle.schema, form)
+
+
 @torch.no_grad()
 def bundle_reliability(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
@@ -24,7 +31,7 @@ def bundle_reliability(
     """The reliability diagram of a bundle of classes; of a number there is none."""
     if not isinstance(bundle.personal, Personal):
         return []
-    x, y = _READERS[bundle.task](Path(path), bundle.schema, form)
+    x, y = read_labelled(bundle, path, form=form)
     return reliability(bundle.personal.predict_proba(shape_rows(bundle, x)), y)
 
 
@@ -33,7 +40,7 @@ def score_bundle(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
 ) -> dict[str, float]:
     """Test accuracy, violations, log-loss and more; of a number its errors and intervals."""
-    x, y = _READERS[bundle.task](Path(path), bundle.schema, form)
+    x, y = read_labelled(bundle, path, form=form)
     personal = bundle.personal
     return task_of(personal).score(personal, bundle.schema, shape_rows(bundle, x), y)
 
@@ -54,7 +61,7 @@ def score_classes(
     """Precision and recall of each class on labelled rows; nothing of a number."""
     if bundle.task != "classification":
         return []
-    x, y = _classes(Path(path), bundle.schema, form)
+    x, y = read_labelled(bundle, path, form=form)
     counts = count_pairs(answer_rows(bundle, x).predicted, y, len(bundle.schema.classes))
     scores = zip(*per_class(counts), counts.sum(1), strict=True)
     return [

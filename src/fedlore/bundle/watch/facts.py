@@ -1,0 +1,134 @@
+"""What measured rows say about each part of a bundle: a rule, the range, the expert, the inputs.
+
+A fact is a number for a row and a question, or nothing where the row says nothing about it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ...knowledge.confusion import Recalibrated
+from ...knowledge.door import hide_others
+from ...knowledge.missing import allow, find_lacking, hear
+from ...knowledge.models import Knowledge
+from ...knowledge.schema import Schema
+from ...knowledge.sources.writing import kind_of_model, parts_of
+from ...knowledge.tables.table import Table
+from ..answer.answering import answer_rows, shape_rows
+from ..answer.blanks import tolerate
+from ..contents import Bundle
+
+#: `rule` and `range`: a fault is 1, and a claim says how many there are at most. The others are
+#: numbers whose order says nothing while nothing changes.
+QuestionKind = Literal["rule", "range", "expert", "answers", "input"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is watched."""
+
+    name: str
+    kind: QuestionKind
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether a claim about it is a rate of faults."""
+        return self.kind in ("rule", "range")
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """A question with a number for each of n rows; NaN where a row says nothing about it."""
+
+    question: Question
+    values: Tensor  # (n,) float64
+
+
+@torch.no_grad()
+def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
+    """Every question that a bundle raises, in an order of its own, with what n rows answer."""
+    bundle = tolerate(bundle)
+    answers = answer_rows(bundle, x)
+    rows = hide_others(shape_rows(bundle, x), bundle.schema)
+    known = bundle.personal.knowledge
+    found: list[Fact] = []
+    if isinstance(known, Knowledge):
+        found += _ask_sources(known.prediction, rows, y, "rule")
+        found += _ask_sources(known.range, rows, y, "range")
+        right = (answers.predicted == y).double()
+        spoke = answers.expert >= 0
+        better = torch.where(spoke, (answers.expert == y).double() - right, torch.nan)
+        if known.prediction is not None:
+            found.append(Fact(Question("the expert against the answers", "expert"), better))
+        said = answers.probabilities.gather(1, y.unsqueeze(1)).squeeze(1).double()
+        found.append(Fact(Question("the answers", "answers"), -said.clamp(min=1e-6).log()))
+    else:
+        assert answers.low is not None and answers.high is not None  # of a number
+        outside = ((y < answers.low) | (y > answers.high)).double()
+        if known.range is not None:
+            found.append(Fact(Question("the range", "range"), outside))
+        off = (answers.predicted - y).abs()
+        if known.prediction is not None:
+            better = off - (answers.expert - y).abs()
+            found.append(Fact(Question("the expert against the answers", "expert"), better))
+        found.append(Fact(Question("the answers", "answers"), off.double()))
+    return [*found, *_ask_inputs(bundle.schema, rows)]
+
+
+def _ask_inputs(schema: Schema, rows: Tensor) -> Iterator[Fact]:
+    flat = rows.flatten(1).double()
+    for column, feature in enumerate(schema.features):
+        yield Fact(Question(f"input {feature.name}", "input"), flat[:, column])
+
+
+def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterator[Fact]:
+    """Rules of tables one by one, other sources as a whole."""
+    for place, (leaf, seen) in enumerate(_leaves(model, x), 1):
+        if isinstance(leaf, Table):
+            yield from _ask_rules(leaf, seen, y, kind)
+            continue
+        told = kind_of_model(leaf)
+        what = type(leaf).__name__ if told is None else told.name
+        if kind == "rule":
+            said = hear(leaf, seen)
+            fault = torch.where((said > 0).any(1), (said.argmax(1) != y).double(), torch.nan)
+            name = f"prediction {place} ({what})"
+        else:
+            allowed = allow(leaf, seen).bool()
+            fault = (~allowed.gather(1, y.unsqueeze(1)).squeeze(1)).double()
+            name = f"range {place} ({what})"
+        yield Fact(Question(name, kind), fault)
+
+
+def _ask_rules(table: Table, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterator[Fact]:
+    """Each rule where it speaks: of a prediction the one that is heard, of a range all that hit."""
+    lacking = find_lacking(table, x).unsqueeze(1)
+    hits = torch.zeros(len(x), len(table.rules), dtype=torch.bool)
+    hits[~lacking.squeeze(1)] = table.hits(x[~lacking.squeeze(1)])
+    if table.policy in ("first", "priority"):
+        order = torch.tensor(table.order)
+        earlier = hits[:, order].cumsum(1)[:, order.argsort()]
+        hits &= earlier == 1
+    for index, rule in enumerate(table.rules):
+        wrong = ~torch.isin(y, torch.tensor(rule.outcome))
+        values = torch.where(hits[:, index], wrong.double(), torch.nan)
+        yield Fact(Question(f"{table.place}, {table.label(index)}", kind), values)
+
+
+def _leaves(model: Any, x: Tensor) -> Iterator[tuple[Any, Tensor]]:
+    """The sources of a model, each with the rows as it sees them."""
+    see = getattr(model, "see", None)
+    if see is not None:
+        yield from _leaves(model.model, see(x))
+        return
+    parts = parts_of(model)
+    if parts is None:
+        yield model, x
+        return
+    if isinstance(model, Recalibrated) and model.expert is None:
+        return  # his rows came with the data: there is nobody to ask
+    for part in parts:
+        yield from _leaves(part, x)

@@ -1,0 +1,85 @@
+"""fedlore watch: whether rules, range, expert and inputs still are what they were."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..bundle import read_bundle
+from ..bundle.answer.scoring import read_labelled
+from ..bundle.watch import open_record, watch_rows
+from ..bundle.watch.telling import (
+    list_judgements,
+    say_alarms,
+    watch_metrics,
+    watch_values,
+    write_watch_page,
+)
+from ..core.store import write_whole
+from ..data.rows import read_column
+from ..errors import FedloreError
+from .forms import (
+    DecimalOption,
+    EncodingOption,
+    FileForm,
+    PluginOption,
+    SeparatorOption,
+    SheetOption,
+)
+from .screen import grid_of
+
+
+def watch_command(
+    bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
+    measured: Annotated[Path, typer.Argument(help="Rows with their labels, as they come in.")],
+    record: Annotated[
+        Path | None, typer.Option(help="What was watched so far; BUNDLE.watch by default.")
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(help="Labelled rows from before: what is claimed at the start."),
+    ] = None,
+    day: Annotated[str | None, typer.Option(help="The column that says when a row was.")] = None,
+    alarm: Annotated[
+        float, typer.Option(help="The chance of a false alarm, over all questions and all time.")
+    ] = 0.05,
+    page: Annotated[Path | None, typer.Option(help="Write a page with the course to this.")] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(help="Write lines for Prometheus to this file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    plugins: PluginOption = None,
+) -> None:
+    """Hold measured rows against what a bundle's rules, range and inputs were when it was made.
+
+    A file may be given again when it has grown: rows that were seen are passed over. Exit code 0:
+    no alarm; 1: at least one claim is no longer believed; 2: something cannot be read.
+    """
+    form = FileForm(separator, decimal, encoding, sheet)
+    found = read_bundle(bundle, plugins=plugins or ())
+    x, y = read_labelled(found, measured, form=form)
+    days = None if day is None else read_column(measured, day, form=form)
+    before = None if reference is None else read_labelled(found, reference, form=form)
+    if day is not None and len(days or ()) != len(x):
+        raise FedloreError(f"{measured}: {len(days or ())} days for {len(x)} rows")
+    place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.watch")
+    told = watch_rows(open_record(place, found, reference=before, alarm=alarm), found, x, y, days)
+    if page is not None:
+        write_watch_page(told, found.client, page)
+    if metrics is not None:
+        write_whole(metrics, watch_metrics(told, found.client))
+    if as_json:
+        typer.echo(json.dumps(watch_values(told), indent=1))
+    else:
+        console = Console()
+        console.print(f"{told.new} new rows, {told.rows} in {place}", markup=False, highlight=False)
+        console.print(grid_of(list_judgements(told, most=8)))
+        for line in say_alarms(told):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1 if told.alarms else 0)

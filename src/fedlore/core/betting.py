@@ -1,0 +1,110 @@
+"""Betting against a claim: capital that cannot be expected to grow while the claim is true.
+
+Whoever stakes 1 against a true claim has at most 1 in expectation at any time, so the chance that
+the capital ever reaches 1/α is at most α (Ville 1939; Ramdas et al. 2023, *Game-theoretic
+statistics and safe anytime-valid inference*). Nobody has to say in advance when to look.
+
+Two kinds of claims are bet against. *A rate*: something goes wrong in at most so many of the rows.
+*No change*: numbers come in an order that says nothing; the place of each among those before it is
+then uniform, whatever their distribution (Vovk et al. 2005, *Algorithmic learning in a random
+world*).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+
+_AT_ONCE = 0.5  # of the capital is staked from the first row on
+_LATER = 0.01  # of what is left joins with every row, for changes that come later
+ODDS = (3.0, 8.0)  # how much likelier a fault has become, that bets against a rate are made for
+SHIFTS = (0.4, 0.8)  # standard deviations of a normal score that has moved
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """How a bet went: the capital after each row, as logarithms, and when it began to gain."""
+
+    capital: Reals  # (t,)
+    since: int  # the row from which on the best of the bets gained most, up to the peak
+
+    @property
+    def most(self) -> float:
+        """The most that it ever came to: an alarm once given stays."""
+        return float(self.capital.max(initial=0.0))
+
+
+def bet_on_rate(faults: Sequence[float] | Reals, rate: float) -> Course:
+    """Against: "at most `rate` of the rows have a fault", with faults as 0 or 1."""
+    wrong = np.asarray(faults, dtype=np.float64)
+    odds = rate / (1.0 - rate) * np.array(ODDS)
+    told = odds / (1.0 + odds)  # what each bet takes the rate to be
+    gains = wrong[:, None] * np.log(told / rate)
+    gains = gains + (1.0 - wrong[:, None]) * np.log((1.0 - told) / (1.0 - rate))
+    return _play(gains)
+
+
+def bet_on_order(
+    numbers: Sequence[float] | Reals,
+    before: Sequence[float] | Reals,
+    draws: Reals,
+    *,
+    falls: bool = True,
+) -> Course:
+    """Against: "nothing has changed since `before`"; bets that they rise, and with `falls` fall.
+
+    `draws` are uniform numbers, one for each, that tell equal ones apart.
+    """
+    places = rank_numbers(numbers, before, draws)
+    normal = _normal_score(places)
+    shifts = np.array((*SHIFTS, *(-s for s in SHIFTS)) if falls else SHIFTS)
+    return _play(normal[:, None] * shifts - shifts**2 / 2)
+
+
+def rank_numbers(
+    numbers: Sequence[float] | Reals, before: Sequence[float] | Reals, draws: Reals
+) -> Reals:
+    """The place of each number among all before it and itself, in (0, 1): uniform if none moved."""
+    past = sorted(np.asarray(before, dtype=np.float64).tolist())
+    places = np.empty(len(numbers))
+    for i, value in enumerate(np.asarray(numbers, dtype=np.float64).tolist()):
+        below, end = bisect_left(past, value), bisect_right(past, value)
+        places[i] = (below + draws[i] * (end - below + 1)) / (len(past) + 1)
+        past.insert(end, value)
+    return places
+
+
+def _play(gains: Reals) -> Course:
+    """The capital under bets with these logarithms of gains, (t, bets).
+
+    A part is staked at once and a part of the rest with every row, evenly on all bets: whatever
+    the claim is, the sum is as fair as each of them.
+    """
+    bets = gains.shape[1]
+    staked, rest = np.full(bets, np.log(_AT_ONCE / bets)), np.log(1.0 - _AT_ONCE)
+    capital = np.empty(len(gains))
+    for i, gain in enumerate(gains):
+        staked = np.logaddexp(staked, rest + np.log(_LATER / bets)) + gain
+        rest += np.log1p(-_LATER)
+        capital[i] = np.logaddexp(np.logaddexp.reduce(staked), rest)
+    peak = int(capital.argmax()) + 1 if len(capital) else 0
+    return Course(capital, _find_start(gains[:peak]))
+
+
+def _find_start(gains: Reals) -> int:
+    if not len(gains):
+        return 0
+    left = gains[::-1].cumsum(0)[::-1]  # what each bet gains from a row on
+    return int(np.unravel_index(left.argmax(), left.shape)[0])
+
+
+def _normal_score(places: Reals) -> Reals:
+    """The quantile of the normal distribution."""
+    inside = torch.from_numpy(places).clamp(1e-12, 1 - 1e-12)
+    found: Reals = torch.special.ndtri(inside).numpy()
+    return found

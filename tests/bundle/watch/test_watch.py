@@ -1,0 +1,144 @@
+"""A watch over a bundle: facts counted by hand, a record that survives, alarms that are named."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from fedlore import Knowledge
+from fedlore.bundle import bundle_of
+from fedlore.bundle.watch import open_record, watch_rows
+from fedlore.bundle.watch.facts import find_facts
+from fedlore.bundle.watch.telling import say_alarms, watch_metrics, watch_values, write_watch_page
+from fedlore.errors import FedloreError
+from fedlore.knowledge.tables.rulesheets import table_of
+
+from ..making import SCHEMA, bundle, regressor, rows
+
+
+def labels(x, *, right=1.0, seed=0):
+    """What the rules of the bundle say, B elsewhere; a share of rule rows is labelled wrongly."""
+    y = torch.full((len(x),), 1)
+    y[x[:, 0] > 12] = 2
+    y[(x[:, 0] <= 8) & (x[:, 1] <= 3)] = 0
+    draw = np.random.default_rng(seed)
+    wrong = torch.from_numpy(draw.random(len(x)) >= right) & (x[:, 0] > 12) & (x[:, 0] <= 30)
+    y[wrong] = 1
+    return y
+
+
+def facts_by_name(x, y):
+    return {fact.question.name: fact.values for fact in find_facts(bundle(), x, y)}
+
+
+def test_facts_are_what_a_person_counts():
+    x = torch.tensor([[20.0, 1.0], [5.0, 4.0], [35.0, 1.0], [10.0, 1.0]])
+    y = torch.tensor([1, 0, 1, 1])
+    found = facts_by_name(x, y)
+    high, low, sulphur, much = (v.tolist() for v in list(found.values())[:4])
+    assert str(high) == "[1.0, nan, 1.0, nan]"  # said C twice, wrong twice
+    assert str(low) == "[nan, 0.0, nan, nan]"
+    assert str(sulphur) == "[nan, 1.0, nan, nan]"  # A is not allowed
+    assert str(much) == "[nan, nan, 1.0, nan]"
+    assert found["input s"].tolist() == [1.0, 4.0, 1.0, 1.0]
+    assert str(found["the expert against the answers"].tolist()[3]) == "nan"
+    assert len(found) == 4 + 2 + 2
+
+
+def test_only_the_rule_that_is_heard_is_judged():
+    """Of two rules that hit the first one speaks, or the one of the smaller number."""
+    for policy, wanted in (("first", [[0.0], [None]]), ("priority", [[None], [1.0]])):
+        rules = [{"ash": "> 5", "then": "C"}, {"ash": "> 4", "then": "A"}]
+        if policy == "priority":
+            rules = [rule | {"priority": n} for rule, n in zip(rules, "21", strict=True)]
+        table = table_of(rules, SCHEMA, kind="predict", policy=policy)
+        one = bundle(Knowledge(table, trust=0.5, schema=SCHEMA))
+        found = find_facts(one, torch.tensor([[20.0, 1.0]]), torch.tensor([2]))[:2]
+        assert [[None if v != v else v for v in f.values.tolist()] for f in found] == wanted
+
+
+def test_a_rule_that_went_wrong_is_named_with_its_day(tmp_path):
+    before, x = rows(250, seed=1), rows(400, seed=2)
+    one = bundle()
+    record = open_record(tmp_path / "a.watch", one, reference=(before, labels(before, right=0.95)))
+    good = labels(x[:150], right=0.95)
+    days = [f"2026-05-{1 + i // 15:02}" for i in range(150)]
+    assert not watch_rows(record, one, x[:150], good, days).alarms
+    bad = labels(x[150:], right=0.5, seed=5)
+    told = watch_rows(record, one, x[150:], bad, ["2026-06-01"] * 250)
+    names = [v.question.name for v in told.alarms]
+    assert any("high ash" in name for name in names)
+    judgement = next(v for v in told.alarms if "high ash" in v.question.name)
+    assert judgement.since >= "2026-05-08" and "reknow" in judgement.advice
+    assert any("since 2026-0" in line for line in say_alarms(told))
+    again = open_record(tmp_path / "a.watch", one)
+    assert watch_rows(again, one, x[150:], bad, ["2026-06-01"] * 250).new == 0
+    assert watch_values(watch_rows(again, one, x[:1], good[:1], days[:1]))["alarms"] == names
+
+
+def test_rows_that_move_are_named(tmp_path):
+    one, draw = bundle(), np.random.default_rng(4)
+
+    def make(n, shift):
+        return torch.from_numpy(draw.normal(10 + shift, 3, (n, 2)).clip(0, 40)).float()
+
+    before, x = make(250, 0.0), make(200, 1.5)
+    x[:, 1], before[:, 1] = x[:, 1] / 8, before[:, 1] / 8
+    record = open_record(tmp_path / "a.watch", one, reference=(before, labels(before)))
+    told = watch_rows(record, one, x, labels(x))
+    assert "input ash" in [v.question.name for v in told.alarms]
+
+
+def test_a_record_survives_a_crash_and_refuses_what_is_not_its_own(tmp_path):
+    one, x = bundle(), rows(20)
+    place = tmp_path / "a.watch"
+    watch_rows(open_record(place, one), one, x[:10], labels(x[:10]))
+    whole = place.read_bytes()
+    place.write_bytes(whole + b'{"row": "half')
+    record = open_record(place, one)
+    assert len(record.rows) == 10
+    assert watch_rows(record, one, x, labels(x)).new == 10
+    assert len(open_record(place, one).rows) == 20
+    assert place.stat().st_mode & 0o077 == 0
+    with pytest.raises(FedloreError, match="watches another bundle"):
+        open_record(place, bundle(seed=7))
+    with pytest.raises(FedloreError, match="claims already"):
+        open_record(place, one, reference=(x, labels(x)))
+    place.write_bytes(whole.replace(b'"facts"', b'"fakts"', 1))
+    with pytest.raises(FedloreError, match="line 2 cannot be read"):
+        open_record(place, one)
+    place.write_text("hello")
+    with pytest.raises(FedloreError, match=r"a\.watch is no record"):
+        open_record(place, one)
+    with pytest.raises(FedloreError, match="between 0 and 1"):
+        open_record(tmp_path / "b.watch", one, alarm=0.0)
+
+
+def test_equal_rows_are_rows(tmp_path):
+    one, x = bundle(), rows(1).repeat(3, 1)
+    record = open_record(tmp_path / "a.watch", one)
+    assert watch_rows(record, one, x, labels(x)).new == 3
+    assert watch_rows(record, one, x, labels(x)).new == 0
+
+
+def test_numbers_are_watched_too(tmp_path):
+    one = bundle_of(regressor(), "plant", schema=bundle().schema)
+    x = rows(60)
+    y = (x[:, 0] + 25).double()
+    record = open_record(tmp_path / "a.watch", one, reference=(x, y))
+    told = watch_rows(record, one, x[:30], y[:30] + 60.0)
+    assert "the range" in [v.question.name for v in told.alarms]
+
+
+def test_it_is_told_to_machines_and_to_people(tmp_path):
+    one, x = bundle(), rows(120)
+    record = open_record(tmp_path / "a.watch", one)
+    told = watch_rows(record, one, x, labels(x, right=0.2))
+    lines = watch_metrics(told, 'a "site"').splitlines()
+    assert 'fedlore_watch_rows{site="a \\"site\\""} 120' in lines
+    assert any(line.startswith("fedlore_watch_alarm{") and line.endswith(" 1") for line in lines)
+    json.dumps(watch_values(told))
+    write_watch_page(told, "plant", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "<svg" in page and "high ash" in page
