@@ -34,6 +34,7 @@ QUICK = {
     "export": ["export", "{w}/east.lore", "--out", "{tmp}/again.lore"],
     "predict": ["predict", "{w}/east.lore", f"{{w}}/{EAST}/train.csv", "--score"],
     "certify": ["certify", "{w}/east.lore", "--out", "{tmp}/certificate.json"],
+    "watch": ["watch", "{w}/east.lore", f"{{w}}/{EAST}/train.csv", "--record", "{tmp}/r"],
     "reknow": ["reknow", "{w}/east.lore", "--trust", "0.2", "--out", "{tmp}/other.lore"],
     "federation init": [
         *("federation", "init", "{tmp}/c", "--address", "127.0.0.1:9092"),
@@ -129,6 +130,7 @@ def test_every_path_that_is_read_has_a_door_and_no_other_has():
         if isinstance(one.type, click.Path)
     }
     written = {place for place in paths if place[1] in ("out", "onnx")}
+    written |= {("watch", name) for name in ("page", "metrics", "record")}
     written |= {("new", "folder"), ("up", "folder"), ("federation init", "folder")}
     assert paths - written == set(DOORS)
     assert {kind for kinds in DOORS.values() for kind in kinds} == set(PATH_KINDS)

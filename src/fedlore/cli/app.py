@@ -103,7 +103,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "watch": (
         "watch:watch_command",
-        "Hold measured rows against what rules, range and inputs were: are they still true?",
+        "Hold measured rows against what rules, range and inputs were: is it still true?",
     ),
     "blend": (
         "blend:blend_command",

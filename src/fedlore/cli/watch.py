@@ -1,11 +1,9 @@
 """fedlore watch: whether rules, range, expert and inputs still are what they were."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..bundle import read_bundle
 from ..bundle.answer.scoring import read_labelled
@@ -20,6 +18,7 @@ from ..bundle.watch.telling import (
 from ..core.store import write_whole
 from ..data.rows import read_column
 from ..errors import FedloreError
+from .codes import ExitCode
 from .forms import (
     DecimalOption,
     EncodingOption,
@@ -29,6 +28,7 @@ from .forms import (
     SheetOption,
 )
 from .screen import grid_of
+from .teller import teller
 
 
 def watch_command(
@@ -49,14 +49,13 @@ def watch_command(
     metrics: Annotated[
         Path | None, typer.Option(help="Write lines for Prometheus to this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
     plugins: PluginOption = None,
 ) -> None:
-    """Hold measured rows against what a bundle's rules, range and inputs were when it was made.
+    """Hold measured rows against what rules, range and inputs were: is it still true?
 
     A file may be given again when it has grown: rows that were seen are passed over. Exit code 0:
     no alarm; 1: at least one claim is no longer believed; 2: something cannot be read.
@@ -74,12 +73,10 @@ def watch_command(
         write_watch_page(told, found.client, page)
     if metrics is not None:
         write_whole(metrics, watch_metrics(told, found.client))
-    if as_json:
-        typer.echo(json.dumps(watch_values(told), indent=1))
-    else:
-        console = Console()
-        console.print(f"{told.new} new rows, {told.rows} in {place}", markup=False, highlight=False)
-        console.print(grid_of(list_judgements(told, most=8)))
-        for line in say_alarms(told):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1 if told.alarms else 0)
+    out = teller()
+    out.say(f"{told.new} new rows, {told.rows} in {place}")
+    out.show(grid_of(list_judgements(told, most=8)))
+    for line in say_alarms(told):
+        out.say(line)
+    out.give(watch_values(told) | {"record": place})
+    raise typer.Exit(ExitCode.NO if told.alarms else ExitCode.FINE)
