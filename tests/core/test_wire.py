@@ -74,12 +74,15 @@ def test_under_secure_aggregation_only_bytes_and_masked_words_leave_a_client():
     for (kind, _), reply in zip(asked, spy.replies, strict=True):
         found = {k: {n: t.dtype for n, t in b.items()} for k, b in reply.upload.items()}
         if kind in words:
-            assert found == {"masked": {"words": torch.int64, "layout": torch.uint8}}
+            sealed = {"boxes": torch.uint8, "promises": torch.uint8}
+            masked = {"words": torch.int64, "layout": torch.uint8}
+            assert found.pop("next") == {"public": torch.uint8}
+            assert found == {"masked": masked, "sealed": sealed}
             assert reply.upload["masked"]["words"].shape == (words[kind],)
         else:
             assert all(t == torch.uint8 for b in found.values() for t in b.values())
         assert reply.rows == 0
-        assert bool(reply.upload) == (kind not in ("evaluate", "finish", "boxes"))
+        assert bool(reply.upload) == (kind not in ("evaluate", "finish"))
 
 
 def sites_of(filter, transport):

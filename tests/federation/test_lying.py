@@ -286,7 +286,9 @@ def test_of_the_same_weights_no_second_sum_is_opened(tmp_path):
 
     def summed(**lies):
         way = Lying({h.name: Worker(read_kit(h)) for h in homes}, terms.text(), **lies)
-        return [r.names for r in SecureAggregation().over(way).exchange(task, names)], way.refusals
+        return [
+            r.names for r in SecureAggregation(asked=4, run="x").over(way).exchange(task, names)
+        ], way.refusals
 
     # void before anybody gave a share: it may be repeated, with whoever is left
     assert summed(silent=("unmask",)) == ([], [])

@@ -111,7 +111,7 @@ def failing(kind, times, rounds=(2,)):
     return wrap
 
 
-@pytest.mark.parametrize("stage", ["keys", "shares", "boxes", "train", "unmask"])
+@pytest.mark.parametrize("stage", ["keys", "train", "unmask"])
 def test_a_site_that_breaks_down_is_done_without(folder, monkeypatch, stage):
     edited(folder / "federation.toml", ("rounds = 3", "rounds = 2"))
     inside = Inside(folder, monkeypatch)
@@ -150,8 +150,8 @@ def test_a_void_round_is_tried_again_with_new_masks_and_the_same_uploads(folder,
 def test_below_the_threshold_the_run_ends_and_says_so(folder, monkeypatch):
     inside = Inside(folder, monkeypatch)
     for name in ("plant-2", "plant-3"):
-        inside.wrap[name] = failing("boxes", 9)
-    with pytest.raises(QuorumLost, match=r"2 of 4 sites .* 'boxes' .* quorum is 3.*--resume"):
+        inside.wrap[name] = failing("train", 9)
+    with pytest.raises(QuorumLost, match=r"2 of 4 sites .* 'train' .* quorum is 3.*--resume"):
         inside.train()
     assert read_status(folder)["state"] == "stopped"
     inside.wrap.clear()
@@ -193,7 +193,14 @@ def spoiled(change):
 
 def cut(reply):
     bundle = reply.upload["masked"]
-    return {"upload": {"masked": bundle | {"words": bundle["words"][:-1]}}}
+    return {"upload": reply.upload | {"masked": bundle | {"words": bundle["words"][:-1]}}}
+
+
+def relaid(reply):
+    return {
+        "upload": reply.upload
+        | {"masked": reply.upload["masked"] | {"layout": pack_message(b"[]")}}
+    }
 
 
 @pytest.mark.parametrize(
@@ -203,10 +210,7 @@ def cut(reply):
         (lambda r: {"upload": {"model": {"w": torch.zeros(2)}}}, "without masks"),
         (lambda r: {"rows": 12}, "none may be told"),
         (cut, "of another kind or number"),
-        (
-            lambda r: {"upload": {"masked": r.upload["masked"] | {"layout": pack_message(b"[]")}}},
-            "names",
-        ),
+        (relaid, "names"),
     ],
     ids=["empty", "plain", "rows", "cut", "layout"],
 )
@@ -229,7 +233,7 @@ def test_a_poisoned_sum_is_not_merged(folder, monkeypatch):
     def loud(reply):
         words = reply.upload["masked"]["words"].clone()
         words[1] += 2**58
-        return {"upload": {"masked": reply.upload["masked"] | {"words": words}}}
+        return {"upload": reply.upload | {"masked": reply.upload["masked"] | {"words": words}}}
 
     inside = Inside(folder, monkeypatch)
     inside.wrap["plant-2"] = spoiled(loud)
@@ -262,16 +266,24 @@ def test_messages_of_the_protocol_are_bytes(folder):
             return flaw(task, reply, recipe.algorithm, features=17, largest=1.0)
         return masked_flaw(task, reply, wanted_of(task, recipe.algorithm.uploads, 17))
 
-    assert judged("keys", {"keys": {"public": torch.zeros(64).byte()}}) is None
+    assert judged("keys", {"next": {"public": torch.zeros(32).byte()}}) is None
     assert "bytes" in judged("unmask", {"seeds": {"a": torch.zeros(33)}})
-    assert "none may be told" in judged("shares", {}, rows=1)
+    assert "none may be told" in judged("unmask", {}, rows=1)
     assert "none were asked" in judged("finish", {"model": {"w": torch.zeros(1)}})
     moments = {n: torch.zeros(s).double() for n, s in (("rows", ()), ("sum", 17), ("squares", 17))}
     layout, _ = summands({"moments": moments})
     words = torch.zeros(encode_words(layout), dtype=torch.int64)
     told = pack_message(json.dumps(layout).encode())
-    assert judged("moments", {"masked": {"words": words, "layout": told}}) is None
-    assert "kind" in judged("moments", {"masked": {"words": words.double(), "layout": told}})
+    beside = {
+        "sealed": {"boxes": torch.zeros(9).byte()},
+        "next": {"public": torch.zeros(32).byte()},
+    }
+    assert judged("moments", {"masked": {"words": words, "layout": told}, **beside}) is None
+    doubled = {"masked": {"words": words.double(), "layout": told}, **beside}
+    assert "kind" in judged("moments", doubled)
+    telling = beside | {"next": {"public": torch.zeros(32)}}
+    masked = {"words": words, "layout": told}
+    assert "without masks" in judged("moments", {"masked": masked, **telling})
 
 
 def home_of(folder, name="plant-1"):
@@ -281,7 +293,7 @@ def home_of(folder, name="plant-1"):
 def test_the_audit_log_tells_whose_sum_was_read(folder, monkeypatch):
     Inside(folder, monkeypatch).train()
     lines = [json.loads(x) for x in (home_of(folder) / "audit.jsonl").read_text().splitlines()]
-    assert [x["kind"] for x in lines][:5] == ["keys", "shares", "boxes", "moments", "unmask"]
+    assert [x["kind"] for x in lines][:3] == ["keys", "moments", "unmask"]
     last = [x for x in lines if x["kind"] == "unmask"][-1]
     assert last["survivors"] == ["plant-1", "plant-2", "plant-3", "plant-4"]
 
@@ -298,10 +310,10 @@ def test_tasks_of_the_protocol_need_terms_that_have_it(folder):
     with pytest.raises(Refusal, match="belongs to a defence that these terms do not have"):
         Worker(read_kit(home_of(folder)))(Task("keys", 1), open_terms.text())
     accept_terms(read_kit(home_of(folder)), terms)
-    with pytest.raises(Refusal, match="no keys were agreed on for 'moments'"):
+    with pytest.raises(Refusal, match="'moments' came without a readable pact"):
         worker(Task("moments", 0), terms.text())
-    with pytest.raises(Refusal, match="readable pact"):
-        worker(Task("keys", 1), terms.text())
+    with pytest.raises(Refusal, match="list of survivors"):
+        worker(Task("unmask", 1), terms.text())
 
 
 def test_a_site_may_ask_for_more_survivors_than_the_threshold(folder, monkeypatch):
@@ -352,9 +364,9 @@ def test_sites_that_know_each_other_notice_swapped_keys(folder, monkeypatch):
         def answer(task, terms):
             reply = worker(task, terms)
             if task.kind == "keys":
-                spoiled = reply.upload["keys"]["public"].clone()
-                spoiled[:64] = torch.arange(64, dtype=torch.uint8)
-                reply = replace(reply, upload={"keys": {"public": spoiled}})
+                spoiled = reply.upload["next"]["public"].clone()
+                spoiled[:32] = torch.arange(32, dtype=torch.uint8)
+                reply = replace(reply, upload={"next": {"public": spoiled}})
             return reply
 
         return answer

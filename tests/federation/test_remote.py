@@ -150,3 +150,17 @@ def test_replies_that_cannot_be_read_are_rejected(wrong, reason):
     transport, notices = remote(Paper(here=everyone(), wrong={"c": wrong}))
     assert names(transport.exchange(Task("train", 1), "abc")) == ["a", "b"]
     assert [reason in n.detail for n in notices if n.what == "rejected"] == [True]
+
+
+def test_a_filter_needs_as_many_answers_to_a_task_of_its_own_as_it_says():
+    """A quorum is waited for, but what the filter can do without does not void a round."""
+    own = Task("a filter's own", 1)
+    transport, notices = remote(Paper(here={"a": "1", "b": "1"}), quorum=3, needed=2)
+    assert names(transport.exchange(own, "abc")) == ["a", "b"]
+    assert [n.site for n in notices if n.what == "silent"] == ["c"]
+    assert notices[-1].seconds > 0.25  # until the deadline: it might have come back
+    with pytest.raises(QuorumLost, match="the quorum is 3"):
+        transport.exchange(Task("train", 1), "abc")
+    transport, _ = remote(Paper(here={"a": "1"}), quorum=3, needed=2)
+    with pytest.raises(QuorumLost, match="the quorum is 2"):
+        transport.exchange(own, "abc")

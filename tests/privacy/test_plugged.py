@@ -86,7 +86,7 @@ def test_what_has_words_of_its_own_is_asked_for_by_them(name):
 
 
 def test_each_filter_of_fedlores_own_tells_the_tasks_it_adds():
-    assert set(ADDED) == {"keys", "shares", "boxes", "unmask", "decrypt"}
+    assert set(ADDED) == {"keys", "unmask", "decrypt"}
     assert all(kind.hides or not kind.kinds for kind in FILTERS.values())
 
 

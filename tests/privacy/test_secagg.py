@@ -13,15 +13,22 @@ from fedlore import ConfigError, FedloreError
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
 from fedlore.privacy.filters import Filtered
-from fedlore.privacy.secagg import server as secagg_server
 from fedlore.privacy.secagg.channels import KEY, KeyPair, add_mask, seal, unseal
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.privacy.secagg.pact import least, pack_message, raw_bytes, survivors_of
+from fedlore.privacy.secagg.pact import (
+    KEYS,
+    PACT,
+    least,
+    make_pact,
+    pack_message,
+    raw_bytes,
+    survivors_of,
+)
 
 from .masked import Cohort, Given, cohort, counted, upload
 from .masked import names as called
 
-STAGES = ["keys", "shares", "boxes", "train", "unmask"]
+STAGES = ["keys", "train", "unmask"]
 
 
 def plain(members, rows=None):
@@ -57,10 +64,10 @@ def test_who_drops_out_is_done_without(n, stage):
 
 
 def test_losses_at_every_stage_of_one_round():
-    gone = {stage: called(50)[3 * i : 3 * i + 3] for i, stage in enumerate(STAGES)}
+    gone = {stage: called(50)[5 * i : 5 * i + 5] for i, stage in enumerate(STAGES)}
     one = cohort(50, lose=lambda task, name: name in gone[task.kind])
     (reply,) = one.round()
-    lasted = called(50)[12:]
+    lasted = called(50)[10:]
     assert list(reply.members) == lasted and error(reply.upload, plain(lasted)) < 1e-6
 
 
@@ -69,9 +76,42 @@ def test_below_the_threshold_the_round_is_void(stage, caplog):
     one = cohort(4, lose=lambda task, name: task.kind == stage and name in called(4)[:2])
     with caplog.at_level(logging.WARNING, "fedlore"):
         assert one.round() == []
-    assert f"2 of 4 sites came through '{stage}', 3 are needed" in caplog.text
+    few = {"keys": "at least 3 sites in a round, got 2"}
+    assert few.get(stage, f"2 of 4 sites came through '{stage}', 3") in caplog.text
     kinds = [kind for kind, _ in one.wire.seen]
     assert set(kinds) == set(STAGES[: STAGES.index(stage) + 1])  # nothing is asked after that
+
+
+def test_a_sum_takes_two_exchanges_once_the_keys_are_known():
+    asked = []
+    one = cohort(4, ask=lambda task: asked.append(task.kind) or task)
+    for number in range(1, 4):
+        assert len(one.round(number)) == 1
+    assert asked == ["keys", *["train", "unmask"] * 3]
+
+
+def test_a_site_that_was_started_anew_refuses_and_then_gives_its_key():
+    one = cohort(4, lose=lambda task, name: task.round == 2 and name == "site-03")
+    one.round(1)
+    one.round(2)  # its upload and its next key got lost
+    asked = []
+    one.wire.ask = lambda task: asked.append(task.kind) or task
+    (reply,) = one.round(3)
+    assert len(reply.members) == 4 and asked == ["keys", "train", "unmask"]
+    fresh = SecureAggregation().site("site-03")
+    one.halves["site-03"] = fresh
+    one.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    with pytest.raises(FedloreError, match="started anew"):
+        one.round(4)
+
+
+def test_leaving_sites_out_does_not_lower_the_threshold():
+    """Else three of ten would do, two of which help the server."""
+    settings = {"run": "", "asked": 10, "threshold": 2 / 3, "weights": "equal"}
+    assert make_pact(Task("train", 1), called(8), **settings).threshold == 7
+    assert make_pact(Task("train", 1), called(12), **settings).threshold == 9
+    with pytest.raises(FedloreError, match="6 of 10 sites have a key, 7 are needed"):
+        make_pact(Task("train", 1), called(6), **settings)
 
 
 def test_the_next_round_works_after_a_void_one():
@@ -114,12 +154,8 @@ def test_a_masked_upload_looks_like_noise():
         assert not noticed(words(reply).view(np.uint8))
         high = words(reply).view(np.uint8).reshape(-1, 8)[:, 7]  # where plain words are 0 or 255
         assert not noticed(high)
-    plain_words = (
-        one.seen("keys")
-        and SecureAggregation()
-        .pact(Task("train", 1), tuple(called(n)), session="x")
-        .numbers.encode(upload("a", size=size), 1)[1]
-    )
+    pact = SecureAggregation().pact(Task("train", 1), called(n))
+    plain_words = pact.numbers.encode(upload("a", size=size), 1)[1]
     assert noticed(plain_words.view(np.uint8))  # the test can fail
 
 
@@ -140,20 +176,19 @@ def test_two_runs_with_one_seed_mask_differently_and_agree():
     for site in called(4):
         x, y = words(one.seen("train")[site]), words(two.seen("train")[site])
         assert (x == y).mean() < 0.01
-        assert one.seen("keys")[site].upload["keys"]["public"].tolist() != (
-            two.seen("keys")[site].upload["keys"]["public"].tolist()
+        assert one.seen("keys")[site].upload["next"]["public"].tolist() != (
+            two.seen("keys")[site].upload["next"]["public"].tolist()
         )
     pairs = [words(one.seen("train")[s]) - words(two.seen("train")[s]) for s in called(4)]
     assert not noticed(np.concatenate(pairs).view(np.uint8))
 
 
 @pytest.mark.parametrize("touched", [["site-01"], ["site-01", "site-03"]], ids=["one", "two"])
-def test_another_input_changes_nothing_that_the_server_sees_but_the_sum(touched, monkeypatch):
+def test_another_input_changes_nothing_that_the_server_sees_but_the_sum(touched):
     """With the same entropy all but the masked words of those who changed are the same bytes.
 
     Two sites that exchange their inputs leave even the sum as it was: the server cannot know.
     """
-    monkeypatch.setattr(secagg_server.secrets, "token_hex", lambda size: "the same session")
     seen = []
     for changed in (False, True):
         one = cohort(5, filter=SecureAggregation(entropy=counted(7)))
@@ -173,7 +208,8 @@ def test_another_input_changes_nothing_that_the_server_sees_but_the_sum(touched,
             )
         else:
             assert not torch.equal(x.upload["masked"]["words"], y.upload["masked"]["words"])
-            assert torch.equal(x.upload["masked"]["layout"], y.upload["masked"]["layout"])
+            rest = [("masked", "layout"), ("sealed", "boxes"), ("sealed", "promises")]
+            assert all(torch.equal(x.upload[k][n], y.upload[k][n]) for k, n in rest)
     same = [torch.equal(t, b.upload["model"][n]) for n, t in a.upload["model"].items()]
     assert all(same) if len(touched) > 1 else not any(same)
 
@@ -197,25 +233,32 @@ def lying(survivors):
     return ask
 
 
-def test_a_site_gives_one_kind_of_share_and_answers_once():
+def test_a_site_answers_once():
     one = cohort(5)
-    one.round()
-    task = next(t for t in tasks(one) if t.kind == "unmask")
+    *_, task = tasks(one)
     half = one.halves["site-00"]
-    first = half.answer(task)
+    first = half.answer(task.told_to("site-00"))
     assert set(first.upload) == {"seeds"} and set(first.upload["seeds"]) == set(called(5))
-    assert_same(half.answer(task), first)  # the very same question may be asked again
+    assert_same(half.answer(task.told_to("site-00")), first)  # the very same question again
     fewer = lying(called(5)[:4])(task)
     with pytest.raises(FedloreError, match="answered once"):
-        half.answer(fewer)
+        half.answer(fewer.told_to("site-00"))
 
 
-def test_shares_of_both_masks_of_one_site_never_leave():
+def test_what_hides_a_site_from_all_others_never_leaves():
+    """Of those in the sum their seeds, also with those who are not; of these nothing."""
     one = cohort(5, lose=lambda task, name: task.kind == "train" and name == "site-04")
     one.round()
     for reply in one.seen("unmask").values():
-        assert set(reply.upload["seeds"]) == set(called(4))
-        assert set(reply.upload["keys"]) == {"site-04"}
+        assert set(reply.upload["seeds"]) == set(reply.upload["pairs"]) == set(called(4))
+        assert {len(t) for t in reply.upload["pairs"].values()} == {33}  # one seed of each
+
+
+def test_secrets_go_when_they_are_used():
+    one = cohort(4)
+    one.round()
+    for half in one.halves.values():
+        assert half._session.own.private == b"" and half._session.shares == {}
 
 
 def tasks(one):
@@ -235,32 +278,34 @@ def assert_same(a, b):
 
 def test_nothing_is_answered_out_of_order_or_from_another_round():
     one = cohort(4)
-    keys, shares, boxes, train, unmask = tasks(one)
+    _, train, unmask = tasks(one)
     fresh = SecureAggregation().site("site-00")
-    for task in (shares, boxes, unmask):
-        with pytest.raises(FedloreError, match="holds no keys for this session"):
-            fresh.answer(task)
-    with pytest.raises(FedloreError, match="no keys were agreed on"):
+    with pytest.raises(FedloreError, match="has sent nothing masked"):
+        fresh.answer(unmask.told_to("site-00"))
+    with pytest.raises(FedloreError, match="without a readable pact"):
+        fresh.outbound(train.question(), Reply("site-00", 9, upload("site-00")))
+    with pytest.raises(FedloreError, match="not the one that it holds"):  # of before its restart
         fresh.outbound(train, Reply("site-00", 9, upload("site-00")))
-    fresh.answer(keys)
-    with pytest.raises(FedloreError, match="own keys"):  # those of the site before its restart
-        fresh.answer(shares)
-    with pytest.raises(FedloreError, match="before the keys"):
-        fresh.answer(boxes)
-    with pytest.raises(FedloreError, match="before all sealed shares"):
-        fresh.outbound(train, Reply("site-00", 9, upload("site-00")))
-    with pytest.raises(FedloreError, match="before this site had sent anything"):
-        fresh.answer(unmask)
-    with pytest.raises(FedloreError, match="no keys were agreed on"):
+    with pytest.raises(FedloreError, match="parameters"):
         fresh.outbound(replace(train, round=8), Reply("site-00", 8, upload("site-00")))
+    with pytest.raises(FedloreError, match="parameters"):
+        fresh.outbound(replace(train, trial="x"), Reply("site-00", 9, upload("site-00")))
     assert len(one.round(10)) == 1
-    with pytest.raises(FedloreError, match="round that is over"):
-        one.halves["site-00"].answer(keys)
+    with pytest.raises(FedloreError, match="not the one that it holds"):  # a key is good once
+        one.halves["site-00"].outbound(train, Reply("site-00", 9, upload("site-00")))
+
+
+def test_a_run_of_another_name_is_refused():
+    one = cohort(4)
+    _, train, _ = tasks(one)
+    other = SecureAggregation(run="another").site("site-00")
+    with pytest.raises(FedloreError, match="parameters"):
+        other.outbound(train, Reply("site-00", 9, upload("site-00")))
 
 
 def test_two_uploads_never_go_under_one_mask():
     one = cohort(4)
-    *_, train, _ = tasks(one)
+    _, train, _ = tasks(one)
     half = one.halves["site-00"]
     first = half.outbound(train, Reply("site-00", 9, upload("site-00"), 1))
     assert_same(half.outbound(train, Reply("site-00", 9, upload("site-00"), 1)), first)
@@ -281,18 +326,21 @@ def test_two_uploads_never_go_under_one_mask():
         {"kind": "evaluate"},
         {"round": 7},
         {"round": "1"},
+        {"run": "another"},
+        {"trial": "another"},
         {"extra": 1},
     ],
     ids=str,
 )
 def test_other_parameters_than_agreed_are_refused(change):
     def ask(task):
-        if task.kind != "keys":
+        if task.kind != "train":
             return task
-        pact = json.loads(raw_bytes(task.sent["about"]["pact"])) | change
-        return replace(task, sent={"about": {"pact": pack_message(json.dumps(pact).encode())}})
+        pact = json.loads(raw_bytes(task.sent[PACT]["pact"])) | change
+        sent = {PACT: {"pact": pack_message(json.dumps(pact).encode())}}
+        return replace(task, sent=task.sent | sent)
 
-    wanted = "parameters|at least 3|readable|holds no keys|does not name|own"
+    wanted = "parameters|at least 3|readable|does not name|directory"
     with pytest.raises(FedloreError, match=wanted):
         cohort(4, ask=ask).round()
 
@@ -316,27 +364,37 @@ def flipped(bundle, name):
 
 
 def test_a_tampered_box_is_refused_by_its_recipient():
-    one = cohort(4, change=tampered("shares", flipped("shares", "boxes")))
+    one = cohort(4, change=tampered("train", flipped("sealed", "boxes")))
     with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
         one.round()
-    assert not one.seen("train") and not one.seen("unmask")
 
 
 def test_a_replayed_box_of_an_earlier_round_is_refused():
     kept = {}
 
     def change(task, reply):
-        if task.kind != "shares":
+        if task.kind != "train":
             return reply
-        if task.round == 1:
-            kept[reply.client] = reply.upload["shares"]
-            return reply
-        return replace(reply, upload={"shares": kept[reply.client]})
+        old = kept.setdefault(reply.client, reply.upload["sealed"])
+        return replace(reply, upload=reply.upload | {"sealed": old})
 
     one = cohort(4, change=change)
     assert len(one.round(1)) == 1
     with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
         one.round(2)
+
+
+def test_sites_that_were_told_different_keys_open_nothing_for_each_other():
+    """What is derived is bound to all keys, so one swapped key parts those who were told."""
+    one = cohort(5)
+    _, train, unmask = tasks(one)
+    half = SecureAggregation(entropy=counted(3)).site("site-00")
+    other = pack_message(KeyPair.fresh(counted(9)).public)
+    keys = train.sent[KEYS] | {"site-04": other, "site-00": half._announce()["public"]}
+    told = replace(train, sent=train.sent | {KEYS: keys})
+    half.outbound(told, Reply("site-00", 9, upload("site-00")))
+    with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
+        half.answer(unmask.told_to("site-00"))
 
 
 def no_bytes(bundle, name):
@@ -347,24 +405,24 @@ def no_bytes(bundle, name):
     ("kind", "lose", "spoil", "says"),
     [
         ("unmask", None, flipped("seeds", "site-00"), "shares of 'site-00'"),
-        ("unmask", "site-03", flipped("keys", "site-03"), "shares of 'site-03'"),
+        ("unmask", "site-03", flipped("pairs", "site-00"), "shares of 'site-00'"),
         ("unmask", "site-03", lambda u: {}, "3 shares of 'site-00', 4 are needed"),
         ("unmask", "site-03", lambda u: no_bytes("seeds", "site-00"), "3 shares of 'site-00'"),
-        ("keys", None, lambda u: {}, "gave no keys"),
-        ("keys", None, lambda u: no_bytes("keys", "public"), "gave no keys"),
-        ("shares", None, lambda u: {}, "gave no shares"),
-        ("shares", None, lambda u: no_bytes("shares", "boxes"), "gave no shares"),
+        ("keys", None, lambda u: {}, "gave no key"),
+        ("keys", None, lambda u: no_bytes("next", "public"), "gave no key"),
+        ("train", None, lambda u: {k: u[k] for k in ("masked", "next")}, "gave no shares"),
+        ("train", None, lambda u: u | no_bytes("sealed", "boxes"), "gave no shares"),
         ("train", None, lambda u: {}, "sent no masked upload"),
         (
             "train",
             None,
-            lambda u: {"masked": u["masked"] | {"layout": pack_message(b"x")}},
+            lambda u: u | {"masked": u["masked"] | {"layout": pack_message(b"x")}},
             "layout",
         ),
         (
             "train",
             None,
-            lambda u: {"masked": u["masked"] | {"words": u["masked"]["words"][:-1]}},
+            lambda u: u | {"masked": u["masked"] | {"words": u["masked"]["words"][:-1]}},
             "do not fit their layout",
         ),
     ],
@@ -451,9 +509,9 @@ def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
     def swap(task, reply):
         if task.kind != "keys" or reply.client != "site-01":
             return reply
-        own = KeyPair.fresh(counted(1)).public + KeyPair.fresh(counted(2)).public
-        signature = raw_bytes(reply.upload["keys"]["public"])[2 * KEY :]
-        return replace(reply, upload={"keys": {"public": pack_message(own + signature)}})
+        own = KeyPair.fresh(counted(1)).public
+        signature = raw_bytes(reply.upload["next"]["public"])[KEY:]
+        return replace(reply, upload={"next": {"public": pack_message(own + signature)}})
 
     def signing(change):
         one = cohort(4, change=change)
@@ -482,21 +540,29 @@ class Hashed:
             raise FedloreError(f"the keys of '{site}' are not signed by it")
 
 
-def test_signed_keys_of_another_round_are_refused():
-    """A server that has learned a site's old mask key passes on the keys that belong to it."""
-    kept = {}
+def test_keys_that_were_signed_for_another_run_are_refused():
+    def signing(run):
+        return {n: SecureAggregation(identity=Hashed(n), run=run).site(n) for n in called(4)}
 
-    def replay(task, reply):
-        if task.kind != "keys" or reply.client != "site-01":
-            return reply
-        return replace(reply, upload=kept.setdefault("keys", reply.upload))
-
-    one = cohort(4, change=replay)
-    one.halves = {n: SecureAggregation(identity=Hashed(n)).site(n) for n in called(4)}
-    one.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    one, two = (cohort(4, filter=SecureAggregation(run=run)) for run in ("first", "second"))
+    one.halves, two.halves = signing("first"), signing("second")
+    for each in (one, two):
+        each.wire.inner = Filtered(each.given, {n: [h] for n, h in each.halves.items()}, hides=True)
     assert len(one.round(1)) == 1
+    two.server._keys["site-01"] = one.server._keys["site-01"]
     with pytest.raises(FedloreError, match="'site-01' are not signed by it"):
-        one.round(2)
+        two.round(1)
+
+
+def test_an_old_key_parts_a_site_from_the_rest():
+    """A site takes part under its newest key alone, so an old one of its is nobody's."""
+    one = cohort(4)
+    one.round(1)
+    old = dict(one.server._keys)
+    one.round(2)
+    one.server._keys["site-01"] = old["site-01"]
+    with pytest.raises(FedloreError, match="not the one that it holds"):
+        one.round(3)
 
 
 def test_keys_of_one_site_are_not_those_of_two():
@@ -513,7 +579,7 @@ def test_keys_of_one_site_are_not_those_of_two():
     one = cohort(4, change=twice)
     with pytest.raises(FedloreError, match="malformed, or two are the same"):
         one.round()
-    assert not one.seen("train")
+    assert not one.seen("train")  # whoever was asked first has refused
 
 
 def test_boxes_open_with_their_key_and_their_words_only():

@@ -24,6 +24,12 @@ TASK_KINDS = {
 }
 
 
+#: Begins the names of bundles that a filter adds to a task: no part of what a client is asked.
+ASIDE = "aside."
+#: Begins the names of bundles that one client alone is told; its own name follows.
+ONLY = "only."
+
+
 @dataclass(frozen=True)
 class Task:
     """What the server asks of the clients in one exchange."""
@@ -40,7 +46,14 @@ class Task:
     def told_to(self, client: str) -> "Task":
         """The task as one client gets it, which hears nothing of the others' rounds."""
         own = {client: self.accepted[client]} if self.accepted.get(client) else {}
-        return replace(self, accepted=own)
+        others = [key for key in self.sent if key.startswith(ONLY) and key != ONLY + client]
+        sent = {key: bundle for key, bundle in self.sent.items() if key not in others}
+        return replace(self, accepted=own, sent=sent)
+
+    def question(self) -> "Task":
+        """The task without what filters add to it: who is asked it again is asked the same."""
+        sent = {key: bundle for key, bundle in self.sent.items() if not key.startswith(ASIDE)}
+        return self if len(sent) == len(self.sent) else replace(self, sent=sent)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ..core.wire import Reply, Task
+from ..core.wire import TASK_KINDS, Reply, Task
 from ..errors import FedloreError
 
 _ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
@@ -92,6 +92,7 @@ class Remote:
     check: Callable[[Task, Reply], str | None] = _accept  # what is wrong with a reply
     watch: Callable[[Notice], None] = _ignore
     asking: Callable[[Sequence[str], Task], None] = _ignore  # told who is asked what
+    needed: int | None = None  # answers to a task of a filter's own; None: a quorum
     poll: float = 0.1  # seconds between looks for replies
     look: float = 2.0  # and for sites that come and go
     _asked: dict[str, tuple[str, Task, float]] = field(default_factory=dict)  # by message
@@ -101,7 +102,7 @@ class Remote:
 
     def exchange(self, task: Task, to: Sequence[str]) -> Sequence[Reply]:
         began = looked = time.monotonic()
-        patience = self._patience(task)
+        patience, (quorum, least) = self._patience(task), self._least(task, to)
         good: dict[str, Reply] = {}
         done: set[str] = set()
         sent: dict[str, str] = {}  # site -> since when it was online as it was asked
@@ -116,8 +117,8 @@ class Remote:
             now = time.monotonic()
             waiting = [s for s in to if s not in done]
             away = now > began + self.grace and not any(s in online for s in waiting)
-            enough = len(good) >= self.quorum or task.kind in _ALONE
-            hopeless = not enough and len(good) + len(waiting) < self.quorum
+            enough = len(good) >= quorum
+            hopeless = not enough and len(good) + len(waiting) < least
             if not waiting or hopeless or now > began + patience or (away and enough):
                 break
             if now > looked + self.look:
@@ -125,12 +126,19 @@ class Remote:
             self.post.wait(self.poll)
         for site in waiting:
             self.watch(Notice("silent", site, task.round, task.kind, seconds=now - began))
-        if not enough:
+        if len(good) < least:
             raise QuorumLost(
                 f"round {task.round}: {len(good)} of {len(to)} sites gave a usable answer to "
-                f"'{task.kind}' within {now - began:.0f} s, the quorum is {self.quorum}"
+                f"'{task.kind}' within {now - began:.0f} s, the quorum is {least}"
             )
         return list(good.values())
+
+    def _least(self, task: Task, to: Sequence[str]) -> tuple[int, int]:
+        """How many answers are waited for, and how many must be there in the end."""
+        if task.kind in TASK_KINDS or self.needed is None:
+            return (0, 0) if task.kind in _ALONE else (self.quorum, self.quorum)
+        others = len(self.sites) - len(to)  # a filter may need something of some sites alone
+        return max(0, self.quorum - others), max(0, self.needed - others)
 
     def _patience(self, task: Task) -> float:
         """Seconds for which sites that are online are waited for."""

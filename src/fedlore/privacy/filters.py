@@ -75,11 +75,11 @@ class Filtered:
 
     def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
         own = {name: half_for(self._halves[name], task) for name in to}
-        for half in own.values():
+        for name, half in own.items():
             if half is not None:
-                yield half.answer(task)
+                yield half.answer(task.told_to(name))
         rest = [name for name, half in own.items() if half is None]
-        for reply in self._transport.exchange(task, rest) if rest else ():
+        for reply in self._transport.exchange(task.question(), rest) if rest else ():
             yield through(self._halves[reply.client], task, reply, hides=self._hides)
 
 
@@ -97,8 +97,8 @@ def through(halves: Sequence[Half], task: Task, reply: Reply, *, hides: bool = F
     """A reply after all halves of its site, in the order of the filters."""
     if task.kind not in SUMMED:
         return replace(reply, rows=0) if hides else reply
-    for half in halves:
-        reply = half.outbound(task, reply)
+    for half in halves:  # the last may be one that hides, and has a part of the task to itself
+        reply = half.outbound(task if half is halves[-1] else task.question(), reply)
     return reply
 
 

@@ -8,7 +8,7 @@ from ..settings import Federation
 from ..terms import terms_of
 
 
-def coordinator_filters(federation: Federation, sites: int) -> list[Filter]:
+def coordinator_filters(federation: Federation, sites: int, run: str = "") -> list[Filter]:
     """The filters, or why there cannot be any; none of the candidates may be unfit for them."""
     a = federation
     terms = terms_of(a, run="", participants=sites)
@@ -26,5 +26,5 @@ def coordinator_filters(federation: Federation, sites: int) -> list[Filter]:
             least=a.least(sites),
             sums=recipe.exact is not None,
         )
-        found.append(filters_of(a.privacy, around, Standing("coordinator")))
+        found.append(filters_of(a.privacy, around, Standing("coordinator", run=run)))
     return found[0]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...core.history import Row
 from ...core.store import write_whole
 from ...core.wire import Task
 from ...engine import Run
@@ -92,3 +93,9 @@ def read_rounds(folder: Path, most: int = 1000) -> list[dict[str, Any]]:
         with suppress(ValueError):
             found.append(dict(json.loads(line)))
     return found
+
+
+def last_scores(rows: list[Row]) -> list[Row]:
+    """The last score of each site."""
+    found = {str(row["client"]): row for row in rows if "client" in row}
+    return [found[name] for name in sorted(found)]

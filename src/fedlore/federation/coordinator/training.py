@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ...algorithms import Algorithm
-from ...core.history import Row, write_rows
+from ...core.history import write_rows
 from ...core.scaler import Scaler
 from ...core.uploads import wanted_of
 from ...core.wire import Reply, Task, Transport
@@ -35,7 +35,7 @@ from ..terms import Terms, name_both_versions, terms_of
 from .conducting import conduct_session
 from .defending import coordinator_filters
 from .server import bell_of, healthy, link_of
-from .status import Status
+from .status import Status, last_scores
 from .uploads import Judged, flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
@@ -77,7 +77,7 @@ def _session(
     folder: Path, federation: Federation, keys: dict[str, bytes], resume: bool, reports: Reports
 ) -> "Session":
     journal = Journal(folder / "journal")
-    filters = coordinator_filters(federation, len(keys))  # refused before anything is moved
+    coordinator_filters(federation, len(keys))  # refused before anything is moved
     terms = terms_of(federation, run=secrets.token_hex(8), participants=len(keys))
     entry: JournalEntry | None = None
     steps: dict[int, DoneStep] = {}
@@ -109,6 +109,7 @@ def _session(
         aside = folder / "journal.before"
         shutil.rmtree(aside, ignore_errors=True)
         journal.folder.rename(aside)
+    filters = coordinator_filters(federation, len(keys), terms.run)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
     return Session(folder, federation, keys, terms, journal, status, reports, entry, filters, steps)
 
@@ -171,10 +172,10 @@ class Session:
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
                 exact = self.federation.privacy.moments
-                if exact:
-                    scaler = scale_together(remote, terms.inputs)
-                else:
-                    scaler = scaler_of_scope(terms.schema)
+                features = terms.inputs
+                scaler = (
+                    scale_together(remote, features) if exact else scaler_of_scope(terms.schema)
+                )
                 common = {"scaler": scaler.tensors()}
                 terms = terms.scaled(scaler)
             recipe = terms.recipe()
@@ -245,8 +246,9 @@ class Session:
             self.reports.notice(notice)
 
         mail = replace(mail, terms=mail.terms or self.terms.text())
-        sites, least = sorted(self.keys), a.least(len(self.keys))
-        remote = Remote(mail, sites, least, a.deadline, _GRACE, first, watch, self.status.ask)
+        sites, n = sorted(self.keys), len(self.keys)
+        told, needed = (first, watch, self.status.ask), a.privacy.needs(n) or None
+        remote = Remote(mail, sites, a.least(n), a.deadline, _GRACE, *told, needed)
         transport = guard_transport(remote, self.filters, local=False)
         return Judged(transport, check) if self.filters else transport
 
@@ -286,12 +288,6 @@ class Session:
             privacy=self.told(run.round),
             scores=[dict(row) for row in last_scores(run.rows)],
         )
-
-
-def last_scores(rows: list[Row]) -> list[Row]:
-    """The last score of each site."""
-    found = {str(row["client"]): row for row in rows if "client" in row}
-    return [found[name] for name in sorted(found)]
 
 
 def _fingerprint(federation: Federation) -> str:

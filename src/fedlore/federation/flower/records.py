@@ -20,7 +20,7 @@ _INLINE = 2_000_000  # bytes up to which they are: every array costs requests of
 
 def task_record(task: Task, site: str, terms: str = "") -> RecordDict:
     """A task for one site as Flower's record: payload key for key, settings beside it."""
-    record = _record("task", task, accepted=0, terms=terms)
+    record = _record("task", task.told_to(site), accepted=0, terms=terms)
     # apart, so that all else is the same for all sites and is sent to the server once
     record["site"] = ConfigRecord({"accepted": task.accepted.get(site, 0)})
     return record

@@ -89,12 +89,13 @@ class Guard:
         return reply
 
     def hidden(self, task: Task, reply: Reply) -> Reply:
-        """The answer as it leaves."""
-        if task.kind in SUMMED:
-            self._summing = name_sum(task)
+        """The answer as it leaves; the task is as it came, with what the filters add to it."""
         with refusing():
             filtered = bool(self._noising or self._hiding)
-            return through(self._hiding, task, reply, hides=filtered)
+            hidden = through(self._hiding, task, reply, hides=filtered)
+        if task.kind in SUMMED:  # only now: what is refused does not take the place of a sum
+            self._summing = name_sum(task.question())
+        return hidden
 
 
 @contextmanager

@@ -54,7 +54,8 @@ class Worker:
         self._audit = AuditLog(kit.folder / "audit.jsonl")
         self._ready: tuple[str, _Plain | Choosing, Guard, Questions] | None = None
 
-    def __call__(self, task: Task, text: str) -> Reply:
+    def __call__(self, asked: Task, text: str) -> Reply:
+        task = asked.question() if asked.kind in TASK_KINDS else asked
         where: dict[str, Any] = {
             "kind": task.kind,
             "round": task.round,
@@ -66,7 +67,7 @@ class Worker:
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
             with cut_after(self._kit.file.policy.max_seconds):
-                reply = self._answer(task, terms, text, where)
+                reply = self._answer(task, asked, terms, text, where)
         except Exception as error:
             reason = str(error) if isinstance(error, FedloreError) else repr(error)
             self._audit.write(event="refused", reason=reason, **where)
@@ -87,7 +88,9 @@ class Worker:
                 raise Refusal(describe_difference(site=own, coordinator=theirs)) from None
             raise Refusal(f"the terms do not fit fedlore {own} at this site: {error}") from None
 
-    def _answer(self, task: Task, terms: Terms, text: str, where: dict[str, Any]) -> Reply:
+    def _answer(
+        self, task: Task, asked: Task, terms: Terms, text: str, where: dict[str, Any]
+    ) -> Reply:
         policy, name = self._kit.file.policy, self._kit.file.name
         policy.refuse(terms, task)  # first: another version may have other tasks
         refuse_other_terms(self._kit, terms, text)
@@ -102,7 +105,7 @@ class Worker:
         if own is not None:
             return own
         if isinstance(part, Choosing) and part.takes(task):
-            return guard.hidden(task, self._checked(task, terms, part.answer(task), (), guard))
+            return guard.hidden(asked, self._checked(task, terms, part.answer(task), (), guard))
         site, recipe, desk = part.bench(task.trial)
         policy.refuse_work(recipe.plan, len(site.lesson), desk.flat.numel())
         store = Store(self._kit.state, terms.run, task.trial)
@@ -110,7 +113,7 @@ class Worker:
         if task.kind in ("train", "finish"):
             known = store.again(name, task)
             if known is not None:
-                return guard.hidden(task, known)
+                return guard.hidden(asked, known)
         settled = store.settle(accepted)
         reply, memory = answer(site, recipe, task, settled, desk)
         reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
@@ -121,7 +124,7 @@ class Worker:
                 part.over(task, memory)
         elif task.kind == "evaluate":
             self._keep(task, terms, text, recipe, memory)
-        return guard.hidden(task, reply)
+        return guard.hidden(asked, reply)
 
     def _checked(
         self, task: Task, terms: Terms, reply: Reply, uploads: Sequence[str], guard: Guard

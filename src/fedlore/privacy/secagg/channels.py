@@ -21,7 +21,7 @@ from ...errors import FedloreError
 from .fixedpoint import Words
 from .shamir import ByteSource
 
-KEY, NONCE = 32, 12  # bytes
+KEY, NONCE, COMMITMENT = 32, 12, 32  # bytes
 SEAL = NONCE + 16  # bytes that a box takes beyond what it holds
 _CHUNK = 1 << 18  # bytes of mask at a time: small enough for the cache
 
@@ -82,5 +82,5 @@ def add_mask(words: Words, key: bytes, sign: int) -> None:
 
 
 def commitment(seed: bytes) -> bytes:
-    """What ties a site to its seed without telling it: a hash of 32 random bytes."""
-    return hashlib.sha256(b"fedlore self mask" + seed).digest()
+    """What ties a site to a seed without telling it: a hash of 32 random bytes."""
+    return hashlib.sha256(b"fedlore seed" + seed).digest()

@@ -1,21 +1,21 @@
 """Secure aggregation: the server learns the sum of the uploads and nothing else.
 
-Bonawitz, Ivanov, Kreuter, Marcedone, McMahan, Patel, Ramage, Segal, Seth (2017), Practical Secure
-Aggregation for Privacy-Preserving Machine Learning, Figure 4, without its round of signed
-survivors: the threshold stands in for that (see `pact.least`).
+After Ma, Woods, Angel, Polychroniadou, Rabin (2023), Flamingo: Multi-Round Single-Server Secure
+Aggregation with Applications to Private Federated Learning, with the double masks of Bonawitz et
+al. (2017), shares in place of threshold encryption, and every site among those who decrypt.
 
 Every upload is hidden by two kinds of masks. Those between two sites cancel in the sum; should one
-of the two drop out, the others' shares of its mask key give back what does not cancel. A mask of
-the site's own keeps the upload hidden even if it was thought lost and arrives late. A site gives
-out a share of one or of the other, never of both. The phases:
+of the two drop out, shares of the seed that they have in common give back what does not cancel. A
+mask of the site's own keeps the upload hidden even if it was thought lost and arrives late.
 
-    keys    each site makes two key pairs for this round
-    shares  each site seals shares of its mask key and its own seed for every other site
-    boxes   each site opens what the others sealed for it
-    train   (or moments, gram) each site uploads its words plus masks
-    unmask  each site gives shares: own seeds of those who uploaded, mask keys of those who did not
+    train   (or moments, gram, vote) brings the keys of all. Each site uploads its words plus masks,
+            shares of its seeds sealed for every other site, and a fresh key for the next time
+    unmask  brings the list U of those who uploaded, and the boxes. Each site answers once: shares
+            of the own seeds of U, and of the seeds that U has with those who are not in U
+    keys    asks those for a key of whom none is known: at the start, and after a restart
 
-The model is a server that is curious and follows the protocol, and up to t-1 sites that help it.
+All seeds are bound to a hash of the run, the round, the cohort, the threshold and all keys. Never a
+single upload is told to a server that lies, for t > 2n/3 and less than n/3 sites that help it.
 """
 
 import os
@@ -62,7 +62,8 @@ class Masks:
             from .peers import Peers
 
             identity = Peers(place.folder, place.site)
-        return SecureAggregation(self.threshold, around.weights, identity)
+        asked = around.cohort
+        return SecureAggregation(self.threshold, around.weights, identity, asked, place.run)
 
     def least(self, cohort: int) -> int:
         return least(cohort, self.threshold)
@@ -82,6 +83,8 @@ class SecureAggregation:
     threshold: float = THRESHOLD  # more than this share of a cohort must last until the end
     weights: str = "equal"  # or size: then the sum is weighted by rows, which stay hidden too
     identity: Identity | None = None  # signs this site's keys, where sites know each other
+    asked: int = 0  # sites in a round as agreed: fewer do not lower the threshold
+    run: str = ""  # a name for one training
     entropy: Callable[[int], bytes] = os.urandom  # anything else is for tests
 
     name: ClassVar[str] = "secure aggregation"
@@ -96,7 +99,8 @@ class SecureAggregation:
         _need_cryptography()
         from .site import Masking
 
-        return Masking(name, self.pact, identity=self.identity, entropy=self.entropy)
+        identity, entropy = self.identity, self.entropy
+        return Masking(name, self.pact, run=self.run, identity=identity, entropy=entropy)
 
     def over(self, transport: Transport) -> Transport:
         _need_cryptography()
@@ -110,10 +114,15 @@ class SecureAggregation:
     def lines(self, *, rounds: int, sample: float, bare: bool) -> Sequence[str]:
         return ()
 
-    def pact(self, task: Task, cohort: tuple[str, ...], *, session: str) -> Pact:
+    def pact(self, task: Task, cohort: Sequence[str]) -> Pact:
         """What a round with this cohort is held under."""
         return make_pact(
-            task, cohort, session=session, threshold=self.threshold, weights=self.weights
+            task,
+            cohort,
+            run=self.run,
+            asked=self.asked,
+            threshold=self.threshold,
+            weights=self.weights,
         )
 
 

@@ -1,9 +1,10 @@
 """What one round of secure aggregation is held under, and how its messages travel."""
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -11,18 +12,17 @@ from torch import Tensor
 
 from ...core.tree import Params, Payload
 from ...core.uploads import MISFIT
-from ...core.wire import Reply, Task
+from ...core.wire import ASIDE, Reply, Task
 from ...errors import FedloreError
 from ..filters import SUMMED
 from .fixedpoint import FixedPoint, encode_words, summands
 
 #: The tasks of the protocol, and what the replies hold.
 PHASES = {
-    "keys": "public keys of this round",
-    "shares": "shares of this round's secrets, sealed for the other sites",
-    "boxes": "nothing: what the others sealed could be opened",
-    "unmask": "shares of seeds of those who uploaded, of mask keys of those who did not",
+    "keys": "a public key for the next sum that this site takes part in",
+    "unmask": "shares of the seeds of those who uploaded, also of those with sites that did not",
 }
+PACT, KEYS = ASIDE + "pact", ASIDE + "keys"  # what a task to be summed brings
 LEAST = 3  # of a sum over two sites each could read off the other's upload
 
 
@@ -30,10 +30,11 @@ LEAST = 3  # of a sum over two sites each could read off the other's upload
 class Pact:
     """The parameters of a round; every site works them out for itself and compares."""
 
-    session: str  # made up by the server for every attempt
+    run: str
+    trial: str
     kind: str  # of the task that is summed
     round: int
-    cohort: tuple[str, ...]  # everyone who was asked, in order
+    cohort: tuple[str, ...]  # everyone whose key is in the directory, in order
     threshold: int  # t: so many must last until the end, or nothing is learned
     bits: int
     weights: str
@@ -49,15 +50,33 @@ class Pact:
     def numbers(self) -> FixedPoint:
         return FixedPoint(len(self.cohort))
 
+
+@dataclass(frozen=True)
+class Binding:
+    """A hash of the pact and of all keys: whatever is derived in a round is derived from it.
+
+    Sites that were told different things have different bindings, so that their masks do not cancel
+    and their boxes do not open.
+    """
+
+    digest: bytes
+
+    @staticmethod
+    def of(pact: Pact, keys: Mapping[str, bytes]) -> "Binding":
+        found = hashlib.sha256(b"fedlore round\0" + pact.text())
+        for site in pact.cohort:
+            found.update(hashlib.sha256(keys[site]).digest())
+        return Binding(found.digest())
+
     def purpose(self, what: str, one: str, other: str) -> str:
         """Words that bind a key to this round, its use and the two sites."""
-        return json.dumps([what, self.session, one, other])
+        return json.dumps([what, self.digest.hex(), one, other])
 
 
 class Agree(Protocol):
     """How a round's pact is worked out, by the server and by each site for itself."""
 
-    def __call__(self, task: Task, cohort: tuple[str, ...], *, session: str) -> Pact: ...
+    def __call__(self, task: Task, cohort: Sequence[str]) -> Pact: ...
 
 
 class Identity(Protocol):
@@ -71,21 +90,30 @@ class Identity(Protocol):
 
 
 def make_pact(
-    task: Task, cohort: Sequence[str], *, session: str, threshold: float, weights: str
+    task: Task, cohort: Sequence[str], *, run: str, asked: int, threshold: float, weights: str
 ) -> Pact:
-    """The pact for a task: more than the share `threshold` of the cohort must last."""
-    if len(cohort) < LEAST:
+    """The pact for a task: more than the share `threshold` of those who are asked must last.
+
+    A cohort that is smaller than agreed lowers nothing: else a server could leave out so many that
+    those who help it are a third of the rest.
+    """
+    here = len(cohort)
+    if here < LEAST:
         raise FedloreError(
-            f"secure aggregation needs at least {LEAST} sites in a round, got {len(cohort)}: the "
-            "sum of fewer tells what each one sent"
+            f"secure aggregation needs at least {LEAST} sites in a round, got {here}: the sum of "
+            "fewer tells what each one sent"
         )
+    needed = least(max(here, asked), threshold)
+    if needed > here:
+        raise FedloreError(f"{here} of {asked} sites have a key, {needed} are needed")
     return Pact(
-        session,
+        run,
+        task.trial,
         task.kind,
         task.round,
         tuple(sorted(cohort)),
-        least(len(cohort), threshold),
-        FixedPoint(len(cohort)).bits,
+        needed,
+        FixedPoint(here).bits,
         weights if task.kind == "train" else "equal",
     )
 
@@ -93,32 +121,32 @@ def make_pact(
 def least(cohort: int, threshold: float) -> int:
     """t: the smallest number above this share of the cohort, and never below `LEAST`.
 
-    Sites that see different lists of survivors could be made to give out shares of both masks of
-    one site. That takes 2t shares, and each of n sites gives one: with t above n/2 they do not
-    suffice, and above 2n/3 not even if less than a third of the sites help the server.
+    Sites that see different lists of survivors could be made to give out shares of what hides one
+    site from all others. That takes 2t shares, and each of n sites gives one: above 2n/3 they do
+    not suffice, even if less than a third of the sites help the server (docs/explain/privacy.md).
     """
     return min(cohort, max(LEAST, math.floor(threshold * cohort + 1e-9) + 1))
 
 
 def read_pact(task: Task) -> Pact:
-    """The pact that comes with a task of the protocol."""
+    """The pact that comes with a task."""
     try:
-        found: dict[str, Any] = json.loads(raw_bytes(task.sent["about"]["pact"]))
+        found: dict[str, Any] = json.loads(raw_bytes(task.sent[PACT]["pact"]))
         pact = Pact(**(found | {"cohort": tuple(found["cohort"])}))
         whole = [pact.round, pact.threshold, pact.bits]
-        words = [pact.session, pact.kind, pact.weights, *pact.cohort]
+        words = [pact.run, pact.trial, pact.kind, pact.weights, *pact.cohort]
         legal = all(type(n) is int for n in whole) and all(type(w) is str for w in words)
     except (KeyError, TypeError, ValueError, AttributeError):
         legal = False
     if not legal:
-        raise FedloreError(f"'{task.kind}' came without a readable pact")
+        raise FedloreError(f"round {task.round}: '{task.kind}' came without a readable pact")
     return pact
 
 
-def message(kind: str, pact: Pact, parts: Mapping[str, Params] | None = None) -> Task:
-    """A task of the protocol."""
-    about: Params = {"pact": pack_message(pact.text())}
-    return Task(kind, pact.round, {"about": about, **(parts or {})})
+def add_directory(task: Task, pact: Pact, keys: Mapping[str, bytes]) -> Task:
+    """A task to be summed, with the pact and the keys of all."""
+    beside = {PACT: {"pact": pack_message(pact.text())}, KEYS: packed_all(keys)}
+    return replace(task, sent=task.sent | beside)
 
 
 def pack_message(data: bytes) -> Tensor:
@@ -155,12 +183,13 @@ def masked_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
     """Why a reply of the protocol cannot be used: all that can be seen of a single one."""
     if reply.rows:
         return f"a count of {reply.rows} rows where none may be told"
+    kinds = {t.dtype for key, b in reply.upload.items() if key != "masked" for t in b.values()}
     if task.kind not in SUMMED:
-        kinds = {t.dtype for bundle in reply.upload.values() for t in bundle.values()}
         return "tensors where bytes were asked for" if kinds - {torch.uint8} else None
     layout, _ = summands(like)
     bundle = reply.upload.get("masked", {})
-    if set(reply.upload) != {"masked"} or set(bundle) != {"words", "layout"}:
+    bare = set(reply.upload) != {"masked", "sealed", "next"} or set(bundle) != {"words", "layout"}
+    if bare or kinds - {torch.uint8}:
         return "an upload without masks"
     words, told = bundle["words"], bundle["layout"]
     if not torch.equal(told, pack_message(json.dumps(layout).encode())):

@@ -1,8 +1,7 @@
-"""Secure aggregation at the server: phases around one task, and one reply for the whole cohort."""
+"""Secure aggregation at the server: two exchanges for one task, one reply for the whole cohort."""
 
 import json
 import logging
-import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
 
@@ -10,17 +9,16 @@ import numpy as np
 import torch
 
 from ...core.plain import Layout
-from ...core.tree import Params
-from ...core.wire import Reply, Task, Transport
+from ...core.wire import ONLY, Reply, Task, Transport
 from ...errors import FedloreError
 from ..filters import SUMMED
-from .channels import KEY, KeyPair, add_mask, commitment
+from .channels import COMMITMENT, KEY, add_mask, commitment
+from .dealing import box_size, others_of, sign
 from .fixedpoint import Words, encode_words, read_summands
-from .pact import Agree, Pact, message, pack_message, packed_all, raw_all, raw_bytes
-from .shamir import join_shares
-from .site import BOX, PUBLIC, mask_key, sign
+from .pact import PACT, Agree, Pact, add_directory, pack_message, packed_all, raw_all, raw_bytes
+from .shamir import SHARE, join_shares
 
-_SHARED = ("seeds", "keys")  # what shares are given of
+_SHARED = ("seeds", "pairs")  # what shares are given of
 
 _log = logging.getLogger("fedlore")
 
@@ -30,10 +28,15 @@ class _Void(FedloreError):
 
 
 class Summing:
-    """A transport whose replies to tasks of `SUMMED` are one mean over the survivors."""
+    """A transport whose replies to tasks of `SUMMED` are one mean over the survivors.
+
+    Every masked upload brings the key of its site for the next one, so that a sum takes two
+    exchanges. Sites of which no unused key is known are asked for one before.
+    """
 
     def __init__(self, transport: Transport, agree: Agree) -> None:
         self._transport, self._agree = transport, agree
+        self._keys: dict[str, bytes] = {}  # not used yet, with a signature where the site gave one
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
@@ -42,30 +45,26 @@ class Summing:
         if task.kind not in SUMMED:
             yield from self._transport.exchange(task, to)
             return
-        pact = self._agree(task, tuple(to), session=secrets.token_hex(16))
+        self._agree(task, to)  # too few to be asked are an error of whoever asks
         try:
-            reply = self._summed(task, pact)
+            reply = self._summed(task, to)
         except _Void as reason:
             _log.warning("round %s: '%s' is void: %s", task.round, task.kind, reason)
             return
         yield reply
 
-    def _summed(self, task: Task, pact: Pact) -> Reply:
-        keys = self._keys(pact)  # U1
-        boxes, promises = self._boxes(pact, keys)
-        senders = sorted(boxes)  # U2
-        ready = self._ask(pact, "boxes", senders, {"boxes": packed_all(boxes)})
-        replies = self._heard(task, sorted(ready))
+    def _summed(self, task: Task, to: Sequence[str]) -> Reply:
+        pact, replies = self._uploads(task, to)
         layout, words = alike(replies, pact.round)
-        survivors = sorted(words)  # U3
+        sealed = {s: part for s in words if (part := _read_sealed(pact, s, replies[s])) is not None}
+        survivors = sorted(sealed)  # U
         _enough(pact, survivors, task.kind)
         steps = _lockstep([replies[site] for site in survivors])
-        told = {"survivors": {"names": pack_message(json.dumps(survivors).encode())}}
-        shares = self._ask(pact, "unmask", survivors, told)
+        shares = self._open(pact, {site: boxes for site, (boxes, _) in sealed.items()})
         total = np.zeros(encode_words(layout), np.uint64)
-        for part in words.values():
-            np.add(total, part, out=total)
-        unmask(total, pact, keys, promises, shares=shares, survivors=survivors)
+        for site in survivors:
+            np.add(total, words[site], out=total)
+        unmask(total, pact, {site: said for site, (_, said) in sealed.items()}, shares)
         try:
             mean, weight = pact.numbers.decode(total, layout)
         except FedloreError as error:
@@ -75,45 +74,45 @@ class Summing:
         name = f"the sum of {len(survivors)} sites"
         return Reply(name, task.round, mean, weight, steps, tuple(survivors))
 
-    def _keys(self, pact: Pact) -> dict[str, bytes]:
-        """The public keys of each site, with a signature behind them where it gave one."""
-        found = {}
-        for site, reply in self._ask(pact, "keys", pact.cohort).items():
-            value = _read_shares(reply, "keys").get("public", b"")
-            if len(value) >= PUBLIC:
-                found[site] = value
-            else:
-                _log.warning("round %s: '%s' gave no keys", pact.round, site)
-        _enough(pact, found, "keys")
-        return found
+    def _uploads(self, task: Task, to: Sequence[str]) -> tuple[Pact, dict[str, Reply]]:
+        """The first exchange: the task with the keys of all goes out, masked uploads come back."""
+        unknown = [site for site in to if site not in self._keys]
+        if unknown:
+            for reply in self._heard(Task("keys", task.round), unknown).values():
+                self._learn(reply)
+        cohort = [site for site in to if site in self._keys]
+        try:
+            pact = self._agree(task, cohort)
+        except FedloreError as error:
+            raise _Void(str(error)) from None
+        keys = {site: self._keys.pop(site) for site in cohort}  # each is good once
+        replies = self._heard(add_directory(task, pact, keys), cohort)
+        for reply in replies.values():
+            self._learn(reply)
+        return pact, replies
 
-    def _boxes(
-        self, pact: Pact, keys: Mapping[str, bytes]
-    ) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """What each site sealed for all others, and its promise about its own seed."""
-        boxes, promises = {}, {}
-        told = {"keys": packed_all(keys)}
-        for site, reply in self._ask(pact, "shares", sorted(keys), told).items():
-            mine = _read_shares(reply, "shares")
-            if len(mine.get("boxes", b"")) == BOX * (len(keys) - 1) and "commitment" in mine:
-                boxes[site], promises[site] = mine["boxes"], mine["commitment"]
-            else:
-                _log.warning("round %s: '%s' gave no shares for the others", pact.round, site)
-        _enough(pact, boxes, "shares")
-        return boxes, promises
+    def _open(self, pact: Pact, boxes: Mapping[str, bytes]) -> dict[str, Reply]:
+        """The second exchange: each survivor is told of all, and what they sealed for it."""
+        size = box_size(pact)
+        sent = {
+            PACT: {"pact": pack_message(pact.text())},
+            "survivors": {"names": pack_message(json.dumps(sorted(boxes)).encode())},
+        }
+        for site in boxes:
+            places = {s: others_of(pact, s).index(site) * size for s in boxes if s != site}
+            found = {s: boxes[s][at : at + size] for s, at in places.items()}
+            sent[ONLY + site] = packed_all(found)
+        shares = self._heard(Task("unmask", pact.round, sent), sorted(boxes))
+        _enough(pact, shares, "unmask")
+        return shares
 
-    def _ask(
-        self,
-        pact: Pact,
-        kind: str,
-        to: Sequence[str],
-        parts: Mapping[str, Params] | None = None,
-    ) -> dict[str, Reply]:
-        """One phase: the replies by site, at least t of them."""
-        task = message(kind, pact, parts)
-        found = self._heard(task, to)
-        _enough(pact, found, kind)
-        return found
+    def _learn(self, reply: Reply) -> None:
+        """The key that a site gives for the next time."""
+        value = _read_shares(reply, "next").get("public", b"")
+        if len(value) >= KEY:
+            self._keys[reply.client] = value
+        else:
+            _log.warning("round %s: '%s' gave no key", reply.round, reply.client)
 
     def _heard(self, task: Task, to: Sequence[str]) -> dict[str, Reply]:
         return {r.client: r for r in self._transport.exchange(task, to) if r.client in to}
@@ -143,42 +142,49 @@ def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, W
 
 
 def unmask(
-    total: Words,
-    pact: Pact,
-    keys: Mapping[str, bytes],
-    promises: Mapping[str, bytes],
-    *,
-    shares: Mapping[str, Reply],
-    survivors: Sequence[str],
+    total: Words, pact: Pact, promised: Mapping[str, bytes], shares: Mapping[str, Reply]
 ) -> None:
     """Take every mask that is left away from the sum of the survivors' words, in place."""
+    survivors = sorted(promised)
+    lost = [site for site in pact.cohort if site not in promised]
     told = {kind: {s: _read_shares(r, kind) for s, r in shares.items()} for kind in _SHARED}
-    for site in sorted(promises):
-        lost = site not in survivors
-        secret = _secret(pact, told["keys" if lost else "seeds"], site)
-        own = KeyPair(secret)
-        fits = (
-            own.public == keys[site][KEY:PUBLIC] if lost else (commitment(secret) == promises[site])
-        )
-        if not fits:
-            raise _Void(f"the shares of '{site}' do not give its secret: one was changed")
-        if not lost:
-            add_mask(total, secret, -1)
-            continue
-        for other in survivors:  # what it would have taken away is still there
-            key = mask_key(pact, own, site, other, keys)
-            add_mask(total, key, sign(site, other))
+    for site in survivors:
+        said = _split(promised[site], COMMITMENT)
+        seeds = {s: mine[site] for s, mine in told["seeds"].items() if site in mine}
+        add_mask(total, _secret(pact, seeds, site, said[0]), -1)
+        for place, other in enumerate(lost):  # what it would have taken away is still there
+            at = place * SHARE
+            pairs = {s: m[site][at : at + SHARE] for s, m in told["pairs"].items() if site in m}
+            promise = said[1 + others_of(pact, site).index(other)]
+            add_mask(total, _secret(pact, pairs, site, promise), -sign(site, other))
 
 
-def _secret(pact: Pact, told: Mapping[str, Mapping[str, bytes]], site: str) -> bytes:
-    """A site's secret from the shares of it that the others told."""
-    found = {pact.point(s): mine[site] for s, mine in sorted(told.items()) if site in mine}
+def _secret(pact: Pact, told: Mapping[str, bytes], site: str, promise: bytes) -> bytes:
+    """One secret of a site from the shares of it that others told."""
+    found = {pact.point(s): share for s, share in sorted(told.items())}
     if len(found) < pact.threshold:
         raise _Void(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
     try:
-        return join_shares(dict(list(found.items())[: pact.threshold]))
+        secret = join_shares(dict(list(found.items())[: pact.threshold]))
     except FedloreError as error:
         raise _Void(f"the shares of '{site}' cannot be used: {error}") from None
+    if commitment(secret) != promise:
+        raise _Void(f"the shares of '{site}' do not give its secret: one was changed")
+    return secret
+
+
+def _read_sealed(pact: Pact, site: str, reply: Reply) -> tuple[bytes, bytes] | None:
+    """The boxes of a site and its promises about what is in them, None where they are not whole."""
+    mine, n = _read_shares(reply, "sealed"), len(pact.cohort)
+    boxes, said = mine.get("boxes", b""), mine.get("promises", b"")
+    if len(boxes) == box_size(pact) * (n - 1) and len(said) == COMMITMENT * n:
+        return boxes, said
+    _log.warning("round %s: '%s' gave no shares for the others", pact.round, site)
+    return None
+
+
+def _split(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def _read_shares(reply: Reply, bundle: str) -> dict[str, bytes]:
