@@ -22,6 +22,7 @@ ROOMS = (
     "data",
     "engine",
     "bundle",
+    "studio",
     "federation",
     "coke",
     "workbench",
@@ -39,6 +40,7 @@ LESS = {
     "privacy": {"errors", "config", "core", "algorithms"},
     "data": {"errors", "config", "core", "knowledge"},
     "bundle": {"version", "errors", "config", "core", "look", "knowledge", "personal", "data"},
+    "studio": {"errors", "config", "core", "look", "knowledge", "personal", "data", "bundle"},
     "testing": {"errors", "core", "knowledge", "personal", "algorithms", "privacy", "engine"},
     "sklearn": {"errors", "core", "knowledge", "personal", "algorithms", "data", "engine"},
 }

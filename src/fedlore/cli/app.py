@@ -42,6 +42,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "lint:lint",
         "Check a knowledge file: its tables, its formulas, and how they fit the data.",
     ),
+    "studio": (
+        "studio:studio_command",
+        "Write, check and try a site's knowledge in a browser, on this machine.",
+    ),
     "calibrate": (
         "lint:calibrate",
         "Add a statistical range, calibrated on data, to knowledge without rules for one.",
@@ -120,7 +124,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: Who needs a command, in the order of the help.
 GROUPS: dict[str, tuple[str, ...]] = {
     "First steps": ("demo", "new", "run"),
-    "Knowledge, for those who have it": ("draft", "lint", "calibrate", "tune"),
+    "Knowledge, for those who have it": ("draft", "studio", "lint", "calibrate", "tune"),
     "A federation over machines": (
         *("federation", "server", "join", "accept", "train", "status", "doctor", "up"),
     ),

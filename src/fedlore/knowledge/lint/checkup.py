@@ -10,7 +10,7 @@ from torch import Tensor
 from ...core.examples import Examples
 from ...errors import KnowledgeError
 from ..audit import Audit
-from ..content import Where, files_at
+from ..content import Files, Where, files_at
 from ..either import is_number_file
 from ..files import Document, assemble, read_document, setting_of
 from ..findings import Finding, Place, Severity, errors
@@ -30,6 +30,7 @@ from ..tables.table import Table
 from .arithmetic import lint_formulas
 from .combination import Combination, lint_combination
 from .crosschecks import cross_check
+from .expected import check_expected, read_expected
 from .logic import lint_tables
 from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
 
@@ -77,6 +78,7 @@ def check_file(where: Where) -> Checkup:
         knowledge = Knowledge(**assemble(document, predict, ranges))
     findings += _logic(document, predict, ranges, place)
     findings += _each(predict, ranges, place)
+    findings += _examples(document.examples, files, knowledge, document.schema)
     tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
     return Checkup(findings, knowledge, tables)
 
@@ -95,6 +97,7 @@ def _check_numbers(where: Where) -> Checkup:
     findings += lint_numbers(document, points, ranges, place)
     findings += _each(points, ranges, place)
     found = read_numbers(where)
+    findings += _examples(document.examples, files, found.knowledge, schema, found.bins)
     return Checkup(findings, found.knowledge, bins=found.bins)
 
 
@@ -130,6 +133,23 @@ def _each(predict: Sequence[Any], ranges: Sequence[Any], place: Place) -> list[F
             )
         )
     return findings
+
+
+def _examples(
+    name: str | None,
+    files: Files,
+    known: Knowledge | Numbers,
+    schema: Schema,
+    bins: Bins | None = None,
+) -> list[Finding]:
+    """What is not as the expert's own examples say."""
+    if name is None:
+        return []
+    try:
+        examples, findings = read_expected(files, name, schema)
+    except KnowledgeError as error:
+        return [Finding("error", "example", str(error), Place(name))]
+    return findings + check_expected(known, schema, bins, examples)
 
 
 def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") -> Checkup:

@@ -83,6 +83,7 @@ class NumberDocument:
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
     conflict: NumberConflict = "abstain"  # a prediction outside it: silence, move in, refuse
     entry_points: bool = False  # whether this file may name Python functions
+    examples: str | None = None  # rows with the answer that is expected, see lint.expected
     card: Card = field(default_factory=Card)
     predict: NumberPredict = field(default_factory=NumberPredict)
     range: NumberRange = field(default_factory=NumberRange)

@@ -1,0 +1,203 @@
+"""An expert's examples: rows with the answer that he expects, checked whenever the file is.
+
+A CSV file beside knowledge.toml, named by its key `examples`. A column per feature, and `expect` (a
+class, or a number; `silent` where no expert is to speak), `allowed` (the possible classes, as in a
+range; of a number one that must be possible), `note`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...core.examples import Examples
+from ...core.files.workbook import Broken, SheetCell
+from ...errors import KnowledgeError, unknown
+from ..content import Files
+from ..findings import Finding, Place
+from ..models import Knowledge
+from ..numbers.bins import Bins
+from ..numbers.measured import Measured
+from ..numbers.numbers import Numbers
+from ..schema import Feature, Schema
+from ..tables.cells import format_outcome, number, parse_outcome, short
+from ..tables.sheets import parse_sheet
+
+SILENT = "silent"
+WORDS = ("expect", "allowed", "note")
+MOST_EXAMPLES = 10_000
+_CLOSE = 1e-4  # how far a number may lie from the one that is expected, relative to it
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One row, and what is expected of it; an empty text expects nothing."""
+
+    place: Place
+    values: tuple[float, ...]  # in the order of the schema
+    expect: str
+    allowed: str
+    note: str = ""
+
+
+def read_expected(
+    files: Files, name: str, schema: Schema
+) -> tuple[list[Expectation], list[Finding]]:
+    """The examples of a file, and all that is wrong with it."""
+    page = parse_sheet(files.read(name), name)
+    rows = [(row, cells) for row, cells in page.rows if any(_text(cell).strip() for cell in cells)]
+    if not rows:
+        return [], []
+    titles = [_text(cell).partition("[")[0].strip() for cell in rows[0][1]]
+    findings = [
+        Finding("error", "example", text, page.place(rows[0][0]))
+        for text in _wrong_titles(titles, schema)
+    ]
+    if len(rows) > MOST_EXAMPLES + 1:
+        text = f"there are more than {MOST_EXAMPLES} examples"
+        findings.append(Finding("error", "example", text, page.place()))
+    if findings:
+        return [], findings
+    found = []
+    for row, cells in rows[1:]:
+        texts = dict(zip(titles, map(_text, cells), strict=False))
+        values = []
+        for feature in schema.features:
+            try:
+                values.append(_value(texts.get(feature.name, "").strip(), feature))
+            except KnowledgeError as error:
+                place = page.place(row, feature.name)
+                findings.append(Finding("error", "example", str(error), place))
+        if len(values) == len(schema.features):
+            words = {word: texts.get(word, "").strip() for word in WORDS}
+            found.append(Expectation(page.place(row), tuple(values), **words))
+    return found, findings
+
+
+def check_expected(
+    known: Knowledge | Numbers, schema: Schema, bins: Bins | None, examples: Sequence[Expectation]
+) -> list[Finding]:
+    """The examples that the knowledge answers otherwise."""
+    findings = []
+    for example in examples:
+        try:
+            wrong = _judge(known, schema, bins, example)
+        except KnowledgeError as error:
+            wrong = [("", str(error))]
+        for column, text in wrong:
+            place = Place(example.place.file, example.place.sheet, example.place.row, column)
+            note = f" ({example.note})" if example.note else ""
+            row = {
+                f.name: f.levels[int(v)] if f.levels and v < len(f.levels) else v
+                for f, v in zip(schema.features, example.values, strict=True)
+                if not math.isnan(v)
+            }
+            findings.append(
+                Finding(
+                    "error",
+                    "example",
+                    text + note,
+                    place,
+                    counterexample=row,
+                    suggestion="mend the rules, or the example if it is wrong",
+                )  # fmt: skip
+            )
+    return findings
+
+
+def _judge(
+    known: Knowledge | Numbers, schema: Schema, bins: Bins | None, example: Expectation
+) -> list[tuple[str, str]]:
+    """What is not as expected: the column, and a sentence."""
+    x = torch.tensor([example.values], dtype=torch.float32)
+    if isinstance(known, Numbers):
+        assert bins is not None
+        return _judge_number(known, bins, example, x)
+    told = known.annotate(Examples(x), len(schema.classes))
+    wrong = []
+    if example.expect:
+        said = SILENT
+        if told.prior is not None and bool(told.prior[0].sum() > 0):
+            said = schema.classes[int(told.prior[0].argmax())]
+        if example.expect != SILENT:
+            parse_outcome(example.expect, schema.classes, "predict")
+        if said != example.expect:
+            wrong.append(("expect", f"{example.expect} is expected, the expert says {said}"))
+    if example.allowed:
+        wanted = parse_outcome(example.allowed, schema.classes, "range")
+        every = torch.ones(len(schema.classes), dtype=torch.bool)
+        found = every if told.allowed is None else told.allowed[0]
+        got = tuple(found.nonzero().flatten().tolist())
+        if got != wanted:
+            names = format_outcome(got, schema.classes, "range")
+            wrong.append(("allowed", f"{example.allowed} is to be possible, it is {names}"))
+    return wrong
+
+
+def _judge_number(
+    known: Numbers, bins: Bins, example: Expectation, x: Any
+) -> list[tuple[str, str]]:
+    told = known.examine(Measured(x), bins, training=False)
+    wrong = []
+    if example.expect:
+        said = math.nan if told.said is None else float(told.said[0])
+        text = SILENT if math.isnan(said) else f"{said:.6g}"
+        if example.expect == SILENT:
+            good = math.isnan(said)
+        else:
+            wanted = _number(example.expect)
+            good = abs(said - wanted) <= _CLOSE * max(abs(wanted), 1.0)
+        if not good:
+            wrong.append(("expect", f"{example.expect} is expected, the expert says {text}"))
+    if example.allowed and told.sets is not None:
+        value = torch.tensor([_number(example.allowed)], dtype=torch.float64)
+        if not bool(told.sets.holds(value)[0]):
+            wrong.append(("allowed", f"{example.allowed} is to be possible, and is not"))
+    return wrong
+
+
+def _wrong_titles(titles: Sequence[str], schema: Schema) -> list[str]:
+    known = (*schema.names, *WORDS)
+    found = [unknown("column", title, known) for title in titles if title and title not in known]
+    twice = {title for title in titles if title and titles.count(title) > 1}
+    return found + [f"column '{title}' is there twice" for title in sorted(twice)]
+
+
+def _text(cell: SheetCell) -> str:
+    return cell.shown if isinstance(cell, Broken) else cell
+
+
+def _value(text: str, feature: Feature) -> float:
+    if not text:
+        if feature.may_miss:
+            return math.nan
+        raise KnowledgeError(f"'{feature.name}' is missing")
+    if feature.levels:
+        if text not in feature.levels:
+            raise KnowledgeError(unknown(f"level of '{feature.name}'", text, feature.levels))
+        return float(feature.levels.index(text))
+    return _number(text)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise KnowledgeError(f"{short(text)} is no number: write it with a point, such as 0.9")
+    return value
+
+
+def example_cells(schema: Schema) -> list[str]:
+    """The header of a file of examples."""
+    return [f"{f.name} [{f.unit}]" if f.unit else f.name for f in schema.features] + list(WORDS)
+
+
+def number_cell(value: float, feature: Feature) -> str:
+    """A value as a cell of an example."""
+    if math.isnan(value):
+        return ""
+    return feature.levels[int(value)] if feature.levels else number(float(f"{value:.7g}"))

@@ -1,0 +1,92 @@
+"""What the page may ask, as it must be shaped."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Asking(BaseModel):
+    """Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Change(Asking):
+    """A change to the draft."""
+
+    token: str = Field(description="the state that the change was made on")
+    who: str = Field("", max_length=100)
+
+
+class TableChange(Change):
+    """The cells of one table."""
+
+    grid: int = Field(ge=0)
+    header: list[str]
+    rows: list[list[str]]
+    check: bool = True  # whether the linter is to look at it now
+
+
+class Edit(Asking):
+    """Another value at a key of knowledge.toml; null takes it away."""
+
+    path: list[str | int]
+    value: Any = None
+
+
+class DocumentChange(Change):
+    """Some edits, one after the other."""
+
+    edits: list[Edit] = Field(min_length=1, max_length=1_000)
+    what: str = Field("the settings", max_length=100)
+
+
+class NewTable(Change):
+    """A table that is not there yet."""
+
+    side: str = Field(pattern="^(predict|range)$")
+    file: str = Field(max_length=100)
+    columns: list[str] = Field(max_length=200)
+
+
+class FormulaText(Asking):
+    """A formula to be looked at."""
+
+    text: str
+
+
+class LabelChoice(Change):
+    """Which column of the site's rows is to be predicted."""
+
+    label: str
+
+
+class TriedRow(Asking):
+    """One row by the names of its features; texts and numbers are read alike."""
+
+    row: dict[str, str | float | None]
+
+
+class LookAlong(TriedRow):
+    """A row, and the features along which the answer is wanted."""
+
+    features: list[str] = Field(min_length=1, max_length=2)
+
+
+class WantedClass(TriedRow):
+    """A row, and the class that it should get."""
+
+    wanted: str
+
+
+class Saving(Change):
+    """The draft is to become the site's files."""
+
+    why: str = Field("", max_length=1_000)
+    anyway: bool = False  # although examples come out otherwise
+
+
+class SomeRows(Asking):
+    """Rows by the names of their features."""
+
+    rows: list[dict[str, str | float | None]] = Field(max_length=1_000)

@@ -1,0 +1,224 @@
+"""What lies on the desk: the files as they are, and the draft that is being written on top.
+
+Every change is on the disk before it is answered, so a crash loses nothing that was sent. A change
+names the state it was made on; where that is no longer the state, it is refused and the page is
+told who changed what.
+"""
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..core.store import clear_parts, write_whole
+from ..errors import FedloreError
+from ..knowledge.content import FILE
+from .workplace import Overlay, Workplace, is_own, path_of
+
+
+class Stale(FedloreError):
+    """A change made on a state that is no longer there."""
+
+
+@dataclass(frozen=True)
+class DeskDraft:
+    """What was typed and not saved yet."""
+
+    token: str  # names this very state
+    changed: Mapping[str, bytes] = field(default_factory=dict)
+    base: Mapping[str, str] = field(default_factory=dict)  # hashes of what the changes began on
+    who: str = ""
+    what: str = ""
+    when: str = ""
+
+
+class Workdesk:
+    """One site's knowledge under way. Safe to be asked from several threads."""
+
+    def __init__(self, place: Workplace) -> None:
+        self.place = place
+        self.lock = threading.RLock()
+        self._draft = self._recall()
+        self._last = ("", "", "")  # who changed what, and when, for whoever comes too late
+
+    @property
+    def draft(self) -> DeskDraft:
+        """What was typed so far."""
+        return self._draft
+
+    @property
+    def token(self) -> str:
+        """The name of the present state, the same after a restart."""
+        with self.lock:
+            return self._draft.token or self._settled()
+
+    @property
+    def members(self) -> Overlay:
+        """The files with the draft on top, as everything that reads knowledge takes them."""
+        return Overlay(self.place, self._draft.changed)
+
+    @property
+    def saved(self) -> Overlay:
+        """The files as they are on disk."""
+        return Overlay(self.place, {})
+
+    def change(self, token: str, files: Mapping[str, bytes], *, who: str, what: str) -> DeskDraft:
+        """Replace some files of the draft; on disk before it returns."""
+        with self.lock:
+            self.check(token)
+            for name in files:
+                if not is_own(self.place, name):
+                    raise FedloreError(f"'{name}' lies outside this site's folder")
+            base = dict(self._draft.base)
+            for name in files:
+                base.setdefault(name, self._hash(name))
+            changed = {**self._draft.changed, **files}
+            same = [
+                n for n, data in changed.items() if base[n] == hash_bytes(data)
+            ]  # typed back again
+            for name in same:
+                del changed[name], base[name]
+            fresh = DeskDraft(
+                secrets.token_hex(8) if changed else "", changed, base, who, what, now()
+            )
+            self._remember(fresh)
+            self._note(fresh)
+            return fresh
+
+    def check(self, token: str) -> None:
+        """Refuse whoever has not seen the present state."""
+        if token == self.token:
+            return
+        who, what, when = self._last
+        told = f"{who or 'another window'} changed {what} at {when[11:16]}" if what else (
+            "the files have been changed on disk"
+        )  # fmt: skip
+        raise Stale(f"{told}: load the newer state, then repeat your last change")
+
+    def save(self, token: str, *, who: str) -> list[str]:
+        """Write the draft to the site's files, tables first; the names of what was written."""
+        with self.lock:
+            self.check(token)
+            draft = self._draft
+            for name, data in draft.changed.items():
+                if self._hash(name) not in (draft.base[name], hash_bytes(data)):
+                    raise Stale(
+                        f"'{name}' was changed on disk by another program since this draft began: "
+                        "discard the draft, or put that file away first"
+                    )
+            names = sorted(draft.changed, key=lambda name: name == FILE)  # the file itself last
+            try:
+                for name in names:
+                    path = path_of(self.place, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    write_whole(path, draft.changed[name])
+            except OSError as error:
+                raise FedloreError(
+                    f"cannot write '{name}': {error.strerror}; the draft is kept"
+                ) from None
+            self._forget(who, "the files (saved)")
+            return names
+
+    def discard(self, token: str, *, who: str) -> None:
+        """Drop the draft; the files stay as they are."""
+        with self.lock:
+            self.check(token)
+            self._forget(who, "the files (draft discarded)")
+
+    def hashes(self, names: Iterable[str]) -> dict[str, str]:
+        """Hashes of files on disk by name; empty where there is none."""
+        return {name: self._hash(name) for name in names}
+
+    def _forget(self, who: str, what: str) -> None:
+        self._file.unlink(missing_ok=True)
+        self._draft = DeskDraft("")
+        self._last = (who, what, now())
+
+    def _note(self, draft: DeskDraft) -> None:
+        self._draft = draft
+        self._last = (draft.who, draft.what, draft.when)
+
+    @property
+    def _file(self) -> Path:
+        return self.place.state / "draft.json"
+
+    def _hash(self, name: str) -> str:
+        try:
+            return hash_bytes(path_of(self.place, name).read_bytes())
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise FedloreError(f"cannot read '{name}': {error.strerror}") from None
+
+    def _settled(self) -> str:
+        """The state without a draft: a hash of every file that the folder has for knowledge."""
+        kinds = (".toml", ".csv", ".tsv", ".xlsx", ".xlsm")
+        beside = self.place.beside
+        found = sorted(p for p in beside.iterdir() if p.suffix.lower() in kinds and p.is_file())
+        said = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in found]
+        return hash_bytes(json.dumps(said).encode())[:16]
+
+    def _remember(self, draft: DeskDraft) -> None:
+        if not draft.changed:
+            self._file.unlink(missing_ok=True)
+            return
+        values = {
+            "token": draft.token,
+            "files": {name: _packed(data) for name, data in draft.changed.items()},
+            "base": dict(draft.base),
+            "who": draft.who,
+            "what": draft.what,
+            "when": draft.when,
+        }
+        try:
+            self.place.state.mkdir(parents=True, exist_ok=True)
+            write_whole(self._file, json.dumps(values, ensure_ascii=False, indent=1))
+        except OSError as error:
+            raise FedloreError(
+                f"the draft cannot be kept on disk: {error.strerror}; what you typed is in this "
+                "page only"
+            ) from None
+
+    def _recall(self) -> DeskDraft:
+        clear_parts(self.place.state, "draft.json.*")
+        try:
+            values = json.loads(self._file.read_text(encoding="utf-8"))
+            files = {name: _unpacked(said) for name, said in values["files"].items()}
+            words = {key: str(values[key]) for key in ("token", "who", "what", "when")}
+            base = {str(name): str(values["base"][name]) for name in files}
+            return DeskDraft(changed=files, base=base, **words)
+        except FileNotFoundError:
+            return DeskDraft("")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FedloreError(
+                f"'{self._file}' is no draft of the studio ({error}): put it away to go on"
+            ) from None
+
+
+def hash_bytes(data: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def now() -> str:
+    """The time, to the second, as it is written down."""
+    return datetime.now(UTC).astimezone().isoformat(timespec="seconds")
+
+
+def _packed(data: bytes) -> dict[str, str]:
+    try:
+        return {"text": data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _unpacked(said: Mapping[str, Any]) -> bytes:
+    if "text" in said:
+        return str(said["text"]).encode()
+    return base64.b64decode(said["base64"], validate=True)

@@ -1,0 +1,127 @@
+// The state of the page: what the service said last, and what was typed since.
+
+import { ask, Refused } from "./ask.js";
+
+const LARGE = 1000;       // rules; beyond it the linter waits to be asked
+const PAUSE = 150;        // milliseconds after the last keystroke
+const AGAIN = 2000;       // milliseconds until a silent service is asked once more
+
+export class Desk extends EventTarget {
+  constructor() {
+    super();
+    this.now = null;      // what /api/desk said
+    this.tried = null;    // the row of the try-out
+    this.state = "clean"; // clean, draft, sending, checking, away, stale
+    this.pending = null;  // a table that was typed and not sent: {grid, header, rows}
+    this.timer = 0;
+    this.busy = false;
+    this.timing = null;   // milliseconds from the last change to its findings
+  }
+
+  get who() { try { return localStorage.getItem("who") || ""; } catch { return ""; } }
+  set who(name) { try { localStorage.setItem("who", name); } catch { /* a private window */ } }
+
+  tell(kind, detail) { this.dispatchEvent(new CustomEvent(kind, { detail })); }
+
+  hear(kind, listener, owner) {
+    const heard = (event) => (owner && !owner.isConnected ? this.removeEventListener(kind, heard) : listener(event.detail));
+    this.addEventListener(kind, heard);
+  }
+
+  async load() { this.take(await ask("/api/desk")); }
+
+  take(said) {
+    this.now = said;
+    this.pending = null;
+    this.set(said.draft.length ? "draft" : "clean");
+    this.tell("desk", said);
+    this.tell("findings", said.findings);
+  }
+
+  set(state, why = "") { this.state = state; this.tell("state", { state, why }); }
+
+  get large() { return this.now.grids.some((grid) => grid.rows.length > LARGE); }
+
+  // a table as it is now; sent once nobody types for a moment
+  type(grid, header, rows) {
+    Object.assign(this.now.grids[grid], { header, rows });
+    this.pending = { grid, header, rows, began: performance.now() };
+    this.set("sending");
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.send(), PAUSE);
+  }
+
+  async send() {
+    clearTimeout(this.timer);
+    if (this.busy || !this.pending) return;
+    const { began, ...sent } = this.pending;
+    this.pending = null;
+    this.busy = true;
+    try {
+      const said = await ask("/api/table", { ...sent, token: this.now.token, who: this.who, check: !this.large }, "PUT");
+      this.now.token = said.token;
+      this.now.draft = said.draft;
+      if (said.findings) {
+        this.now.findings = said.findings;
+        this.timing = performance.now() - began;
+        this.tell("findings", said.findings);
+      }
+      if (!this.pending) this.set(said.draft.length ? "draft" : "clean");
+    } catch (error) {
+      this.pending ||= { ...sent, began };   // typed text stays here until it is kept
+      this.fail(error);
+      return;
+    } finally { this.busy = false; }
+    if (this.pending) this.send();
+  }
+
+  fail(error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.status === 409) this.set("stale", error.message);
+    else if (error.status === 0) {
+      this.set("away");
+      this.timer = setTimeout(() => (this.pending ? this.send() : this.load().catch((e) => this.fail(e))), AGAIN);
+    } else this.set("refused", error.message);
+  }
+
+  // everything typed is kept before anything else is asked
+  async settle() {
+    clearTimeout(this.timer);
+    while (this.busy) await new Promise((done) => setTimeout(done, 20));
+    if (this.pending) await this.send();
+  }
+
+  async change(path, body, method = "POST") {
+    await this.settle();
+    try {
+      const said = await ask(path, { ...body, token: this.now.token, who: this.who }, method);
+      this.take(said);
+      return said;
+    } catch (error) {
+      this.fail(error);
+      return null;
+    }
+  }
+
+  edit(edits, what) { return this.change("/api/document", { edits, what }, "PUT"); }
+
+  async check() {
+    this.set("checking");
+    try {
+      const said = await ask("/api/check", {});
+      this.now.findings = said.findings;
+      this.tell("findings", said.findings);
+      this.set(this.now.draft.length ? "draft" : "clean");
+    } catch (error) { this.fail(error); }
+  }
+
+  // this window's table over whatever came in between
+  async keepMine() {
+    const mine = this.pending;
+    this.now.token = (await ask("/api/desk")).token;
+    this.pending = mine;
+    if (mine) await this.send(); else await this.load();
+  }
+}
+
+export const desk = new Desk();

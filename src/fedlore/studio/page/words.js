@@ -1,0 +1,33 @@
+// Words in the language of the browser, from one catalogue per language; numbers in its writing.
+
+let words = {}, spare = {};
+export let language = "en";
+
+async function load(name) {
+  return (await fetch(`/page/words.${name}.json`)).json();
+}
+
+export async function speak(languages) {
+  const wanted = navigator.languages?.length ? navigator.languages : ["en"];
+  const known = wanted.map((tag) => tag.toLowerCase().split("-")[0]).find((tag) => languages.includes(tag));
+  language = known || "en";
+  spare = await load("en");
+  words = language === "en" ? spare : await load(language);
+  document.documentElement.lang = language === "zh" ? "zh-CN" : language;
+}
+
+export function say(key, values = {}) {
+  const text = words[key] ?? spare[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+}
+
+// as a person of this place writes it; never used for what goes back to the service
+export function shown(value, digits = 6) {
+  if (typeof value !== "number") return value ?? "";
+  return value.toLocaleString(document.documentElement.lang, { maximumSignificantDigits: digits, useGrouping: false });
+}
+
+export function when(text) {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : time.toLocaleString(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
+}

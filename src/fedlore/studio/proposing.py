@@ -1,0 +1,117 @@
+"""Examples proposed: rows on both sides of the thresholds, with the answer that is given now."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from ..knowledge.content import FILE, files_at, toml_in
+from ..knowledge.lint.checkup import Checkup
+from ..knowledge.lint.expected import SILENT, example_cells, number_cell
+from ..knowledge.schema import Feature, Schema
+from ..knowledge.tables.cells import NumberSpans, format_outcome
+from ..knowledge.tables.table import Rule
+from .asking import hear_rows, tables_in, usable
+from .desk import Workdesk
+from .grids import new_table
+from .paper import edit_toml
+from .telling import read_schema
+
+MOST = 60  # rows proposed at once
+EXAMPLES = "examples.csv"
+
+
+def propose_rows(checkup: Checkup) -> list[list[str]]:
+    """Rows at the edges of every rule, none twice, as cells of a file of examples."""
+    _, schema = usable(checkup)
+    seen: dict[tuple[float, ...], None] = {}
+    rules = [rule for table in tables_in(checkup) for rule in table.rules]
+    for rule in rules:
+        for row in _edges(rule, schema):
+            seen.setdefault(tuple(row), None)
+            if len(seen) >= MOST:
+                break
+    rows = torch.tensor(list(seen), dtype=torch.float32)
+    return [] if not len(rows) else example_rows(checkup, rows)
+
+
+def example_rows(checkup: Checkup, x: Tensor) -> list[list[str]]:
+    """Rows with what is answered now, as cells of a file of examples; contradictions left out."""
+    _, schema = usable(checkup)
+    heard = hear_rows(checkup, x)
+    made = []
+    for row in range(len(x)):
+        if heard.refused[row]:
+            continue
+        cells = [
+            number_cell(float(value), feature)
+            for value, feature in zip(x[row], schema.features, strict=True)
+        ]
+        said = float(heard.expert[row])
+        if heard.allowed is None:
+            answer = [SILENT if math.isnan(said) else f"{said:.6g}", ""]
+        else:
+            may = heard.allowed[row].nonzero().flatten().tolist()
+            answer = [SILENT if said < 0 else schema.classes[int(said)],
+                      format_outcome(may, schema.classes, "range")]  # fmt: skip
+        made.append([*cells, *answer, ""])
+    return made
+
+
+def _edges(rule: Rule, schema: Schema) -> Iterator[list[float]]:
+    """Rows just inside and just outside of each number that a rule names."""
+    conditions = dict(rule.conditions)
+    inside = [_inside(conditions.get(c), f) for c, f in enumerate(schema.features)]
+    for column, condition in conditions.items():
+        if not isinstance(condition, NumberSpans):
+            continue
+        feature = schema.features[column]
+        for end in {end.value for span in condition.spans for end in span}:
+            if not math.isfinite(end):
+                continue
+            step = _step(feature, end)
+            for value in (end - step, end, end + step):
+                if feature.low <= value <= feature.high:
+                    yield [*inside[:column], float(f"{value:.6g}"), *inside[column + 1 :]]
+
+
+def _inside(condition: Any, feature: Feature) -> float:
+    """Some value that satisfies a condition; the middle of the scope where there is none."""
+    if feature.levels:
+        return float(condition.chosen[0]) if condition is not None else 0.0
+    low, high = feature.low, feature.high
+    if isinstance(condition, NumberSpans):
+        low = max(low, condition.spans[0].start.value)
+        high = min(high, condition.spans[0].stop.value)
+    if math.isinf(low) or math.isinf(high):
+        known = low if math.isfinite(low) else high if math.isfinite(high) else 0.0
+        low, high = (known, known + 2.0) if math.isinf(high) else (known - 2.0, known)
+    return float(f"{low + (high - low) / 2:.4g}")
+
+
+def _step(feature: Feature, at: float) -> float:
+    """A hundredth of the scope, in round numbers."""
+    span = feature.high - feature.low
+    span = span if math.isfinite(span) else max(abs(at), 1.0)
+    return 10.0 ** math.floor(math.log10(span / 100))
+
+
+def start_examples(desk: Workdesk, token: str, who: str) -> None:
+    """An empty file of examples, named by the knowledge file."""
+    with desk.lock:
+        desk.check(token)
+        members: Mapping[str, bytes] = desk.members
+        schema = read_schema(members)
+        if schema is None or "examples" in toml_in(*files_at(members)):
+            raise KnowledgeError("examples need declared features, and a file without any so far")
+        if EXAMPLES in members:
+            raise KnowledgeError(
+                f"there is a file '{EXAMPLES}' already, which the knowledge does not name: put it "
+                f'away, or write examples = "{EXAMPLES}" into the knowledge file'
+            )
+        text = edit_toml(members[FILE].decode("utf-8-sig"), ["examples"], EXAMPLES)
+        files = {EXAMPLES: new_table(example_cells(schema)), FILE: text.encode()}
+        desk.change(token, files, who=who, what=f"'{EXAMPLES}'")

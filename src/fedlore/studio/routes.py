@@ -1,0 +1,148 @@
+"""Which address answers what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI
+
+from ..errors import FedloreError
+from ..knowledge.lint.checkup import Checkup
+from .asked import (
+    Change,
+    DocumentChange,
+    FormulaText,
+    LabelChoice,
+    LookAlong,
+    NewTable,
+    Saving,
+    SomeRows,
+    TableChange,
+    TriedRow,
+    WantedClass,
+)
+from .asking import one_row
+from .checks import as_json, judge
+from .desk import Workdesk
+from .grids import read_grids
+from .maps import draw_curve, draw_map, find_nearest
+from .model import SiteModel
+from .proposing import example_rows, propose_rows, start_examples
+from .saving import save_draft
+from .telling import tell_desk
+from .verdict import try_row
+from .writing import (
+    add_table,
+    change_document,
+    change_table,
+    check_draft,
+    list_columns_of,
+    look_at_formula,
+    start_file,
+)
+
+
+def add_writing(app: FastAPI, desk: Workdesk) -> None:
+    """Looking at the desk and changing the draft."""
+
+    @app.get("/api/desk")
+    def whole() -> dict[str, Any]:
+        return tell_desk(desk)
+
+    @app.put("/api/table")
+    def table(said: TableChange) -> dict[str, Any]:
+        return change_table(desk, said)
+
+    @app.put("/api/document")
+    def document(said: DocumentChange) -> dict[str, Any]:
+        change_document(desk, said)
+        return tell_desk(desk)
+
+    @app.post("/api/table")
+    def another(said: NewTable) -> dict[str, Any]:
+        add_table(desk, said)
+        return tell_desk(desk)
+
+    @app.post("/api/check")
+    def check() -> dict[str, Any]:
+        return check_draft(desk.members)
+
+    @app.post("/api/formula")
+    def formula(said: FormulaText) -> dict[str, Any]:
+        return look_at_formula(desk.members, said.text)
+
+    @app.get("/api/columns")
+    def columns() -> list[str]:
+        return list_columns_of(desk.place.data)
+
+    @app.post("/api/start")
+    def start(said: LabelChoice) -> dict[str, Any]:
+        start_file(desk, said.token, said.label, said.who)
+        return tell_desk(desk)
+
+    @app.post("/api/save")
+    def save(said: Saving) -> dict[str, Any]:
+        save_draft(desk, said)
+        return tell_desk(desk)
+
+    @app.post("/api/discard")
+    def discard(said: Change) -> dict[str, Any]:
+        desk.discard(said.token, who=said.who)
+        return tell_desk(desk)
+
+
+def add_trying(app: FastAPI, desk: Workdesk) -> None:
+    """Asking the draft about rows."""
+    model = SiteModel(desk.place.bundle)
+
+    known: dict[str, Checkup] = {}  # of the present state alone
+
+    def present() -> tuple[Mapping[str, bytes], Checkup]:
+        with desk.lock:
+            token, members = desk.token, desk.members
+        checkup = known.get(token)
+        if checkup is None:
+            checkup = judge(members).checkup
+            known.clear()
+            known[token] = checkup
+        return members, checkup
+
+    @app.post("/api/try")
+    def tried(said: TriedRow) -> dict[str, Any]:
+        members, checkup = present()
+        x = one_row(said.row, checkup)
+        told = try_row(checkup, x, read_grids(members))
+        return dict(as_json({**told, "model": model.say(x, checkup)}))
+
+    @app.post("/api/examples")
+    def begin(said: Change) -> dict[str, Any]:
+        start_examples(desk, said.token, said.who)
+        return tell_desk(desk)
+
+    @app.post("/api/examples/propose")
+    def propose() -> dict[str, Any]:
+        return {"rows": propose_rows(present()[1])}
+
+    @app.post("/api/examples/rows")
+    def as_examples(said: SomeRows) -> dict[str, Any]:
+        checkup = present()[1]
+        rows = [
+            cells for row in said.rows for cells in example_rows(checkup, one_row(row, checkup))
+        ]
+        return {"rows": rows}
+
+    @app.post("/api/curve")
+    def curve(said: LookAlong) -> dict[str, Any]:
+        _, checkup = present()
+        return draw_curve(checkup, one_row(said.row, checkup), said.features[0])
+
+    @app.post("/api/map")
+    def area(said: LookAlong) -> dict[str, Any]:
+        _, checkup = present()
+        return draw_map(checkup, one_row(said.row, checkup), said.features)
+
+    @app.post("/api/nearest")
+    def nearest(said: WantedClass) -> dict[str, Any]:
+        _, checkup = present()
+        if checkup.bins is not None:
+            raise FedloreError("the nearest row with another answer is for classes")
+        return {"change": find_nearest(checkup, one_row(said.row, checkup), said.wanted)}

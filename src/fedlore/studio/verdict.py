@@ -1,0 +1,188 @@
+"""One row tried: which rules speak, which lose and why, what is allowed, what the expert says."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from ..knowledge import Knowledge
+from ..knowledge.door import hide_others
+from ..knowledge.lint.checkup import Checkup
+from ..knowledge.missing import hear
+from ..knowledge.numbers import Numbers
+from ..knowledge.sources.kind import Asked
+from ..knowledge.sources.table import rule_text
+from ..knowledge.sources.unapplied import missing_words
+from ..knowledge.sources.words import words_of
+from ..knowledge.sources.writing import leaves, parts_of
+from ..knowledge.tables.table import Table
+from ..personal.answers import in_scope
+from .asking import ask_once, hear_rows, usable
+from .grids import RuleGrid
+
+
+@torch.no_grad()
+def try_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[str, Any]:
+    """Everything about one row, (1, d), as plain values."""
+    known, schema = usable(checkup)
+    heard = hear_rows(checkup, x)
+    rows = hide_others(x, schema)
+    refused = bool(heard.refused[0])
+    told: dict[str, Any] = {
+        "row": {
+            f.name: _value(float(v), f.levels) for f, v in zip(schema.features, x[0], strict=True)
+        },
+        "in_scope": bool(in_scope(schema, x)[0]),
+        "refused": _refusal(known, checkup, x) if refused else "",
+        "rules": _rules(known, rows, grids),
+        "why": [] if refused else _words(known, rows),
+    }
+    if isinstance(known, Numbers):
+        assert heard.low is not None and heard.high is not None
+        said = float(heard.expert[0])
+        ends = {"low": float(heard.low[0]), "high": float(heard.high[0])}
+        return told | {"expert": None if said != said else said, "allowed": None, **ends}
+    assert heard.allowed is not None and heard.prior is not None
+    place = int(heard.expert[0])
+    soft = ((heard.prior[0] > 0) & (heard.prior[0] < 1)).any()
+    return told | {
+        "expert": None if place < 0 else schema.classes[place],
+        "chances": dict(zip(schema.classes, heard.prior[0].tolist(), strict=True))
+        if soft
+        else None,
+        "allowed": [
+            c for c, may in zip(schema.classes, heard.allowed[0].tolist(), strict=True) if may
+        ],
+    }
+
+
+def _value(value: float, levels: Sequence[str]) -> float | str | None:
+    if value != value:
+        return None
+    if levels:
+        return levels[int(value)] if value < len(levels) else "?"
+    return float(f"{value:.7g}")  # what float32 holds of a number that was typed
+
+
+def _refusal(known: Knowledge | Numbers, checkup: Checkup, x: Tensor) -> str:
+    """What the knowledge itself says where it has no answer."""
+    try:
+        ask_once(checkup, known, x)
+    except KnowledgeError as error:
+        return str(error)
+    return ""
+
+
+def _words(known: Knowledge | Numbers, rows: Tensor) -> list[str]:
+    """The lines of `predict --why` that come from the knowledge."""
+    kinds: tuple[Asked, Asked] = (
+        ("range", "prediction") if isinstance(known, Knowledge) else ("set", "number")
+    )
+    assert known.schema is not None
+    found = [
+        *words_of(known.range, rows, kinds[0])[0],
+        *words_of(known.prediction, rows, kinds[1])[0],
+    ]
+    return [*found, *missing_words((known.range, known.prediction), rows, known.schema)[0]]
+
+
+def _rules(
+    known: Knowledge | Numbers, rows: Tensor, grids: Sequence[RuleGrid]
+) -> list[dict[str, Any]]:
+    """Every rule that hits or may hit, with what becomes of it."""
+    told: list[dict[str, Any]] = []
+    spoken = ""  # who spoke first among several experts
+    for source in _sources(known.prediction):
+        for model in leaves(source):
+            table = getattr(model, "table", model)
+            if isinstance(table, Table):
+                told += _predicting(table, rows, grids, spoken, text=table is not model)
+        if not spoken and isinstance(known, Knowledge) and _speaks(source, rows):
+            names = [m.place.file for m in leaves(source) if isinstance(m, Table)]
+            spoken = names[0] if names else "a formula"
+    for model in leaves(known.range):
+        table = getattr(model, "table", model)
+        if isinstance(table, Table):
+            told += _limiting(table, rows, grids, text=table is not model)
+    return told
+
+
+def _sources(model: Any) -> tuple[Any, ...]:
+    parts = parts_of(model)
+    return (model,) if parts is None else parts
+
+
+def _speaks(model: Any, rows: Tensor) -> bool:
+    try:
+        return bool((hear(model, rows) > 0).any())
+    except KnowledgeError:
+        return False
+
+
+def _predicting(
+    table: Table, rows: Tensor, grids: Sequence[RuleGrid], spoken: str, *, text: bool
+) -> list[dict[str, Any]]:
+    hits, open_ = table.hits(rows)[0].tolist(), table.undecided(rows)[0].tolist()
+    hitting = [index for index in table.order if hits[index]]
+    outcomes = {table.rules[index].outcome for index in hitting}
+    told = []
+    for index in table.order:
+        if not hits[index] and not open_[index]:
+            continue
+        state, because = "speaks", ""
+        if not hits[index]:
+            state, because = "undecided", "missing"
+        elif table.policy == "unique" and len(outcomes) > 1:
+            state, because = "clashes", "unique"
+        elif table.policy != "unique" and index != hitting[0]:
+            state, because = "loses", table.label(hitting[0])
+        elif spoken:
+            state, because = "loses", spoken
+        told.append(_rule(table, index, grids, state, because, text=text))
+    return told
+
+
+def _limiting(
+    table: Table, rows: Tensor, grids: Sequence[RuleGrid], *, text: bool
+) -> list[dict[str, Any]]:
+    hits, open_ = table.hits(rows)[0].tolist(), table.undecided(rows)[0].tolist()
+    every = len(table.schema.classes)
+    hitting = [index for index, hit in enumerate(hits) if hit]
+    left = set(range(every))
+    for index in hitting:
+        left &= set(table.rules[index].outcome)
+    empty = table.policy == "intersect" and not left and not text
+    told = []
+    for index in range(len(table.rules)):
+        if hits[index] or open_[index]:
+            full = len(table.rules[index].outcome) == every and not text
+            state = "limits" if not full else "allows"
+            state = "clashes" if empty and not full else state
+            state = state if hits[index] else "undecided"
+            told.append(_rule(table, index, grids, state, "", text=text))
+    return told
+
+
+def _rule(
+    table: Table, index: int, grids: Sequence[RuleGrid], state: str, because: str, *, text: bool
+) -> dict[str, Any]:
+    rule = table.rules[index]
+    found = next(
+        (i for i, g in enumerate(grids) if (g.file, g.sheet) == (table.name, rule.place.sheet)),
+        None,
+    )
+    row = (
+        None if found is None or rule.place.row is None else rule.place.row - grids[found].first - 1
+    )
+    return {
+        "grid": found,
+        "row": row,
+        "label": table.label(index),
+        "file": table.name,
+        "text": rule_text(rule, table.schema, table.kind, text=text),
+        "note": rule.note,
+        "state": state,
+        "because": because,
+    }

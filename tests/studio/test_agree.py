@@ -1,0 +1,112 @@
+"""The studio, Knowledge, predict --why and the certificate's checker never differ about a row."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlore import Knowledge, Personal
+from fedlore.bundle import bundle_of
+from fedlore.bundle.answer.answers import answer_rows, reasons
+from fedlore.core.examples import Examples
+from fedlore.core.nets import mlp
+from fedlore.errors import KnowledgeError
+from fedlore.knowledge.tables.sheets import csv_bytes
+from fedlore.studio.asking import hear_rows
+from fedlore.studio.checks import judge
+from fedlore.studio.grids import read_grids
+from fedlore.studio.verdict import try_row
+
+from .sites import FILES
+
+CLASSES = ["III", "II", "I"]
+_CUTS = ["6", "8", "9.5", "12", "14"]
+_SIGN = st.sampled_from([">", "<", ">=", "<="])
+_ASH = st.one_of(
+    st.just(""),
+    st.builds("{} {}".format, _SIGN, st.sampled_from(_CUTS)),
+    st.sampled_from(["[6..8)", "(8..12]", "in < 6, 9.5", "not 12"]),
+)
+_SEAM = st.sampled_from(["", "A", "not A", "in B, C"])
+_WORD = st.sampled_from(CLASSES)
+_SET = st.sampled_from(["III..II", "II..I", "I", "all", "not II"])
+
+
+@st.composite
+def tables(draw):
+    """A site's files: a table of each side under some hit policies."""
+    predict = draw(st.lists(st.tuples(_ASH, _SEAM, _WORD), min_size=1, max_size=3))
+    limits = draw(st.lists(st.tuples(_ASH, _SEAM, _SET), min_size=1, max_size=3))
+    hits = draw(st.sampled_from(["first", "unique"])), draw(st.sampled_from(["intersect", "union"]))
+    conflict = draw(st.sampled_from(["abstain", "restrict", "error"]))
+    text = f"""classes = {CLASSES}\nlabel = "grade"\ntrust = 0.4\nconflict = "{conflict}"
+[[features]]\nname = "ash"\nlow = 5\nhigh = 16
+[[features]]\nname = "seam"\nlevels = ["A", "B", "C"]
+[[predict.sources]]\ntable = "predict.csv"\nhit = "{hits[0]}"
+[[range.sources]]\ntable = "range.csv"\nhit = "{hits[1]}"\n"""
+    head = ("ash", "seam", "then")
+    return {
+        "knowledge.toml": text.encode(),
+        "predict.csv": csv_bytes([head, *predict]),
+        "range.csv": csv_bytes([head, *limits]),
+    }
+
+
+_VALUES = [float(cut) for cut in _CUTS] + [5.5, 7.0, 10.0, 13.0]
+_ROWS = st.lists(st.tuples(st.sampled_from(_VALUES), st.integers(0, 2)), min_size=1, max_size=3)
+
+
+@given(tables(), _ROWS)
+def test_the_studio_says_what_knowledge_says(files, rows):
+    checkup, known = judge(files).checkup, Knowledge.read(files)
+    x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
+    refused = hear_rows(checkup, x).refused.tolist()
+    for row, contradicted in enumerate(refused):
+        one = x[row : row + 1]
+        told = try_row(checkup, one, read_grids(files))
+        try:
+            said = known.annotate(Examples(one), 3)
+        except KnowledgeError as error:
+            assert contradicted and told["refused"] == str(error)
+            continue
+        assert not contradicted and told["refused"] == ""
+        spoken = CLASSES[int(said.prior[0].argmax())] if said.prior[0].sum() > 0 else None
+        assert (told["allowed"], told["expert"]) == (named(said.allowed), spoken)
+
+
+@pytest.mark.slow
+@given(tables(), _ROWS)
+def test_predict_and_its_reasons_say_the_same(files, rows):
+    checkup, known = judge(files).checkup, Knowledge.read(files)
+    x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
+    x = x[~hear_rows(checkup, x).refused]
+    bundle = bundle_of(Personal(mlp(2, 3, hidden=(4,), seed=0), known), "site", schema=known.schema)
+    for row in range(len(x)):
+        one = x[row : row + 1]
+        told, answers = try_row(checkup, one, read_grids(files)), answer_rows(bundle, one)
+        assert told["allowed"] == named(answers.allowed)
+        spoken = -1 if told["expert"] is None else CLASSES.index(told["expert"])
+        assert answers.expert[0] == spoken
+        why = reasons(bundle, one, answers)[0][: len(told["why"])]
+        assert bare(why) == bare(told["why"])
+
+
+def named(allowed):
+    return [name for name, may in zip(CLASSES, allowed[0].tolist(), strict=True) if may]
+
+
+def bare(lines):
+    """Lines without the names of files, which are others in a bundle."""
+    return [line.partition(", ")[2] for line in lines]
+
+
+def test_a_missing_value_leaves_the_same_open():
+    text = FILES["knowledge.toml"].replace(b"high = 16", b'high = 16\nmissing = "mean"')
+    checkup = judge({**FILES, "knowledge.toml": text}).checkup
+    x = torch.tensor([[torch.nan, 2.0]])
+    said = checkup.knowledge.annotate(Examples(x), 3)
+    told = try_row(checkup, x, read_grids(FILES))
+    assert told["expert"] is None and said.prior.sum() == 0
+    assert told["allowed"] == CLASSES and bool(said.allowed.all())
+    assert {rule["state"] for rule in told["rules"]} == {"undecided"}
+    assert any("ash is missing" in line for line in told["why"])

@@ -1,0 +1,151 @@
+"""Drafts are kept, nobody overwrites anybody, and what is written is what was typed."""
+
+import json
+import os
+
+import pytest
+
+from fedlore.errors import FedloreError
+from fedlore.studio import Workdesk, find_workplace
+from fedlore.studio import desk as module
+from fedlore.studio.desk import Stale
+
+from .sites import PREDICT, desk, place, site
+
+
+def test_a_draft_survives_a_crash_and_leaves_the_files_alone(tmp_path):
+    first = desk(tmp_path)
+    first.change(first.token, {"predict.csv": b"ash,then\n> 1,I\n"}, who="Ann", what="rules")
+    assert (tmp_path / "predict.csv").read_text() == PREDICT
+    again = Workdesk(find_workplace(tmp_path))  # as after a kill: nothing was closed
+    assert again.members["predict.csv"] == b"ash,then\n> 1,I\n"
+    assert again.token == first.token
+    again.save(again.token, who="Ann")
+    assert (tmp_path / "predict.csv").read_text() == "ash,then\n> 1,I\n"
+    assert not (tmp_path / "studio" / "draft.json").exists()
+
+
+def test_bytes_that_are_no_text_survive_too(tmp_path):
+    first = desk(tmp_path)
+    first.change(first.token, {"book.xlsx": b"PK\x03\xff\x00"}, who="", what="a book")
+    assert Workdesk(find_workplace(tmp_path)).members["book.xlsx"] == b"PK\x03\xff\x00"
+
+
+def test_the_second_window_is_told_who_changed_what(tmp_path):
+    one = desk(tmp_path)
+    seen = one.token
+    one.change(seen, {"predict.csv": b"a"}, who="Ann", what="'predict.csv'")
+    with pytest.raises(Stale, match="Ann changed 'predict.csv' at "):
+        one.change(seen, {"range.csv": b"b"}, who="Bob", what="'range.csv'")
+    assert "range.csv" not in one.draft.changed
+    with pytest.raises(Stale):
+        one.save(seen, who="Bob")
+
+
+def test_a_file_changed_by_another_program_is_not_overwritten(tmp_path):
+    one = desk(tmp_path)
+    one.change(one.token, {"predict.csv": b"mine"}, who="Ann", what="rules")
+    (tmp_path / "predict.csv").write_text("theirs")
+    with pytest.raises(Stale, match="'predict.csv' was changed on disk by another program"):
+        one.save(one.token, who="Ann")
+    assert (tmp_path / "predict.csv").read_text() == "theirs"
+    assert one.members["predict.csv"] == b"mine"
+
+
+def test_a_change_on_disk_is_noticed_where_there_is_no_draft(tmp_path):
+    one = desk(tmp_path)
+    seen = one.token
+    (tmp_path / "predict.csv").write_text("theirs, and longer")
+    with pytest.raises(Stale, match="changed on disk"):
+        one.change(seen, {"predict.csv": b"mine"}, who="", what="rules")
+
+
+def test_what_is_typed_back_is_no_draft(tmp_path):
+    one = desk(tmp_path)
+    settled = one.token
+    one.change(settled, {"predict.csv": b"x"}, who="", what="rules")
+    one.change(one.token, {"predict.csv": PREDICT.encode()}, who="", what="rules")
+    assert one.token == settled and not one.draft.changed
+    assert not (tmp_path / "studio" / "draft.json").exists()
+
+
+def test_saving_halfway_can_be_done_again(tmp_path, monkeypatch):
+    """The disk fails after the first file: the draft is whole, and saving again ends it."""
+    one = desk(tmp_path)
+    new = {"predict.csv": b"p\n", "range.csv": b"r\n", "knowledge.toml": b"# k\n"}
+    one.change(one.token, new, who="", what="all")
+    write, written = module.write_whole, []
+
+    def failing(path, data):
+        written.append(path.name)
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(module, "write_whole", failing)
+    with pytest.raises(FedloreError, match="No space left on device; the draft is kept"):
+        one.save(one.token, who="")
+    monkeypatch.setattr(module, "write_whole", write)
+    again = Workdesk(find_workplace(tmp_path))
+    assert again.save(again.token, who="")[-1] == "knowledge.toml"  # the file that names the others
+    assert {name: (tmp_path / name).read_bytes() for name in new} == new
+
+
+def test_a_full_disk_is_told_and_the_old_draft_stays(tmp_path, monkeypatch):
+    one = desk(tmp_path)
+    one.change(one.token, {"predict.csv": b"kept"}, who="", what="rules")
+    before = one.token
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_whole", full)
+    with pytest.raises(FedloreError, match="No space left on device; what you typed is in this"):
+        one.change(before, {"predict.csv": b"lost"}, who="", what="rules")
+    assert one.token == before and one.members["predict.csv"] == b"kept"
+
+
+@pytest.mark.parametrize("name", ["../out.csv", "/tmp/out.csv", "a/../../out.csv"])
+def test_nothing_is_written_outside_the_folder(tmp_path, name):
+    one = desk(tmp_path / "site")
+    with pytest.raises(FedloreError, match="lies outside this site's folder"):
+        one.change(one.token, {name: b"x"}, who="", what="rules")
+
+
+def test_a_link_out_of_the_folder_is_outside(tmp_path):
+    one = desk(tmp_path / "site")
+    os.symlink(tmp_path, tmp_path / "site" / "out")
+    with pytest.raises(FedloreError, match="outside"):
+        one.change(one.token, {"out/x.csv": b"x"}, who="", what="rules")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"files": {"a": {}}}', '{"token": 1}'])
+def test_a_draft_that_is_none_is_said(tmp_path, text):
+    site(tmp_path)
+    (tmp_path / "studio").mkdir()
+    (tmp_path / "studio" / "draft.json").write_text(text)
+    with pytest.raises(FedloreError, match="is no draft of the studio"):
+        Workdesk(find_workplace(tmp_path))
+
+
+def test_a_kit_names_its_own_files(tmp_path):
+    (tmp_path / "k").mkdir()
+    (tmp_path / "site.toml").write_text('name = "a"\nknowledge = "k/known.toml"\ndata = "r.csv"\n')
+    (tmp_path / "r.csv").write_text("a,b\n1,2\n")
+    found = find_workplace(tmp_path)
+    assert (found.knowledge, found.data) == (tmp_path / "k" / "known.toml", tmp_path / "r.csv")
+    with pytest.raises(FedloreError, match="is no folder"):
+        find_workplace(tmp_path / "nowhere")
+
+
+def test_the_draft_can_be_read_by_a_person(tmp_path):
+    one = desk(tmp_path)
+    one.change(one.token, {"predict.csv": "ash,then\n> 1,良\n".encode()}, who="安", what="rules")
+    said = json.loads((tmp_path / "studio" / "draft.json").read_text())
+    assert said["files"]["predict.csv"]["text"] == "ash,then\n> 1,良\n" and said["who"] == "安"
+
+
+def test_a_place_has_rows_and_a_model_where_they_are(tmp_path):
+    (tmp_path / "plant.lore").write_bytes(b"")
+    found = place(tmp_path)
+    assert found.data == tmp_path / "train.csv" and found.bundle == tmp_path / "plant.lore"

@@ -1,0 +1,160 @@
+"""The grid in a real browser: a spreadsheet by keyboard alone."""
+
+import time
+
+import pytest
+
+from ..browser import browsing
+from .keys import (
+    READY,
+    copied,
+    focus_grid,
+    leave,
+    paste,
+    press,
+    rows_of,
+    settled,
+    type_row,
+    type_text,
+)
+from .process import opened
+from .sites import site
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    with opened(site(tmp_path)) as (address, _):
+        browser.open(address)
+        browser.wait(READY)
+        focus_grid(browser)
+        browser.complaints.clear()
+        yield browser
+        assert browser.complaints == []
+        leave(browser)
+
+
+def test_cells_are_typed_changed_and_taken_back(page):
+    type_text(page, "> 15")
+    press(page, "Enter")
+    assert rows_of(page)[0][0] == "> 15"
+    press(page, "z", control=True)
+    assert rows_of(page)[0][0] == "> 14"
+    press(page, "y", control=True)
+    assert rows_of(page)[0][0] == "> 15"
+    press(page, "ArrowUp")
+    press(page, "F2")
+    page.call("Input.insertText", text=".5")
+    press(page, "Tab")
+    assert rows_of(page)[0][0] == "> 15.5"
+    type_text(page, "B")
+    press(page, "Escape")
+    assert rows_of(page)[0][1] == ""
+    press(page, "Delete")
+    settled(page)
+    assert page.text("state") == "Draft kept, not saved"
+
+
+def test_rows_are_added_moved_filled_and_removed(page):
+    press(page, "ArrowDown", control=True)
+    press(page, "ArrowDown")
+    type_row(page, ["< 6", "A", "I"])
+    assert rows_of(page)[3] == ["< 6", "A", "I"]
+    press(page, "ArrowUp")
+    press(page, "ArrowUp", alt=True)
+    assert [row[0] for row in rows_of(page)] == ["> 14", "<= 14", "< 6", "< 9"]
+    press(page, "d", control=True)  # fills from the rule above
+    assert rows_of(page)[2][0] == "<= 14"
+    press(page, "-", control=True)
+    assert [row[0] for row in rows_of(page)] == ["> 14", "<= 14", "< 9"]
+    press(page, "+", control=True)
+    assert [row[0] for row in rows_of(page)] == ["> 14", "<= 14", "", "< 9"]
+
+
+def test_excel_is_pasted_with_decimal_commas_and_copied_back(page):
+    paste(page, '> 14,5\tA\tIII\r\n[8,5..9,25)\t"in A, B"\tII\r\n')
+    assert rows_of(page)[:2] == [["> 14.5", "A", "III"], ["[8.5..9.25)", '"in A, B"', "II"]]
+    assert copied(page) == '> 14.5\tA\tIII\n[8.5..9.25)\t"in A, B"\tII'
+    paste(page, "in 3,5")  # which of the two is meant, nobody can know: the linter asks
+    settled(page)
+    page.wait("document.querySelectorAll('.cell.error').length > 0")
+
+
+def test_a_fault_is_marked_in_its_cell_and_its_row_leads_to_the_try_out(page):
+    press(page, "Tab")
+    press(page, "Tab")
+    type_text(page, "I")
+    press(page, "Enter")
+    settled(page)
+    page.wait("document.querySelector('.number.error') !== null")
+    page.ask("document.querySelector('.finding.error p button').click()")
+    page.wait("document.getElementById('expert') !== null")
+    assert page.text("expert") == "silent"
+    assert page.ask("document.querySelectorAll('.state.speaks').length") == 1
+
+
+def test_the_grid_follows_the_aria_pattern(page):
+    about = page.ask(
+        "(() => { const s = document.querySelector('.sheet'); return [s.getAttribute('role'), "
+        "s.getAttribute('aria-rowcount'), s.getAttribute('aria-colcount'), "
+        "document.getElementById(s.getAttribute('aria-activedescendant')).getAttribute('role'), "
+        "s.querySelectorAll('[role=row]').length, s.querySelectorAll('[role=columnheader]').length]"
+        "; })()"
+    )
+    assert about == ["grid", "5", "4", "gridcell", 5, 4]
+
+
+def test_two_windows_do_not_overwrite_each_other(page):
+    type_text(page, "> 15")
+    press(page, "Enter")
+    settled(page)
+    page.ask("import('/page/desk.js').then(({desk}) => { desk.now.token = 'old'; })")
+    type_text(page, "> 3")
+    press(page, "Enter")
+    page.wait("document.getElementById('state').className === 'stale'")
+    assert "changed 'predict.csv'" in page.text("banner")
+    page.ask("[...document.querySelectorAll('#banner button')].at(-1).click()")  # keep my table
+    settled(page)
+    assert rows_of(page)[1][0] == "> 3"
+    page.complaints.clear()  # the browser writes down the 409
+
+
+def test_a_dead_studio_loses_nothing(browser, tmp_path):
+    with opened(site(tmp_path)) as (address, stop):
+        browser.open(address)
+        browser.wait(READY)
+        focus_grid(browser)
+        stop()
+        type_text(browser, "> 15")
+        press(browser, "Enter")
+        browser.wait("document.getElementById('state').className === 'away'")
+    with opened(tmp_path, port=int(address.split(":")[-1].strip("/"))):
+        settled(browser)
+        assert rows_of(browser)[0][0] == "> 15"
+        assert "> 15" in (tmp_path / "studio" / "draft.json").read_text()
+    browser.complaints.clear()
+
+
+def test_five_thousand_rules_stay_light(browser, tmp_path):
+    rules = "".join(f"[{i / 500:.3f}..{(i + 1) / 500:.3f}),A,II\n" for i in range(5_000))
+    with opened(site(tmp_path, predict="ash [%],seam,then\n" + rules)) as (address, _):
+        browser.open(address)
+        browser.wait(READY)
+        focus_grid(browser)
+        assert browser.ask("document.querySelectorAll('.rows .row').length") < 80
+        began = time.monotonic()
+        press(browser, "End", control=True)
+        assert browser.ask("document.querySelector('rule-grid').row") == 4_999
+        assert time.monotonic() - began < 5
+        type_text(browser, "I")
+        press(browser, "Enter")
+        settled(browser)
+        assert "Check now" in browser.ask("document.querySelector('aside').innerText")
+    browser.complaints.clear()
