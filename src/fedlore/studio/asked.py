@@ -90,3 +90,16 @@ class SomeRows(Asking):
     """Rows by the names of their features."""
 
     rows: list[dict[str, str | float | None]] = Field(max_length=1_000)
+
+
+class TwoVersions(Asking):
+    """Two states by number, or `draft` and `saved`."""
+
+    before: str = Field(max_length=12)
+    after: str = Field(max_length=12)
+
+
+class OneVersion(Change):
+    """A version that is to be written on again."""
+
+    number: int = Field(ge=1)

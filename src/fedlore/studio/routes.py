@@ -1,12 +1,14 @@
 """Which address answers what."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI
 
 from ..errors import FedloreError
 from ..knowledge.lint.checkup import Checkup
+from .against import rows_of_site, suggest_rule, tell_data
 from .asked import (
     Change,
     DocumentChange,
@@ -14,10 +16,12 @@ from .asked import (
     LabelChoice,
     LookAlong,
     NewTable,
+    OneVersion,
     Saving,
     SomeRows,
     TableChange,
     TriedRow,
+    TwoVersions,
     WantedClass,
 )
 from .asking import one_row
@@ -27,9 +31,10 @@ from .grids import read_grids
 from .maps import draw_curve, draw_map, find_nearest
 from .model import SiteModel
 from .proposing import example_rows, propose_rows, start_examples
-from .saving import save_draft
+from .saving import compare_versions, save_draft
 from .telling import tell_desk
 from .verdict import try_row
+from .versions import list_versions, version_files
 from .writing import (
     add_table,
     change_document,
@@ -90,6 +95,24 @@ def add_writing(app: FastAPI, desk: Workdesk) -> None:
         return tell_desk(desk)
 
 
+def add_versions(app: FastAPI, desk: Workdesk) -> None:
+    """What was saved when, by whom and why, and what it changed."""
+
+    @app.get("/api/versions")
+    def versions() -> list[dict[str, Any]]:
+        return [asdict(version) for version in list_versions(desk.place)]
+
+    @app.post("/api/compare")
+    def two(said: TwoVersions) -> dict[str, Any]:
+        return dict(as_json(compare_versions(desk, said.before, said.after)))
+
+    @app.post("/api/restore")
+    def restore(said: OneVersion) -> dict[str, Any]:
+        files = version_files(desk.place, said.number)
+        desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
+        return tell_desk(desk)
+
+
 def add_trying(app: FastAPI, desk: Workdesk) -> None:
     """Asking the draft about rows."""
     model = SiteModel(desk.place.bundle)
@@ -129,6 +152,18 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
             cells for row in said.rows for cells in example_rows(checkup, one_row(row, checkup))
         ]
         return {"rows": rows}
+
+    @app.post("/api/data")
+    def data() -> dict[str, Any]:
+        checkup = present()[1]
+        rows = rows_of_site(desk.place.data, checkup)
+        name = desk.place.data.name if desk.place.data else ""
+        return dict(as_json(tell_data(checkup, rows, name)))
+
+    @app.post("/api/suggest")
+    def suggest() -> dict[str, Any]:
+        checkup = present()[1]
+        return {"rule": suggest_rule(checkup, rows_of_site(desk.place.data, checkup))}
 
     @app.post("/api/curve")
     def curve(said: LookAlong) -> dict[str, Any]:

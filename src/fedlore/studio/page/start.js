@@ -9,10 +9,12 @@ import "./rules.js";
 import "./formulas.js";
 import "./tryout.js";
 import "./examples.js";
+import "./versions.js";
+import "./data.js";
 import "./settings.js";
 import "./opening.js";
 
-const VIEWS = { rules: "rules-view", formulas: "formulas-view", try: "try-view", examples: "examples-view", settings: "settings-view" };
+const VIEWS = { rules: "rules-view", formulas: "formulas-view", try: "try-view", examples: "examples-view", data: "data-view", versions: "versions-view", settings: "settings-view" };
 
 function view() { return location.hash.slice(1) in VIEWS ? location.hash.slice(1) : "rules"; }
 

@@ -1,0 +1,196 @@
+"""The draft against the site's own rows, which do not leave the machine; and rules they suggest."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.examples import Examples
+from ..data.rows import read_table
+from ..errors import FedloreError, KnowledgeError
+from ..knowledge import Knowledge
+from ..knowledge.lint.checkup import Checkup, check_data
+from ..knowledge.schema import Schema
+from ..knowledge.tables.cells import number, parse_condition
+from ..knowledge.tables.rulestats import rule_report
+from ..knowledge.tables.table import Rule, Table
+from .asking import hear_rows, tables_in, usable
+
+SHOWN = 20  # rows told one by one
+LEAST = 5  # rows that a suggested rule must have
+PURE = 0.7  # share of them that it must get right
+
+
+def rows_of_site(data: Path | None, checkup: Checkup) -> Examples:
+    """The site's labelled rows, or a sentence why there are none."""
+    _, schema = usable(checkup)
+    if data is None:
+        raise FedloreError("there are no rows in this folder: add train.csv, or give --data")
+    if checkup.bins is not None:
+        raise FedloreError(
+            "counting rule by rule is for classes; fedlore lint --data counts for a number"
+        )
+    return read_table(data, schema, label=schema.label)
+
+
+@torch.no_grad()
+def tell_data(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
+    """Per rule hits, right, wrong and contradicted; labels outside the range; rows in no rule."""
+    known, schema = usable(checkup)
+    assert isinstance(known, Knowledge) and rows.y is not None
+    findings = [
+        f.as_row() for f in check_data(checkup, rows, name).findings[len(checkup.findings) :]
+    ]
+    heard = hear_rows(checkup, rows.x)
+    assert heard.allowed is not None
+    spoken = heard.expert >= 0
+    right = spoken & (heard.expert == rows.y)
+    outside = ~heard.allowed.gather(1, rows.y.unsqueeze(1)).squeeze(1) & ~heard.refused
+    rules = [
+        {"table": table.name, "kind": table.kind, **dict(line)}
+        for table in tables_in(checkup)
+        for line in rule_report(table, rows)
+    ]
+    return {
+        "rows": len(rows),
+        "spoken": int(spoken.sum()),
+        "right": int(right.sum()),
+        "contradicted": int(heard.refused.sum()),
+        "outside": [_row(rows, i, schema) for i in outside.nonzero().flatten().tolist()[:SHOWN]],
+        "outside_count": int(outside.sum()),
+        "silent": int((~spoken & ~heard.refused).sum()),
+        "width": float(heard.allowed.sum(1).float().mean()),
+        "classes": len(schema.classes),
+        "rules": rules,
+        "findings": findings,
+    }
+
+
+def _row(rows: Examples, place: int, schema: Schema) -> dict[str, Any]:
+    assert rows.y is not None
+    values = {
+        f.name: _value(float(v), f.levels)
+        for f, v in zip(schema.features, rows.x[place], strict=True)
+    }
+    return {"line": place + 2, "label": schema.classes[int(rows.y[place])], "row": values}
+
+
+def _value(value: float, levels: Sequence[str]) -> float | str | None:
+    if math.isnan(value):
+        return None
+    if levels:
+        return levels[int(value)] if value < len(levels) else None
+    return float(f"{value:.7g}")
+
+
+def suggest_rule(checkup: Checkup, rows: Examples) -> dict[str, Any] | None:
+    """A rule for rows on which no expert speaks, from a shallow tree; None where none is good.
+
+    In the table's own words, with its counts on all rows: a draft, until a person accepts it.
+    """
+    _, schema = usable(checkup)
+    assert rows.y is not None
+    heard = hear_rows(checkup, rows.x)
+    whole = ~rows.x.isnan().any(1)
+    left = (heard.expert < 0) & ~heard.refused & whole
+    if int(left.sum()) < LEAST:
+        return None
+    best = None
+    for cells, then in _leaves(rows.x[left], rows.y[left], schema):
+        hit = _hits(cells, schema, rows.x)
+        own, right = int((hit & left).sum()), int((hit & left & (rows.y == then)).sum())
+        if own >= LEAST and right >= PURE * own and (best is None or right > best["right"]):
+            best = {"cells": cells, "then": schema.classes[then], "rows": own, "right": right,
+                    "all": int(hit.sum()), "silent": int(left.sum())}  # fmt: skip
+    return best
+
+
+def _leaves(x: Tensor, y: Tensor, schema: Schema) -> list[tuple[dict[str, str], int]]:
+    """The leaves of a shallow tree as conditions, and the class of most of their rows."""
+    try:
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError:
+        raise FedloreError("a rule from data needs: pip install 'fedlore[sklearn]'") from None
+    columns, matrix = _columns(x, schema)
+    tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=LEAST, random_state=0)
+    grown = tree.fit(matrix, y.numpy()).tree_
+    found: list[tuple[dict[str, str], int]] = []
+
+    def walk(node: int, low: dict[int, float], high: dict[int, float]) -> None:
+        if grown.children_left[node] < 0:
+            then = int(tree.classes_[int(grown.value[node][0].argmax())])
+            found.append((_cells(low, high, columns, schema), then))
+            return
+        place, cut = int(grown.feature[node]), float(grown.threshold[node])
+        walk(grown.children_left[node], low, {**high, place: min(cut, high.get(place, math.inf))})
+        walk(grown.children_right[node], {**low, place: max(cut, low.get(place, -math.inf))}, high)
+
+    walk(0, {}, {})
+    return found
+
+
+def _columns(x: Tensor, schema: Schema) -> tuple[list[tuple[int, int | None]], Any]:
+    """The columns of a tree: each number, and each level by itself."""
+    columns: list[tuple[int, int | None]] = []
+    parts = []
+    for place, feature in enumerate(schema.features):
+        if feature.levels:
+            for level in range(len(feature.levels)):
+                columns.append((place, level))
+                parts.append((x[:, place] == level).double().numpy())
+        else:
+            columns.append((place, None))
+            parts.append(x[:, place].double().numpy())
+    return columns, np.stack(parts, 1)
+
+
+def _cells(
+    low: Mapping[int, float],
+    high: Mapping[int, float],
+    columns: Sequence[tuple[int, int | None]],
+    schema: Schema,
+) -> dict[str, str]:
+    """The path to a leaf as cells, its thresholds in three digits."""
+    cells: dict[str, str] = {}
+    levels: dict[int, set[int]] = {}
+    for place in sorted({*low, *high}):
+        column, level = columns[place]
+        feature = schema.features[column]
+        if level is not None:
+            kept = levels.setdefault(column, set(range(len(feature.levels))))
+            levels[column] = kept & {level} if place in low else kept - {level}
+            continue
+        start, stop = (_short(side.get(place)) for side in (low, high))
+        if start and stop:
+            cells[feature.name] = f"({start}..{stop}]"
+        else:
+            cells[feature.name] = f"> {start}" if start else f"<= {stop}"
+    for column, some in levels.items():
+        names = [schema.features[column].levels[level] for level in sorted(some)]
+        cells[schema.features[column].name] = (
+            names[0] if len(names) == 1 else "in " + ", ".join(names)
+        )
+    return cells
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else number(float(f"{value:.3g}"))
+
+
+def _hits(cells: Mapping[str, str], schema: Schema, x: Tensor) -> Tensor:
+    """The rows that satisfy cells, as a table would find them."""
+    try:
+        conditions = sorted(
+            (schema.column(name), condition)
+            for name, cell in cells.items()
+            if (condition := parse_condition(cell, schema.features[schema.column(name)]))
+            is not None
+        )
+    except KnowledgeError:  # two thresholds that are one in three digits
+        return torch.zeros(len(x), dtype=torch.bool)
+    table = Table(schema, (Rule(tuple(conditions), (0,)),), "predict", "first")
+    return table.hits(x)[:, 0]

@@ -1,0 +1,241 @@
+"""Two versions compared in meaning: for which inputs the answer changes, from what to what.
+
+The features are cut at every threshold of either version; each cell, and each threshold itself, is
+asked once. For tables nothing is missed; where there are too many cells, or formulas, they are a
+sample, and it is said.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import KnowledgeError
+from ..knowledge.lint.checkup import Checkup
+from ..knowledge.missing import join_columns
+from ..knowledge.schema import Feature, Schema
+from ..knowledge.sources.writing import leaves
+from ..knowledge.tables.cells import format_outcome
+from ..knowledge.tables.table import Table
+from .asking import Heard, hear_rows, usable
+from .checks import judge
+from .maps import ends_of, thresholds
+
+MOST_CELLS = 120_000
+REGIONS = 12  # told of one comparison
+
+
+@dataclass(frozen=True)
+class Stops:
+    """One feature as places to ask at: cells between thresholds, and the thresholds themselves."""
+
+    feature: Feature
+    column: int
+    values: tuple[float, ...]
+    ends: tuple[tuple[float, float], ...]  # from where to where each reaches
+
+    def tell(self, first: int, last: int) -> str | None:
+        """A run of places as a cell of a table would say it; None for all of them."""
+        if first == 0 and last == len(self.values) - 1:
+            return None
+        if self.feature.levels:
+            return ", ".join(
+                self.feature.levels[int(self.values[i])] for i in range(first, last + 1)
+            )
+        low, high = self.ends[first][0], self.ends[last][1]
+        left = "[" if self.ends[first][0] == self.ends[first][1] or first == 0 else "("
+        right = (
+            "]" if self.ends[last][0] == self.ends[last][1] or last == len(self.values) - 1 else ")"
+        )
+        return f"= {low:g}" if low == high else f"{left}{low:g}..{high:g}{right}"
+
+
+def compare(
+    before: Mapping[str, bytes], after: Mapping[str, bytes], rows: Tensor | None = None
+) -> dict[str, Any]:
+    """Where two versions answer otherwise, with an example row, and how many own rows change."""
+    old, new = judge(before).checkup, judge(after).checkup
+    (_, schema), (_, other) = usable(old), usable(new)
+    if (schema.names, schema.classes) != (other.names, other.classes) or [
+        f.levels for f in schema.features
+    ] != [f.levels for f in other.features]:
+        raise KnowledgeError("the two versions have other features or answers: compare the files")
+    if old.bins is not None or new.bins is not None:
+        raise KnowledgeError("versions about a number are not compared in meaning yet")
+    stops = _stops(old, new, schema)
+    shape = tuple(len(stop.values) for stop in stops)
+    cells, sampled = math.prod(shape), _sampled(old) or _sampled(new)
+    if cells > MOST_CELLS:
+        return _by_sample(old, new, schema, stops, rows)
+    places = (
+        np.stack(np.unravel_index(np.arange(cells), shape), 1) if stops else np.zeros((1, 0), int)
+    )
+    words, changed = _answers(old, new, _rows(schema, stops, places), schema)
+    groups = _groups(words, changed).reshape(shape)
+    regions = _regions(groups, stops, words, schema)
+    told = {"exact": not sampled, "changed": int(changed.sum()), "cells": cells, "regions": regions}
+    return {**told, "rows": _own(old, new, rows, schema)}
+
+
+def _sampled(checkup: Checkup) -> bool:
+    """Whether something else than tables speaks, which cells cannot decide."""
+    known = checkup.knowledge
+    assert known is not None
+    return any(
+        not isinstance(model, Table) for model in leaves(known.prediction, known.range) if model
+    )
+
+
+def _stops(old: Checkup, new: Checkup, schema: Schema) -> list[Stops]:
+    models = [
+        model
+        for checkup in (old, new)
+        if checkup.knowledge is not None
+        for model in (checkup.knowledge.prediction, checkup.knowledge.range)
+        if model is not None
+    ]
+    looked = join_columns(models, len(schema.features))
+    dense = _sampled(old) or _sampled(new)
+    return [_stop(old, new, schema, column, dense) for column in looked]
+
+
+def _stop(old: Checkup, new: Checkup, schema: Schema, column: int, dense: bool) -> Stops:
+    feature = schema.features[column]
+    if feature.levels:
+        levels = tuple(float(i) for i in range(len(feature.levels)))
+        return Stops(feature, column, levels, tuple((v, v) for v in levels))
+    cuts = sorted({*thresholds(old, column), *thresholds(new, column)})
+    low, high = ends_of(feature, cuts, math.nan)
+    if dense:
+        cuts = sorted({*cuts, *np.linspace(low, high, 9)[1:-1].tolist()})
+    inner = [cut for cut in cuts if low < cut < high]
+    edges = [low, *inner, high]
+    values: list[float] = []
+    ends: list[tuple[float, float]] = []
+    for a, b in zip(edges, edges[1:], strict=False):
+        if a in inner:
+            values.append(a)
+            ends.append((a, a))
+        values.append(a + (b - a) / 2)
+        ends.append((a, b))
+    return Stops(feature, column, tuple(values), tuple(ends))
+
+
+def _rows(schema: Schema, stops: Sequence[Stops], places: NDArray[np.int64]) -> Tensor:
+    base = torch.tensor([[_middle(f) for f in schema.features]])
+    rows = base.repeat(len(places), 1)
+    for axis, stop in enumerate(stops):
+        rows[:, stop.column] = torch.tensor(stop.values)[torch.from_numpy(places[:, axis])]
+    return rows
+
+
+def _middle(feature: Feature) -> float:
+    low, high = ends_of(feature, [], math.nan)
+    return 0.0 if feature.levels else low + (high - low) / 2
+
+
+def _answers(
+    old: Checkup, new: Checkup, rows: Tensor, schema: Schema
+) -> tuple[list[tuple[str, str]], NDArray[np.bool_]]:
+    one, two = (_words(hear_rows(checkup, rows), schema) for checkup in (old, new))
+    words = list(zip(one, two, strict=True))
+    return words, np.array([a != b for a, b in words])
+
+
+def _words(heard: Heard, schema: Schema) -> list[str]:
+    """The answer to each row in few words: what the expert says, and what is possible."""
+    assert heard.allowed is not None
+    found = []
+    for place, may, refused in zip(
+        heard.expert.tolist(), heard.allowed.tolist(), heard.refused.tolist(), strict=True
+    ):
+        if refused:
+            found.append("contradiction")
+            continue
+        allowed = [i for i, yes in enumerate(may) if yes]
+        possible = format_outcome(allowed, schema.classes, "range")
+        said = "silent" if place < 0 else schema.classes[place]
+        found.append(f"{said} (possible: {possible})" if possible != "all" else said)
+    return found
+
+
+def _groups(words: Sequence[tuple[str, str]], changed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A number for each kind of change, 0 where nothing changed."""
+    known: dict[tuple[str, str], int] = {}
+    found = [
+        known.setdefault(w, len(known) + 1) if c else 0 for w, c in zip(words, changed, strict=True)
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def _regions(
+    groups: NDArray[np.int64],
+    stops: Sequence[Stops],
+    words: Sequence[tuple[str, str]],
+    schema: Schema,
+) -> list[dict[str, Any]]:
+    """Boxes of cells with the same change, large ones first found, each cell once."""
+    left, told = groups.copy(), list[dict[str, Any]]()
+    while left.any() and len(told) < REGIONS:
+        start = np.unravel_index(int((left > 0).argmax()), left.shape) if left.ndim else ()
+        kind = int(left[start])
+        box = [[int(i), int(i)] for i in start]
+        for axis in range(len(box)):
+            for side, step in ((1, 1), (0, -1)):
+                while 0 <= box[axis][side] + step < left.shape[axis]:
+                    edge = [slice(a, b + 1) for a, b in box]
+                    edge[axis] = slice(box[axis][side] + step, box[axis][side] + step + 1)
+                    if not (left[tuple(edge)] == kind).all():
+                        break
+                    box[axis][side] += step
+        area = tuple(slice(a, b + 1) for a, b in box)
+        count = int((left[area] == kind).sum()) if left.ndim else 1
+        left[area] = 0
+        before, after = (
+            words[int(np.ravel_multi_index(start, groups.shape))] if left.ndim else words[0]
+        )
+        where = {s.feature.name: text for s, (a, b) in zip(stops, box, strict=True)
+                 if (text := s.tell(a, b)) is not None}  # fmt: skip
+        places = np.array([[(a + b) // 2 for a, b in box]], dtype=np.int64)
+        row = _rows(schema, stops, places)[0].tolist()
+        told.append({"where": where, "before": before, "after": after, "cells": count,
+                     "example": _named(row, schema)})  # fmt: skip
+    return told
+
+
+def _named(row: Sequence[float], schema: Schema) -> dict[str, float | str]:
+    return {f.name: f.levels[int(v)] if f.levels else float(f"{v:.6g}")
+            for f, v in zip(schema.features, row, strict=True)}  # fmt: skip
+
+
+def _by_sample(
+    old: Checkup, new: Checkup, schema: Schema, stops: Sequence[Stops], rows: Tensor | None
+) -> dict[str, Any]:
+    """Too many cells: some of them by chance, always the same ones, told one by one."""
+    draw = np.random.default_rng(0)
+    places = np.stack([draw.integers(0, len(stop.values), MOST_CELLS // 4) for stop in stops], 1)
+    asked = _rows(schema, stops, places)
+    words, changed = _answers(old, new, asked, schema)
+    seen: dict[tuple[str, str], int] = {}
+    for place in np.flatnonzero(changed).tolist():
+        seen.setdefault(words[place], place)
+    regions = [
+        {"where": {}, "before": a, "after": b, "example": _named(asked[place].tolist(), schema),
+         "cells": sum(w == (a, b) for w in words)}
+        for (a, b), place in list(seen.items())[:REGIONS]
+    ]  # fmt: skip
+    told = {"exact": False, "changed": int(changed.sum()), "cells": len(places), "regions": regions}
+    return {**told, "rows": _own(old, new, rows, schema)}
+
+
+def _own(old: Checkup, new: Checkup, rows: Tensor | None, schema: Schema) -> dict[str, int] | None:
+    """How many of the site's own rows are answered otherwise."""
+    if rows is None:
+        return None
+    _, changed = _answers(old, new, rows, schema)
+    return {"all": len(rows), "changed": int(changed.sum())}

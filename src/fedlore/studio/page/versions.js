@@ -1,0 +1,62 @@
+// What was saved when, by whom and why; and what two versions answer differently.
+
+import { ask } from "./ask.js";
+import { desk } from "./desk.js";
+import { tryRow } from "./findings.js";
+import { choose, field, make } from "./make.js";
+import { say, shown, when } from "./words.js";
+
+export class VersionsView extends HTMLElement {
+  connectedCallback() {
+    this.load();
+    desk.hear("desk", () => this.load(), this);
+  }
+
+  async load() {
+    const list = await ask("/api/versions").catch((error) => { desk.fail(error); return []; });
+    if (!this.isConnected) return;
+    const names = [...list.map((v) => [String(v.number), `${v.number} · ${when(v.when)} · ${v.who || v.why}`]).reverse(),
+      ["saved", say("versions.saved")], ...(desk.now.draft.length ? [["draft", say("versions.draft")]] : [])];
+    const usual = desk.now.draft.length ? ["saved", "draft"] : [String(Math.max(1, list.length - 1)), String(list.length || "saved")];
+    const before = choose(names, usual[0], () => this.compare(before.value, after.value));
+    const after = choose(names, usual[1], () => this.compare(before.value, after.value));
+    this.result = make("div", { "aria-live": "polite" });
+    this.replaceChildren(make("div", { class: "halves" },
+      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none"))),
+      make("section", { "aria-label": say("versions.compare") }, make("h2", {}, say("versions.compare")),
+        make("div", { class: "fields" }, field(say("versions.before"), before), field(say("versions.after"), after)), this.result)));
+    if (names.length > 1 && desk.now.schema) this.compare(before.value, after.value);
+  }
+
+  table(list) {
+    const head = ["number", "when", "who", "why"].map((key) => make("th", { scope: "col" }, say("versions." + key)));
+    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("versions.list") }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, head, make("td"))),
+      make("tbody", {}, [...list].reverse().map((v) => make("tr", {}, make("th", { scope: "row" }, String(v.number)), make("td", {}, when(v.when)), make("td", {}, v.who), make("td", {}, v.why),
+        make("td", {}, make("button", { class: "plain", onclick: () => confirm(say("versions.restored", { number: v.number })) && desk.change("/api/restore", { number: v.number }) }, say("versions.restore"))))))));
+  }
+
+  async compare(before, after) {
+    if (before === after) { this.result.replaceChildren(make("p", { class: "soft" }, say("versions.same"))); return; }
+    this.result.replaceChildren(make("p", { class: "soft" }, "…"));
+    try {
+      const said = await ask("/api/compare", { before, after });
+      this.result.replaceChildren(...this.tell(said));
+    } catch (error) { this.result.replaceChildren(make("p", { class: "warn" }, error.message || say("away"))); }
+  }
+
+  tell(said) {
+    const parts = [make("p", { class: "soft" }, say(said.exact ? "versions.exact" : "versions.sampled"))];
+    if (said.rows) parts.push(make("p", {}, say("versions.rows", said.rows)));
+    if (!said.changed) return [make("p", {}, make("strong", {}, say("versions.same"))), ...parts];
+    for (const region of said.regions) {
+      const where = Object.entries(region.where).map(([name, cell]) => `${name} ${cell}`).join(" · ") || say("versions.everywhere");
+      parts.push(make("div", { class: "finding warning" }, make("div", { class: "where" }, where),
+        make("p", {}, region.before, " → ", make("strong", {}, region.after)),
+        make("p", {}, make("button", { class: "plain", onclick: () => tryRow(region.example) }, say("findings.try")), " ",
+          make("span", { class: "soft" }, Object.entries(region.example).filter(([name]) => name in region.where || Object.keys(region.where).length === 0).map(([k, v]) => `${k} = ${shown(v, 4)}`).join(", ")))));
+    }
+    return parts;
+  }
+}
+
+customElements.define("versions-view", VersionsView);

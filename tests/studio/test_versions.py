@@ -1,0 +1,133 @@
+"""Each save is a version, and two of them are compared by what they answer."""
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.studio import make_studio
+from fedlore.studio.asking import hear_rows
+from fedlore.studio.checks import judge
+from fedlore.studio.differing import compare
+from fedlore.studio.versions import keep_version, list_versions, named_files, version_files
+
+from ..bundle.serve.asking import ask
+from .sites import FILES, PREDICT, desk, place
+
+
+def changed(old, new):
+    """The files with another prediction table."""
+    assert old in PREDICT
+    return {**FILES, "predict.csv": PREDICT.replace(old, new).encode()}
+
+
+def test_a_moved_threshold_is_a_region_with_its_answers_and_a_row():
+    told = compare(FILES, changed("> 14", "> 15"))
+    assert told["exact"]
+    (first,) = told["regions"]
+    assert first["where"] == {"ash": "(14..15]"}
+    assert (first["before"], first["after"]) == (
+        "III (possible: not I)",
+        "silent (possible: not I)",
+    )
+    assert 14 < first["example"]["ash"] <= 15
+    assert compare(FILES, FILES)["changed"] == 0
+
+
+def test_a_bracket_that_closes_is_one_number():
+    told = compare(FILES, changed("> 14", ">= 14"))
+    assert {r["where"]["ash"] for r in told["regions"]} == {"= 14"}
+
+
+def test_own_rows_that_change_are_counted():
+    rows = torch.tensor([[14.5, 0.0], [15.5, 0.0], [10.0, 0.0]])
+    assert compare(FILES, changed("> 14", "> 15"), rows)["rows"] == {"all": 3, "changed": 1}
+
+
+def test_a_rule_that_never_spoke_changes_nothing():
+    more = {**FILES, "predict.csv": (PREDICT + "> 15,A,II\n").encode()}
+    assert compare(FILES, more)["changed"] == 0
+
+
+def test_other_answers_are_not_compared():
+    other = FILES["knowledge.toml"].replace(b'"III", "II", "I"', b'"III", "II", "I", "0"')
+    with pytest.raises(KnowledgeError, match="other features or answers"):
+        compare(FILES, {**FILES, "knowledge.toml": other})
+
+
+_CUT = st.sampled_from(["> 6", ">= 8", "< 9", "<= 12", "[8..12)", "(6..14]", ""])
+_RULES = st.lists(
+    st.tuples(_CUT, st.sampled_from(["", "A", "not B"]), st.sampled_from(["I", "II", "III"])),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(_RULES, _RULES, st.floats(5, 16, width=32), st.integers(0, 2))
+def test_no_row_changes_outside_the_regions_that_are_told(one, two, ash, seam):
+    """The told regions are all there is: a row drawn at random never differs elsewhere."""
+    text = [
+        "ash,seam,then\n" + "".join(",".join(row) + "\n" for row in rows) for rows in (one, two)
+    ]
+    files = [{**FILES, "predict.csv": t.encode()} for t in text]
+    if any(judge(f).checkup.knowledge is None for f in files):
+        return
+    told = compare(*files)
+    x = torch.tensor([[ash, float(seam)]])
+    a, b = (hear_rows(judge(f).checkup, x) for f in files)
+    differs = bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
+    assert told["changed"] > 0 or not differs
+    for region in told["regions"]:
+        row = torch.tensor(
+            [[region["example"]["ash"], float("ABC".index(region["example"]["seam"]))]]
+        )
+        a, b = (hear_rows(judge(f).checkup, row) for f in files)
+        assert bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
+
+
+def test_saves_are_versions_with_author_and_reason(tmp_path):
+    app = make_studio(desk(tmp_path))
+
+    def save(cut, **said):
+        token = ask(app, "GET", "/api/desk").json()["token"]
+        table = {"grid": 0, "header": ["ash [%]", "then"], "rows": [[cut, "III"]]}
+        kept = ask(app, "PUT", "/api/table", json={"token": token, **table}).json()
+        return ask(app, "POST", "/api/save", json={"token": kept["token"], **said})
+
+    save("> 13", who="Ann", why="new seam")
+    save("> 15", who="Bob", why="too strict")
+    found = ask(app, "GET", "/api/versions").json()
+    assert [(v["number"], v["who"], v["why"]) for v in found] == [
+        (1, "", "as it was found"), (2, "Ann", "new seam"), (3, "Bob", "too strict")]  # fmt: skip
+    assert len({v["fingerprint"] for v in found}) == 3
+    told = ask(app, "POST", "/api/compare", json={"before": "2", "after": "3"}).json()
+    assert told["regions"][0]["where"] == {"ash": "(13..15]"}
+    assert told["rows"] == {"all": 6, "changed": 1}
+    token = ask(app, "GET", "/api/desk").json()["token"]
+    back = ask(app, "POST", "/api/restore", json={"token": token, "number": 1}).json()
+    assert back["draft"] == ["predict.csv"] and len(back["grids"][0]["rows"]) == 3
+    nothing = ask(app, "POST", "/api/compare", json={"before": "1", "after": "9"})
+    assert nothing.status_code == 422 and "no version 9" in nothing.json()["error"]
+
+
+def test_half_a_version_is_none(tmp_path):
+    here = place(tmp_path)
+    keep_version(here, FILES, who="Ann", why="", fingerprint="")
+    (tmp_path / "studio" / "versions" / "0002" / "files").mkdir(parents=True)
+    (tmp_path / "studio" / "versions" / "0003").mkdir()
+    (tmp_path / "studio" / "versions" / "0003" / "version.json").write_text(
+        json.dumps({"number": 7})
+    )
+    assert [v.number for v in list_versions(here)] == [1]
+    assert version_files(here, 1) == FILES
+    with pytest.raises(FedloreError, match="no version 2"):
+        version_files(here, 2)
+
+
+def test_only_files_that_the_knowledge_names_are_kept():
+    assert named_files({**FILES, "train.csv": b"secret rows"}) == list(FILES)
+    toml = b'examples = "e.csv"\n' + FILES["knowledge.toml"]
+    assert named_files({**FILES, "knowledge.toml": toml, "e.csv": b""})[1] == "e.csv"
