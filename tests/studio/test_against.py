@@ -37,6 +37,7 @@ def test_without_rows_or_with_bad_ones_there_is_a_sentence(tmp_path, gone):
     assert answer.status_code == 422 and answer.json()["error"]
 
 
+@pytest.mark.slow  # scikit-learn alone takes seconds to load
 def test_a_rule_is_suggested_in_the_tables_own_words(tmp_path):
     pytest.importorskip("sklearn")
     draw = random.Random(1)

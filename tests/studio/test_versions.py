@@ -66,6 +66,7 @@ _RULES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_RULES, _RULES, st.floats(5, 16, width=32), st.integers(0, 2))
 def test_no_row_changes_outside_the_regions_that_are_told(one, two, ash, seam):
     """The told regions are all there is: a row drawn at random never differs elsewhere."""
