@@ -12,10 +12,10 @@ from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge.tables.sheets import csv_bytes
-from fedlore.studio.asking import hear_rows
+from fedlore.studio.asking import hear_knowledge
 from fedlore.studio.checks import judge
 from fedlore.studio.grids import read_grids
-from fedlore.studio.verdict import try_row
+from fedlore.studio.verdict import judge_row
 
 from .sites import FILES
 
@@ -60,10 +60,10 @@ _ROWS = st.lists(st.tuples(st.sampled_from(_VALUES), st.integers(0, 2)), min_siz
 def test_the_studio_says_what_knowledge_says(files, rows):
     checkup, known = judge(files).checkup, Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
-    refused = hear_rows(checkup, x).refused.tolist()
+    refused = hear_knowledge(checkup, x).refused.tolist()
     for row, contradicted in enumerate(refused):
         one = x[row : row + 1]
-        told = try_row(checkup, one, read_grids(files))
+        told = judge_row(checkup, one, read_grids(files))
         try:
             said = known.annotate(Examples(one), 3)
         except KnowledgeError as error:
@@ -79,11 +79,11 @@ def test_the_studio_says_what_knowledge_says(files, rows):
 def test_predict_and_its_reasons_say_the_same(files, rows):
     checkup, known = judge(files).checkup, Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
-    x = x[~hear_rows(checkup, x).refused]
+    x = x[~hear_knowledge(checkup, x).refused]
     bundle = bundle_of(Personal(mlp(2, 3, hidden=(4,), seed=0), known), "site", schema=known.schema)
     for row in range(len(x)):
         one = x[row : row + 1]
-        told, answers = try_row(checkup, one, read_grids(files)), answer_rows(bundle, one)
+        told, answers = judge_row(checkup, one, read_grids(files)), answer_rows(bundle, one)
         assert told["allowed"] == named(answers.allowed)
         spoken = -1 if told["expert"] is None else CLASSES.index(told["expert"])
         assert answers.expert[0] == spoken
@@ -105,7 +105,7 @@ def test_a_missing_value_leaves_the_same_open():
     checkup = judge({**FILES, "knowledge.toml": text}).checkup
     x = torch.tensor([[torch.nan, 2.0]])
     said = checkup.knowledge.annotate(Examples(x), 3)
-    told = try_row(checkup, x, read_grids(FILES))
+    told = judge_row(checkup, x, read_grids(FILES))
     assert told["expert"] is None and said.prior.sum() == 0
     assert told["allowed"] == CLASSES and bool(said.allowed.all())
     assert {rule["state"] for rule in told["rules"]} == {"undecided"}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.studio import make_studio
-from fedlore.studio.asking import hear_rows
+from fedlore.studio.asking import hear_knowledge
 from fedlore.studio.checks import judge
-from fedlore.studio.differing import compare
+from fedlore.studio.differing import compare_answers
 from fedlore.studio.versions import keep_version, list_versions, named_files, version_files
 
 from ..bundle.serve.asking import ask
@@ -25,7 +25,7 @@ def changed(old, new):
 
 
 def test_a_moved_threshold_is_a_region_with_its_answers_and_a_row():
-    told = compare(FILES, changed("> 14", "> 15"))
+    told = compare_answers(FILES, changed("> 14", "> 15"))
     assert told["exact"]
     (first,) = told["regions"]
     assert first["where"] == {"ash": "(14..15]"}
@@ -34,28 +34,28 @@ def test_a_moved_threshold_is_a_region_with_its_answers_and_a_row():
         "silent (possible: not I)",
     )
     assert 14 < first["example"]["ash"] <= 15
-    assert compare(FILES, FILES)["changed"] == 0
+    assert compare_answers(FILES, FILES)["changed"] == 0
 
 
 def test_a_bracket_that_closes_is_one_number():
-    told = compare(FILES, changed("> 14", ">= 14"))
+    told = compare_answers(FILES, changed("> 14", ">= 14"))
     assert {r["where"]["ash"] for r in told["regions"]} == {"= 14"}
 
 
 def test_own_rows_that_change_are_counted():
     rows = torch.tensor([[14.5, 0.0], [15.5, 0.0], [10.0, 0.0]])
-    assert compare(FILES, changed("> 14", "> 15"), rows)["rows"] == {"all": 3, "changed": 1}
+    assert compare_answers(FILES, changed("> 14", "> 15"), rows)["rows"] == {"all": 3, "changed": 1}
 
 
 def test_a_rule_that_never_spoke_changes_nothing():
     more = {**FILES, "predict.csv": (PREDICT + "> 15,A,II\n").encode()}
-    assert compare(FILES, more)["changed"] == 0
+    assert compare_answers(FILES, more)["changed"] == 0
 
 
 def test_other_answers_are_not_compared():
     other = FILES["knowledge.toml"].replace(b'"III", "II", "I"', b'"III", "II", "I", "0"')
     with pytest.raises(KnowledgeError, match="other features or answers"):
-        compare(FILES, {**FILES, "knowledge.toml": other})
+        compare_answers(FILES, {**FILES, "knowledge.toml": other})
 
 
 _CUT = st.sampled_from(["> 6", ">= 8", "< 9", "<= 12", "[8..12)", "(6..14]", ""])
@@ -76,16 +76,16 @@ def test_no_row_changes_outside_the_regions_that_are_told(one, two, ash, seam):
     files = [{**FILES, "predict.csv": t.encode()} for t in text]
     if any(judge(f).checkup.knowledge is None for f in files):
         return
-    told = compare(*files)
+    told = compare_answers(*files)
     x = torch.tensor([[ash, float(seam)]])
-    a, b = (hear_rows(judge(f).checkup, x) for f in files)
+    a, b = (hear_knowledge(judge(f).checkup, x) for f in files)
     differs = bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
     assert told["changed"] > 0 or not differs
     for region in told["regions"]:
         row = torch.tensor(
             [[region["example"]["ash"], float("ABC".index(region["example"]["seam"]))]]
         )
-        a, b = (hear_rows(judge(f).checkup, row) for f in files)
+        a, b = (hear_knowledge(judge(f).checkup, row) for f in files)
         assert bool((a.expert != b.expert).any() or (a.allowed != b.allowed).any())
 
 

@@ -18,10 +18,10 @@ from ..knowledge.schema import Schema
 from ..knowledge.tables.cells import number, parse_condition
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Rule, Table
-from .asking import hear_rows, tables_in, usable
+from .asking import hear_knowledge, tables_in, usable
 
-SHOWN = 20  # rows told one by one
-LEAST = 5  # rows that a suggested rule must have
+ROWS_TOLD = 20  # rows told one by one
+LEAST_ROWS = 5  # rows that a suggested rule must have
 PURE = 0.7  # share of them that it must get right
 
 
@@ -45,7 +45,7 @@ def tell_data(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
     findings = [
         f.as_row() for f in check_data(checkup, rows, name).findings[len(checkup.findings) :]
     ]
-    heard = hear_rows(checkup, rows.x)
+    heard = hear_knowledge(checkup, rows.x)
     assert heard.allowed is not None
     spoken = heard.expert >= 0
     right = spoken & (heard.expert == rows.y)
@@ -60,7 +60,9 @@ def tell_data(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
         "spoken": int(spoken.sum()),
         "right": int(right.sum()),
         "contradicted": int(heard.refused.sum()),
-        "outside": [_row(rows, i, schema) for i in outside.nonzero().flatten().tolist()[:SHOWN]],
+        "outside": [
+            _row(rows, i, schema) for i in outside.nonzero().flatten().tolist()[:ROWS_TOLD]
+        ],
         "outside_count": int(outside.sum()),
         "silent": int((~spoken & ~heard.refused).sum()),
         "width": float(heard.allowed.sum(1).float().mean()),
@@ -94,16 +96,16 @@ def suggest_rule(checkup: Checkup, rows: Examples) -> dict[str, Any] | None:
     """
     _, schema = usable(checkup)
     assert rows.y is not None
-    heard = hear_rows(checkup, rows.x)
+    heard = hear_knowledge(checkup, rows.x)
     whole = ~rows.x.isnan().any(1)
     left = (heard.expert < 0) & ~heard.refused & whole
-    if int(left.sum()) < LEAST:
+    if int(left.sum()) < LEAST_ROWS:
         return None
     best = None
     for cells, then in _leaves(rows.x[left], rows.y[left], schema):
         hit = _hits(cells, schema, rows.x)
         own, right = int((hit & left).sum()), int((hit & left & (rows.y == then)).sum())
-        if own >= LEAST and right >= PURE * own and (best is None or right > best["right"]):
+        if own >= LEAST_ROWS and right >= PURE * own and (best is None or right > best["right"]):
             best = {"cells": cells, "then": schema.classes[then], "rows": own, "right": right,
                     "all": int(hit.sum()), "silent": int(left.sum())}  # fmt: skip
     return best
@@ -116,7 +118,7 @@ def _leaves(x: Tensor, y: Tensor, schema: Schema) -> list[tuple[dict[str, str], 
     except ImportError:
         raise FedloreError("a rule from data needs: pip install 'fedlore[sklearn]'") from None
     columns, matrix = _columns(x, schema)
-    tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=LEAST, random_state=0)
+    tree = DecisionTreeClassifier(max_depth=3, min_samples_leaf=LEAST_ROWS, random_state=0)
     grown = tree.fit(matrix, y.numpy()).tree_
     found: list[tuple[dict[str, str], int]] = []
 

@@ -22,11 +22,11 @@ _KINDS = {
     ".json": "application/json",
 }
 #: Nothing from elsewhere, nothing inline: whatever a table says, it cannot become code.
-POLICY = (
+STUDIO_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-LIMITS = ServeLimits(body=32_000_000, patience=30.0)
+STUDIO_LIMITS = ServeLimits(body=32_000_000, patience=30.0)
 
 
 def make_studio(
@@ -45,7 +45,7 @@ def make_studio(
     add_writing(app, desk)
     add_trying(app, desk)
     add_versions(app, desk)
-    return Doorkeeper(app, LIMITS, None, token, hosts, without_token=(*OPEN, *shown))
+    return Doorkeeper(app, STUDIO_LIMITS, None, token, hosts, without_token=(*OPEN, *shown))
 
 
 def _only_json(request: Request) -> None:
@@ -88,7 +88,7 @@ def _add_page(app: FastAPI, *, guarded: bool) -> list[str]:
 
 def _part(path: str, data: bytes) -> Response:
     kind = _KINDS[path[path.rindex(".") :]]
-    return Response(data, media_type=kind, headers={"Content-Security-Policy": POLICY})
+    return Response(data, media_type=kind, headers={"Content-Security-Policy": STUDIO_POLICY})
 
 
 def _page_files() -> dict[str, bytes]:

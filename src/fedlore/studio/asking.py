@@ -66,7 +66,7 @@ def _typed(value: str | float | None, level: bool) -> str | float | None:
 
 
 @torch.no_grad()
-def hear_rows(checkup: Checkup, x: Tensor) -> Heard:
+def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
     """What the knowledge says of rows; where it contradicts itself the others are still told."""
     known, schema = usable(checkup)
     refused = torch.zeros(len(x), dtype=torch.bool)
@@ -150,7 +150,7 @@ def tables_in(checkup: Checkup) -> list[Table]:
     return [model for model in leaves(known.prediction, known.range) if isinstance(model, Table)]
 
 
-def one_row(row: Mapping[str, str | float | None], checkup: Checkup) -> Tensor:
+def tried_row(row: Mapping[str, str | float | None], checkup: Checkup) -> Tensor:
     """The row a person tries, refused in a sentence where it is none."""
     _, schema = usable(checkup)
     try:

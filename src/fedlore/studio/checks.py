@@ -14,7 +14,7 @@ from .grids import RuleGrid
 
 
 @dataclass(frozen=True)
-class Judged:
+class Verdicts:
     """A checkup of the draft: what `fedlore lint` would say of the same files."""
 
     checkup: Checkup
@@ -29,19 +29,19 @@ class Judged:
         return "" if first is None else f"{first.place}: {first.message}"
 
 
-def judge(members: Mapping[str, bytes]) -> Judged:
+def judge(members: Mapping[str, bytes]) -> Verdicts:
     """The checkup of some files; a file that cannot be read at all is a finding too."""
     began = time.perf_counter()
     try:
         found = check_file(members)
     except FedloreError as error:
         found = Checkup([Finding("error", "file", _without_name(str(error)), Place(FILE))])
-    return Judged(found, time.perf_counter() - began)
+    return Verdicts(found, time.perf_counter() - began)
 
 
 def tell_findings(findings: Sequence[Finding], grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Findings as plain values, with the cell of the grid each belongs to."""
-    return [{**as_json(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings]
+    return [{**jsonable(finding.as_row()), "cell": _cell(finding, grids)} for finding in findings]
 
 
 def _cell(finding: Finding, grids: Sequence[RuleGrid]) -> dict[str, Any] | None:
@@ -69,12 +69,12 @@ def _without_name(text: str) -> str:
     return text.removeprefix(f"{FILE}: ")
 
 
-def as_json(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """Plain values that JSON can hold: what is not finite becomes None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {key: as_json(part) for key, part in value.items()}
+        return {key: jsonable(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(part) for part in value]
+        return [jsonable(part) for part in value]
     return value

@@ -22,11 +22,11 @@ from ..knowledge.schema import Feature, Schema
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.cells import format_outcome
 from ..knowledge.tables.table import Table
-from .asking import Heard, hear_rows, usable
+from .asking import Heard, hear_knowledge, usable
 from .checks import judge
 from .maps import ends_of, thresholds
 
-MOST_CELLS = 120_000
+MOST_ASKED = 120_000
 REGIONS = 12  # told of one comparison
 
 
@@ -55,7 +55,7 @@ class Stops:
         return f"= {low:g}" if low == high else f"{left}{low:g}..{high:g}{right}"
 
 
-def compare(
+def compare_answers(
     before: Mapping[str, bytes], after: Mapping[str, bytes], rows: Tensor | None = None
 ) -> dict[str, Any]:
     """Where two versions answer otherwise, with an example row, and how many own rows change."""
@@ -64,13 +64,15 @@ def compare(
     if (schema.names, schema.classes) != (other.names, other.classes) or [
         f.levels for f in schema.features
     ] != [f.levels for f in other.features]:
-        raise KnowledgeError("the two versions have other features or answers: compare the files")
+        raise KnowledgeError(
+            "the two versions have other features or answers: compare_answers the files"
+        )
     if old.bins is not None or new.bins is not None:
         raise KnowledgeError("versions about a number are not compared in meaning yet")
     stops = _stops(old, new, schema)
     shape = tuple(len(stop.values) for stop in stops)
     cells, sampled = math.prod(shape), _sampled(old) or _sampled(new)
-    if cells > MOST_CELLS:
+    if cells > MOST_ASKED:
         return _by_sample(old, new, schema, stops, rows)
     places = (
         np.stack(np.unravel_index(np.arange(cells), shape), 1) if stops else np.zeros((1, 0), int)
@@ -142,7 +144,7 @@ def _middle(feature: Feature) -> float:
 def _answers(
     old: Checkup, new: Checkup, rows: Tensor, schema: Schema
 ) -> tuple[list[tuple[str, str]], NDArray[np.bool_]]:
-    one, two = (_words(hear_rows(checkup, rows), schema) for checkup in (old, new))
+    one, two = (_words(hear_knowledge(checkup, rows), schema) for checkup in (old, new))
     words = list(zip(one, two, strict=True))
     return words, np.array([a != b for a, b in words])
 
@@ -218,7 +220,7 @@ def _by_sample(
 ) -> dict[str, Any]:
     """Too many cells: some of them by chance, always the same ones, told one by one."""
     draw = np.random.default_rng(0)
-    places = np.stack([draw.integers(0, len(stop.values), MOST_CELLS // 4) for stop in stops], 1)
+    places = np.stack([draw.integers(0, len(stop.values), MOST_ASKED // 4) for stop in stops], 1)
     asked = _rows(schema, stops, places)
     words, changed = _answers(old, new, asked, schema)
     seen: dict[tuple[str, str], int] = {}

@@ -16,7 +16,7 @@ from ..knowledge.content import files_at, toml_in
 from ..knowledge.tables.cells import LONGEST
 from ..knowledge.tables.rulesheets import MOST_RULES
 from ..knowledge.tables.sheets import parse_sheet
-from .workbooks import Cells, replace_cells
+from .workbooks import TextRows, replace_cells
 
 MOST_COLUMNS = 200
 
@@ -83,7 +83,7 @@ def _shown(cell: SheetCell) -> str:
     return cell.shown if isinstance(cell, Broken) else cell
 
 
-def check_cells_fit(header: Sequence[str], rows: Cells) -> None:
+def check_cells_fit(header: Sequence[str], rows: TextRows) -> None:
     """Refuse what no table can be, before anything is written."""
     if not header or len(header) > MOST_COLUMNS:
         raise KnowledgeError(f"a table has 1 to {MOST_COLUMNS} columns, got {len(header)}")
@@ -100,7 +100,7 @@ def check_cells_fit(header: Sequence[str], rows: Cells) -> None:
 
 
 def grid_bytes(
-    members: Mapping[str, bytes], file: str, sheet: str, header: Sequence[str], rows: Cells
+    members: Mapping[str, bytes], file: str, sheet: str, header: Sequence[str], rows: TextRows
 ) -> bytes:
     """The file with this table in it; whatever else it holds stays as it is."""
     check_cells_fit(header, rows)
@@ -114,7 +114,7 @@ def grid_bytes(
     return replace_cells(before, sheet, [grid.header, *grid.rows], [header, *rows], grid.first)
 
 
-def _text_bytes(before: bytes | None, rows: Cells, separator: str) -> bytes:
+def _text_bytes(before: bytes | None, rows: TextRows, separator: str) -> bytes:
     """Rows as text in the writing of the old file; a row it had already keeps its very bytes."""
     encoding, end = "utf-8", "\n"
     known: dict[tuple[str, ...], str] = {}

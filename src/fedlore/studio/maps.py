@@ -20,7 +20,7 @@ from ..knowledge.schema import Feature, Schema
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.cells import NumberSpans
 from ..knowledge.tables.table import Table
-from .asking import Heard, hear_rows, usable
+from .asking import Heard, hear_knowledge, usable
 
 STEPS = 48  # cells along an axis, before thresholds are added
 MOST_CUTS = 96
@@ -96,7 +96,7 @@ def draw_curve(checkup: Checkup, x: Tensor, name: str) -> dict[str, Any]:
     return {
         "axis": axis.tell(),
         "at": _finite(float(x[0, column])),
-        **tell_heard(hear_rows(checkup, rows)),
+        **tell_heard(hear_knowledge(checkup, rows)),
     }
 
 
@@ -117,7 +117,7 @@ def draw_map(checkup: Checkup, x: Tensor, names: Sequence[str]) -> dict[str, Any
         "across": across.tell(),
         "up": up.tell(),
         "at": at,
-        **tell_heard(hear_rows(checkup, rows)),
+        **tell_heard(hear_knowledge(checkup, rows)),
     }
 
 
@@ -191,7 +191,7 @@ def _best(
         columns, values = (np.array(some) for some in zip(*part, strict=True))
         rows[each, columns] = values
         costs += [_cost(schema.features[c], float(x[0, c]), v) for c, v in part]
-    heard = hear_rows(checkup, torch.from_numpy(rows))
+    heard = hear_knowledge(checkup, torch.from_numpy(rows))
     assert heard.allowed is not None
     only = (heard.expert < 0) & heard.allowed[:, target] & (heard.allowed.sum(1) == 1)
     good = ((heard.expert == target) | only) & ~heard.refused

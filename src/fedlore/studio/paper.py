@@ -10,11 +10,11 @@ from tomlkit.items import AoT, Array, Table
 
 from ..errors import KnowledgeError
 
-Step = str | int
-DEEPEST = 8  # keys below keys
+KeyStep = str | int
+DEEPEST_KEY = 8  # keys below keys
 
 
-def edit_toml(text: str, path: Sequence[Step], value: Any) -> str:
+def edit_toml(text: str, path: Sequence[KeyStep], value: Any) -> str:
     """A document with another value at a path of keys and places; None takes it away.
 
     A place behind the last one of a list appends to it.
@@ -25,8 +25,8 @@ def edit_toml(text: str, path: Sequence[Step], value: Any) -> str:
     [[range.sources]]
     table = "r.csv"
     """
-    if not path or len(path) > DEEPEST:
-        raise KnowledgeError(f"a key has 1 to {DEEPEST} steps, got {len(path)}")
+    if not path or len(path) > DEEPEST_KEY:
+        raise KnowledgeError(f"a key has 1 to {DEEPEST_KEY} steps, got {len(path)}")
     try:
         document: Any = tomlkit.parse(text)
         _put(document, list(path), value)
@@ -39,7 +39,7 @@ def edit_toml(text: str, path: Sequence[Step], value: Any) -> str:
         ) from None
 
 
-def _put(at: Any, path: list[Step], value: Any) -> None:
+def _put(at: Any, path: list[KeyStep], value: Any) -> None:
     step, rest = path[0], path[1:]
     if not rest:
         if value is None:
@@ -65,12 +65,12 @@ def _apart(made: Any) -> Any:
     return made
 
 
-def _table(rest: Sequence[Step]) -> Table:
+def _table(rest: Sequence[KeyStep]) -> Table:
     """A table that only holds lists of tables has no line of its own."""
     return tomlkit.table(is_super_table=len(rest) > 1 and isinstance(rest[1], int))
 
 
-def _replace(at: Any, step: Step, value: Any) -> None:
+def _replace(at: Any, step: KeyStep, value: Any) -> None:
     """Another value, with the remark that stood behind the old one."""
     old = None if isinstance(at, dict) and step not in at else at[step]
     made = _item(value)
@@ -98,5 +98,5 @@ def _item(value: Any) -> Any:
     return made
 
 
-def _said(path: Sequence[Step]) -> str:
+def _said(path: Sequence[KeyStep]) -> str:
     return ".".join(str(step) for step in path)

@@ -10,18 +10,18 @@ from torch import Tensor
 from ..errors import KnowledgeError
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.lint.checkup import Checkup
-from ..knowledge.lint.expected import SILENT, example_cells, number_cell
+from ..knowledge.lint.expected import SILENT_WORD, example_cells, number_cell
 from ..knowledge.schema import Feature, Schema
 from ..knowledge.tables.cells import NumberSpans, format_outcome
 from ..knowledge.tables.table import Rule
-from .asking import hear_rows, tables_in, usable
+from .asking import hear_knowledge, tables_in, usable
 from .desk import Workdesk
 from .grids import new_table
 from .paper import edit_toml
 from .telling import read_schema
 
-MOST = 60  # rows proposed at once
-EXAMPLES = "examples.csv"
+MOST_PROPOSED = 60  # rows proposed at once
+EXAMPLES_FILE = "examples.csv"
 
 
 def propose_rows(checkup: Checkup) -> list[list[str]]:
@@ -32,7 +32,7 @@ def propose_rows(checkup: Checkup) -> list[list[str]]:
     for rule in rules:
         for row in _edges(rule, schema):
             seen.setdefault(tuple(row), None)
-            if len(seen) >= MOST:
+            if len(seen) >= MOST_PROPOSED:
                 break
     rows = torch.tensor(list(seen), dtype=torch.float32)
     return [] if not len(rows) else example_rows(checkup, rows)
@@ -41,7 +41,7 @@ def propose_rows(checkup: Checkup) -> list[list[str]]:
 def example_rows(checkup: Checkup, x: Tensor) -> list[list[str]]:
     """Rows with what is answered now, as cells of a file of examples; contradictions left out."""
     _, schema = usable(checkup)
-    heard = hear_rows(checkup, x)
+    heard = hear_knowledge(checkup, x)
     made = []
     for row in range(len(x)):
         if heard.refused[row]:
@@ -52,10 +52,10 @@ def example_rows(checkup: Checkup, x: Tensor) -> list[list[str]]:
         ]
         said = float(heard.expert[row])
         if heard.allowed is None:
-            answer = [SILENT if math.isnan(said) else f"{said:.6g}", ""]
+            answer = [SILENT_WORD if math.isnan(said) else f"{said:.6g}", ""]
         else:
             may = heard.allowed[row].nonzero().flatten().tolist()
-            answer = [SILENT if said < 0 else schema.classes[int(said)],
+            answer = [SILENT_WORD if said < 0 else schema.classes[int(said)],
                       format_outcome(may, schema.classes, "range")]  # fmt: skip
         made.append([*cells, *answer, ""])
     return made
@@ -107,11 +107,11 @@ def start_examples(desk: Workdesk, token: str, who: str) -> None:
         schema = read_schema(members)
         if schema is None or "examples" in toml_in(*files_at(members)):
             raise KnowledgeError("examples need declared features, and a file without any so far")
-        if EXAMPLES in members:
+        if EXAMPLES_FILE in members:
             raise KnowledgeError(
-                f"there is a file '{EXAMPLES}' already, which the knowledge does not name: put it "
-                f'away, or write examples = "{EXAMPLES}" into the knowledge file'
+                f"there is a file '{EXAMPLES_FILE}' that the knowledge does not name: put it "
+                f'away, or write examples = "{EXAMPLES_FILE}" into the knowledge file'
             )
-        text = edit_toml(members[FILE].decode("utf-8-sig"), ["examples"], EXAMPLES)
-        files = {EXAMPLES: new_table(example_cells(schema)), FILE: text.encode()}
-        desk.change(token, files, who=who, what=f"'{EXAMPLES}'")
+        text = edit_toml(members[FILE].decode("utf-8-sig"), ["examples"], EXAMPLES_FILE)
+        files = {EXAMPLES_FILE: new_table(example_cells(schema)), FILE: text.encode()}
+        desk.change(token, files, who=who, what=f"'{EXAMPLES_FILE}'")

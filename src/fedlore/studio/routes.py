@@ -24,8 +24,8 @@ from .asked import (
     TwoVersions,
     WantedClass,
 )
-from .asking import one_row
-from .checks import as_json, judge
+from .asking import tried_row
+from .checks import jsonable, judge
 from .desk import Workdesk
 from .grids import read_grids
 from .maps import draw_curve, draw_map, find_nearest
@@ -33,7 +33,7 @@ from .model import SiteModel
 from .proposing import example_rows, propose_rows, start_examples
 from .saving import compare_versions, save_draft
 from .telling import tell_desk
-from .verdict import try_row
+from .verdict import judge_row
 from .versions import list_versions, version_files
 from .writing import (
     add_table,
@@ -104,7 +104,7 @@ def add_versions(app: FastAPI, desk: Workdesk) -> None:
 
     @app.post("/api/compare")
     def two(said: TwoVersions) -> dict[str, Any]:
-        return dict(as_json(compare_versions(desk, said.before, said.after)))
+        return dict(jsonable(compare_versions(desk, said.before, said.after)))
 
     @app.post("/api/restore")
     def restore(said: OneVersion) -> dict[str, Any]:
@@ -132,9 +132,9 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
     @app.post("/api/try")
     def tried(said: TriedRow) -> dict[str, Any]:
         members, checkup = present()
-        x = one_row(said.row, checkup)
-        told = try_row(checkup, x, read_grids(members))
-        return dict(as_json({**told, "model": model.say(x, checkup)}))
+        x = tried_row(said.row, checkup)
+        told = judge_row(checkup, x, read_grids(members))
+        return dict(jsonable({**told, "model": model.say(x, checkup)}))
 
     @app.post("/api/examples")
     def begin(said: Change) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
     def as_examples(said: SomeRows) -> dict[str, Any]:
         checkup = present()[1]
         rows = [
-            cells for row in said.rows for cells in example_rows(checkup, one_row(row, checkup))
+            cells for row in said.rows for cells in example_rows(checkup, tried_row(row, checkup))
         ]
         return {"rows": rows}
 
@@ -158,7 +158,7 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
         checkup = present()[1]
         rows = rows_of_site(desk.place.data, checkup)
         name = desk.place.data.name if desk.place.data else ""
-        return dict(as_json(tell_data(checkup, rows, name)))
+        return dict(jsonable(tell_data(checkup, rows, name)))
 
     @app.post("/api/suggest")
     def suggest() -> dict[str, Any]:
@@ -168,16 +168,16 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
     @app.post("/api/curve")
     def curve(said: LookAlong) -> dict[str, Any]:
         _, checkup = present()
-        return draw_curve(checkup, one_row(said.row, checkup), said.features[0])
+        return draw_curve(checkup, tried_row(said.row, checkup), said.features[0])
 
     @app.post("/api/map")
     def area(said: LookAlong) -> dict[str, Any]:
         _, checkup = present()
-        return draw_map(checkup, one_row(said.row, checkup), said.features)
+        return draw_map(checkup, tried_row(said.row, checkup), said.features)
 
     @app.post("/api/nearest")
     def nearest(said: WantedClass) -> dict[str, Any]:
         _, checkup = present()
         if checkup.bins is not None:
             raise FedloreError("the nearest row with another answer is for classes")
-        return {"change": find_nearest(checkup, one_row(said.row, checkup), said.wanted)}
+        return {"change": find_nearest(checkup, tried_row(said.row, checkup), said.wanted)}

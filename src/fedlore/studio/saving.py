@@ -10,7 +10,7 @@ from ..errors import FedloreError
 from .asked import Saving
 from .checks import judge
 from .desk import Workdesk
-from .differing import compare
+from .differing import compare_answers
 from .telling import read_schema
 from .versions import keep_version, list_versions, version_files
 
@@ -53,7 +53,7 @@ def files_of(desk: Workdesk, name: str) -> Mapping[str, bytes]:
 def compare_versions(desk: Workdesk, before: str, after: str) -> dict[str, Any]:
     """Where two states answer otherwise, on all inputs and on the site's own rows."""
     old, new = files_of(desk, before), files_of(desk, after)
-    return compare(old, new, own_rows(desk, new))
+    return compare_answers(old, new, own_rows(desk, new))
 
 
 def own_rows(desk: Workdesk, members: Mapping[str, bytes]) -> Tensor | None:

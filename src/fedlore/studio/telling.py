@@ -10,7 +10,7 @@ from ..knowledge.files import read_document
 from ..knowledge.numbers.files import read_number_document
 from ..knowledge.schema import Schema
 from ..knowledge.tables.table import POLICIES
-from .checks import as_json, judge, tell_findings
+from .checks import jsonable, judge, tell_findings
 from .desk import Workdesk
 from .grids import read_grids
 
@@ -40,8 +40,8 @@ def tell_desk(desk: Workdesk) -> dict[str, Any]:
     judged, grids = judge(members), read_grids(members)
     return {
         **about,
-        "settings": as_json({key: values[key] for key in _SETTINGS if key in values}),
-        "card": as_json(values.get("card", {})),
+        "settings": jsonable({key: values[key] for key in _SETTINGS if key in values}),
+        "card": jsonable(values.get("card", {})),
         "sources": {side: _sources(values, side) for side in ("predict", "range")},
         "combine": {side: _part(values, side).get("combine", "") for side in ("predict", "range")},
         "schema": tell_schema(members),
@@ -95,7 +95,7 @@ def _features(schema: Schema) -> list[dict[str, Any]]:
 
 def _sources(values: dict[str, Any], side: str) -> list[dict[str, Any]]:
     found = _part(values, side).get("sources", [])
-    return as_json([one for one in found if isinstance(one, dict)]) if found else []
+    return jsonable([one for one in found if isinstance(one, dict)]) if found else []
 
 
 def _part(values: dict[str, Any], side: str) -> dict[str, Any]:

@@ -19,15 +19,15 @@ from ..knowledge.sources.words import words_of
 from ..knowledge.sources.writing import leaves, parts_of
 from ..knowledge.tables.table import Table
 from ..personal.answers import in_scope
-from .asking import ask_once, hear_rows, usable
+from .asking import ask_once, hear_knowledge, usable
 from .grids import RuleGrid
 
 
 @torch.no_grad()
-def try_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[str, Any]:
+def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[str, Any]:
     """Everything about one row, (1, d), as plain values."""
     known, schema = usable(checkup)
-    heard = hear_rows(checkup, x)
+    heard = hear_knowledge(checkup, x)
     rows = hide_others(x, schema)
     refused = bool(heard.refused[0])
     told: dict[str, Any] = {

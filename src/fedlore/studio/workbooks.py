@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from ..errors import KnowledgeError
 
-Cells = Sequence[Sequence[str]]
+TextRows = Sequence[Sequence[str]]
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CHAIN = "xl/calcChain.xml"
 
 
-def replace_cells(data: bytes, sheet: str, old: Cells, new: Cells, first: int) -> bytes:
+def replace_cells(data: bytes, sheet: str, old: TextRows, new: TextRows, first: int) -> bytes:
     """The workbook with other texts in some cells of a sheet; row 0 of both stands at `first`."""
     wanted: dict[tuple[int, int], str] = {}
     for i in range(max(len(old), len(new))):

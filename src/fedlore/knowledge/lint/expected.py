@@ -25,7 +25,7 @@ from ..schema import Feature, Schema
 from ..tables.cells import format_outcome, number, parse_outcome, short
 from ..tables.sheets import parse_sheet
 
-SILENT = "silent"
+SILENT_WORD = "silent"
 WORDS = ("expect", "allowed", "note")
 MOST_EXAMPLES = 10_000
 _CLOSE = 1e-4  # how far a number may lie from the one that is expected, relative to it
@@ -118,10 +118,10 @@ def _judge(
     told = known.annotate(Examples(x), len(schema.classes))
     wrong = []
     if example.expect:
-        said = SILENT
+        said = SILENT_WORD
         if told.prior is not None and bool(told.prior[0].sum() > 0):
             said = schema.classes[int(told.prior[0].argmax())]
-        if example.expect != SILENT:
+        if example.expect != SILENT_WORD:
             parse_outcome(example.expect, schema.classes, "predict")
         if said != example.expect:
             wrong.append(("expect", f"{example.expect} is expected, the expert says {said}"))
@@ -143,8 +143,8 @@ def _judge_number(
     wrong = []
     if example.expect:
         said = math.nan if told.said is None else float(told.said[0])
-        text = SILENT if math.isnan(said) else f"{said:.6g}"
-        if example.expect == SILENT:
+        text = SILENT_WORD if math.isnan(said) else f"{said:.6g}"
+        if example.expect == SILENT_WORD:
             good = math.isnan(said)
         else:
             wanted = _number(example.expect)
