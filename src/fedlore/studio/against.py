@@ -101,7 +101,7 @@ def suggest_rule(checkup: Checkup, rows: Examples) -> dict[str, Any] | None:
     left = (heard.expert < 0) & ~heard.refused & whole
     if int(left.sum()) < LEAST_ROWS:
         return None
-    best = None
+    best: dict[str, Any] | None = None
     for cells, then in _leaves(rows.x[left], rows.y[left], schema):
         hit = _hits(cells, schema, rows.x)
         own, right = int((hit & left).sum()), int((hit & left & (rows.y == then)).sum())
