@@ -11,6 +11,7 @@ from fedlore.core.exact import (
     posterior,
     solve,
     sum_rows,
+    take_in,
 )
 from fedlore.core.rng import stream
 from fedlore.core.tree import add
@@ -111,6 +112,27 @@ def test_a_row_left_out_is_foreseen_as_if_it_had_never_been_there():
         torch.testing.assert_close(mean[row : row + 1], one @ weights, rtol=0, atol=1e-8)
         spread = ours.noise + ((one @ covariance) * one).sum(1)
         torch.testing.assert_close(variance[row : row + 1], spread, rtol=0, atol=1e-8)
+
+
+def test_rows_taken_in_later_are_as_good_as_rows_that_were_summed():
+    found, groups = sites()
+    ours = solve(total(found), groups)
+    features, target = found[1]
+    early = [*found[:1], (features[:11], target[:11]), *found[2:]]
+    sums = total(early)
+    upper = torch.triu_indices(len(groups), len(groups))
+    gram = torch.zeros(len(groups), len(groups), dtype=torch.float64)
+    gram[upper[0], upper[1]] = sums["squares"]
+    gram = gram + gram.triu(1).T
+    known = posterior(gram, sums["cross"], ours.noise, ours.prior[groups])
+    before = Posterior(*known, ours.noise, ours.prior)
+    home = sum_rows(features[:11], target[:11])[0]
+    after, moved = take_in(before, home, features[11:], target[11:])
+    torch.testing.assert_close(after.mean, ours.mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(after.covariance, ours.covariance, rtol=0, atol=1e-8)
+    whole = sum_rows(features, target)[0]
+    torch.testing.assert_close(moved.middle, whole.middle, rtol=0, atol=1e-9)
+    assert (moved.rows, float(moved.level)) == (14, pytest.approx(float(whole.level)))
 
 
 def test_a_sites_level_shows_in_no_sum():

@@ -1,6 +1,7 @@
 """fedlore blend: the cheapest coals that make the grade."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,9 @@ import typer
 from ..bundle import Bundle, read_bundle
 from ..coke.blend import BlendPlan, Promise, order_for, plan, read_coals, read_mixing
 from ..coke.blend.promise import check_promise
-from ..coke.blend.telling import plan_summary
+from ..coke.blend.results import read_tests, take_results
+from ..coke.blend.telling import plan_summary, trial_words
+from ..coke.blend.worth import check_teachable, propose_test
 from ..core.history import check_writable
 from ..errors import FedloreError
 from ..look.tables import TextTable
@@ -51,6 +54,12 @@ def blend_command(
     mixing: Annotated[
         Path | None, typer.Option(help="TOML with tables rules.NAME and fixed.")
     ] = None,
+    trial: Annotated[
+        bool, typer.Option("--trial", help="Also say which one test blend is worth most.")
+    ] = False,
+    measured: Annotated[
+        Path | None, typer.Option(help="Tests since: % of each coal charged, and the grade.")
+    ] = None,
     beyond_scope: Annotated[
         bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
     ] = False,
@@ -85,12 +94,23 @@ def blend_command(
         fixed=fixed | _parse_given(fix or []),
         rules=rules,
     )
+    tests = 0
+    if measured is not None:
+        results = read_tests(measured, order, form=FileForm(separator, decimal, encoding, sheet))
+        order, tests = take_results(order, results), len(results)
+    if trial:
+        check_teachable(order)
     check_writable(out / "plan.json")
     told = teller()
     with keeping("nothing was kept and nothing written; the same command begins anew"):
         with Gauge(told, "step") as gauge:
-            found = plan(order, seed=seed, progress=gauge.step)
+            found = replace(plan(order, seed=seed, progress=gauge.step), tests=tests)
+        if trial:
+            found = replace(found, test=propose_test(order, found, seed=seed))
         _show(found, told)
+        if trial and found.blend is not None:
+            for line in trial_words(found):
+                told.say(line)
         page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
     told.remark(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots")
     told.give(json.loads((out / "plan.json").read_text(encoding="utf-8")))

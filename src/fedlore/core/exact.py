@@ -200,6 +200,28 @@ def leave_out(
     return target.double() - error, found.noise / kept
 
 
+def take_in(
+    found: Posterior, home: Home, features: Tensor, target: Tensor
+) -> tuple[Posterior, Home]:
+    """At a site: the same after more rows of its own, (n, f) and (n,), as if they had been summed.
+
+    Exact at the variances that were found; nothing leaves, and nobody else learns of the rows.
+    """
+    mean, covariance, middle, level, rows = (
+        found.mean, found.covariance, home.middle, home.level, home.rows
+    )  # fmt: skip
+    for phi, y in zip(features.double(), target.double(), strict=True):
+        away = phi - middle
+        along = covariance @ away
+        gain = along / (found.noise * (1.0 + 1.0 / rows) + away @ along)
+        mean = mean + gain * (y - level - away @ mean)
+        covariance = covariance - torch.outer(gain, along)
+        rows += 1
+        middle, level = middle + away / rows, level + (y - level) / rows
+    covariance = (covariance + covariance.T) / 2.0
+    return Posterior(mean, covariance, found.noise, found.prior), Home(middle, level, rows)
+
+
 def _joint(total: Params, size: int) -> tuple[Tensor, Tensor, Tensor]:
     """ΣΦᵀΦ, ΣΦᵀy and Σy² from the sums, made those of some rows where noise has broken that."""
     cross = total["cross"]

@@ -1,6 +1,6 @@
 """The one-round model on ordered classes: what it reads of a row, and what it says of one."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from .cells import log_cells
-from .exact import Basis, Home, Posterior, foresee, leave_out, sum_rows
+from .exact import Basis, Home, Posterior, foresee, leave_out, sum_rows, take_in
 from .ordinal import Start, find_places, heard_numbers
 from .tree import Params
 
@@ -88,3 +88,11 @@ class Foresight:
         """The same for the site's own training rows, each as if it had been left out, (n, k)."""
         mean, variance = leave_out(self.found, self.home, rows.features, rows.target)
         return log_cells(rows.start + mean, variance.sqrt(), self.classes, "normal")
+
+    def taught(
+        self, x: Tensor, y: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+    ) -> "Foresight":
+        """The same after more tests at the site: scaled rows and the classes that came out."""
+        features, start = self.exact.rows(x, prior, allowed, classes=self.classes)
+        found, home = take_in(self.found, self.home, features, y.double() - start)
+        return replace(self, found=found, home=home)

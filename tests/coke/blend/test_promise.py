@@ -240,7 +240,9 @@ def test_the_doubt_is_that_of_the_one_round_model():
     _, variance = foresee(member.foresight.found, member.foresight.home, features)
     doubt = doubt_classes(model, model.annotate(x))
     ignorance = variance - member.foresight.found.noise
-    assert torch.allclose(doubt.ignorance.square(), INFLATION * ignorance)
+    assert torch.allclose(doubt.ignorance.square(), INFLATION["quadratic"] * ignorance)
+    noise = float(member.foresight.found.noise)  # of classes, rounding included
+    assert float(doubt.noise[0]) == pytest.approx(max(noise - 1 / 12, noise / 2) ** 0.5)
     # hardly weighed at all it does not speak for the mixture
     assert not torch.equal(
         doubt_classes(foreseen(weight=0.05), model.annotate(x)).place, doubt.place

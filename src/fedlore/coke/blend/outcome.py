@@ -39,6 +39,28 @@ class Point:
     shares: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """One result that a test may have."""
+
+    answer: str
+    chance: float
+    cost: float  # of the next plan, per tonne
+
+
+@dataclass(frozen=True, eq=False)
+class TestBlend:
+    """A blend that is worth a test."""
+
+    __test__ = False  # no test of pytest's
+
+    shares: dict[str, float]  # largest first
+    cost: float  # per tonne
+    now: float  # of the plan without the test
+    then: float  # of the plan after it, over all results
+    outcomes: tuple[Outcome, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class BlendPlan:
     """The answer to an order."""
@@ -56,3 +78,5 @@ class BlendPlan:
     proved: bool = False  # no cheaper blend in lots exists
     looked: int = 0  # blends in the wide look
     refused: int = 0  # of them, those for which the expert has no answer
+    tests: int = 0  # measured results that the model has taken in
+    test: TestBlend | None = None  # the one that is worth most, where that was asked for

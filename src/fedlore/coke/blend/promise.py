@@ -83,7 +83,7 @@ def class_chances(
     """The chances of targets of classes."""
     doubt = doubt_classes(personal, known) if ordered else None
     if doubt is not None:
-        return _ordered(doubt, known.allowed, inside)
+        return doubted_chances(doubt, known.allowed, inside)
     voices, weights = class_voices(personal, known)
     if len(voices) < 2:
         return Chances(chance_within(personal.log_probs(known), inside))
@@ -93,7 +93,8 @@ def class_chances(
     return Chances(expected, (expected - ERRING * spread).clamp(min=0.0))
 
 
-def _ordered(doubt: Doubt, allowed: Tensor | None, inside: Tensor) -> Chances:
+def doubted_chances(doubt: Doubt, allowed: Tensor | None, inside: Tensor) -> Chances:
+    """The chances of targets of ordered classes, (k, t), by a place and its doubts."""
     k = len(inside)
     # a target that is open above can only be missed by a place that is lower, and the reverse
     upward, downward = bool(inside[-1].all()), bool(inside[0].all())

@@ -4,7 +4,7 @@ from typing import Any
 
 from .judge import say_chance
 from .order import Order
-from .outcome import Blend, BlendPlan, Point
+from .outcome import Blend, BlendPlan, Point, TestBlend
 from .promise import ERRING, FALL
 
 _Row = dict[str, str | int | float | bool | None]
@@ -35,6 +35,8 @@ def as_json(plan: BlendPlan) -> dict[str, Any]:
         "proved_cheapest": plan.proved,
         "blends_looked_at": plan.looked,
         "blends_refused_by_the_range": plan.refused,
+        "measured_results": plan.tests,
+        "trial": None if plan.test is None else _test(plan.test),
     }
 
 
@@ -72,9 +74,26 @@ def plan_summary(plan: BlendPlan) -> list[str]:
             f"The expert has no answer for {plan.refused:,} of the {plan.looked:,} blends looked "
             "at; they were passed over"
         )
+    if plan.tests:
+        said.append(f"{plan.tests} measured results were taken in; the bundle is as it was")
     if plan.proved:
         said.append("No cheaper blend in lots exists: all of them were looked at")
     return said
+
+
+def trial_words(plan: BlendPlan) -> list[str]:
+    """What a test would be worth, in sentences."""
+    test = plan.test
+    if test is None:
+        return ["No single test would lower the price that is expected of the next plan"]
+    mix = ", ".join(f"{name} {100 * share:.1f} %" for name, share in test.shares.items())
+    likely = sorted(test.outcomes, key=lambda o: -o.chance)[:3]
+    then = "; ".join(f"{o.answer} (P = {o.chance:.2f}): {o.cost:,.2f}" for o in likely)
+    return [
+        f"A test of {mix} would lower the price of the next plan from {test.now:,.2f} to "
+        f"{test.then:,.2f} on average, by {test.now - test.then:,.2f}",
+        f"The blend to test costs {test.cost:,.2f} per tonne; the next plan after {then}",
+    ]
 
 
 def promise_of(order: Order) -> str:
@@ -147,6 +166,16 @@ def _blend(plan: BlendPlan, blend: Blend | None) -> dict[str, Any] | None:
         "allowed": list(blend.forecast.allowed),
         "distribution": blend.forecast.chances,
         "features": blend.features,
+    }
+
+
+def _test(test: TestBlend) -> dict[str, Any]:
+    return {
+        "shares": test.shares,
+        "cost_per_tonne": test.cost,
+        "plan_now": test.now,
+        "plan_then": test.then,
+        "outcomes": [vars(outcome) for outcome in test.outcomes],
     }
 
 
