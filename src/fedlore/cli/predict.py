@@ -10,6 +10,7 @@ import torch
 import typer
 
 from ..bundle import Policies, read_bundle
+from ..bundle.answer.holding import calibrate as hold
 from ..bundle.answer.predicting import OnError, Summary, predict_file
 from ..bundle.answer.scoring import (
     ClassScore,
@@ -18,6 +19,7 @@ from ..bundle.answer.scoring import (
     score_classes,
 )
 from ..config import build
+from ..core.conformal import check_level
 from ..core.reliability import ReliabilityBin
 from .codes import ExitCode
 from .forms import (
@@ -48,6 +50,11 @@ def predict_command(
     score: Annotated[
         bool, typer.Option("--score", help="Say how the answers fit the labels in the file.")
     ] = False,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(help="Labelled rows that nothing learned from: adds what holds."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="With --calibrate: for this share of rows.")] = 0.9,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
     ] = None,
@@ -74,6 +81,8 @@ def predict_command(
     if blanks is not None:
         told.aside(DEPRECATED)
     form = FileForm(separator, decimal, encoding, sheet)
+    check_level(level)
+    holding = None if calibrate is None else hold(found, calibrate, level, form=form)
 
     def answer(place: Path | None) -> Summary:
         with Gauge(told, "percent") as gauge:
@@ -87,16 +96,21 @@ def predict_command(
                 on_error=cast(OnError, on_error),
                 form=form,
                 on_progress=lambda share: gauge.step(file.name, round(100 * share), 100),
+                holding=holding,
             )
 
     summary, answers = _answer(answer, out, told)
     _tell(summary, file.name, out, told)
+    if holding is not None:
+        told.aside(holding.sentence())
     scores: dict[str, float] = {}
     if score:
         scores = score_bundle(found, file, form=form)
         _score(scores, score_classes(found, file, form=form), told)
         _draw_reliability(bundle_reliability(found, file, form=form), told)
-    told.give({"summary": summary, "scores": scores, "out": out, "answers": answers})
+    told.give(
+        {"summary": summary, "scores": scores, "out": out, "answers": answers, "holding": holding}
+    )
     raise typer.Exit(ExitCode.NO if summary.wrong else ExitCode.FINE)
 
 

@@ -14,6 +14,7 @@ from ...errors import ConfigError, FedloreError
 from ..contents import Bundle, Policies
 from .answering import DECIDED, Answers, answer_rows
 from .blanks import tolerate
+from .holding import Holding
 from .reasons import reasons
 from .writing import AnswerColumn, Gaps, Sink, answer_columns, sink
 
@@ -45,13 +46,15 @@ def predict_file(
     on_progress: OnProgress | None = None,
     form: FileForm | None = None,
     fast: bool = True,
+    holding: Holding | None = None,
 ) -> Summary:
     """Answer every row of a file of any kind; without `out` the answers go to stdout as CSV.
 
     With `why` there is a column of reasons. `keep` names columns to copy, such as a sample's
     number. A row that cannot be answered stops it all, is skipped, or is marked in a column
     `error`, which only a file with such rows gets. `form` says how the file is written where that
-    is not to be found out. `fast` uses pyarrow where it is installed.
+    is not to be found out. `fast` uses pyarrow where it is installed. With `holding` there are
+    columns of sets or intervals that hold.
     """
     if on_error not in get_args(OnError):
         raise ConfigError(f"on_error must be stop, skip or mark, got '{on_error}'")
@@ -71,12 +74,14 @@ def predict_file(
         with sink(None if out is None else Path(out), fast=fast) as answers_go:
             for chunk in chunks:
                 if lenient:
-                    _answer_marked(bundle, chunk, answers_go, tally, why, keep, on_error)
+                    _answer_marked(bundle, chunk, answers_go, tally, why, keep, on_error, holding)
                 else:
                     answers = answer_rows(bundle, chunk.x)
                     said = reasons(bundle, chunk.x, answers) if why else None
                     kept = list(zip(keep, chunk.kept, strict=True))
-                    answers_go.write(answer_columns(bundle, answers, why=said, kept=kept))
+                    answers_go.write(
+                        answer_columns(bundle, answers, why=said, kept=kept, holding=holding)
+                    )
                     tally.add(answers)
         told = dict(zip(DECIDED, tally.counts.tolist(), strict=True))
         others = passed_over(rows.titles, bundle.schema, keep)
@@ -113,6 +118,7 @@ def _answer_marked(
     why: bool,
     keep: Sequence[str],
     on_error: OnError,
+    holding: Holding | None,
 ) -> None:
     """The answers of a chunk, and what is wrong with its other rows."""
     wrong = dict(chunk.wrong)
@@ -138,7 +144,7 @@ def _answer_marked(
     }
     place = {line: i for i, line in enumerate(answered)}
     where = np.array([place.get(line, -1) for line in every])
-    found = answer_columns(bundle, answers, why=said, taken=keep)
+    found = answer_columns(bundle, answers, why=said, taken=keep, holding=holding)
     columns |= {name: Gaps(column, where) for name, column in found.items()}
     if on_error == "mark":
         columns["error"] = [wrong.get(line, "") for line in every]

@@ -20,6 +20,7 @@ from ...core.store import replacing
 from ...errors import FedloreError
 from ..contents import Bundle
 from .answering import DECIDED, Answers
+from .holding import Holding, hold_classes, hold_numbers
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def answer_columns(
     why: Sequence[Sequence[str]] | None = None,
     kept: Sequence[tuple[str, Any]] = (),
     taken: Sequence[str] = (),
+    holding: Holding | None = None,
 ) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""
     columns: dict[str, AnswerColumn] = {name: _as_column(cells) for name, cells in kept}
@@ -75,11 +77,16 @@ def answer_columns(
         if answers.interval is not None:
             first, last = (end.numpy() for end in answers.interval.unbind(1))
             number |= {"interval_low": first, "interval_high": last}
+        if holding is not None:
+            first, last = (end.numpy() for end in hold_numbers(answers, holding.cut).unbind(1))
+            number |= {"held_low": first, "held_high": last}
         return {**columns, **number, **rest}
     columns[answer] = _Words(schema.classes, answers.predicted.numpy())
     chances = answers.probabilities.numpy().T.copy()  # (k, n), each class in one piece
     columns |= {f"p_{name}": chances[i] for i, name in enumerate(schema.classes)}
     columns["allowed"] = _sets(answers.allowed, schema.classes)
+    if holding is not None:
+        columns["held"] = _sets(hold_classes(answers, holding.cut), schema.classes)
     columns["expert"] = _Words([*schema.classes, None], answers.expert.numpy())  # -1 is the last
     return {**columns, **rest}
 

@@ -1,0 +1,101 @@
+"""Answers that hold: how wide they must be so that a chosen share of new rows lies in them.
+
+Split conformal prediction (Vovk, Gammerman, Shafer 2005; Lei et al. 2018): of n rows that no model
+learned from, the ⌈(n+1)·level⌉-th smallest score is the cut. A new row like them lies within it
+with a chance of at least the level, whatever the model. Sites together: each sends counts of its
+scores in bins, and only their sum is looked at (Lu et al. 2023); the cut is then the upper end of
+a bin, and the promise is to rows of all sites taken together, not to those of each.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, FedloreError
+
+SURE = 0.99  # of the band in which the share of rows that are held lies
+HISTOGRAM = 500  # bins of scores between 0 and 1
+
+
+def check_level(level: float) -> float:
+    """A share of rows that can be promised of."""
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"the level of sets and intervals must lie in (0, 1), got {level:g}")
+    return level
+
+
+def least_rows(level: float) -> int:
+    """How many rows it takes to promise a level.
+
+    >>> least_rows(0.9), least_rows(0.99)
+    (9, 99)
+    """
+    return math.ceil(check_level(level) / (1.0 - level) - 1e-9)
+
+
+def find_cut(scores: Tensor, level: float) -> float:
+    """The ⌈(n+1)·level⌉-th smallest of n scores; refused where so few rows cannot promise it."""
+    rank = _rank(len(scores), level)
+    return float(scores.double().sort().values[rank - 1])
+
+
+def held_band(rows: int, level: float, sure: float = SURE) -> tuple[float, float]:
+    """Where the share of new rows that are held lies for one set of calibration rows.
+
+    Over sets of such rows it has the distribution Beta(r, n + 1 - r) with r = ⌈(n+1)·level⌉.
+
+    >>> [round(end, 2) for end in held_band(1000, 0.9)]
+    [0.87, 0.92]
+    """
+    rank = _rank(rows, level)
+    return _beta(rank, rows, (1.0 - sure) / 2.0), _beta(rank, rows, (1.0 + sure) / 2.0)
+
+
+def count_scores(scores: Tensor) -> Tensor:
+    """How many scores between 0 and 1 lie in each bin, (HISTOGRAM,): what a site lets out."""
+    place = (scores.double().clamp(0.0, 1.0) * HISTOGRAM).ceil().long() - 1
+    return torch.bincount(place.clamp(min=0), minlength=HISTOGRAM)
+
+
+def find_common_cut(counts: Sequence[Tensor], level: float) -> tuple[float, int]:
+    """The cut for rows of all sites together, the upper end of its bin, and how many rows."""
+    total = torch.stack([c.double() for c in counts]).sum(0)
+    rows = round(float(total.sum()))
+    rank = _rank(rows, level)
+    return (int((total.cumsum(0) < rank).sum()) + 1) / HISTOGRAM, rows
+
+
+def _rank(rows: int, level: float) -> int:
+    rank = math.ceil((rows + 1) * check_level(level) - 1e-9)
+    if rank > rows:
+        most = rows / (rows + 1)
+        raise FedloreError(
+            f"{rows} rows cannot promise a level of {level:g}: {least_rows(level)} are needed, "
+            f"and {rows} allow at most {math.floor(1000 * most) / 1000:g}"
+        )
+    return rank
+
+
+def _beta(rank: int, rows: int, share: float) -> float:
+    """The quantile of Beta(rank, rows + 1 - rank): P(X <= p) is that of rank successes in rows."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _at_least(rank, rows, middle) < share else (low, middle)
+    return (low + high) / 2.0
+
+
+def _at_least(rank: int, rows: int, p: float) -> float:
+    """P(at least so many of so many rows), each with a chance of p."""
+    if not 0.0 < p < 1.0:
+        return float(p >= 1.0)
+    odds, free = math.log(p), math.log1p(-p)
+    whole = math.lgamma(rows + 1)
+    return math.fsum(
+        math.exp(
+            whole - math.lgamma(i + 1) - math.lgamma(rows - i + 1) + i * odds + (rows - i) * free
+        )
+        for i in range(rank, rows + 1)
+    )

@@ -1,0 +1,99 @@
+"""Sets and intervals that hold, around a bundle's answers and in a file of them."""
+
+import csv
+
+import pytest
+from typer.testing import CliRunner
+
+from fedlore import Knowledge
+from fedlore.bundle import bundle_of, write_bundle
+from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.answer.holding import (
+    Holding,
+    answer_scores,
+    calibrate,
+    hold_classes,
+    hold_numbers,
+)
+from fedlore.cli.app import app
+from fedlore.knowledge.numbers.numbers import Numbers
+
+from ..coke.blend.doubters import CSR, STEPS, foreseen, numbers, rows
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return bundle_of(foreseen(knowledge=Knowledge(schema=STEPS)), "north")
+
+
+def labelled(seed, count=400):
+    x, place = rows(seed, count)
+    return x, place.round().clamp(0, 7).long()
+
+
+def test_new_rows_lie_in_their_sets_as_often_as_promised(classes):
+    shares, sizes = [], []
+    x, y = labelled(5)
+    new, truth = labelled(6)
+    there, known = answer_rows(classes, new), answer_scores(answer_rows(classes, x), y)
+    for start in range(0, 400, 40):
+        part = known[start : start + 40]
+        cut = float(part.sort().values[36])  # ⌈41·0.9⌉ = 37
+        sets = hold_classes(there, cut)
+        shares.append(float(sets.gather(1, truth.unsqueeze(1)).double().mean()))
+        sizes.append(float(sets.sum(1).double().mean()))
+        assert (sets.sum(1) >= 1).all() and not (sets & ~there.allowed).any()
+    assert sum(shares) / 10 == pytest.approx(37 / 41, abs=0.03)
+    assert sum(sizes) / 10 < 4
+
+
+def test_new_numbers_lie_in_their_intervals_as_often_as_promised():
+    bundle = bundle_of(numbers_known(), "north")
+    x, place = rows(7, 300)
+    new, truth = rows(8, 300)
+    cut = float(answer_scores(answer_rows(bundle, x), 40 + 5 * place).sort().values[270])
+    there = answer_rows(bundle, new)
+    low, high = hold_numbers(there, cut).unbind(1)
+    y = 40 + 5 * truth.double()
+    assert float(((low <= y) & (y <= high)).double().mean()) == pytest.approx(0.9, abs=0.05)
+    assert (low >= there.low).all() and (high <= there.high).all() and (low <= high).all()
+    wider = hold_numbers(there, 0.999)
+    assert (wider[:, 0] <= low).all() and (wider[:, 1] >= high).all()
+
+
+def numbers_known():
+    return numbers().with_knowledge(Numbers(schema=CSR))
+
+
+def write_rows_of(path, x, y):
+    lines = [f"{a},{b},{STEPS.classes[int(c)]}" for (a, b), c in zip(x.tolist(), y, strict=True)]
+    path.write_text("\n".join(["ash,rank,grade", *lines]) + "\n")
+    return path
+
+
+def test_a_file_gets_a_column_of_sets_and_a_sentence_of_what_is_promised(classes, tmp_path):
+    write_bundle(classes, tmp_path / "north.lore")
+    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 30))
+    new = write_rows_of(tmp_path / "new.csv", *labelled(10, 5))
+    words = ["predict", str(tmp_path / "north.lore"), str(new), "--out", str(tmp_path / "out.csv")]
+    result = CliRunner().invoke(app, [*words, "--calibrate", str(calm), "--level", "0.8"])
+    assert result.exit_code == 0, result.output
+    assert "Holds with 0.8 for new rows like the 30 it was calibrated on" in result.output
+    with open(tmp_path / "out.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    holding = calibrate(classes, calm, 0.8)
+    sets = hold_classes(answer_rows(classes, labelled(10, 5)[0]), holding.cut)
+    names = [{STEPS.classes[c] for c in row.nonzero().flatten()} for row in sets]
+    assert [set(row["held"].split("|")) for row in found] == names
+    assert all(row["predicted_grade" if "predicted_grade" in row else "grade"] in row["held"]
+               for row in found)  # fmt: skip
+
+
+def test_too_few_rows_leave_nothing_behind(classes, tmp_path):
+    write_bundle(classes, tmp_path / "north.lore")
+    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 8))
+    words = ["predict", str(tmp_path / "north.lore"), str(calm), "--out", str(tmp_path / "out.csv")]
+    result = CliRunner().invoke(app, [*words, "--calibrate", str(calm)])
+    assert result.exit_code != 0 and "8 rows cannot promise a level of 0.9" in str(result.exception)
+    assert not (tmp_path / "out.csv").exists()
+    assert "between 0.7" in Holding(0.9, 0.5, 30).sentence()
