@@ -133,6 +133,13 @@ def test_rows_taken_in_later_are_as_good_as_rows_that_were_summed():
     whole = sum_rows(features, target)[0]
     torch.testing.assert_close(moved.middle, whole.middle, rtol=0, atol=1e-9)
     assert (moved.rows, float(moved.level)) == (14, pytest.approx(float(whole.level)))
+    twice = take_in(before, home, features[11:12].expand(2, -1), target[11:12].expand(2))
+    heavy = take_in(before, home, features[11:12], target[11:12], weight=2.0)
+    for one, other in zip(heavy, twice, strict=True):
+        for name, value in vars(one).items():
+            torch.testing.assert_close(
+                value, vars(other)[name], rtol=0, atol=1e-8, check_dtype=False
+            )
 
 
 def test_a_sites_level_shows_in_no_sum():

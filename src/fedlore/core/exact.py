@@ -79,7 +79,7 @@ class Home:
 
     middle: Tensor  # (f,)
     level: Tensor  # ()
-    rows: int
+    rows: float  # a whole number, until tests were taken in that count as more than one
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +201,13 @@ def leave_out(
 
 
 def take_in(
-    found: Posterior, home: Home, features: Tensor, target: Tensor
+    found: Posterior, home: Home, features: Tensor, target: Tensor, *, weight: float = 1.0
 ) -> tuple[Posterior, Home]:
     """At a site: the same after more rows of its own, (n, f) and (n,), as if they had been summed.
 
     Exact at the variances that were found; nothing leaves, and nobody else learns of the rows.
+    A row counts as `weight` rows: of a model that doubts itself more than the evidence does, a
+    test tells more.
     """
     mean, covariance, middle, level, rows = (
         found.mean, found.covariance, home.middle, home.level, home.rows
@@ -213,11 +215,11 @@ def take_in(
     for phi, y in zip(features.double(), target.double(), strict=True):
         away = phi - middle
         along = covariance @ away
-        gain = along / (found.noise * (1.0 + 1.0 / rows) + away @ along)
+        gain = along / (found.noise * (1.0 / weight + 1.0 / rows) + away @ along)
         mean = mean + gain * (y - level - away @ mean)
         covariance = covariance - torch.outer(gain, along)
-        rows += 1
-        middle, level = middle + away / rows, level + (y - level) / rows
+        share = weight / (rows + weight)
+        middle, level, rows = middle + share * away, level + share * (y - level), rows + weight
     covariance = (covariance + covariance.T) / 2.0
     return Posterior(mean, covariance, found.noise, found.prior), Home(middle, level, rows)
 

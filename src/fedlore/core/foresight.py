@@ -90,9 +90,16 @@ class Foresight:
         return log_cells(rows.start + mean, variance.sqrt(), self.classes, "normal")
 
     def taught(
-        self, x: Tensor, y: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+        self,
+        x: Tensor,
+        y: Tensor,
+        prior: Tensor | None = None,
+        allowed: Tensor | None = None,
+        *,
+        weight: float = 1.0,  # as how many rows each counts
     ) -> "Foresight":
         """The same after more tests at the site: scaled rows and the classes that came out."""
         features, start = self.exact.rows(x, prior, allowed, classes=self.classes)
-        found, home = take_in(self.found, self.home, features, y.double() - start)
+        target = y.double() - start
+        found, home = take_in(self.found, self.home, features, target, weight=weight)
         return replace(self, found=found, home=home)

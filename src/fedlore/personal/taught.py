@@ -1,8 +1,8 @@
 """A site's model after more tests: its one-round model takes them in at once, at home.
 
 The other members stay as they were trained. What the one-round model knew of the site's blends and
-what the tests say are weighed by its own variances, so a single test moves it by as much as it
-should, and what it did not know there shrinks.
+what the tests say are weighed by its own variances, inflated as its doubts are, so a single
+test moves it by as much as it should, and what it did not know there shrinks.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import FedloreError
 from .classifier import Personal
-from .doubt import find_foreseen
+from .doubt import INFLATION, find_foreseen
 
 
 @torch.no_grad()
@@ -26,7 +26,8 @@ def take_tests(personal: Personal, x: Tensor, y: Tensor) -> Personal:
         )
     known = personal.annotate(x)
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
-    taught = sure.foresight.taught(scaled, y, known.prior, known.allowed)
+    weight = INFLATION[sure.foresight.exact.basis.terms]
+    taught = sure.foresight.taught(scaled, y, known.prior, known.allowed, weight=weight)
     members = tuple(replace(m, foresight=taught) if m is sure else m for m in beside.members)
     mixed = replace(beside, members=members)
     return Personal(personal.model, personal.knowledge, scaler=personal.scaler, beside=mixed)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...core.exact import Posterior
 from ...core.foresight import Foresight
 from ...errors import FedloreError
-from ...personal.doubt import Doubt, find_foreseen, foreseen_doubt
+from ...personal.doubt import INFLATION, Doubt, find_foreseen, foreseen_doubt
 from ...personal.foreseen import Foreseen
 from .coals import Array
 from .graders import ClassGrader
@@ -135,16 +135,18 @@ class _Learned:
     away: Tensor  # (n, f)
     own: Tensor  # (n,) variance of each place
     level: Tensor  # () and of the site's level in it
+    noise: Tensor  # () of a test that counts as several rows
 
     @staticmethod
     def of(foresight: Foresight, features: Tensor) -> "_Learned":
         found, home = foresight.found, foresight.home
         away, level = features.double() - home.middle, found.noise / home.rows
         own = ((away @ found.covariance) * away).sum(1) + level
-        return _Learned(found, away, own, level)
+        noise = found.noise / INFLATION[foresight.exact.basis.terms]
+        return _Learned(found, away, own, level, noise)
 
     def by(self, at: int) -> tuple[Tensor, Tensor]:
         """By how much places follow a result, and what share of their sd of ignorance is left."""
         along = self.away @ (self.found.covariance @ self.away[at]) + self.level  # (n,)
-        total = self.own[at] + self.found.noise
+        total = self.own[at] + self.noise
         return along / total, (1.0 - along.square() / (total * self.own)).clamp(min=0.0).sqrt()
