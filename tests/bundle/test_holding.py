@@ -11,9 +11,9 @@ from fedlore.bundle.answer.answering import answer_rows
 from fedlore.bundle.answer.holding import (
     Holding,
     answer_scores,
-    calibrate,
     hold_classes,
     hold_numbers,
+    read_holding,
 )
 from fedlore.cli.app import app
 from fedlore.knowledge.numbers.numbers import Numbers
@@ -81,7 +81,7 @@ def test_a_file_gets_a_column_of_sets_and_a_sentence_of_what_is_promised(classes
     assert "Holds with 0.8 for new rows like the 30 it was calibrated on" in result.output
     with open(tmp_path / "out.csv", newline="") as file:
         found = list(csv.DictReader(file))
-    holding = calibrate(classes, calm, 0.8)
+    holding = read_holding(classes, calm, 0.8)
     sets = hold_classes(answer_rows(classes, labelled(10, 5)[0]), holding.cut)
     names = [{STEPS.classes[c] for c in row.nonzero().flatten()} for row in sets]
     assert [set(row["held"].split("|")) for row in found] == names

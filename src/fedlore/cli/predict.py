@@ -10,7 +10,7 @@ import torch
 import typer
 
 from ..bundle import Policies, read_bundle
-from ..bundle.answer.holding import calibrate as hold
+from ..bundle.answer.holding import read_holding
 from ..bundle.answer.predicting import OnError, Summary, predict_file
 from ..bundle.answer.scoring import (
     ClassScore,
@@ -82,7 +82,7 @@ def predict_command(
         told.aside(DEPRECATED)
     form = FileForm(separator, decimal, encoding, sheet)
     check_level(level)
-    holding = None if calibrate is None else hold(found, calibrate, level, form=form)
+    holding = None if calibrate is None else read_holding(found, calibrate, level, form=form)
 
     def answer(place: Path | None) -> Summary:
         with Gauge(told, "percent") as gauge:

@@ -27,7 +27,7 @@ LEAST_WEIGHT = 0.1  # of the one-round model in a mixture that lets it speak for
 INFLATION: dict[Products, float] = {"quadratic": 2.5, "squares": 3.75, "linear": 12.0}
 #: A class is a number that was rounded, which adds 1/12 to its variance (Sheppard 1898): P of a
 #: class lays the borders over the number itself, so that part must not count twice.
-ROUNDED = 1.0 / 12.0
+_ROUNDED = 1.0 / 12.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def foreseen_doubt(member: Foreseen, known: Examples) -> Doubt:
     place, variance = member.foresight.normal(x, known.prior, known.allowed)
     noise = member.foresight.found.noise
     ignorance = INFLATION[member.foresight.exact.basis.terms] * (variance - noise)
-    test = (noise - ROUNDED).clamp(min=0.5 * noise)
+    test = (noise - _ROUNDED).clamp(min=0.5 * noise)
     return Doubt(place, test.sqrt().expand_as(place), ignorance.clamp(min=1e-12).sqrt())
 
 

@@ -140,7 +140,7 @@ def bundle(tmp_path_factory):
 
 def run(bundle, out, *options):
     words = ["blend", str(bundle / "coals.csv"), "--target", "grade>=Q14", "--confidence", "0.8"]
-    words += ["--model", str(bundle / "north.lore"), "--out", str(out), "--lots", "4", *options]
+    words += ["--model", str(bundle / "north.lore"), "--out", str(out), "--lots", "2", *options]
     return CliRunner().invoke(app, words)
 
 

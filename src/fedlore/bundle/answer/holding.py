@@ -63,7 +63,7 @@ def hold_numbers(answers: Answers, cut: float) -> Tensor:
 
 
 @torch.no_grad()
-def calibrate(
+def read_holding(
     bundle: Bundle, path: str | Path, level: float, *, form: FileForm | None = None
 ) -> Holding:
     """What labelled rows of a file allow; they must be none that the bundle learned from."""

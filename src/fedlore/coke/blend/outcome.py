@@ -40,7 +40,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PossibleResult:
     """One result that a test may have."""
 
     answer: str
@@ -58,7 +58,7 @@ class TestBlend:
     cost: float  # per tonne
     now: float  # of the plan without the test
     then: float  # of the plan after it, over all results
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PossibleResult, ...]
 
 
 @dataclass(frozen=True, eq=False)

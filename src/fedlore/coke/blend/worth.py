@@ -19,7 +19,7 @@ from ...personal.foreseen import Foreseen
 from .coals import Array
 from .graders import ClassGrader
 from .order import Order
-from .outcome import BlendPlan, Outcome, TestBlend
+from .outcome import BlendPlan, PossibleResult, TestBlend
 from .promise import doubted_chances
 from .recipe import rows_of
 from .search import explore
@@ -61,7 +61,7 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
         wide = doubt.ignorance * left
         likely = doubt.log_probs(known.allowed, len(inside))[at].exp()
         outcomes = [
-            Outcome(
+            PossibleResult(
                 grader.schema.classes[c],
                 float(likely[c]),
                 cheapest(Doubt(doubt.place + shift * (c - doubt.place[at]), doubt.noise, wide)),
