@@ -2,7 +2,7 @@
 export OMP_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := step tables formulas round scaling predict serve blend certify secagg he peers plot
+BENCHMARKS := step tables formulas round scaling predict serve blend certify secagg he peers plot studio
 
 .PHONY: demo test check slow mutants bench docs clean
 

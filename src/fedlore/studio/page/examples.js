@@ -34,7 +34,7 @@ export class ExamplesView extends HTMLElement {
     this.grid = make("rule-grid");
     const columns = exampleColumns(this.sheet, desk.now.schema);
     this.grid.open({
-      sheet: this.sheet, columns, label: say("view.examples"),
+      sheet: this.sheet, columns, first: grid.first, label: say("view.examples"),
       adapt: (text, column) => (columns[column].number ? decimalPoint(text) : text),
       onchange: (header, rows) => desk.type(this.place, header, rows),
     });

@@ -28,7 +28,7 @@ function one(finding, onchoose) {
 
 function place({ place, cell }) {
   const parts = [place.file];
-  if (cell?.row >= 0 && cell.row !== null) parts.push(say("findings.rule", { row: cell.row + 1 }));
+  if (cell && place.row !== null) parts.push(say("findings.rule", { row: place.row }));
   if (place.column) parts.push(place.column);
   return parts.filter(Boolean).join(" · ");
 }

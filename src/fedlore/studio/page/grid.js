@@ -10,9 +10,10 @@ const TALL = 32;     // pixels of a row, as in grid.css
 const BEYOND = 8;    // rows kept above and below the window
 
 export class RuleGrid extends HTMLElement {
+  // first: the row of the header, as the spreadsheet and the linter number it
   // columns: [{title, unit, hint, role, offers}], marks: Map "row:column" -> {severity, text}
-  open({ sheet, columns, label, adapt, onchange, onmove }) {
-    Object.assign(this, { sheet, columns, adapt, onchange, onmove, marks: new Map(), marked: new Map() });
+  open({ sheet, columns, label, first = 1, adapt, onchange, onmove }) {
+    Object.assign(this, { sheet, columns, first, adapt, onchange, onmove, marks: new Map(), marked: new Map() });
     this.row = 0; this.column = 0;          // the active cell
     this.from = null;                       // the other corner of the selection
     this.editing = null;
@@ -54,7 +55,7 @@ export class RuleGrid extends HTMLElement {
   }
 
   widths() {
-    const most = this.columns.map((column) => Math.min(22, Math.max(8, column.title.length + (column.unit || "").length + 2)));
+    const most = this.columns.map((column) => Math.min(22, Math.max(8, column.title.length + (column.unit || "").length + 4)));
     const sample = this.sheet.rows.length > 400 ? this.sheet.rows.filter((_, i) => i % 25 === 0) : this.sheet.rows;
     for (const row of sample) row.forEach((cell, j) => { most[j] = Math.min(j === most.length - 1 ? 40 : 26, Math.max(most[j], cell.length + 2)); });
     return `4.5rem ${most.map((n) => `${n}ch`).join(" ")}`;
@@ -86,7 +87,7 @@ export class RuleGrid extends HTMLElement {
     const ghost = i === this.last;
     const line = make("div", { class: ghost ? "row ghost" : "row", role: "row", "aria-rowindex": i + 2 });
     line.style.top = `${i * TALL}px`;
-    const number = ghost ? "+" : String(i + 1);
+    const number = ghost ? "+" : String(this.first + 1 + i);
     line.append(make("div", { class: "cell number", role: "rowheader", "aria-colindex": 1, "aria-label": ghost ? say("grid.new") : number }, number));
     this.columns.forEach((column, j) => line.append(make("div", {
       class: `cell ${column.role}`, role: "gridcell", id: `${this.code}-${i}-${j}`, "aria-colindex": j + 2,
@@ -152,7 +153,7 @@ export class RuleGrid extends HTMLElement {
     this.offers.replaceChildren(...column.offers().map((offer) => make("option", { value: offer })));
     const box = make("input", {
       class: "edit", value: text ?? before, list: this.offers.id, spellcheck: false, autocomplete: "off",
-      "aria-label": `${column.title}, ${say("grid.row")} ${this.row + 1}`,
+      "aria-label": `${column.title}, ${say("grid.row")} ${this.first + 1 + this.row}`,
       onblur: () => this.editing && this.commit(),
     });
     this.editing = { box, typed: text !== null };

@@ -78,7 +78,7 @@ function measure(said) {
 // a map of two features; holes are left blank with a dot, contradictions are hatched in red
 export function drawMap(said, schema, onchoose) {
   const tall = 380, left = 56, bottom = 34;
-  const x = across(said.across, left, WIDE - LEFT), up = across(said.up, tall - bottom, 8);
+  const x = across(said.across, left, WIDE - LEFT), up = across(said.up, tall - bottom, 24);
   const count = said.across.values.length;
   const svg = draw("svg", { viewBox: `0 0 ${WIDE} ${tall}`, class: "plot", role: "img", "aria-label": say("map.label", { a: said.across.name, b: said.up.name }) });
   svg.append(draw("defs", {}, draw("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
@@ -88,7 +88,7 @@ export function drawMap(said, schema, onchoose) {
     const names = keys.slice(j * count, (j + 1) * count).map((key) => key.name), top = Math.min(up.from(j), up.to(j));
     for (const [name, key] of seen) {
       for (const [from, to] of runs(names, name)) {
-        svg.append(draw("rect", { x: x.from(from), y: top, width: x.to(to) - x.from(from) + 0.3, height: Math.abs(up.to(j) - up.from(j)) + 0.3, fill: key.fill, opacity: key.faint ? 0.45 : 1 }));
+        svg.append(draw("rect", { x: x.from(from), y: top, width: x.to(to) - x.from(from), height: Math.abs(up.to(j) - up.from(j)), fill: key.fill, opacity: key.faint ? 0.45 : 1 }));
       }
     }
   });

@@ -46,7 +46,7 @@ export class RulesView extends HTMLElement {
     this.note = make("p", { class: "note", id: "cell-note", "aria-live": "polite" });
     const columns = columnsOf(sheet, grid, desk.now.schema);
     this.grid.open({
-      sheet, columns, label: `${say(grid.side)} ${grid.file}`,
+      sheet, columns, first: grid.first, label: `${say(grid.side)} ${grid.file}`,
       adapt: (text, column) => (columns[column].number ? decimalPoint(text) : text),
       onchange: (header, rows) => desk.type(chosen, header, rows),
       onmove: (row, column) => this.tell(row, column),

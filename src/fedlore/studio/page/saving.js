@@ -18,7 +18,7 @@ export async function askSave() {
   make("p", { class: "soft" }, say("save.files", { files: desk.now.draft.join(", ") })),
   grave() ? make("p", { class: "warn" }, say("save.errors", { count: grave() })) : null,
   broken.length ? make("div", { class: "warn" }, make("p", {}, say("save.broken", { count: broken.length })),
-    make("ul", {}, broken.slice(0, 5).map((f) => make("li", {}, `${say("findings.example", { row: f.cell ? f.cell.row + 1 : f.place.row })}: ${f.message}`)))) : null,
+    make("ul", {}, broken.slice(0, 5).map((f) => make("li", {}, `${say("findings.example", { row: f.place.row })}: ${f.message}`)))) : null,
   field(say("save.who"), who), field(say("save.why"), why),
   make("p", { class: "line" }, make("button", { class: "main" }, say(broken.length ? "save.anyway" : "save")),
     make("button", { type: "button", onclick: () => box.close() }, say("cancel")))));

@@ -30,7 +30,7 @@ function rules(list) {
   if (!list.length) return make("p", { class: "soft" }, say("try.norules"));
   return make("table", { class: "plain" }, make("tbody", {}, list.map((rule) => make("tr", {},
     make("td", {}, make("span", { class: `state ${rule.state}` }, say("rule." + rule.state))),
-    make("td", {}, rule.text, why(rule), make("div", { class: "soft" }, `${rule.file}, ${rule.row === null ? rule.label : say("findings.rule", { row: rule.row + 1 })}${rule.note ? ": " + rule.note : ""}`))))));
+    make("td", {}, rule.text, why(rule), make("div", { class: "soft" }, `${rule.file}, ${rule.label}${rule.note ? ": " + rule.note : ""}`))))));
 }
 
 function why(rule) {

@@ -30,7 +30,7 @@ export class VersionsView extends HTMLElement {
 
   table(list) {
     const head = ["number", "when", "who", "why"].map((key) => make("th", { scope: "col" }, say("versions." + key)));
-    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("versions.list") }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, head, make("td"))),
+    return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("view.versions") }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, head, make("td"))),
       make("tbody", {}, [...list].reverse().map((v) => make("tr", {}, make("th", { scope: "row" }, String(v.number)), make("td", {}, when(v.when)), make("td", {}, v.who), make("td", {}, v.why),
         make("td", {}, make("button", { class: "plain", onclick: () => confirm(say("versions.restored", { number: v.number })) && desk.change("/api/restore", { number: v.number }) }, say("versions.restore"))))))));
   }

@@ -1,0 +1,155 @@
+"""A person's way in a real browser: from a table of rows to rules that train, by keyboard alone."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from fedlore.knowledge.findings import errors
+from fedlore.knowledge.lint.checkup import check_file
+
+from ..accessible import axe, violations
+from ..browser import browsing
+from .keys import READY, focus_grid, leave, press, rows_of, settled, type_row, type_text
+from .process import opened
+from .sites import site
+
+pytestmark = pytest.mark.slow
+
+TABLE = """> 14,,III|(13..14],A,II|(13..14],B,II|(13..14],C,III|(12..13],A,II|(12..13],B,II
+(11..12],A,II|(11..12],C,II|(9..10],A,II|< 7,,I|[7..8),A,I|(8..9],,I"""
+RULES = [rule.split(",") for rule in re.split(r"[|\n]", TABLE)]
+EDIT = "import('/page/desk.js').then(({desk}) => desk.edit([{path: PATH, value: VALUE}], 'x'))"
+
+
+def rows():
+    """Labelled rows: much ash is III, little is I."""
+    made = "ash,seam,grade\n"
+    for i in range(120):
+        ash = 5.2 + (i * 37 % 100) / 10
+        grade = "III" if ash > 13.4 else "I" if ash < 8 else "II"
+        made += f"{ash:.1f},{'ABC'[i % 3]},{grade}\n"
+    return made
+
+
+def click(page, text):
+    """Press the button or the link that says this."""
+    every = "[...document.querySelectorAll('button, nav a')]"
+    one = f"{every}.find(b => b.textContent.startsWith('{text}'))"
+    page.wait(f"{one} !== undefined")
+    page.ask(f"{one}.click()")
+
+
+def edit(page, path, value):
+    """Another value in knowledge.toml, as the forms of the page send it."""
+    page.ask(EDIT.replace("PATH", json.dumps(path)).replace("VALUE", json.dumps(value)))
+
+
+def save(page, who, why):
+    click(page, "Save")
+    page.wait("document.querySelector('dialog form') !== null")
+    page.ask(
+        "(() => { const [who, why] = document.querySelectorAll('dialog input'); "
+        f"who.value = '{who}'; why.value = '{why}'; "
+        "document.querySelector('dialog button.main').click(); })()"
+    )
+    page.wait("document.getElementById('state').className === 'clean'")
+
+
+def test_from_rows_to_rules_that_train(tmp_path):
+    home = tmp_path / "sites" / "plant"
+    site(home, train=rows())
+    for name in ("knowledge.toml", "predict.csv", "range.csv"):
+        (home / name).unlink()
+    with opened(home) as (address, _), browsing(tmp_path / "profile") as page:
+        page.open(address)
+        page.wait(READY)
+        page.wait("document.getElementById('begin') !== null")
+        page.ask("document.getElementById('label').value = 'grade'")
+        page.ask("document.getElementById('begin').click()")
+
+        # the classes in their order, then a table of predictions with two columns
+        page.wait("document.querySelector('rules-view') !== null")
+        edit(page, ["classes"], ["III", "II", "I"])
+        click(page, "New table")
+        page.wait("document.querySelectorAll('dialog input[type=checkbox]').length === 2")
+        page.ask("document.querySelectorAll('dialog input[type=checkbox]').forEach(b => b.click())")
+        page.ask("document.querySelector('dialog button.main').click()")
+        focus_grid(page)
+        for rule in RULES:  # twelve rules by keyboard alone
+            type_row(page, rule)
+        assert rows_of(page) == RULES
+        settled(page)
+
+        # a range between formulas, which one of the rules contradicts
+        bounds = {"lower": "0", "upper": "where(ash > 8.5, 1.5, 2.5)", "edges": [1, 2]}
+        edit(page, ["range", "sources", 0], bounds)
+        grave = "[...document.querySelectorAll('.finding.error')]"
+        wrong = f"{grave}.find(f => f.innerText.includes('row 13'))"
+        page.wait(f"{wrong} !== undefined")
+        page.ask(f"{wrong}.querySelector('p button').click()")
+        page.wait("document.querySelector('.state.speaks') !== null")  # its row, tried
+        click(page, "Rules")
+        focus_grid(page)
+        press(page, "End", control=True)
+        type_text(page, "II")
+        press(page, "Enter")
+        settled(page)
+        page.wait("document.querySelectorAll('.finding.error').length === 0")
+
+        # three examples, from rows at thresholds
+        click(page, "Examples")
+        click(page, "Begin a list")
+        click(page, "Propose rows")
+        page.wait("document.querySelector('rule-grid')?.sheet.rows.length > 3")
+        three = "g.did(g.sheet.remove(3, g.sheet.rows.length - 1))"
+        page.ask(f"(() => {{ const g = document.querySelector('rule-grid'); {three}; }})()")
+        settled(page)
+        assert "All 3 examples" in page.ask("document.querySelector('aside').innerText")
+        save(page, "Ann", "first rules")
+
+        # a rule from the data, accepted, and what it changes
+        click(page, "Data")
+        page.wait("document.getElementById('suggest') !== null")
+        page.ask("document.getElementById('suggest').click()")
+        page.wait("document.getElementById('accept') !== null")
+        page.ask("document.getElementById('accept').click()")
+        page.wait("document.querySelector('rules-view rule-grid')?.sheet.rows.length === 13")
+        save(page, "Ann", "a rule from the rows")
+        click(page, "Versions")
+        page.wait("document.querySelector('versions-view .finding') !== null")
+        told = page.ask("document.querySelector('versions-view').innerText")
+        assert "rows are answered otherwise" in told and "a rule from the rows" in told
+        assert page.complaints == []
+        leave(page)
+    found = check_file(home / "knowledge.toml")
+    assert errors(found.findings) == [] and len(found.tables[0].rules) == 13
+    shutil.copytree(home, home.with_name("other"))  # a federation needs two
+    (tmp_path / "federation.toml").write_text(
+        'name = "walk"\nrounds = 2\n[run]\nsites = "sites"\napproaches = ["P-KM", "FLwKM"]\n'
+    )
+    for command in (
+        ["lint", home / "knowledge.toml", "--data", home / "train.csv"],
+        ["run", tmp_path / "federation.toml", "--out", tmp_path / "out"],
+    ):
+        done = subprocess.run([sys.executable, "-m", "fedlore", *command], capture_output=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_no_view_breaks_a_rule_of_accessibility(tmp_path, width, dark):
+    script, found = axe(), {}
+    home = site(tmp_path / "plant", predict="ash [%],seam,then\n> 14,,I\noops,A,II\n")
+    with opened(home) as (address, _), browsing(tmp_path / "profile") as page:
+        for view in ("rules", "formulas", "try", "examples", "data", "versions", "settings"):
+            page.open("about:blank")
+            page.open(f"{address}#{view}", width=width, dark=dark)
+            page.wait(READY)
+            page.wait(f"document.querySelector('{view}-view')?.children.length > 0")
+            found[view] = violations(page, script)
+            assert page.ask("document.documentElement.scrollWidth") <= width, view
+    assert {view: some for view, some in found.items() if some} == {}
