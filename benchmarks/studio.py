@@ -6,6 +6,7 @@ The linter alone stands beside each check: what the studio adds to it is the rat
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 
 from fedlore.knowledge.lint.checkup import check_file
 from fedlore.knowledge.tables.sheets import csv_bytes
@@ -55,12 +56,12 @@ def main() -> None:
         checkup = judge(files).checkup
         x = tried_row(row, checkup)
         grids = read_grids(files)
-        lint, studio = best(lambda: check_file(files)), best(lambda: check_draft(files))
-        tried = best(lambda: judge_row(checkup, x, grids))
-        drawn = best(lambda: draw_map(checkup, x, ["f0", "f1"]))
+        lint, studio = best(partial(check_file, files)), best(partial(check_draft, files))
+        tried = best(partial(judge_row, checkup, x, grids))
+        drawn = best(partial(draw_map, checkup, x, ["f0", "f1"]))
         print(f"{rules:>6} {lint:>9.1f} {studio:>9.1f} {tried:>8.1f} {drawn:>8.1f}")
     few = site(12)
-    print(f"compare 12 rules: {best(lambda: compare_answers(few, site(12, 1)), 1):.0f} ms")
+    print(f"compare 12 rules: {best(partial(compare_answers, few, site(12, 1)), 1):.0f} ms")
 
 
 if __name__ == "__main__":
