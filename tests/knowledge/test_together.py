@@ -61,6 +61,12 @@ def test_ranges_that_exclude_each_other_are_an_error(sources):
     assert found(f'[range]\ncombine = "any"\nsources = [{sources}]\n') == []
 
 
+def test_two_tables_may_be_alternatives():
+    sources = 'sources = [{table = "high.csv"}, {table = "low.csv"}]\n'
+    assert [f.code for f in found(f"[range]\n{sources}")] == ["empty-range"]
+    assert found(f'[range]\ncombine = "any"\n{sources}') == []
+
+
 def test_ranges_that_fit_are_fine():
     assert found(f'[range]\nsources = [{{table = "high.csv"}}, {LOWER}]\n') == []
 

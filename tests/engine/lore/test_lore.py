@@ -57,7 +57,9 @@ def linear_members_only(monkeypatch):
 
 
 def run(menu=FEW, clients=None, **settings):
-    beside = {name: settings.pop(name) for name in ("progress", "hidden") if name in settings}
+    beside = {
+        name: settings.pop(name) for name in ("progress", "hidden", "door") if name in settings
+    }
     ordered = menu.exact is not None
     training = Training(plan=PLAN, **{"rounds": 3, **settings})
     return train_lore(clients or federation(), training, menu=menu, ordered=ordered, **beside)
@@ -207,6 +209,32 @@ def test_a_vote_counts_the_rows_that_were_held_back():
     assert lone.folds is None
     weights = dict(agreement.model(FEW.candidates[0]).state_dict())
     assert float(vote(lone, Trial(0, 0, 3), weights)["rows"]) == 0.0
+
+
+class Echo:
+    """A transport that brings the votes of a round before once more, as a slow network does."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def clients(self):
+        return self.inner.clients()
+
+    def exchange(self, task, to):
+        for reply in self.inner.exchange(task, to):
+            yield reply
+            if task.kind == "vote":
+                votes = reply.upload["vote"]
+                late = {"vote": {**votes, "loss": votes["loss"] + 1.0}}
+                yield replace(reply, round=reply.round - 1, upload=late)
+
+
+def test_votes_of_another_round_are_not_counted():
+    losses = [
+        {row["trial"]: row["loss"] for row in run(door=door).history if "trial" in row}
+        for door in (None, Echo)
+    ]
+    assert losses[0] and losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
 def test_a_site_with_one_row_takes_part_and_keeps_what_it_has():

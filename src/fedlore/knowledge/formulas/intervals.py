@@ -117,9 +117,8 @@ class Arithmetic:
         low = torch.where(falling, torch.where(positive, -torch.inf, -top), low)
         high = torch.where(rising, torch.where(positive, top, -top), most)
         high = torch.where(falling, torch.where(positive, torch.inf, -bottom), high)
-        found = self._enclose(*self._loosen(low, high), a, b)
-        at_zero = (a.low <= 0) & (a.high >= 0) & (b.low < 0)
-        return _or_undefined(found, part | at_zero)
+        # a negative power of 0 is infinite, and so undefined already
+        return _or_undefined(self._enclose(*self._loosen(low, high), a, b), part)
 
     def exp(self, a: Interval) -> Interval:
         return self._enclose(*self._loosen(a.low.exp(), a.high.exp()), a)
