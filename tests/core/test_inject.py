@@ -96,6 +96,19 @@ def test_the_slope_is_the_gradient_of_the_hybrid_loss(case, plain):
     torch.testing.assert_close(found, logits.grad, atol=1e-10, rtol=0)
 
 
+@given(cases(dtypes=(torch.float64,), trusts=(1e-6, 0.3, 0.5), least_rows=1), st.integers(0, 99))
+def test_the_slope_of_a_soft_target_is_the_gradient_of_its_cross_entropy(case, seed):
+    draw = torch.Generator().manual_seed(seed)
+    target = torch.rand(case.logits.shape, generator=draw, dtype=torch.float64) * case.allowed
+    target /= target.sum(1, keepdim=True)
+    logits = case.logits.clone().requires_grad_()
+    made = inject(logits, case.prior, case.allowed, case.trust)
+    torch.where(target > 0, target * made, 0.0).sum().neg().backward()
+    wall = torch.zeros_like(logits).masked_fill(~case.allowed, -torch.inf)
+    found = slope(case.logits, target, wall=wall, odds=odds_of(case.prior, None, case.trust))
+    torch.testing.assert_close(found, logits.grad, atol=1e-10, rtol=0)
+
+
 def test_the_weight_of_a_row_where_the_expert_is_right_by_hand():
     # two classes, even logits: s_y = 1/2; λ = 0.3: w = 0.7·0.5 / (0.7·0.5 + 0.3) = 7/13
     expert, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0]])

@@ -10,7 +10,7 @@ def test_accuracy_counts_hits():
 
 
 def test_violation_counts_predictions_outside_and_spares_silence():
-    allowed = torch.tensor([[True, False], [True, False], [True, False]])
+    allowed = torch.tensor([[True, False], [True, False], [False, True]])
     assert violation(torch.tensor([0, 1, -1]), allowed) == 1 / 3
 
 

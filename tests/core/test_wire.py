@@ -111,6 +111,10 @@ def test_a_digest_is_of_every_field():
     assert digest(replace(TASK, sent={"model": {"w": W.clone()}})) == digest(TASK)
 
 
+def test_where_a_name_ends_is_in_the_digest():
+    assert digest({"a": [[]]}) != digest({"a1 values": []})
+
+
 def test_a_field_that_is_added_is_in_the_digest_without_anybody_thinking_of_it():
     @dataclass(frozen=True)
     class Later(Task):

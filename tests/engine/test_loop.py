@@ -34,6 +34,27 @@ def test_same_seed_same_bits_in_any_order_of_clients():
     assert not same(trained(), trained(seed=4))
 
 
+class Backwards:
+    """A transport whose replies arrive in the reverse order."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def clients(self):
+        return self.inner.clients()
+
+    def exchange(self, task, to):
+        return list(self.inner.exchange(task, to))[::-1]
+
+
+def test_sums_have_the_same_bits_in_any_order_of_arrival():
+    clients, r = federation((9, 11, 13, 15, 17)), recipe()
+    assert same(
+        federate(Local(clients, r), r, 2).state["model"],
+        federate(Backwards(Local(clients, r)), r, 2).state["model"],
+    )
+
+
 def test_the_server_takes_the_plain_mean_of_the_clients_models():
     r = recipe()
     clients = federation()
@@ -81,6 +102,13 @@ def test_sampling_takes_the_ceiling_of_the_share():
     assert [len(to) for _, to in spy.tasks] == [3, 3, 3, 3]
     assert len({tuple(to) for _, to in spy.tasks}) > 1
     assert set(run.accepted) <= set(spy.clients())
+
+
+def test_rounding_does_not_ask_one_client_more():
+    r = recipe(plan=Plan(epochs=1, batch=8))
+    spy = Spy(Local(federation((4,) * 25), r))
+    federate(spy, r, 1, sample=0.28)  # 0.28 * 25 is 7.000000000000001 in floating point
+    assert len(spy.tasks[0][1]) == 7
 
 
 def test_a_poisoned_reply_is_not_merged():

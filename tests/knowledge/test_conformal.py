@@ -111,7 +111,8 @@ def test_per_class_calibration_keeps_the_promise_to_rare_classes():
 
 def test_the_quantile_is_the_finite_sample_one():
     scores = torch.arange(1.0, 20.0)  # 1 to 19
-    assert quantile(scores, 0.05) == 19  # ⌈20 · 0.95⌉, exactly 19 although 20 · 0.95 rounds up
+    assert quantile(scores, 0.05) == 19  # ⌈20 · 0.95⌉
+    assert quantile(torch.arange(1.0, 150.0), 0.18) == 123  # although 150 · 0.82 rounds up
     assert quantile(scores, 0.1) == 18
     assert quantile(scores[:18], 0.05) == math.inf
     assert quantile(scores[:0], 0.5) == math.inf

@@ -114,6 +114,18 @@ def test_a_damaged_ledger_counts_as_spent(tmp_path, how):
     assert path.read_bytes() == before
 
 
+def test_the_line_that_was_changed_is_named(tmp_path):
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(path)
+    for round in (1, 2, 3):
+        spend(ledger, round=round)
+    found = json.loads(path.read_text())
+    found["entries"][1]["hash"] = "0" * 64  # what it says adds up, but nobody wrote this
+    path.write_text(json.dumps(found))
+    with pytest.raises(LedgerDamaged, match="line 2 is not what was written"):
+        Ledger(path)
+
+
 def test_what_cannot_be_written_down_is_not_spent(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "ledger.json")
     spend(ledger)

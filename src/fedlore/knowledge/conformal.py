@@ -118,7 +118,7 @@ def strangeness(probabilities: Tensor, score: ConformalScore = "lac") -> Tensor:
 
 def quantile(scores: Tensor, alpha: float) -> float:
     """The ⌈(n + 1)(1 - α)⌉-th smallest of n scores, (n,); infinite where there are too few."""
-    # α as written: (19 + 1)(1 - 0.05) is 19, not the 19.000000000000004 of floating point
+    # α as written: (149 + 1)(1 - 0.18) is 123, not the 123.00000000000001 of floating point
     rank = math.ceil((len(scores) + 1) * (1 - Fraction(str(alpha))))
     if rank > len(scores):
         return math.inf

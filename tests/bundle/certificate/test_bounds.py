@@ -65,10 +65,10 @@ def test_an_expert_is_proved_inside_as_he_is_heard_and_not_as_he_speaks():
 
 
 def test_the_digest_of_a_graph_holds_the_attributes_of_its_nodes():
-    def digests(alpha: float) -> dict[str, str]:
+    def digests(alpha: float, kind: str = "LeakyRelu") -> dict[str, str]:
         row = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["n", 2])
         out = helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["n", 2])
-        node = helper.make_node("LeakyRelu", ["rows"], ["out"], alpha=alpha)
+        node = helper.make_node(kind, ["rows"], ["out"], alpha=alpha)
         graph = helper.make_graph([node], "g", [row], [out])
         opset = [helper.make_opsetid("", 17)]
         model = helper.make_model(graph, opset_imports=opset, ir_version=8)
@@ -76,3 +76,4 @@ def test_the_digest_of_a_graph_holds_the_attributes_of_its_nodes():
 
     assert digests(0.1) == digests(0.1)
     assert digests(0.1) != digests(0.2)
+    assert digests(0.1) != digests(0.1, "Elu")
