@@ -42,19 +42,23 @@ epochs = 1
 """
 
 
-def write_knowledge(folder: Path, task: str) -> Path:
-    """The knowledge of one site of a task, with its tables."""
+def write_knowledge(folder: Path, task: str, *, holes: bool = False) -> Path:
+    """The knowledge of one site of a task, with its tables; with `holes` values may be missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in TABLES[task].items():
         (folder / name).write_text(text)
     top = 'trust = 0.3\noutside = "widen"\n'
-    text = top + TARGET[task] + FEATURES + SOURCES[task]
+    features = FEATURES
+    if holes:
+        features = FEATURES.replace("high = 10.0", 'high = 10.0\nmissing = "median"')
+        features += 'missing = "level"\nother = true\n'
+    text = top + TARGET[task] + features + SOURCES[task]
     (folder / "knowledge.toml").write_text(text)
     return folder / "knowledge.toml"
 
 
-def write_rows(path: Path, task: str, seed: int, rows: int = 60) -> Path:
-    """Rows of one site: strength grows with age, and in the new oven."""
+def write_rows(path: Path, task: str, seed: int, rows: int = 60, *, holes: bool = False) -> Path:
+    """Rows of one site: strength grows with age, and in the new oven; with `holes` some lack it."""
     draw = random.Random(seed)
     lines = ["age [d],oven," + ("grade" if task == "classes" else "strength")]
     for _ in range(rows):
@@ -62,7 +66,12 @@ def write_rows(path: Path, task: str, seed: int, rows: int = 60) -> Path:
         strength = age + 2 + (oven == "new") + draw.gauss(0, 0.5)
         strength = min(max(strength, age - 1), age + 7)
         grade = "low" if strength < 6 else "mid" if strength < 10 else "top"
-        lines.append(f"{age:.3f},{oven},{grade if task == 'classes' else f'{strength:.3f}'}")
+        told = [f"{age:.3f}", oven, grade if task == "classes" else f"{strength:.3f}"]
+        if holes and len(lines) % 4 < 2:
+            told[len(lines) % 4] = ""
+        if holes and len(lines) % 9 == 2:
+            told[1] = "the spare one"
+        lines.append(",".join(told))
     path.write_text("\n".join(lines) + "\n")
     return path
 

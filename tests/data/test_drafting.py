@@ -53,6 +53,25 @@ def test_a_measured_label_becomes_a_target_whose_bounds_hold_all(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["word", "number"])
+def test_a_drafted_file_takes_its_rows_with_their_blanks_and_without_a_heap_of_warnings(
+    tmp_path, label
+):
+    rows = semicolons(tmp_path / "rows.csv", label)
+    lines = rows.read_text(encoding="latin-1").splitlines()
+    lines[7] = ";".join(["S6", "", *lines[7].split(";")[2:]])
+    lines[9] = f"S8;99999;;{lines[9].split(';')[3]}"
+    rows.write_text("\n".join(lines) + "\n", encoding="latin-1")
+    path = tmp_path / "knowledge.toml"
+    path.write_text(draft_knowledge(read_cells(rows), "class").text)
+    radius, oven = read_either(path).schema.features
+    assert (radius.missing, oven.missing) == ("median", "level")
+    assert radius.high < 20.0  # a slip of the keyboard is no part of the scope
+    said = CliRunner().invoke(app, ["lint", str(path), "--data", str(rows)]).output
+    assert "1 rows have 'mean_radius' outside its scope" in said
+    assert "0 errors, 1 warning, 0 remarks" in said
+
+
+@pytest.mark.parametrize("label", ["word", "number"])
 def test_every_example_can_be_switched_on(tmp_path, label):
     _, path = drafted(tmp_path, label)
     text = path.read_text()

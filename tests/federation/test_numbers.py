@@ -19,6 +19,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.export import bundle_of_kit, bundle_of_shared
 from fedlore.federation.site.folder import read_kit
+from fedlore.knowledge.scope import count_inputs
 
 from ..cli.tasks import write_knowledge, write_rows
 from .inside import Inside, edited
@@ -44,9 +45,16 @@ hidden = [4]
 """
 
 
-def deployed(folder: Path, *, recipe: str = "none", hears: bool = False, secure: bool = False):
+def deployed(
+    folder: Path,
+    *,
+    recipe: str = "none",
+    hears: bool = False,
+    secure: bool = False,
+    holes: bool = False,
+):
     """A coordinator's folder and three sites, as `federation init` makes them of a target."""
-    known = write_knowledge(folder / "k", "number")
+    known = write_knowledge(folder / "k", "number", holes=holes)
     done = CliRunner().invoke(
         app,
         [
@@ -76,9 +84,9 @@ def deployed(folder: Path, *, recipe: str = "none", hears: bool = False, secure:
     for number, name in enumerate(SITES):
         kit = add_site(home, name, paths=PATHS)
         site = unpack(kit.rename(home / "sites" / kit.name))
-        write_knowledge(site, "number")
-        write_rows(site / "train.csv", "number", number, rows=30)
-        write_rows(site / "test.csv", "number", 10 + number, rows=12)
+        write_knowledge(site, "number", holes=holes)
+        write_rows(site / "train.csv", "number", number, rows=30, holes=holes)
+        write_rows(site / "test.csv", "number", 10 + number, rows=12, holes=holes)
     return home
 
 
@@ -87,12 +95,13 @@ def members(home: Path) -> list[NumberClient]:
     return [read_kit(home / "sites" / name).client(f.schema, f.target.cut()) for name in SITES]
 
 
-@pytest.mark.parametrize("hears", [False, True])
-def test_a_plain_training_is_that_of_one_process(hears, tmp_path, monkeypatch):
-    home = deployed(tmp_path, hears=hears)
+@pytest.mark.parametrize(("hears", "holes"), [(False, False), (True, True)])
+def test_a_plain_training_is_that_of_one_process(hears, holes, tmp_path, monkeypatch):
+    home = deployed(tmp_path, hears=hears, holes=holes)
     run = Inside(home, monkeypatch).train()
     f = read_deployed(home)
-    told = len(f.schema.features) + 4 * hears
+    assert members(home)[0].data.x.isnan().any() == holes
+    told = count_inputs(f.schema) + 4 * hears
     fitted = fit(
         members(home),
         f.model.make(told, len(f.schema.classes), seed=f.seed, hears=False),
@@ -115,9 +124,11 @@ def test_a_plain_training_is_that_of_one_process(hears, tmp_path, monkeypatch):
     assert newcomer.task == "regression" and newcomer.schema.unit == "MPa"
 
 
-@pytest.mark.parametrize("secure", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_sites_choose_a_recipe_for_a_number(secure, tmp_path, monkeypatch):
-    home = deployed(tmp_path, recipe="lore", hears=True, secure=secure)
+@pytest.mark.parametrize(
+    ("secure", "holes"), [(False, True), pytest.param(True, False, marks=pytest.mark.slow)]
+)
+def test_the_sites_choose_a_recipe_for_a_number(secure, holes, tmp_path, monkeypatch):
+    home = deployed(tmp_path, recipe="lore", hears=True, secure=secure, holes=holes)
     run = Inside(home, monkeypatch).train()
     f = read_deployed(home)
     training = Training(rounds=f.rounds, plan=f.plan, seed=f.seed, engine="local",

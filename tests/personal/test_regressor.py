@@ -9,7 +9,9 @@ import torch
 from fedlore import Alone, Client, ConfigError, FedAvg, FedloreError, KnowledgeError, Plan, fit
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
-from fedlore.engine import Fitted, NumberClient
+from fedlore.engine import Fitted, NumberClient, Training
+from fedlore.engine.lore import Candidate, menu_for, train_lore
+from fedlore.knowledge import Feature, Formula, Schema
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.numbers import Numbers
@@ -25,12 +27,14 @@ from fedlore.knowledge.numbers.scores import (
 )
 from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import HEARD
+from fedlore.knowledge.scope import count_inputs
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore.personal.reliance import best_reliance
 from fedlore.personal.tasks import Regression
 
 from ..engine.federation import federation
 
+NAN = torch.tensor(math.nan)
 CUT = Bins(-6.0, 6.0, 12)
 PLAN = Plan(epochs=2, batch=16, lr=0.05)
 
@@ -260,11 +264,76 @@ def test_scores_one_can_redo_by_hand():
     assert region_scores(Sets.whole(3, 0.0, 2.0), y)["width"] == 2.0
 
 
-def test_a_number_is_learned_from_whole_rows_only():
+def test_a_hole_is_refused_where_no_value_may_be_missing():
     rows = site(0).data
     holed = replace(rows, x=rows.x.clone())
     holed.x[4, 1] = float("nan")
-    with pytest.raises(FedloreError, match="'a': a value .* 1 training rows, first data row 5"):
+    with pytest.raises(FedloreError, match="'a': training rows: data row 4: column 1 is missing"):
         NumberClient("a", holed)
-    with pytest.raises(FedloreError, match="a value is missing in 1 test rows"):
+    with pytest.raises(FedloreError, match="'a': test rows: data row 4: column 1 is missing"):
         NumberClient("a", rows, test=holed)
+
+
+FEATURES = (Feature("a", missing="mean"), Feature("b"), Feature("c", levels=("u", "v"), other=True))
+HOLED = Schema((*FEATURES[:2], replace(FEATURES[2], missing="level")), tuple("abcdefghijkl"), "y")
+
+
+def holed(client: NumberClient, every: int = 4) -> NumberClient:
+    """The same site where `a` lacks in some rows, and `c` is a level, another one, or lacks."""
+
+    def torn(rows: Measured) -> Measured:
+        x = rows.x.clone()
+        x[:, 2] = torch.arange(len(x)) % 3.0
+        x[::every, 0] = math.nan
+        x[1::every, 2] = math.nan
+        return Measured(x, rows.y)
+
+    band = Band(Formula.parse("2 * a", HOLED), 0.0, 2.3)
+    known = Numbers(Formula.parse("2 * a", HOLED), band, 0.3, conflict="project", schema=HOLED)
+    return NumberClient(client.id, torn(client.data), known, torn(client.test))
+
+
+@pytest.mark.parametrize("hears", [False, True])
+def test_a_number_is_learned_from_rows_with_holes_and_levels(hears):
+    clients = [holed(site(i)) for i in range(2)]
+    width = count_inputs(HOLED) + HEARD * hears  # a, its sign, b, two levels, another, a sign
+    assert width == 7 + HEARD * hears
+    model = mlp(width, 12, hidden=(8,))
+    fitted = fit(clients, model, bins=CUT, hears=hears, plan=PLAN, rounds=2, evaluate=2)
+    test = clients[0].test
+    told = fitted.model("site-0").annotate(test.x)
+    gone = test.x[:, 0].isnan()
+    assert gone.any() and told.said[gone].isnan().all()  # nobody names a number he cannot know
+    whole = Sets.whole(int(gone.sum()), CUT.lower, CUT.upper)
+    assert torch.equal(told.sets[gone].lower[:, :1], whole.lower)
+    assert torch.equal(told.sets[gone].upper[:, :1], whole.upper)
+    assert told.sets.holds(fitted.predict("site-0", test.x)).all()
+    # the mean of all sites stands for what is missing, never one row's own
+    means = torch.cat([c.data.x[:, 0] for c in clients]).nanmean()
+    assert fitted.recipe.scaler.inputs.features[0].fill == pytest.approx(float(means), abs=0.05)
+    with pytest.raises(KnowledgeError, match="data row 2: column 'b' is missing"):
+        fitted.predict("site-0", test.x[:5].index_put((torch.tensor(2), torch.tensor(1)), NAN))
+
+
+def test_a_network_of_plain_numbers_takes_levels_as_one_number_each():
+    schema = replace(HOLED, features=tuple(replace(f, missing="refuse") for f in HOLED.features))
+    whole = [
+        replace(c, data=Measured(c.data.x.nan_to_num(), c.data.y), test=None,
+                knowledge=Numbers(schema=schema))
+        for c in (holed(site(0)), holed(site(1)))
+    ]  # fmt: skip
+    fitted = fit(whole, mlp(3, 12, hidden=(4,)), bins=CUT, plan=PLAN, rounds=1)
+    assert fitted.recipe.scaler.inputs is None
+    with pytest.raises(ConfigError, match="count_inputs\\(schema\\) says how many"):
+        fit([holed(site(0))], mlp(3, 12, hidden=(4,)), bins=CUT, rounds=1)
+
+
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_recipe_of_a_number_settles_on_rows_with_holes(own):
+    training = Training(rounds=1, plan=PLAN)
+    two = (Candidate(hears=True), Candidate())
+    menu = replace(menu_for(7, numbers=True), candidates=two, folds=2, finishes=(0,), own=own)
+    fitted = train_lore([holed(site(i)) for i in range(2)], training, bins=CUT, menu=menu)
+    model, test = fitted.model("site-0"), holed(site(0)).test
+    assert model.beside is not None and model.inner.scaler.inputs.width == 7
+    assert model.annotate(test.x).sets.holds(model.predict(test.x)).all()

@@ -33,6 +33,12 @@ class Scaler:
         found = {"shift": self.shift, "spread": self.spread}
         return found if self.inputs is None else found | {"fills": self.inputs.fills}
 
+    def widen(self, columns: int) -> "Scaler":
+        """The same with more columns behind it that are on their scale already."""
+        none = self.shift.new_zeros(columns)
+        shift, spread = torch.cat([self.shift, none]), torch.cat([self.spread, none + 1.0])
+        return Scaler(shift, spread, self.inputs)
+
     @staticmethod
     def of(x: Tensor) -> "Scaler":
         return from_moments(moments(x))

@@ -23,7 +23,8 @@ from .rows.titles import name_and_unit
 
 MOST_LEVELS = 20  # different words up to which a column of words is one of levels
 MOST_CLASSES = 30  # and different labels up to which they are classes
-_EDGE = 0.01  # of the rows on either side that do not make the scope
+_EDGE = 0.05  # of the rows on either side, between whose ends values usually lie
+_FAR = 5.0  # times that span: a value further out is a slip or a code, and no part of the scope
 _ROOM = 0.1  # of the span that is added on either side
 
 
@@ -109,8 +110,6 @@ def draft_knowledge(table: CellTable, label: str, *, name: str = "rows") -> Draf
     values: dict[str, Any] = {"trust": 0.3, "outside": "widen"}
     if is_number:
         assert numbers is not None
-        for feature in features:  # of a number a blank is refused still
-            feature.pop("missing", None)
         lower, upper = _bounds(numbers)
         target = {"name": word, "unit": unit or "", "lower": lower, "upper": upper}
         target["bins"] = max(10, min(50, len(texts) // 10))
@@ -184,7 +183,10 @@ def _is_measured(values: NDArray[np.float64], words: Sequence[str]) -> bool:
 def _scope(values: NDArray[np.float64]) -> tuple[float, float]:
     there = values[~np.isnan(values)]
     low, high = np.quantile(there, [_EDGE, 1 - _EDGE])
-    return _widen(float(low), float(high), positive=bool((there >= 0).all()))
+    far = _FAR * (high - low) or math.inf  # almost all alike: the others are no outliers
+    inside = there[(there >= low - far) & (there <= high + far)]
+    ends = float(inside.min()), float(inside.max())
+    return _widen(*ends, positive=bool((there >= 0).all()))
 
 
 def _bounds(values: NDArray[np.float64]) -> tuple[float, float]:

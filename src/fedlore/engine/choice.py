@@ -15,7 +15,7 @@ from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..core.wire import Reply, Task
 from ..errors import ConfigError, unknown
-from ..personal.client import Client
+from ..personal.client import Client, NumberClient
 from ..privacy.filters import Filter, guard_transport
 from .local import Local
 from .loop import Recipe, Run, scale_together
@@ -113,7 +113,7 @@ def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
     return [replace(client, numeric=True) for client in clients]
 
 
-def inputs_of_all(clients: Sequence[Client]) -> Inputs | None:
+def inputs_of_all(clients: Sequence[Client | NumberClient]) -> Inputs | None:
     """How the rows of these clients reach a network, which must be the same everywhere."""
     found = [client.inputs for client in clients]
     if len({None if one is None else one.alike() for one in found}) > 1:

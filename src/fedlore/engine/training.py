@@ -11,7 +11,7 @@ from ..core.aggregate import Aggregate, aggregate_of
 from ..core.history import Row
 from ..core.nets import server
 from ..core.scaler import Scaler, leave_unscaled
-from ..personal.client import Member, P
+from ..personal.client import Member, P, knowledge_within
 from ..personal.tasks import TaskKind, task_for
 from ..privacy.defence import Standing, around_of
 from ..privacy.filters import guard_transport
@@ -58,8 +58,9 @@ def train(
     clients = [task.enter(member) for member in members]
     clients = fit_inputs(clients, server(model))
     inputs = inputs_of_all(clients)
+    plain = None if inputs is None else leave_unscaled(inputs).widen(task.told)
     for client in clients[:1]:
-        task.check(model, client.encode(None if inputs is None else leave_unscaled(inputs)))
+        task.check(model, client.encode(plain))
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     recipe = Recipe(
         server(model),
@@ -84,8 +85,8 @@ def train(
         recipe = replace(recipe, scaler=training.scale)
     elif training.scale and clients:
         recipe = replace(recipe, scaler=scaler_of(clients, filters))
-    elif inputs is not None:
-        recipe = replace(recipe, scaler=leave_unscaled(inputs))
+    elif plain is not None:
+        recipe = replace(recipe, scaler=plain)
     clients = [client.encode(recipe.scaler) for client in clients]
     chosen = engine_for(
         clients,
@@ -109,5 +110,5 @@ def train(
     spent = privacy_lines(filters, rounds=rounds, sample=sample)
     told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
     run = replace(run, rows=[*run.rows, *told])
-    known = {m.id: m.knowledge if m.injected else type(m.knowledge)() for m in members}
+    known = {m.id: knowledge_within(m) for m in members}
     return Fitted(task, recipe, run, known, memories, tuple(spent))

@@ -88,7 +88,7 @@ class Terms:
     def agreement(self) -> "Terms":
         """What a site agrees to: all but a run's name, who takes part in it, and its scaling."""
         return dataclasses.replace(
-            self, run="", version="", participants=0, least=0, shift=None, spread=None
+            self, run="", version="", participants=0, least=0, shift=None, spread=None, fills=None
         )
 
     def fingerprint(self) -> str:
@@ -114,7 +114,9 @@ class Terms:
         """The common scaling, once it is known."""
         inputs = self.inputs
         if self.shift is None or self.spread is None:
-            return None if inputs is None else leave_unscaled(inputs)
+            if inputs is None:
+                return None
+            return leave_unscaled(inputs).widen(self.columns - len(self.schema.features))
         said = {"shift": self.shift, "spread": self.spread}
         said |= {} if self.fills is None else {"fills": self.fills}
         tensors = {name: torch.tensor(v, dtype=torch.float64) for name, v in said.items()}
@@ -123,14 +125,14 @@ class Terms:
     @property
     def inputs(self) -> Inputs | None:
         """How rows reach a network, where features are not plain numbers."""
-        # of a number levels stay numbers, as its own models have them
-        return inputs_of(self.schema) if self.encoded and self.target is None else None
+        return inputs_of(self.schema) if self.encoded else None
 
     @property
     def features(self) -> int:
-        """How many inputs a network has for a row."""
+        """How many inputs a network has for a row, what it hears of a number among them."""
         inputs = self.inputs
-        return self.columns if inputs is None else inputs.width
+        own = len(self.schema.features) if inputs is None else inputs.width
+        return own + self.columns - len(self.schema.features)
 
     @property
     def bins(self) -> Bins | None:

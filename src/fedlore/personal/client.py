@@ -17,8 +17,10 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
+from ..knowledge.door import check_values
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.schema import Schema
 from ..knowledge.scope import inputs_of
 from .classifier import Personal
 from .regressor import PersonalRegressor
@@ -104,10 +106,7 @@ class Client:
     @property
     def inputs(self) -> Inputs | None:
         """How its rows reach a network, where features are not plain numbers."""
-        found = None if self.numeric else inputs_of(self.knowledge.schema)
-        if found is None or self.data.x.ndim != 2:
-            return None
-        return found if self.data.x.shape[1] == len(found.features) + self.told else None
+        return None if self.numeric else _inputs(self.knowledge.schema, self.data.x, self.told)
 
     def encode(self, scaler: Scaler | None) -> "Client":
         """The same client with rows as a network takes them, before any scaling."""
@@ -137,7 +136,8 @@ class Client:
         found = moments(self.data.x) if inputs is None else inputs.moments(self.data.x)
         if self.told:  # a mean of 0 and a spread of 1, whatever the rows hold
             found["sum"][-self.told :] = 0.0
-            found["squares"][-self.told :] = found["rows"]
+            rows = found["rows"]  # one count, or one for each column
+            found["squares"][-self.told :] = rows[-self.told :] if rows.ndim else rows
         return found
 
     def bare(self) -> "Client":
@@ -158,23 +158,39 @@ class NumberClient:
     knowledge: Numbers = field(default_factory=Numbers)
     test: Measured | None = None
     injected: bool = True
+    numeric: bool = False  # levels reach the network as one number, as networks of 0.1.0 take them
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
 
     def __post_init__(self) -> None:
-        for name, rows in (("training", self.data), ("test", self.test)):
-            if rows is None:
-                continue
-            holes = rows.x.isnan().flatten(1).any(1).nonzero()
-            if len(holes):
-                raise FedloreError(
-                    f"site '{self.id}': a value is missing in {len(holes)} {name} rows, first data "
-                    f"row {int(holes[0]) + 1}: a number is learned from whole rows only, so fill "
-                    "them or leave them out"
-                )
+        for what, rows in (("training", self.data), ("test", self.test)):
+            try:
+                if rows is not None:
+                    check_values(rows.x, self.knowledge.schema)
+            except FedloreError as error:
+                raise type(error)(f"client '{self.id}': {what} rows: {error}") from None
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """How its rows reach a network, where features are not plain numbers."""
+        return None if self.numeric else _inputs(self.knowledge.schema, self.data.x)
 
     def bare(self) -> "NumberClient":
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
+
+
+def knowledge_within(member: Member[Predictor]) -> Known:
+    """What a site's model is seen through: the names of columns alone where it stays outside."""
+    known = member.knowledge
+    return known if member.injected else type(known)(schema=known.schema)
+
+
+def _inputs(schema: Schema | None, x: Tensor, told: int = 0) -> Inputs | None:
+    """How rows of a schema reach a network; None where x has other columns than those."""
+    found = inputs_of(schema)
+    if found is None or x.ndim != 2 or x.shape[1] != len(found.features) + told:
+        return None
+    return found
 
 
 def _is_told(data: Examples) -> bool:

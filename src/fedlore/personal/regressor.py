@@ -67,11 +67,15 @@ class PersonalRegressor(nn.Module):
     def annotate(self, x: Tensor) -> Told:
         """The rows with what the expert says about them; what is no value is refused."""
         check_values(x, self.knowledge.schema)
-        told = self.knowledge.examine(Measured(x), self.bins, training=False)
-        scaler = self.personal.scaler
-        if scaler is None or scaler.inputs is None:
+        return self.knowledge.examine(Measured(x), self.bins, training=False)
+
+    def _see(self, x: Tensor | Told) -> Told:
+        """Rows, annotated before or not, as network and members take them before any scaling."""
+        told = self.annotate(x) if isinstance(x, Tensor) else x
+        inputs = None if self.personal.scaler is None else self.personal.scaler.inputs
+        if inputs is None or told.x.shape[1] == inputs.width > len(inputs.features):
             return told
-        return replace(told, x=scaler.inputs.encode(told.x))
+        return replace(told, x=inputs.encode(told.x))
 
     def predict(self, x: Tensor | Told, *, decode: Decode = "mean") -> Tensor:
         """One number for each row, (n,) float64, in S(x)."""
@@ -79,7 +83,7 @@ class PersonalRegressor(nn.Module):
             raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
 
         if self.beside is not None and decode == "mean":
-            return self._number(self.annotate(x) if isinstance(x, Tensor) else x)
+            return self._number(self._see(x))
 
         def answer(found: Distribution) -> Tensor:
             if decode == "median":
@@ -91,7 +95,7 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def distribution(self, x: Tensor | Told) -> Distribution:
         """The predictive distribution of each row; rows annotated before are taken as they are."""
-        told = self.annotate(x) if isinstance(x, Tensor) else x
+        told = self._see(x)
         if self.beside is None:
             return decode_logits(self.logits(told), told, self.knowledge.trust_at_prediction)
         found = self.beside.probabilities(self._network(told), told)
@@ -117,7 +121,7 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def logits(self, told: Told) -> Tensor:
         """What the network says, (n, k), before the range and the expert."""
-        x = told.inputs(hears=self.hears)
+        x = self._see(told).inputs(hears=self.hears)
         logits = self.personal.logits(Examples(x, None, told.prior, told.allowed))
         if logits.shape[1] != self.bins.k:
             raise FedloreError(
@@ -136,7 +140,7 @@ class PersonalRegressor(nn.Module):
 
     def _by_block(self, x: Tensor | Told, answer: Callable[[Distribution], Tensor]) -> Tensor:
         """Decode many rows with the memory of a few; S(x) is asked for once."""
-        told = self.annotate(x) if isinstance(x, Tensor) else x
+        told = self._see(x)
         starts = range(0, max(len(told), 1), NUMBER_BLOCK)
         return torch.cat([answer(self.distribution(told[i : i + NUMBER_BLOCK])) for i in starts])
 

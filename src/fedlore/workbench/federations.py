@@ -83,9 +83,7 @@ class Gathering:
 
     def make_model(self, hears: bool) -> nn.Module:
         """A fresh network; of a number the expert's word comes as columns of the rows."""
-        features, outputs = self.size
-        if self.bins is None:  # of numbers, levels are numbers too
-            features = count_inputs(self.schema)
+        features, outputs = count_inputs(self.schema), len(self.schema.classes)
         told = self.bins is not None and hears
         return self.setting.model.make(
             features + HEARD * told, outputs, hears=hears and not told, seed=self.setting.seed

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import torch
 
+from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
 from ..knowledge.numbers.bins import Bins
@@ -21,9 +22,8 @@ def own_number_best(
     clients: Sequence[NumberClient], bins: Bins, *, seed: int
 ) -> dict[str, OwnModel]:
     """Each site's own best model of a number, by client, chosen on its own rows."""
-    return {
-        c.id: own_numbers(_seen(c, bins, training=True), seed=seed, site=c.id).best for c in clients
-    }
+    seen = {c.id: _encode(c, _seen(c, bins, training=True)) for c in clients}
+    return {name: own_numbers(known, seed=seed, site=name).best for name, known in seen.items()}
 
 
 @torch.no_grad()
@@ -43,7 +43,7 @@ def judge_number(
     if approach.alone:
         member = best[client.id].member
         assert isinstance(member, NumberMember)
-        return all_scores(member.number(known), known.y, known.sets)
+        return all_scores(member.number(_encode(client, known)), known.y, known.sets)
     if fitted is None:
         return _expert(client, known)
     regressor = fitted.model(client.id)
@@ -65,6 +65,14 @@ def _expert(client: NumberClient, known: Told) -> dict[str, float]:
     sets = None if known.sets is None else known.sets[spoken]
     silent = float((~spoken).double().mean())
     return {**all_scores(said[spoken], y[spoken], sets), "abstained": silent}
+
+
+def _encode(client: NumberClient, known: Told) -> Told:
+    """Rows as learners take them; the site's own means stand for what is missing."""
+    inputs = client.inputs
+    if inputs is None:
+        return known
+    return replace(known, x=from_moments(inputs.moments(client.data.x), inputs).encode(known.x))
 
 
 def _seen(client: NumberClient, bins: Bins, *, training: bool) -> Told:

@@ -1,6 +1,8 @@
 """An ONNX graph in the making: nodes, constants and fresh names."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +82,14 @@ class Builder:
     def total(self, values: str) -> str:
         """The sum of (n, k) along the classes, (n, 1)."""
         return self.op("ReduceSum", values, self.constant([1], INT64), keepdims=1)
+
+    @contextmanager
+    def narrowed(self, width: int) -> Iterator[None]:
+        """A view of fewer columns, as long as it is open."""
+        around = self.width
+        self.width = width if around else 0
+        yield
+        self.width = around
 
     def either(self, *truths: str | None) -> str | None:
         """Where one of some truths, (n, 1) each, holds; None is never."""

@@ -23,6 +23,7 @@ from ...knowledge.views import Mask
 from .builder import DOUBLE, INT64, SINGLE, Builder
 from .cells import fill_row
 from .formulas import number_node
+from .holes import lacking_nodes
 from .sets import (
     SetNodes,
     empty_nodes,
@@ -49,7 +50,8 @@ def tell_nodes(build: Builder, x: str, known: Numbers, bins: Bins) -> ToldNodes:
     sets = None
     refused: str | None = None
     if known.range is not None:
-        sets = _bounded(build, add_set(build, x, known.range), known, bins)
+        lacking = lacking_nodes(build, x, known.range) if known.empty == "all" else None
+        sets = _bounded(build, add_set(build, x, known.range), known, bins, lacking)
         refused = sets.refused
     if known.prediction is None:
         return ToldNodes(None, sets, refused)
@@ -82,12 +84,16 @@ def add_point(build: Builder, x: str, model: Any) -> tuple[str, str | None]:
         return build.op("Where", named, number, nothing), said.refused
     if isinstance(model, FirstSaid):
         parts = [add_point(build, x, one) for one in model.points]
-        number = parts[0][0]
-        for other, _ in parts[1:]:
-            number = build.op("Where", build.op("IsNaN", number), other, number)
+        number, over = parts[0][0], None
+        for before, (other, _) in zip(model.points, parts[1:], strict=False):
+            over = build.either(over, lacking_nodes(build, x, before))  # he might have spoken
+            silent = build.op("IsNaN", number)
+            silent = silent if over is None else build.op("And", silent, build.op("Not", over))
+            number = build.op("Where", silent, other, number)
         return number, build.either(*[wrong for _, wrong in parts])
     if isinstance(model, Mask):
-        return add_point(build, _masked(build, x, model), model.model)
+        with build.narrowed(len(model.columns)):
+            return add_point(build, _masked(build, x, model), model.model)
     raise _refusal(model)
 
 
@@ -143,11 +149,11 @@ def _interval_table(build: Builder, x: str, model: IntervalTable) -> SetNodes:
     if model.table.policy == "intersect" and all(len(one) == 1 for one in outcomes):
         return _narrowest(build, hits, np.array([one[0] for one in outcomes]))
     pieces, inside = _pieces(outcomes)
-    count = build.op(
-        "MatMul", hits, build.constant(inside if model.table.policy == "union" else ~inside, SINGLE)
-    )
+    joins = model.table.policy == "union"
+    may_hit = hit_nodes(build, x, model.table, perhaps=True) if joins and build.width else hits
+    count = build.op("MatMul", may_hit, build.constant(inside if joins else ~inside, SINGLE))
     some = build.op("Greater", count, build.constant(0.0))  # (n, pieces)
-    if model.table.policy == "union":
+    if joins:
         silent = build.op("Not", build.any(build.op("Greater", hits, build.constant(0.0))))
         allowed = build.op("Or", some, silent)
     else:
@@ -215,7 +221,9 @@ def _join(build: Builder, x: str, model: Join) -> SetNodes:
     return join_nodes(build, [add_set(build, x, one) for one in model.ranges])
 
 
-def _bounded(build: Builder, sets: SetNodes, known: Numbers, bins: Bins) -> SetNodes:
+def _bounded(
+    build: Builder, sets: SetNodes, known: Numbers, bins: Bins, lacking: str | None
+) -> SetNodes:
     """What of a set lies in the bounds; where nothing does the row is refused, or all allowed."""
     low = build.op("Max", sets.lower, build.constant(bins.lower, DOUBLE))
     high = build.op("Min", sets.upper, build.constant(bins.upper, DOUBLE))
@@ -224,6 +232,10 @@ def _bounded(build: Builder, sets: SetNodes, known: Numbers, bins: Bins) -> SetN
     if known.empty == "error":
         return replace(found, refused=build.either(sets.refused, empty))
     nothing = build.constant(math.nan, DOUBLE)
+    if lacking is not None:  # nothing may be left
+        empty = build.op("Or", empty, lacking)
+        ends = (build.op("Where", lacking, nothing, end) for end in (found.lower, found.upper))
+        found = SetNodes(next(ends), next(ends), count=found.count)
     first, last = (
         build.op("Where", empty, build.constant(end, DOUBLE), nothing)
         for end in (bins.lower, bins.upper)
@@ -237,7 +249,8 @@ def _bounded(build: Builder, sets: SetNodes, known: Numbers, bins: Bins) -> SetN
 
 
 def _masked_set(build: Builder, x: str, model: Mask) -> SetNodes:
-    return add_set(build, _masked(build, x, model), model.model)
+    with build.narrowed(len(model.columns)):
+        return add_set(build, _masked(build, x, model), model.model)
 
 
 _SETS: dict[type, Callable[[Builder, str, Any], SetNodes]] = {

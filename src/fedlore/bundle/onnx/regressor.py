@@ -27,7 +27,7 @@ from .decoding import (
     spread_nodes,
 )
 from .finishing import GraphOutput, describe_graph, finish_graph
-from .holes import encode_nodes, refuse_nodes
+from .holes import encode_nodes, hide_nodes, refuse_nodes
 from .mixtures import KnownNodes, body_nodes, foresee_nodes, guard_nodes, scale_nodes
 from .networks import network
 from .numbers import ToldNodes, tell_nodes
@@ -48,11 +48,8 @@ def regressor_to_onnx(
     build, bins, known = Builder(), personal.bins, personal.knowledge
     x = build.cast("rows", SINGLE)
     if any(feature.may_miss or feature.other for feature in schema.features):
-        raise FedloreError(
-            "a graph of a number takes whole rows only: a feature here may be missing, or have "
-            "other levels (fedlore predict and fedlore serve use the bundle itself)"
-        )
-    told = tell_nodes(build, x, known, bins)
+        build.width = len(schema.features)
+    told = tell_nodes(build, hide_nodes(build, x, schema), known, bins)
     unusable = refuse_nodes(build, x, 2, schema)
     told = replace(told, refused=build.either(unusable, told.refused))
     cut = cut_nodes(build, told, bins)

@@ -128,11 +128,8 @@ def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
 
 def _mask(build: Builder, x: str, rank: int, model: Mask) -> Said:
     seen = build.op("Gather", x, build.constant(list(model.columns), INT64), axis=1)
-    around = build.width
-    build.width = len(model.columns) if around else 0
-    found = add_source(build, seen, rank, model.model)
-    build.width = around
-    return found
+    with build.narrowed(len(model.columns)):
+        return add_source(build, seen, rank, model.model)
 
 
 def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import torch
 from torch import nn
 
 from ...algorithms import Algorithm, FedAvg, Plan
@@ -96,10 +95,7 @@ class Agreement:
         """The common scaling; what a network hears of numbers is on its scale already."""
         if self.scaler is None or not self._widened(candidate):
             return self.scaler
-        none = self.scaler.shift.new_zeros(HEARD)
-        return Scaler(
-            torch.cat([self.scaler.shift, none]), torch.cat([self.scaler.spread, none + 1.0])
-        )
+        return self.scaler.widen(HEARD)
 
     def _widened(self, candidate: Candidate) -> bool:
         """Whether the expert's word comes as columns of the rows."""

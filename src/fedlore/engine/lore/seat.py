@@ -40,7 +40,7 @@ class Seat:
         if isinstance(self.member, Client):
             found = self.member
         else:
-            found = replace(self.task(candidate).enter(self.member), numeric=True)
+            found = self.task(candidate).enter(self.member).encode(self.common.scale(candidate))
         return replace(found, knowledge=replace(found.knowledge, trust=0.0, reliance=0.0))
 
     @cached_property
@@ -55,10 +55,13 @@ class Seat:
 
     @cached_property
     def told(self) -> Told:
-        """Numbers with what the expert says of them; a bare site hears nothing."""
+        """Rows as members take them, with what the expert says; a bare site hears nothing."""
         member, bins = self.member, self.common.bins
         assert isinstance(member, NumberClient) and bins is not None
         found = member.knowledge.examine(member.data, bins)
+        scaler = self.common.scaler
+        if scaler is not None and not member.numeric:
+            found = replace(found, x=scaler.encode(found.x))
         return found if member.injected else replace(found, said=None, sets=None)
 
     @cached_property

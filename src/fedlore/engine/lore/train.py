@@ -19,8 +19,8 @@ from ...errors import ConfigError, FedloreError
 from ...knowledge.confusion import reread_rows
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.scores import all_scores
-from ...personal.client import Client, Member, NumberClient
-from ...personal.tasks import Classification
+from ...personal.client import Client, Member, NumberClient, knowledge_within
+from ...personal.tasks import Classification, Regression
 from ...privacy.defence import Standing, around_of
 from ...privacy.filters import guard_transport
 from ...privacy.settings import filters_of, privacy_lines
@@ -50,7 +50,7 @@ def train_lore(
     sites = [_site(member) for member in members]
     if not sites:
         raise ConfigError("a federation needs at least one client, got none")
-    sites = _fit_sites(sites, model)
+    sites = _fit_sites(sites, model, bins)
     common = _common(sites, training, model, menu, bins, ordered, hidden)
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     dp = privacy is not None and privacy.dp is not None
@@ -105,7 +105,7 @@ def train_lore(
         task,
         recipe,
         replace(run, rows=[*run.rows, *told]),
-        {s.id: private[s.id].knowledge if s.injected else type(s.knowledge)() for s in sites},
+        {s.id: private[s.id].knowledge if s.injected else knowledge_within(s) for s in sites},
         at_home,
         tuple(spent),
         {name: one.beside for name, one in private.items() if one.beside is not None},
@@ -115,14 +115,23 @@ def train_lore(
 
 
 def _fit_sites(
-    sites: Sequence[Client | NumberClient], model: nn.Module | ModelMaker | None
+    sites: Sequence[Client | NumberClient],
+    model: nn.Module | ModelMaker | None,
+    bins: Bins | None,
 ) -> list[Client | NumberClient]:
     """The sites, their levels as numbers where a network was given that takes them so."""
-    clients = [site for site in sites if isinstance(site, Client)]
-    if model is None or len(clients) < len(sites):
+    if model is None:
         return list(sites)
     made = model if isinstance(model, nn.Module) else model(False)
-    return list(fit_inputs(clients, server(made)))
+    rows = [s if isinstance(s, Client) else _as_classes(s, bins) for s in sites]
+    pairs = zip(sites, fit_inputs(rows, server(made)), strict=True)
+    return [replace(site, numeric=fitted.numeric) for site, fitted in pairs]
+
+
+def _as_classes(site: NumberClient, bins: Bins | None) -> Client:
+    if bins is None:
+        raise ConfigError("regression needs bins, the federation's declared bounds and edges")
+    return Regression(bins).enter(site)
 
 
 def _site(member: Member[Any]) -> Client | NumberClient:
@@ -148,7 +157,7 @@ def _common(
         raise ConfigError("clients must all have classes or all have numbers")
     if numbers and bins is None:
         raise ConfigError("regression needs bins, the federation's declared bounds and edges")
-    inputs = inputs_of_all([s for s in sites if isinstance(s, Client)])
+    inputs = inputs_of_all(sites)
     features = sites[0].data.x.shape[1:].numel() if inputs is None else inputs.width
     flat = sites[0].data.x.ndim == 2
     if ordered is None:

@@ -29,7 +29,7 @@ class Choosing:
     def __init__(self, kit: Kit, terms: Terms, text: str, client: Client | NumberClient) -> None:
         self._kit, self._terms, self._text = kit, terms, text
         self._common = terms.common()
-        if isinstance(client, Client):  # a number's levels stay numbers
+        if isinstance(client, Client):  # of a number its seat does it, once knowledge has spoken
             client = client.encode(self._common.scaler)
         self._seat = Seat(client, self._common)
         self._bench: tuple[str, _Bench] | None = None

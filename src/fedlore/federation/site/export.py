@@ -9,7 +9,6 @@ from ...bundle.reknowing import check_columns
 from ...engine.lore import Trial
 from ...engine.lore.seat import number_task
 from ...errors import FedloreError
-from ...knowledge import Knowledge
 from ...personal.tasks import Classification, Regression
 from ..journal import read_state
 from ..terms import Terms, read_terms
@@ -33,7 +32,7 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     known = kit.knowledge() if bins is None else kit.numbers(bins)
     if known.schema is not None:
         check_same(known.schema, terms.schema)
-    if terms.encoded and isinstance(known, Knowledge):
+    if terms.encoded:
         known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "mixture" in about:
         model = personal_of(kit, about, payload, terms)

@@ -116,9 +116,9 @@ class Kit:
         if known.schema is not None:
             check_same(known.schema, schema)
             schema = _title(schema, known.schema)
+        known = replace(known, schema=agree_schema(known.schema, schema))
         if isinstance(known, Numbers):
             return self._measured(schema, known)
-        known = replace(known, schema=agree_schema(known.schema, schema))
 
         def rows(name: str) -> Examples:
             return read_table(self.path(name), schema, label=schema.label, form=self.file.rows)

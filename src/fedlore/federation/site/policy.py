@@ -86,7 +86,7 @@ class Policy:
             count = _parameters(terms, widths)
             yield count > self.max_parameters, f"{most}, the model has {count}"
         if menu is not None and menu.exact is not None:
-            columns, basis = menu.exact.columns(len(terms.schema.features)), menu.exact.basis
+            columns, basis = menu.exact.columns(terms.features), menu.exact.basis
             each = {"linear": 1, "squares": 2, "quadratic": (columns + 3) / 2}[basis.terms]
             count = int(columns * each + basis.random) ** 2
             yield count > self.max_parameters, f"{most}, the sums of one round have up to {count}"

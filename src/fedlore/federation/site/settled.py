@@ -63,6 +63,8 @@ def personal_of(
     if bins is not None:
         candidate = terms.common().candidate(Trial.read(about["trial"]))
         numbers = replace(kit.numbers(bins), trust=about["trust"], reliance=about["rely"])
+        if terms.encoded:
+            numbers = replace(numbers, schema=agree_schema(numbers.schema, terms.schema))
         mixed = None if about["mixture"] is None else _mix(about["mixture"], payload, terms)
         return number_task(candidate, bins).build(
             recipe.model, numbers, scaler=recipe.scaler, weights=payload["model"], beside=mixed

@@ -161,9 +161,7 @@ class Worker:
                     part = Choosing(self._kit, terms, text, client)
                 else:
                     task = terms.task() or Classification()
-                    known = task.enter(client)  # of a number levels are numbers too
-                    known = known if terms.bins is None else replace(known, numeric=True)
-                    part = _Plain(known, recipe)
+                    part = _Plain(task.enter(client), recipe)
             except FedloreError as error:
                 _log.error("%s", error)
                 self._told(f"cannot take part: {error}")

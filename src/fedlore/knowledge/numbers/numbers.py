@@ -14,7 +14,7 @@ from ...core.renamed import renamed
 from ...errors import FedloreError, KnowledgeError
 from ..card import Card
 from ..door import hide_others
-from ..missing import hear_number
+from ..missing import find_lacking, hear_number
 from ..models import Knowledge
 from ..policies import Outside
 from ..schema import Schema
@@ -110,16 +110,17 @@ class Numbers:
             raise KnowledgeError(f"the R-KM must give Sets for {len(x)} rows, got {_what(found)}")
         inside = found.to(x.device).clip(bins.lower, bins.upper)
         none = inside.empty
-        if none.any():
-            if self.empty == "error":
-                row = int(none.nonzero()[0])
-                ends = f"{found.lower[row].tolist()} to {found.upper[row].tolist()}"
-                raise KnowledgeError(
-                    f"a set must hold a number in [{bins.lower!r}, {bins.upper!r}]: "
-                    f"{int(none.sum())} do not, first row {row} is {ends} (policy empty = error; "
-                    "all is the alternative)"
-                )
-            inside = inside.join(_where(none, bins))
+        if none.any() and self.empty == "error":
+            row = int(none.nonzero()[0])
+            ends = f"{found.lower[row].tolist()} to {found.upper[row].tolist()}"
+            raise KnowledgeError(
+                f"a set must hold a number in [{bins.lower!r}, {bins.upper!r}]: "
+                f"{int(none.sum())} do not, first row {row} is {ends} (policy empty = error; "
+                "all is the alternative)"
+            )
+        if self.empty == "all":  # where a value is missing nothing may be left, as well
+            none = none | find_lacking(self.range, x)
+            inside = inside.join(_where(none, bins)) if none.any() else inside
         return inside
 
     def _within(self, said: Tensor, sets: Sets | None, bins: Bins) -> tuple[Tensor, int]:

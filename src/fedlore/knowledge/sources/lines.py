@@ -1,5 +1,6 @@
 """Words about rows, put together: a list of lines for each row."""
 
+import math
 from typing import Any
 
 import torch
@@ -52,5 +53,6 @@ def between_lines(lower: Any, upper: Any, x: Tensor) -> Lines:
             lines = join_lines([lines, formula_lines(name, side, x)], x)
         elif side is not None:
             found = hear_number(side, x).tolist() if callable(side) else [float(side)] * len(x)
-            lines = join_lines([lines, [[f"{name} {number_text(v)}"] for v in found]], x)
+            said = [[f"{name} {number_text(v)}"] if math.isfinite(v) else [] for v in found]
+            lines = join_lines([lines, said], x)
     return lines

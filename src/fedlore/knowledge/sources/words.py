@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
-from ..missing import hear, hear_number
+from ..missing import find_lacking, hear, hear_number
 from ..numbers.ranges import FirstSaid, Join, Meet
 from .kind import Asked, Lines
 from .lines import first_lines, join_lines, no_lines
@@ -21,13 +21,13 @@ def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:
         inner = words_of(model.expert, x, asked)
         return [[f"{line} (heard through his confusion)" for line in some] for some in inner]
     if isinstance(model, FirstOf):
-        spoken = [(hear(p, x) > 0).any(1) for p in model.predictions]
+        spoken = [(hear(p, x) > 0).any(1) | find_lacking(p, x) for p in model.predictions]
         said = [words_of(p, x, asked) for p in model.predictions]
         return first_lines(list(zip(said, spoken, strict=True)), x)
     if isinstance(model, FirstSaid):
-        return first_lines(
-            [(words_of(p, x, asked), hear_number(p, x).isfinite()) for p in model.points], x
-        )
+        named = [hear_number(p, x).isfinite() | find_lacking(p, x) for p in model.points]
+        said = [words_of(p, x, asked) for p in model.points]
+        return first_lines(list(zip(said, named, strict=True)), x)
     if isinstance(model, AllOf | AnyOf | Meet | Join):
         return join_lines([words_of(part, x, asked) for part in model.ranges], x)
     if isinstance(model, Average):

@@ -67,6 +67,7 @@ class Regression:
                 ),
                 test=None if test is None else _see(test, client.injected).examples(hears=hears),
                 injected=client.injected,
+                numeric=client.numeric,
                 measure=None
                 if test is None
                 else _Scores(test, known.trust_at_prediction, client.injected),

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .holes import seen_rows, unusable_rows
 from .knowledge import Known
 
 Array = Any  # of numpy
@@ -19,17 +20,8 @@ class Said(NamedTuple):
 
 def said_of(known: Known, x: Array) -> Said:
     """The knowledge on rows (n, d), already in single precision."""
-    unusable = np.zeros(len(x), bool)
-    seen = x.copy()
-    for place, column in enumerate(known.columns):
-        v = x[:, place]
-        fine = np.isfinite(v)
-        if column.levels:
-            fine &= (v >= 0) & (v < len(column.levels) + column.other) & (v == np.floor(v))
-            seen[:, place] = np.where(v >= len(column.levels), np.nan, v)  # of no named level
-        unusable |= ~(fine | (np.isnan(v) & column.missing))
-    prior, allowed, refused = _said(known, seen)
-    return Said(prior, allowed, refused | unusable)
+    prior, allowed, refused = _said(known, seen_rows(known, x))
+    return Said(prior, allowed, refused | unusable_rows(known, x))
 
 
 def _said(known: Known, x: Array) -> Said:

@@ -24,7 +24,7 @@ def probabilities(
     beside = header.get("beside")
     x = encode(header.get("inputs"), x)
     with np.errstate(all="ignore"):
-        logits = _logits(header, weights, x, said)
+        logits = logits_of(header, weights, x, said)
         if beside is None:
             share = softmax(logits, said.allowed)
         else:
@@ -58,7 +58,10 @@ def encode(inputs: list[Mapping[str, Any]] | None, x: Array) -> Array:
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def _logits(header: Mapping[str, Any], weights: Mapping[str, Array], x: Array, said: Said) -> Array:
+def logits_of(
+    header: Mapping[str, Any], weights: Mapping[str, Array], x: Array, said: Said
+) -> Array:
+    """What the network says of encoded rows, (n, k), before the range."""
     scaling = header.get("scaling")
     if scaling is not None:
         x = (x.astype(np.float64) - np.array(scaling["shift"]).ravel()) / np.array(

@@ -1,7 +1,7 @@
 """The members of a bundle's mixture in numpy: linear models, trees, and the model of one round."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,31 @@ def member_shares(
             logits = _own(one, own, x, said, k)
         found.append((float(one["weight"]), softmax(logits, said.allowed)))
     return found
+
+
+def number_members(
+    header: Mapping[str, Any],
+    tensors: Mapping[str, Array],
+    x: Array,  # (n, m) encoded rows
+    said: Said,
+    sight: Array,  # (n, 3) what is heard of the expert's number
+    start: Array,  # (n,)
+    k: int,
+) -> Iterator[tuple[float, Array]]:
+    """The weight of each member and its number, (n,), or its place among the bins, (n, 1)."""
+    count = 0
+    for one in header["beside"]["members"]:
+        if one["kind"] == "exact":
+            place, _ = _round_place(one, _pick_tensors(tensors, "exact."), x, said)
+            yield float(one["weight"]), place[:, None]
+            continue
+        if one["kind"] != "number":
+            raise Unreadable(f"a member of kind '{one['kind']}'")
+        own = _pick_tensors(tensors, f"own.{count}.")
+        count += 1
+        inputs = np.concatenate([x, sight], 1) if one["hears"] else x
+        out = _body(one, own, inputs.astype(np.float32))[:, 0]
+        yield float(one["weight"]), out + start if one["over"] else out
 
 
 def softmax(logits: Array, allowed: Array) -> Array:
@@ -151,6 +176,13 @@ def _body(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array) -> Arr
 
 
 def _one_round(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array, said: Said) -> Array:
+    return cells(*_round_place(said_of, own, x, said), said.allowed.shape[1], "normal")
+
+
+def _round_place(
+    said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array, said: Said
+) -> tuple[Array, Array]:
+    """The place among ordered classes that the model of one round names, and its width, (n,)."""
     basis, k = said_of["basis"], said.allowed.shape[1]
     if basis["random"]:
         raise Unreadable("a model of random features")
@@ -170,8 +202,7 @@ def _one_round(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array, s
     start = {"none": np.full(len(x), (k - 1) / 2), "middle": middle, "expert": told}
     place = start[said_of["start"]] + own["level"] + phi @ own["mean"]
     spread = ((phi @ own["covariance"]) * phi).sum(1)
-    width = np.sqrt(own["noise"] * (1.0 + 1.0 / said_of["rows"]) + spread)
-    return cells(place, width, k, "normal")
+    return place, np.sqrt(own["noise"] * (1.0 + 1.0 / said_of["rows"]) + spread)
 
 
 def _pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:

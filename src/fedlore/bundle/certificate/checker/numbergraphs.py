@@ -107,7 +107,7 @@ def number_differences(graph: Graph, known: NumberKnown, x: Array) -> list[str]:
     """Where the graph does not do on rows what the knowledge demands."""
     single = x.astype(np.float32)
     sets, refused = sets_of(known, single), refused_rows(known, single)
-    clear = ~_undecided(known, single)
+    clear = ~undecided_rows(known, single)
     got = graph.run(x)
     wrong = []
     other = (got["refused"] != refused) & clear
@@ -129,7 +129,7 @@ def number_differences(graph: Graph, known: NumberKnown, x: Array) -> list[str]:
 
 def number_rows(known: NumberKnown, seed: int) -> Array:
     """Rows to run a graph on: random ones, corners, and both sides of every threshold."""
-    return samples(known, 500, seed)
+    return samples(known, 500, seed, holes=True)
 
 
 def _told(got: dict[str, Array], row: int) -> list[tuple[float, float]]:
@@ -162,14 +162,12 @@ def _in_told(got: dict[str, Array], values: Array) -> Array:
     return found
 
 
-def _undecided(known: NumberKnown, x: Array) -> Array:
+def undecided_rows(known: NumberKnown, x: Array) -> Array:
     """Rows where a formula lies so near to another end that rounding decides what is left."""
     near = np.zeros(len(x), bool)
-    values = [
-        value(tree, x).astype(float)
-        for source in (*known.range.sources, *known.predict.sources)
-        for tree in source.trees
-    ]
+    sources = (*known.range.sources, *known.predict.sources)
+    trees = {str(tree): tree for source in sources for tree in source.trees}  # equal ones are one
+    values = [value(tree, x).astype(float) for tree in trees.values()]
     fixed = [end for end in np.unique(known.pieces) if np.isfinite(end)]
     for place, one in enumerate(values):
         for other in (*values[place + 1 :], *fixed):

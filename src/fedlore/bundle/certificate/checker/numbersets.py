@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from .cells import Column, Rule, Unreadable, read_outcomes, read_pairs, read_rules
-from .expressions import Tree, value
+from .expressions import Tree, columns_in, value
+from .holes import seen_rows, unusable_rows
 from .knowledge import Around, Limits, Side, read_columns
 from .tables import Table
 
@@ -29,6 +30,10 @@ class NamedNumber:
 
     tree: Tree
     columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    def lacks(self, x: Array) -> Array:
+        """Rows in which a value that it needs is missing, (n,)."""
+        return np.isnan(x[:, sorted(columns_in(self.tree))]).any(1)
 
     @property
     def trees(self) -> list[Tree]:
@@ -48,6 +53,7 @@ class NumberKnown:
     predict: Side
     range: Side
     pieces: Array  # (p, 2), the ends of each
+    spread: float | None = None  # of a bell around the expert's number
 
     @cached_property
     def inside(self) -> Array:
@@ -86,7 +92,8 @@ def read_number_knowledge(files: Mapping[str, str]) -> NumberKnown:
     trust = float(said.get("trust", 0.0) if reliance is None else reliance)
     conflict = said.get("conflict", "abstain")
     return NumberKnown(
-        columns, low, high, target, trust, conflict, sides["predict"], sides["range"], pieces
+        *(columns, low, high, target, trust, conflict, sides["predict"], sides["range"], pieces),
+        spread=said.get("predict", {}).get("spread"),
     )
 
 
@@ -181,7 +188,7 @@ class SetRows:
 
 def sets_of(known: NumberKnown, x: Array) -> SetRows:
     """The sets of rows (n, d), in single precision, within the bounds, and who is refused."""
-    side, n = known.range, len(x)
+    side, n, x = known.range, len(x), seen_rows(known, x)
     low, high = np.full(n, known.lower), np.full(n, known.upper)
     every = np.ones((n, len(known.pieces)), bool)
     whole = (every, low, high)
@@ -190,26 +197,27 @@ def sets_of(known: NumberKnown, x: Array) -> SetRows:
         return SetRows([whole], refused)
     parts = []
     for source in side.sources:
-        first, last, allowed = low, high, every
+        first, last, allowed = np.full(n, -np.inf), np.full(n, np.inf), every
         if isinstance(source, Limits):
-            begin, end = _ends(source, x)
-            refused = refused | (begin > end)
-            first, last = np.maximum(low, begin), np.minimum(high, end)
+            first, last = _ends(source, x)
+            refused = refused | (first > last)
         else:
             allowed = source.says(x)[0]
         parts.append((allowed, first, last))
     if side.combine == "all":
+        # sources that leave nothing of each other are refused whatever is said of the bounds
+        some = ~SetRows(parts[:1], refused).empty(known)
         allowed = np.logical_and.reduce([part[0] for part in parts])
         first = np.maximum.reduce([part[1] for part in parts])
         last = np.minimum.reduce([part[2] for part in parts])
         parts = [(allowed, first, last)]
-    found = SetRows(parts, refused)
-    none = found.empty(known)
-    # sources that leave nothing of each other are refused whatever the policy says of the bounds
-    if side.empty == "error" or (len(side.sources) > 1 and side.combine == "all"):
+        refused = refused | (some & SetRows(parts, refused).empty(known))
+    parts = [(a, np.maximum(low, first), np.minimum(high, last)) for a, first, last in parts]
+    none = SetRows(parts, refused).empty(known)
+    if side.empty == "error":
         return SetRows(parts, refused | none)
-    allowed = every & none[:, None]
-    return SetRows([*parts, (allowed, low, high)], refused)
+    none = none | np.any([source.lacks(x) for source in side.sources], axis=0)
+    return SetRows([*parts, (every & none[:, None], low, high)], refused)
 
 
 def _ends(source: Limits, x: Array) -> tuple[Array, Array]:
@@ -221,7 +229,9 @@ def _ends(source: Limits, x: Array) -> tuple[Array, Array]:
 
 def points_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
     """The number that the expert names, (n,), NaN where he is silent, and who is refused."""
+    x = seen_rows(known, x)
     said, refused = np.full(len(x), np.nan), np.zeros(len(x), bool)
+    over = refused  # whoever lacks a value might have spoken
     for source in known.predict.sources:
         if isinstance(source, NamedNumber):
             number = value(source.tree, x).astype(float)
@@ -229,15 +239,17 @@ def points_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
             rows, wrong = source.says(x)
             refused = refused | wrong
             number = np.where(rows.any(1), known.pieces[rows.argmax(1), 0], np.nan)
-        said = np.where(np.isnan(said), np.where(np.isfinite(number), number, np.nan), said)
+        number = np.where(np.isfinite(number) & ~over, number, np.nan)
+        said = np.where(np.isnan(said), number, said)
+        over = over | source.lacks(x)
     return said, refused
 
 
 def refused_rows(known: NumberKnown, x: Array) -> Array:
-    """Rows that get no answer: by the range, by a table that disagrees, or by the policy."""
+    """Rows that get no answer: for what is no value, by range, disagreement or policy."""
     sets = sets_of(known, x)
     said, wrong = points_of(known, x)
-    refused: Array = sets.refused | wrong
+    refused: Array = sets.refused | wrong | unusable_rows(known, x)
     if known.conflict == "error":
         refused = refused | (~np.isnan(said) & ~sets.holds(known, said))
     return refused

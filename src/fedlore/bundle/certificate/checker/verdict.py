@@ -93,7 +93,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         if is_about_number(texts):
             number = read_number_knowledge(texts)
             yield from number_claims(number, said)
-            yield from number_bundle(header, number)
+            yield from number_bundle(header, weights, number, tensors)
             return
         heard = header.get("confusion") == said.get("confusion")
         yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")

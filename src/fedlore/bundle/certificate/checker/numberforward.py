@@ -1,0 +1,182 @@
+"""A bundle's model of a number in numpy: bins, their share of the set, and the number it gives."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .answers import Said
+from .forward import encode, logits_of
+from .members import number_members, softmax
+from .numbersets import NumberKnown, points_of, sets_of
+
+Array = Any  # of numpy
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Each row's set as columns of ends, in order, NaN where there is no interval."""
+
+    lower: Array  # (n, s)
+    upper: Array  # (n, s)
+
+    def nearest(self, values: Array) -> Array:
+        """The number of each set that is nearest to the row's, (n,); of two the lower one."""
+        moved = np.minimum(np.maximum(values[:, None], self.lower), self.upper)
+        away = np.where(np.isnan(moved), np.inf, np.abs(moved - values[:, None]))
+        found: Array = np.take_along_axis(moved, away.argmin(1)[:, None], 1)[:, 0]
+        return found
+
+    def holds(self, values: Array) -> Array:
+        """Whether each row's number lies in its set, (n,)."""
+        v = values[:, None]
+        found: Array = ((self.lower <= v) & (v <= self.upper)).any(1)
+        return found
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The least and the greatest number of each, (n,)."""
+        return np.nanmin(self.lower, 1), np.nanmax(self.upper, 1)
+
+
+def numbers_of(
+    header: Mapping[str, Any],
+    weights: Mapping[str, Array],
+    known: NumberKnown,
+    x: Array,
+    tensors: Mapping[str, Array] | None = None,  # of a mixture
+) -> tuple[Array, Bands]:
+    """The number of each row (n, d) that is not refused, in single precision, and its set."""
+    bands = _bands(known, x)
+    edges = np.array(header["bins"], np.float64)
+    k = len(edges) - 1
+    said = _within(known, points_of(known, x)[0], bands)
+    pieces = _pieces(edges, bands)
+    touched = ~np.isnan(pieces.lower).all(2)  # (n, k)
+    prior = _prior(known, said, edges, pieces) if known.predict.sources else None
+    told = Said(None if prior is None else prior.astype(np.float32), touched, np.zeros(len(x)))
+    rows = encode(header.get("inputs"), x)
+    seen = np.concatenate([rows, _heard(edges, said, bands)], 1) if header["hears"] else rows
+    beside = header.get("beside")
+    with np.errstate(all="ignore"):
+        learned = softmax(logits_of(header, weights, seen.astype(np.float32), told), touched)
+        if beside is None:
+            return _alone(known, learned, prior, said, pieces), bands
+        first = _mean(learned, pieces, said, 0.0)
+        parts = [(float(beside["network"]), first)]
+        low, high = bands.ends
+        start = np.where(np.isnan(said), (low + high) / 2, said)
+        sight = np.stack([start, (low + high) / 2, (high - low) / 2], 1).astype(np.float32)
+        for weight, value in number_members(header, tensors or {}, rows, told, sight, start, k):
+            number = value if value.ndim == 1 else _number_at(value[:, 0], edges)
+            parts.append((weight, bands.nearest(np.where(np.isfinite(number), number, start))))
+        total = sum(weight for weight, _ in parts)
+        even = total <= 0  # nobody but the expert has a weight
+        mixed = sum((1 / len(parts) if even else w / total) * one for w, one in parts)
+        share = np.where(np.isnan(said), 0.0, float(beside["expert"]))
+        mixed = (1 - share) * mixed + share * np.nan_to_num(said)
+        return bands.nearest(np.where(np.isfinite(mixed), mixed, start)), bands
+
+
+def _alone(
+    known: NumberKnown, learned: Array, prior: Array | None, said: Array, pieces: Bands
+) -> Array:
+    """The network with the expert's number, or with his bell, beside it."""
+    if known.spread is None or prior is None:
+        return _mean(learned, pieces, said, known.trust)
+    told = known.trust * prior
+    mixed = learned * (1 - np.minimum(told.sum(1, keepdims=True), 1)) + told
+    return _mean(mixed, pieces, np.full(len(said), np.nan), 0.0)
+
+
+def _bands(known: NumberKnown, x: Array) -> Bands:
+    sets = sets_of(known, x)
+    rows = [sets.row(known, place) for place in range(len(x))]
+    width = max((len(row) for row in rows), default=1) or 1
+    ends = np.full((len(x), width, 2), np.nan)
+    for place, row in enumerate(rows):
+        ends[place, : len(row)] = np.reshape(row, (-1, 2))
+    return Bands(ends[:, :, 0], ends[:, :, 1])
+
+
+def _within(known: NumberKnown, said: Array, bands: Bands) -> Array:
+    """The expert's numbers, those outside the set silenced or moved as the policy says."""
+    outside = ~np.isnan(said) & ~bands.holds(said)
+    moved = bands.nearest(np.nan_to_num(said)) if known.conflict == "project" else np.nan
+    return np.where(outside, moved, said)
+
+
+def _pieces(edges: Array, bands: Bands) -> Bands:
+    """The part of each set in each bin, (n, k, s); an interval that begins at a bin's open end
+    has nothing in it."""
+    starts, ends = edges[:-1, None], edges[1:, None]
+    low, high = bands.lower[:, None], bands.upper[:, None]
+    with np.errstate(invalid="ignore"):
+        begins = low < ends
+        begins[:, -1] = low[:, 0] <= ends[-1]
+        met = begins & (high >= starts)
+    lower = np.where(met, np.maximum(low, starts), np.nan)
+    return Bands(lower, np.where(met, np.minimum(high, ends), np.nan))
+
+
+def _prior(known: NumberKnown, said: Array, edges: Array, pieces: Bands) -> Array:
+    """The bin of the expert's number, (n, k), or a bell around it within the set."""
+    silent = np.isnan(said)
+    centre = np.where(silent, edges[0], said)
+    own = np.searchsorted(edges[1:-1], centre, side="right")
+    rows = np.eye(len(edges) - 1)[own]
+    if known.spread is not None:
+        z = [(end - centre[:, None, None]) / known.spread for end in (pieces.lower, pieces.upper)]
+        flip = z[0] > 0  # both ends on the left, where differences keep their digits
+        a, b = np.where(flip, -z[1], z[0]), np.where(flip, -z[0], z[1])
+        mass = np.nan_to_num(_normal(b) - _normal(a)).sum(2)
+        total = mass.sum(1, keepdims=True)
+        rows = np.where(total > 0, mass / np.where(total > 0, total, 1), rows)
+    return np.where(silent[:, None], 0.0, rows)
+
+
+def _normal(z: Array) -> Array:
+    found: Array = 0.5 * np.vectorize(math.erfc, otypes=[float])(-z / math.sqrt(2.0))
+    return found
+
+
+def _heard(edges: Array, said: Array, bands: Bands) -> Array:
+    """The expert in four columns, on a scale of -1 to 1 between the bounds."""
+    half = edges[-1] / 2 - edges[0] / 2
+    centre = edges[0] + half
+    silent = np.isnan(said)
+    place = np.where(silent, 0.0, (said - centre) / half)
+    ends = ((end - centre) / half for end in bands.ends)
+    return np.stack([place, ~silent, *ends], 1)
+
+
+def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
+    """The expected value, moved to the nearest number that has probability, (n,)."""
+    here = ~np.isnan(pieces.lower)
+    length = np.where(here, pieces.upper - pieces.lower, 0.0)
+    total = length.sum(2, keepdims=True)
+    even = np.where(total > 0, length / np.where(total > 0, total, 1), here)
+    even = even / np.maximum(even.sum(2, keepdims=True), 1)
+    share = (p / p.sum(1, keepdims=True))[:, :, None] * even
+    middle = np.where(share > 0, pieces.lower + (pieces.upper - pieces.lower) / 2, 0.0)
+    silent = np.isnan(said)
+    w = np.where(silent, 0.0, weight)
+    value = (1 - w) * (share * middle).sum((1, 2)) + w * np.nan_to_num(said)
+    none = ~(share > 0) | (w >= 1)[:, None, None]
+    wide = (len(p), none[0].size if len(p) else 1)
+    flat = (np.where(none, np.nan, end).reshape(wide) for end in (pieces.lower, pieces.upper))
+    near = Bands(*flat).nearest(value)
+    away, his = np.abs(near - value), np.abs(said - value)
+    nearer = np.isnan(near) | (his < away) | ((his == away) & (said < near))
+    return np.where((w > 0) & nearer, said, near)
+
+
+def _number_at(place: Array, edges: Array) -> Array:
+    """The number at a place on the scale of the bins: middles of bins are whole places."""
+    k = len(edges) - 1
+    at = np.clip(np.nan_to_num(place + 0.5), 0.0, float(k))
+    low = np.minimum(np.floor(at), k - 1).astype(int)
+    found: Array = edges[low] + (at - low) * (edges[low + 1] - edges[low])
+    return found
