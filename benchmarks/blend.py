@@ -9,6 +9,7 @@ for 20 coals in lots of 5 % and at most 3 of them it looks at all there are.
 """
 
 import argparse
+import resource
 import statistics
 import time
 
@@ -21,13 +22,22 @@ from fedlore.coke.blend import Coals, Order, check, order_for, plan
 from fedlore.coke.blend.judge import Goal, Judge
 from fedlore.coke.blend.points import lattice
 from fedlore.coke.blend.stocks import COLUMNS
+from fedlore.coke.blend.worth import propose_test
 from fedlore.coke.coal import BASIC, market
 from fedlore.coke.experts import COKE, Bounds, Expert, ExpertVerdict, refit
+from fedlore.coke.plants import coking_plants
+from fedlore.core.foresight import Foresight
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key
-from fedlore.core.scaler import Scaler
+from fedlore.core.scaler import Scaler, from_moments
+from fedlore.core.tree import mean
+from fedlore.engine import Client
+from fedlore.engine.exact import exact_rows, posterior_of
+from fedlore.engine.lore import menu_for
 from fedlore.knowledge import Knowledge, Mask
+from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
+from fedlore.personal.foreseen import Foreseen
 
 
 def coals(count: int, seed: int) -> Coals:
@@ -60,6 +70,46 @@ def model(seed: int, *, ranged: bool) -> Personal:
     expert = Expert(refit, 0.0)
     known = Knowledge(Mask(seen, ExpertVerdict(expert)), Mask(seen, Bounds(expert, 6.0)), 0.3)
     return Personal(net, known if ranged else None, scaler=Scaler(middle, width))
+
+
+def doubting(seed: int) -> Personal:
+    """The one-round model of a simulated plant, which knows its ignorance and a range."""
+    plants = coking_plants(seed, test_rows=1)
+    clients = [Client(p.id, p.train, p.knowledge) for p in plants]
+    scaler = from_moments(mean(({"m": c.sums()}, 1.0) for c in clients)["m"])
+    exact = menu_for(17, ordered=True).exact
+    rows = {c.id: exact_rows(c, exact, scaler, classes=20) for c in clients}
+    found = posterior_of(rows, exact.basis.groups(exact.columns(17)))
+    member = Foreseen(Foresight(exact, found, rows["plant-2"].home, 20), scaler)
+    beside = Beside((member,), (1.0,), 0.0)
+    return Personal(mlp(17, 20, hidden=()), clients[1].knowledge, scaler=scaler, beside=beside)
+
+
+def trials(seeds: int) -> list[dict[str, object]]:
+    """Whole plans for 20 coals by a model that doubts itself, and the test that is worth most."""
+    rows = []
+    for seed in range(seeds):
+        offer, personal = coals(20, seed), doubting(seed)
+        order = order_for(
+            personal, COKE, offer, "grade>=CSR54", confidence=0.9,
+            fixed={"Mt": 10.0, "coking_time": 20.0},
+        )  # fmt: skip
+        wall, busy = time.perf_counter(), time.process_time()
+        found = plan(order, seed=seed)
+        middle = time.process_time()
+        if found.blend is not None:
+            propose_test(order, found, seed=seed)
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+        rows.append({
+            "case": "20 coals and a trial", "model": "one-round", "seed": seed, "coals": 20,
+            "target": order.target.text, "confidence": order.confidence,
+            "cost": "" if found.blend is None else round(found.blend.cost, 3),
+            "brute_force": "", "gap_percent": "", "checked": found.blend is not None,
+            "seconds": round(wall, 1), "cpu_seconds": round(busy, 1),
+            "trial_cpu_seconds": round(time.process_time() - middle, 1),
+        })  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
 
 
 def reachable(order_of, parts: int) -> tuple[Order, float]:
@@ -147,14 +197,23 @@ def main() -> None:
     parser.add_argument("--out", help="CSV file to write")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    small, large = gaps(options.seeds), twenty(options.twenty)
+    small = gaps(options.seeds)
+    large = twenty(options.twenty) + trials(options.twenty)
     worst = max(float(row["gap_percent"]) for row in small)
     print(f"3 coals: {len(small)} plans, largest gap {worst:+.3f} %, mean "
           f"{statistics.mean(float(row['gap_percent']) for row in small):+.3f} %")  # fmt: skip
     slowest = max((float(row["seconds"]) for row in large), default=0.0)
-    print(f"20 coals: {len(large)} plans, slowest {slowest:.1f} s")
+    peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(f"20 coals: {len(large)} plans, slowest {slowest:.1f} s; {peak} MB at most")
     rows = [
-        {"cpu_seconds": "", **row, "scipy": scipy.__version__, **machine()}
+        {
+            "cpu_seconds": "",
+            "trial_cpu_seconds": "",
+            **row,
+            "peak_mb": peak,
+            "scipy": scipy.__version__,
+            **machine(),
+        }
         for row in (*small, *large)
     ]
     if options.out and rows:

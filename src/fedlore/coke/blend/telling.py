@@ -75,7 +75,8 @@ def plan_summary(plan: BlendPlan) -> list[str]:
             "at; they were passed over"
         )
     if plan.tests:
-        said.append(f"{plan.tests} measured results were taken in; the bundle is as it was")
+        results = "1 measured result was" if plan.tests == 1 else f"{plan.tests} results were"
+        said.append(f"{results} taken in; the bundle is as it was")
     if plan.proved:
         said.append("No cheaper blend in lots exists: all of them were looked at")
     return said
