@@ -20,6 +20,7 @@ from studies.decisions import (
     drawing,
     find,
     one_round,
+    plans,
     targets,
 )
 
@@ -64,7 +65,10 @@ def test_a_search_ends_at_a_blend_that_holds_and_costs_no_less_than_the_oracle(p
     chance = _equation(plants[1])
     seen, place = chance(yard.rows(yard.pool)), 4
     target = targets(plants[1])[place]
-    blend, said = find(yard, chance, place, 0.5, seen[:, place])
+    none = yard.pool[:0]
+    blend, said, best = find(yard, chance, place, 0.5, seen[:, place], none)
+    again = find(yard, chance, place, 0.5, seen[:, place], best)[0]
+    assert again @ yard.coals.price <= blend @ yard.coals.price  # what is known is a start
     assert said == 1.0 and yard.limits.holds(blend[None])[0] and len(yard.inside(blend[None])[0])
     cost = yard.pool @ yard.coals.price
     assert float(blend @ yard.coals.price) < cost[seen[:, place] >= 0.5].min()  # it went further
@@ -73,7 +77,8 @@ def test_a_search_ends_at_a_blend_that_holds_and_costs_no_less_than_the_oracle(p
     assert rows[0]["oracle"] <= rows[0]["cost"]
     true = plants[1].law.chance(yard.rows(yard.pool), 30 + 2 * target.low).numpy()
     assert rows[0]["oracle"] <= cost[true >= rows[0]["true"]].min() + 1e-9
-    assert find(yard, lambda x: np.zeros((len(x), 6)), place, 0.5, 0.0 * cost) is None
+    never = plans(yard, lambda x: np.zeros((len(x), 6)), (0.5,))
+    assert len(never) == 6 and set(never.values()) == {None}
 
 
 def test_the_one_round_model_alone_is_what_promises(plants):
