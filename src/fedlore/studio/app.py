@@ -13,7 +13,7 @@ from ..bundle.serve.limits import ServeLimits
 from ..errors import FedloreError
 from ..look.style import THEME
 from .desk import Stale, Workdesk
-from .routes import add_trying, add_versions, add_writing
+from .routes import add_signing, add_trying, add_versions, add_writing
 
 _KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -45,6 +45,7 @@ def make_studio(
     add_writing(app, desk)
     add_trying(app, desk)
     add_versions(app, desk)
+    add_signing(app, desk)
     return Doorkeeper(app, STUDIO_LIMITS, None, token, hosts, without_token=(*OPEN, *shown))
 
 

@@ -103,3 +103,10 @@ class OneVersion(Change):
     """A version that is to be written on again."""
 
     number: int = Field(ge=1)
+
+
+class Signing(Asking):
+    """Who signs what is saved."""
+
+    signer: str = Field(max_length=100)
+    passphrase: str = Field(max_length=1_000)

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from ..errors import FedloreError
 from ..knowledge.lint.checkup import Checkup
+from ..knowledge.signing import check_signed, make_key, sign_file
 from .against import rows_of_site, suggest_rule, tell_data
 from .asked import (
     Change,
@@ -18,6 +19,7 @@ from .asked import (
     NewTable,
     OneVersion,
     Saving,
+    Signing,
     SomeRows,
     TableChange,
     TriedRow,
@@ -111,6 +113,30 @@ def add_versions(app: FastAPI, desk: Workdesk) -> None:
         files = version_files(desk.place, said.number)
         desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
         return tell_desk(desk)
+
+
+def add_signing(app: FastAPI, desk: Workdesk) -> None:
+    """Who signed what is saved, and signing it."""
+    key = desk.place.state / "key.pem"
+
+    @app.get("/api/signature")
+    def signature() -> dict[str, Any]:
+        try:
+            return {**asdict(check_signed(desk.place.knowledge)), "key": key.exists(), "fault": ""}
+        except FedloreError as error:
+            return {"fault": str(error), "key": key.exists()}
+
+    @app.post("/api/sign")
+    def sign(said: Signing) -> dict[str, Any]:
+        with desk.lock:
+            if desk.draft.changed:
+                raise FedloreError("there is a draft: save it first, what is saved is signed")
+            if not key.exists():
+                make_key(key, said.passphrase)
+            signed = sign_file(
+                desk.place.knowledge, key=key, passphrase=said.passphrase, signer=said.signer
+            )
+        return asdict(signed)
 
 
 def add_trying(app: FastAPI, desk: Workdesk) -> None:

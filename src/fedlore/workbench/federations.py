@@ -15,6 +15,7 @@ from ..federation.settings import Federation, read_federation
 from ..knowledge.numbers import HEARD, Bins
 from ..knowledge.schema import Schema
 from ..knowledge.scope import count_inputs, scaler_of_scope
+from ..knowledge.signing import check_signed
 from ..personal.client import Member, P
 from ..privacy.settings import Privacy
 from .approaches import APPROACHES, LORE, LORE_1, Approach
@@ -131,6 +132,9 @@ def gather(path: str | Path) -> Gathering:
     setting = Federation(name=path.resolve().name) if path.is_dir() else read_federation(path)
     approaches_of(setting)  # refused before any row is read
     where = site_folders(path)
+    for folder in where if setting.run.signed else ():
+        if knows(folder):
+            check_signed(folder / "knowledge.toml")
     sites = read_all_sites(where)
     bins = sites[0].bins
     if setting.target is not None and (bins is None or setting.target.cut() != bins):
@@ -173,7 +177,13 @@ def _digest(folders: Iterable[Path]) -> str:
     """A hash of all files of the sites: any change makes another run."""
     found = hashlib.sha256()
     for folder in folders:
-        for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+        kept = (p for p in folder.rglob("*") if p.is_file() and not _is_drafted(p, folder))
+        for file in sorted(kept):
             found.update(str(file.relative_to(folder.parent)).encode())
             found.update(hashlib.sha256(file.read_bytes()).digest())
     return found.hexdigest()
+
+
+def _is_drafted(file: Path, folder: Path) -> bool:
+    """Whether a file is the studio's own: drafts and versions change nothing that is trained."""
+    return file.relative_to(folder).parts[0] == "studio"

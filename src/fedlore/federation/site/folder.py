@@ -13,6 +13,7 @@ from ...knowledge.either import is_number_file
 from ...knowledge.numbers import Bins, Measured, Numbers
 from ...knowledge.numbers.files import read_numbers
 from ...knowledge.schema import Schema
+from ...knowledge.signing import check_signed
 from ...knowledge.sources.found import forbidden_in
 from ...privacy.catalog import FILTERS
 from ...privacy.defence import Standing
@@ -32,6 +33,8 @@ class SiteFile:
     trust: float | None = None  # λ in place of the one in knowledge.toml
     agreed: str | None = None  # the hash of the terms that its owner agreed to
     insecure: bool = False  # without TLS, on one machine only
+    signed: bool = False  # whether knowledge that nobody signed is refused
+    signers: tuple[str, ...] = ()  # public keys that may sign it; none: any
     secrets: dict[str, str] = field(default_factory=dict)  # files of filters, by filter
     rows: FileForm = field(default_factory=FileForm)  # how its tables are written
     policy: Policy = field(default_factory=Policy)
@@ -86,11 +89,17 @@ class Kit:
                 "not named in sources"
             )
 
+    def check_signature(self) -> None:
+        """Refuse a draft where site.toml wants signed knowledge."""
+        if self.file.signed and self.file.knowledge is not None:
+            check_signed(self.path(self.file.knowledge), self.file.signers)
+
     def knowledge(self) -> Knowledge:
         """What this site's expert knows of classes; nothing without a file."""
         if self.file.knowledge is None:
             return Knowledge()
         self.check_sources()
+        self.check_signature()
         known = Knowledge.read(self.path(self.file.knowledge))
         return known if self.file.trust is None else replace(known, trust=self.file.trust)
 
@@ -99,6 +108,7 @@ class Kit:
         if self.file.knowledge is None:
             return Numbers()
         self.check_sources()
+        self.check_signature()
         path = self.path(self.file.knowledge)
         if not is_number_file(path):
             raise ConfigError(f"{path.name} is about classes, the federation learns a number")

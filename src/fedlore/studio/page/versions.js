@@ -4,6 +4,7 @@ import { ask } from "./ask.js";
 import { desk } from "./desk.js";
 import { tryRow } from "./findings.js";
 import { choose, field, make } from "./make.js";
+import { signPart } from "./signing.js";
 import { say, shown, when } from "./words.js";
 
 export class VersionsView extends HTMLElement {
@@ -14,6 +15,7 @@ export class VersionsView extends HTMLElement {
 
   async load() {
     const list = await ask("/api/versions").catch((error) => { desk.fail(error); return []; });
+    const signing = await signPart();
     if (!this.isConnected) return;
     const names = [...list.map((v) => [String(v.number), `${v.number} · ${when(v.when)} · ${v.who || v.why}`]).reverse(),
       ["saved", say("versions.saved")], ...(desk.now.draft.length ? [["draft", say("versions.draft")]] : [])];
@@ -22,7 +24,7 @@ export class VersionsView extends HTMLElement {
     const after = choose(names, usual[1], () => this.compare(before.value, after.value));
     this.result = make("div", { "aria-live": "polite" });
     this.replaceChildren(make("div", { class: "halves" },
-      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none"))),
+      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none")), signing),
       make("section", { "aria-label": say("versions.compare") }, make("h2", {}, say("versions.compare")),
         make("div", { class: "fields" }, field(say("versions.before"), before), field(say("versions.after"), after)), this.result)));
     if (names.length > 1 && desk.now.schema) this.compare(before.value, after.value);
