@@ -105,7 +105,7 @@ class OneVersion(Change):
     number: int = Field(ge=1)
 
 
-class Signing(Asking):
+class SignatureAsked(Asking):
     """Who signs what is saved."""
 
     signer: str = Field(max_length=100)

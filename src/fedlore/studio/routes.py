@@ -19,7 +19,7 @@ from .asked import (
     NewTable,
     OneVersion,
     Saving,
-    Signing,
+    SignatureAsked,
     SomeRows,
     TableChange,
     TriedRow,
@@ -127,7 +127,7 @@ def add_signing(app: FastAPI, desk: Workdesk) -> None:
             return {"fault": str(error), "key": key.exists()}
 
     @app.post("/api/sign")
-    def sign(said: Signing) -> dict[str, Any]:
+    def sign(said: SignatureAsked) -> dict[str, Any]:
         with desk.lock:
             if desk.draft.changed:
                 raise FedloreError("there is a draft: save it first, what is saved is signed")
