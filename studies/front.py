@@ -68,7 +68,7 @@ def main() -> None:
     right.set_xlabel("probability asked for")
     right.set_ylabel("true minus promised")
     right.set_title("Plans: did the promise come true?", fontsize=10.5, loc="left")
-    right.legend(frameon=False, loc="center left", fontsize=9)
+    right.legend(frameon=False, loc="center", fontsize=9)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(FIGURE, metadata={"Date": None}, facecolor="white")

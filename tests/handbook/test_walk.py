@@ -12,7 +12,7 @@ from studies.front import accuracies, promises
 
 DOCS = ROOT / "docs"
 #: Whose blocks are not walked yet: minutes of processes, or of attacks.
-LATER = {"how-to/privacy.md", "how-to/federation.md", "how-to/leak.md", "how-to/case.md"}
+LATER = {"how-to/privacy.md", "how-to/federation.md", "how-to/leak.md"}
 PAGES = [page for page in pages_to_walk(DOCS) if str(page.relative_to(DOCS)) not in LATER]
 
 PAGE = """# A page
