@@ -3,11 +3,13 @@
 import csv
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from fedlore import Knowledge
+from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.answer.doubting import doubt_rows
 from fedlore.bundle.answer.holding import (
     Holding,
     answer_scores,
@@ -16,9 +18,14 @@ from fedlore.bundle.answer.holding import (
     read_holding,
 )
 from fedlore.cli.app import app
+from fedlore.core.nets import mlp
+from fedlore.errors import FedloreError
 from fedlore.knowledge.numbers.numbers import Numbers
+from fedlore.personal.doubt import doubt_classes
+from fedlore.personal.tasks import task_of
 
-from ..coke.blend.doubters import CSR, STEPS, foreseen, numbers, rows
+from ..coke.blend.doubters import CSR, SCALE, STEPS, foreseen, numbers, rows
+from ..coke.blend.test_promise import narrow
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +52,15 @@ def test_new_rows_lie_in_their_sets_as_often_as_promised(classes):
         assert (sets.sum(1) >= 1).all() and not (sets & ~there.allowed).any()
     assert sum(shares) / 10 == pytest.approx(37 / 41, abs=0.03)
     assert sum(sizes) / 10 < 4
+
+
+def test_no_set_leaves_the_range_however_wide_it_is():
+    model = foreseen(knowledge=Knowledge(range=narrow))
+    with torch.no_grad():
+        answers = task_of(model).answer(model, STEPS, rows(4, 50)[0])
+    sets = hold_classes(answers, 1.0)
+    assert torch.equal(sets, answers.allowed) and (sets.sum(1) == 4).all()
+    assert (hold_classes(answers, 0.0).sum(1) == 1).all()  # the answer itself is never left out
 
 
 def test_new_numbers_lie_in_their_intervals_as_often_as_promised():
@@ -97,3 +113,27 @@ def test_too_few_rows_leave_nothing_behind(classes, tmp_path):
     assert result.exit_code != 0 and "8 rows cannot promise a level of 0.9" in str(result.exception)
     assert not (tmp_path / "out.csv").exists()
     assert "between 0.7" in Holding(0.9, 0.5, 30).sentence()
+
+
+def test_a_file_gets_noise_and_ignorance_and_says_what_is_far(classes, tmp_path):
+    write_bundle(classes, tmp_path / "north.lore")
+    (tmp_path / "new.csv").write_text("ash,rank\n12.0,1.1\n39.0,0.1\nmuch,1.0\n")
+    words = ["predict", str(tmp_path / "north.lore"), str(tmp_path / "new.csv"), "--doubt"]
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out.csv")])
+    assert result.exit_code == 1  # of the third row that no number is in
+    with open(tmp_path / "out.csv", newline="") as file:
+        near, far, wrong = csv.DictReader(file)
+    assert (near["far"], far["far"], wrong["far"]) == ("false", "true", "")
+    assert float(far["ignorance"]) > float(far["noise"]) == float(near["noise"])
+    known = classes.personal.annotate(torch.tensor([[12.0, 1.1]]))
+    assert float(near["ignorance"]) == pytest.approx(
+        float(doubt_classes(classes.personal, known).ignorance)
+    )
+
+
+def test_a_network_alone_cannot_tell_its_ignorance(tmp_path):
+    alone = Personal(mlp(2, 8, hidden=(4,)), Knowledge(schema=STEPS), scaler=SCALE)
+    with pytest.raises(FedloreError, match="cannot tell its own ignorance"):
+        doubt_rows(bundle_of(alone, "north"), rows(1, 2)[0])
+    told = doubt_rows(bundle_of(numbers_known(), "north"), rows(1, 2)[0])
+    assert (told.noise > 0).all()

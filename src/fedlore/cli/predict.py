@@ -54,6 +54,9 @@ def predict_command(
         Path | None,
         typer.Option(help="Labelled rows that nothing learned from: adds what holds."),
     ] = None,
+    doubt: Annotated[
+        bool, typer.Option("--doubt", help="Add noise, ignorance, and whether a row is far.")
+    ] = False,
     level: Annotated[float, typer.Option(help="With --calibrate: for this share of rows.")] = 0.9,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
@@ -97,6 +100,7 @@ def predict_command(
                 form=form,
                 on_progress=lambda share: gauge.step(file.name, round(100 * share), 100),
                 holding=holding,
+                doubt=doubt,
             )
 
     summary, answers = _answer(answer, out, told)

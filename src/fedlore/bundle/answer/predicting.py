@@ -1,9 +1,9 @@
 """A file of rows to a file of answers, in one pass and with the memory of one chunk."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 import numpy as np
 from torch import Tensor
@@ -11,14 +11,23 @@ from torch import Tensor
 from ...data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
 from ...data.rows.titles import passed_over
 from ...errors import ConfigError, FedloreError
+from ...personal.doubt import Doubt
 from ..contents import Bundle, Policies
 from .answering import DECIDED, Answers, answer_rows
 from .blanks import tolerate
+from .doubting import doubt_rows
 from .holding import Holding
 from .reasons import reasons
 from .writing import AnswerColumn, Gaps, Sink, answer_columns, sink
 
 OnError = Literal["stop", "skip", "mark"]
+
+
+class _Extras(TypedDict):
+    """Columns that were asked for."""
+
+    holding: Holding | None
+    doubt: Doubt | None
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ def predict_file(
     form: FileForm | None = None,
     fast: bool = True,
     holding: Holding | None = None,
+    doubt: bool = False,
 ) -> Summary:
     """Answer every row of a file of any kind; without `out` the answers go to stdout as CSV.
 
@@ -54,11 +64,14 @@ def predict_file(
     number. A row that cannot be answered stops it all, is skipped, or is marked in a column
     `error`, which only a file with such rows gets. `form` says how the file is written where that
     is not to be found out. `fast` uses pyarrow where it is installed. With `holding` there are
-    columns of sets or intervals that hold.
+    columns of sets or intervals that hold, with `doubt` of noise, ignorance and what is far.
     """
     if on_error not in get_args(OnError):
         raise ConfigError(f"on_error must be stop, skip or mark, got '{on_error}'")
     bundle = tolerate(bundle if policies is None else replace(bundle, policies=policies))
+
+    def extras(x: Tensor) -> _Extras:
+        return {"holding": holding, "doubt": doubt_rows(bundle, x) if doubt else None}
 
     def answer(quick: bool, lenient: bool = False) -> Summary:
         rows = open_file(Path(source), form=form, fast=quick)
@@ -74,14 +87,13 @@ def predict_file(
         with sink(None if out is None else Path(out), fast=fast) as answers_go:
             for chunk in chunks:
                 if lenient:
-                    _answer_marked(bundle, chunk, answers_go, tally, why, keep, on_error, holding)
+                    _answer_marked(bundle, chunk, answers_go, tally, why, keep, on_error, extras)
                 else:
                     answers = answer_rows(bundle, chunk.x)
                     said = reasons(bundle, chunk.x, answers) if why else None
                     kept = list(zip(keep, chunk.kept, strict=True))
-                    answers_go.write(
-                        answer_columns(bundle, answers, why=said, kept=kept, holding=holding)
-                    )
+                    more = extras(chunk.x)
+                    answers_go.write(answer_columns(bundle, answers, why=said, kept=kept, **more))
                     tally.add(answers)
         told = dict(zip(DECIDED, tally.counts.tolist(), strict=True))
         others = passed_over(rows.titles, bundle.schema, keep)
@@ -118,7 +130,7 @@ def _answer_marked(
     why: bool,
     keep: Sequence[str],
     on_error: OnError,
-    holding: Holding | None,
+    extras: Callable[[Tensor], _Extras],
 ) -> None:
     """The answers of a chunk, and what is wrong with its other rows."""
     wrong = dict(chunk.wrong)
@@ -144,7 +156,7 @@ def _answer_marked(
     }
     place = {line: i for i, line in enumerate(answered)}
     where = np.array([place.get(line, -1) for line in every])
-    found = answer_columns(bundle, answers, why=said, taken=keep, holding=holding)
+    found = answer_columns(bundle, answers, why=said, taken=keep, **extras(x))
     columns |= {name: Gaps(column, where) for name, column in found.items()}
     if on_error == "mark":
         columns["error"] = [wrong.get(line, "") for line in every]

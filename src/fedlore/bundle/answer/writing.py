@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ...core.store import replacing
 from ...errors import FedloreError
+from ...personal.doubt import Doubt
 from ..contents import Bundle
 from .answering import DECIDED, Answers
 from .holding import Holding, hold_classes, hold_numbers
@@ -58,6 +59,7 @@ def answer_columns(
     kept: Sequence[tuple[str, Any]] = (),
     taken: Sequence[str] = (),
     holding: Holding | None = None,
+    doubt: Doubt | None = None,
 ) -> dict[str, AnswerColumn]:
     """The columns of an answer file: kept ones, the answer, and what stands behind it."""
     columns: dict[str, AnswerColumn] = {name: _as_column(cells) for name, cells in kept}
@@ -69,6 +71,9 @@ def answer_columns(
         "trust": answers.trust.numpy(),
         "in_scope": answers.in_scope.numpy(),
     }
+    if doubt is not None:
+        rest |= {"noise": doubt.noise.numpy(), "ignorance": doubt.ignorance.numpy()}
+        rest["far"] = (doubt.ignorance > doubt.noise).numpy()
     if why is not None:
         rest["why"] = ["; ".join(lines) for lines in why]
     if answers.low is not None and answers.high is not None:
