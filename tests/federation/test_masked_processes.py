@@ -63,8 +63,8 @@ def test_four_sites_of_which_one_is_killed_equal_one_process(tmp_path):
             target=train_federation, args=(folder,), kwargs={"reports": Reports(notice=told.append)}
         )
         thread.start()
-        # it has agreed on masks for round 2 and dies before, or while, its upload is made
-        wait_until(lambda: last_asked(homes / "plant-2") in (("boxes", 2), ("train", 2)))
+        # its key is in the directory of round 2, and it dies before, or while, its upload is made
+        wait_until(lambda: last_asked(homes / "plant-2") in (("unmask", 1), ("train", 2)))
         federation.sites["plant-2"].kill()
         wait_until(lambda: any(n.what == "silent" for n in told))
         federation.restart_site("plant-2")

@@ -37,6 +37,9 @@ class Notice:
     size: int = 0  # bytes of tensors and settings
 
 
+Watch = Callable[[Notice], None]
+
+
 @dataclass(frozen=True)
 class Letter:
     """What came back for one message: a reply, or what went wrong in place of it."""

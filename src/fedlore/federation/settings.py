@@ -105,6 +105,7 @@ class Federation:
     )  # a round does not count with fewer of the asked sites' answers
     deadline: float = _default_deployed(120.0)  # seconds that a round waits for slow sites
     largest: float = _default_deployed(1000.0)  # the largest norm of an upload
+    excess: float = _default_deployed(30.0)  # and how many times the usual norm it may be
 
     def __post_init__(self) -> None:
         host, colon, port = self.address.rpartition(":")
@@ -113,6 +114,8 @@ class Federation:
         for name in ("sample", "quorum"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ConfigError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
+        if not self.excess > 1.0:
+            raise ConfigError(f"excess must be above 1, got {self.excess}")
         for name in ("deadline", "largest"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")

@@ -32,6 +32,7 @@ from ..processes import alone
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
+from ..usual import AmongPeers, UsualNorm
 from .conducting import conduct_session
 from .defending import coordinator_filters
 from .server import bell_of, healthy, link_of
@@ -111,7 +112,8 @@ def _session(
         journal.folder.rename(aside)
     filters = coordinator_filters(federation, len(keys), terms.run)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
-    return Session(folder, federation, keys, terms, journal, status, reports, entry, filters, steps)
+    told, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
+    return Session(folder, federation, keys, terms, journal, *told, usual)
 
 
 @dataclass
@@ -128,6 +130,7 @@ class Session:
     entry: JournalEntry | None
     filters: list[Filter]
     steps: dict[int, DoneStep]  # what is done of a recipe that is chosen
+    usual: UsualNorm  # of uploads so far
     main: str = ""  # its main training, once it is known
     settled: set[str] = field(default_factory=set)  # sites that made their own model of it
 
@@ -250,7 +253,8 @@ class Session:
         told, needed = (first, watch, self.status.ask), a.privacy.needs(n) or None
         remote = Remote(mail, sites, a.least(n), a.deadline, _GRACE, *told, needed)
         transport = guard_transport(remote, self.filters, local=False)
-        return Judged(transport, check) if self.filters else transport
+        judged = Judged(transport, check) if self.filters else transport
+        return AmongPeers(judged, self.usual, a.least(n), watch)
 
     def scaled(self) -> Terms:
         """The terms with the scaling, once there is one."""

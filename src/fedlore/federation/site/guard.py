@@ -13,6 +13,7 @@ from ...privacy.filters import SUMMED, half_for, through
 from ...privacy.settings import filters_of
 from ..remote import Refusal
 from ..terms import Terms
+from ..usual import UsualNorm
 from .folder import Kit
 from .questions import Questions, name_sum
 
@@ -27,6 +28,7 @@ class Guard:
     def __init__(self, kit: Kit, terms: Terms, recipe: Recipe, questions: Questions) -> None:
         name = kit.file.name
         self._questions, self._summing = questions, ""
+        self._usual = UsualNorm(terms.excess)
         self._terms, self._policy = terms, kit.file.policy
         with refusing():
             around = around_of(
@@ -81,12 +83,18 @@ class Guard:
         """The answer as it is written down: with its noise, within the agreed bound."""
         with refusing():
             reply = through(self._noising, task, reply)
-        too_long = longest(reply.upload) > self._terms.largest
-        if self._hiding and task.kind == "train" and too_long:
-            raise Refusal(
-                f"this site's upload is longer than the agreed {self._terms.largest:g} (largest)"
-            )
+        if self._hiding and task.kind == "train":
+            self._bound(task, longest(reply.upload))
         return reply
+
+    def _bound(self, task: Task, norm: float) -> None:
+        """Refuse what the coordinator could not see: an upload beyond what was agreed on."""
+        largest, limit = self._terms.largest, self._usual.limit(task.trial)
+        if norm > largest:
+            raise Refusal(f"this site's upload is longer than the agreed {largest:g} (largest)")
+        if norm > limit:
+            raise Refusal(f"this site's upload: {self._usual.describe(norm, limit)}")
+        self._usual.add(task.trial, [norm])
 
     def hidden(self, task: Task, reply: Reply) -> Reply:
         """The answer as it leaves; the task is as it came, with what the filters add to it."""
