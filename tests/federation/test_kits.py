@@ -5,6 +5,7 @@ import ssl
 import stat
 import zipfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -37,9 +38,11 @@ from fedlore.federation.kits.making import (
 from fedlore.federation.kits.renewing import renew_authority, renew_server
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.joining import learn_authority
 from fedlore.federation.terms import terms_of
 
 from .inside import edited
+from .test_gateway import staged
 
 
 @pytest.fixture
@@ -281,3 +284,29 @@ def test_what_is_unpacked_is_its_owners_alone(tmp_path):
 def test_an_archive_with_other_members_is_no_kit(tmp_path, changes):
     with pytest.raises(FedloreError, match="is no kit: it holds"):
         unpack(kit_with(tmp_path / "north.zip", **changes))
+
+
+def test_a_site_learns_a_renewed_authority_from_a_server_that_the_old_one_vouches_for(tmp_path):
+    for name in ("coordinator", "renewed", "stranger", "site"):
+        (tmp_path / name).mkdir()
+    new_authority(tmp_path / "renewed", "test", days=2)
+    new_authority(tmp_path / "stranger", "test", days=2)
+    lines = []
+    with staged(tmp_path / "coordinator") as stage:
+        old, new = (tmp_path / n / "ca.crt" for n in ("coordinator", "renewed"))
+        stage.gate.authority = lambda: old.read_bytes() + new.read_bytes()
+        address = f"localhost:{stage.door}"
+        kit = SimpleNamespace(folder=tmp_path / "site", file=SimpleNamespace(address=address))
+        kept = kit.folder / "ca.crt"
+        kept.write_bytes((tmp_path / "stranger" / "ca.crt").read_bytes())
+        learn_authority(kit, lines.append)  # a server that nobody we trust vouches for
+        assert kept.read_bytes() == (tmp_path / "stranger" / "ca.crt").read_bytes() and not lines
+        kept.write_bytes(old.read_bytes())
+        learn_authority(kit, lines.append)
+        assert kept.read_bytes() == old.read_bytes() + new.read_bytes()
+        assert lines == ["the coordinator has a new authority, which the one before vouches for"]
+        assert kept.stat().st_mode & 0o077 == 0
+        learn_authority(kit, lines.append)  # nothing new
+        assert len(lines) == 1
+    learn_authority(kit, lines.append)  # the server is away: joining itself will say so
+    assert len(lines) == 1

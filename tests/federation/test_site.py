@@ -10,6 +10,7 @@ import torch
 from fedlore import FedloreError
 from fedlore.algorithms.catalog import Method
 from fedlore.core.wire import Reply, Task
+from fedlore.federation import journal
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import policy as policy_module
@@ -17,6 +18,7 @@ from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.audit import AuditLog, check_audit
 from fedlore.federation.site.folder import Policy, read_kit
+from fedlore.federation.site.questions import Questions
 from fedlore.federation.site.store import KEEP, Store
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version, read_terms, terms_of
@@ -259,3 +261,25 @@ def test_an_audit_line_cut_by_a_crash_is_dropped(tmp_path):
         "refused",
     ]
     check_audit(path)
+
+
+@pytest.mark.parametrize("fails", ["audit", "questions", "store"])
+def test_on_a_full_disk_nothing_leaves_and_the_owner_is_told(home, terms, monkeypatch, fails):
+    """Its log may lie on that disk, so it is said on the screen."""
+    told = []
+    worker = Worker(read_kit(home), told.append)
+    full = OSError(28, "No space left on device")
+
+    def fail(*_, **__):
+        raise full
+
+    where = {"audit": AuditLog, "questions": Questions}.get(fails)
+    if where is None:
+        monkeypatch.setattr(journal, "write_whole", fail)
+    else:
+        monkeypatch.setattr(where, "write" if fails == "audit" else "_write", fail)
+    with pytest.raises((Refusal, OSError, FedloreError)):
+        worker(first_task(terms), terms.text())
+    assert any("No space left on device" in line for line in told)
+    monkeypatch.undo()
+    assert worker(first_task(terms), terms.text()).rows > 0  # once there is room it goes on

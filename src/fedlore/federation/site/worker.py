@@ -69,15 +69,25 @@ class Worker:
             with cut_after(self._kit.file.policy.max_seconds):
                 reply = self._answer(task, asked, terms, text, where)
         except Exception as error:
-            reason = str(error) if isinstance(error, FedloreError) else repr(error)
-            self._audit.write(event="refused", reason=reason, **where)
+            reason = str(error) if isinstance(error, FedloreError | OSError) else repr(error)
             self._told(f"round {task.round}: {task.kind} refused: {reason}")
+            self._note(event="refused", reason=reason, **where)
             _log.exception("round %s: %s refused", task.round, task.kind)
             raise
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
-        self._audit.write(event="answered", **sent, **where)
+        self._note(event="answered", **sent, **where)
         self._told(f"round {task.round}: {task.kind} answered")
         return reply
+
+    def _note(self, **facts: Any) -> None:
+        """A line of the audit log, before anything leaves."""
+        try:
+            self._audit.write(**facts)
+        except OSError as error:  # site.log may lie on the same full disk: say it on the screen
+            self._told(
+                f"cannot write '{self._audit.path}': {error.strerror}; nothing leaves this site"
+            )
+            raise Refusal("this site cannot write its audit log, so nothing leaves it") from None
 
     def _read(self, text: str) -> Terms:
         try:
