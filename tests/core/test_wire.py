@@ -101,6 +101,7 @@ OTHERS = {
     "accepted": {"a": 1},
     "sums": False,
     "trial": "9/0/7",
+    "receipt": "so many lines",
 }
 
 
@@ -113,6 +114,19 @@ def test_a_digest_is_of_every_field():
 
 def test_where_a_name_ends_is_in_the_digest():
     assert digest({"a": [[]]}) != digest({"a1 values": []})
+
+
+def test_what_filters_and_books_add_to_a_task_is_no_part_of_the_question():
+    sent = TASK.sent | {"aside.keys": {"a": W}}
+    told = replace(TASK, sent=sent, receipt="so many lines")
+    assert digest(told) != digest(TASK) == digest(told.question())
+    assert TASK.question() is TASK
+
+
+def test_what_one_client_alone_is_told_no_other_hears():
+    told = replace(TASK, sent={"all": {"w": W}, "only.a": {"w": W}, "only.b": {"w": W}})
+    assert set(told.told_to("a").sent) == {"all", "only.a"}
+    assert set(told.told_to("c").sent) == {"all"}
 
 
 def test_a_field_that_is_added_is_in_the_digest_without_anybody_thinking_of_it():

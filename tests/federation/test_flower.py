@@ -71,7 +71,7 @@ def test_a_reply_comes_back_from_its_record():
 SENT = {"model": {"w": torch.arange(3.0)}}
 #: A value other than the default for each field; whoever adds a field adds one here.
 TASK = {"kind": "train", "round": 2, "sent": SENT, "seed": 5, "rate": 0.5}
-TASK |= {"accepted": {"a": 1}, "sums": True, "trial": "0/main/3"}
+TASK |= {"accepted": {"a": 1}, "sums": True, "trial": "0/main/3", "receipt": "7 lines"}
 REPLY = {"client": "a", "round": 2, "upload": SENT, "rows": 9, "metrics": {"ta": 0.5}}
 
 

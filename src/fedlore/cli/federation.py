@@ -13,7 +13,7 @@ from .screen import Grid
 from .teller import keeping, teller
 
 if TYPE_CHECKING:
-    from ..federation.coordinator.training import Reports
+    from ..federation.coordinator.reports import Reports
     from ..federation.processes import Stop
 
 CoordinatorFolder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
@@ -85,7 +85,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _reports(folder: Path) -> "Reports":
-    from ..federation.coordinator.training import Reports
+    from ..federation.coordinator.reports import Reports
     from ..federation.settings import read_deployed
 
     rounds, say = read_deployed(folder).rounds, teller().say

@@ -42,6 +42,7 @@ class Task:
     accepted: Mapping[str, int] = field(default_factory=dict)  # client -> last round merged
     trial: str = ""  # which candidate and fold is trained; "" where nothing is being chosen
     sums: bool = False  # the server needs no single upload: a reply may stand for many clients
+    receipt: str = ""  # what the server holds of this client's books; no part of the question
 
     def told_to(self, client: str) -> "Task":
         """The task as one client gets it, which hears nothing of the others' rounds."""
@@ -53,7 +54,8 @@ class Task:
     def question(self) -> "Task":
         """The task without what filters add to it: who is asked it again is asked the same."""
         sent = {key: bundle for key, bundle in self.sent.items() if not key.startswith(ASIDE)}
-        return self if len(sent) == len(self.sent) else replace(self, sent=sent)
+        same = len(sent) == len(self.sent) and not self.receipt
+        return self if same else replace(self, sent=sent, receipt="")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Reply:
     rows: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
     members: tuple[str, ...] = ()  # those it stands for, where they are several
+    books: str = ""  # how far the client's own books go, for the server to keep
 
     @property
     def names(self) -> tuple[str, ...]:

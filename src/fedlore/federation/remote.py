@@ -37,7 +37,7 @@ class Notice:
     size: int = 0  # bytes of tensors and settings
 
 
-Watch = Callable[[Notice], None]
+OnNotice = Callable[[Notice], None]
 
 
 @dataclass(frozen=True)

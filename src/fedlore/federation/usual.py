@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..core.uploads import longest
 from ..core.wire import Reply, Task, Transport
-from .remote import Notice, QuorumLost, Watch
+from .remote import Notice, QuorumLost, OnNotice
 
 _KEPT = 40  # norms that are remembered
 _ENOUGH = 3
@@ -49,7 +49,7 @@ class AmongPeers:
     transport: Transport
     usual: UsualNorm
     quorum: int
-    watch: Watch
+    watch: OnNotice
 
     def clients(self) -> Sequence[str]:
         return self.transport.clients()

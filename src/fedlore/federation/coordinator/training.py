@@ -4,7 +4,6 @@ import hashlib
 import secrets
 import shutil
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +28,14 @@ from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
 from ..kits.making import enrolled_keys
 from ..processes import alone
+from ..receipts import Receipts
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
 from ..usual import AmongPeers, UsualNorm
 from .conducting import conduct_session
 from .defending import coordinator_filters
+from .reports import Reports
 from .server import bell_of, healthy, link_of
 from .status import Status, last_scores
 from .uploads import Judged, flaw
@@ -43,15 +44,6 @@ PATIENCE = 120.0  # seconds to wait for a server that went away
 _GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
 _FIRST = "0.1.0"  # whose journals do not say by which version they were written
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
-
-
-@dataclass(frozen=True)
-class Reports:
-    """Whom to tell what happens."""
-
-    line: Callable[[str], None] = lambda text: None
-    notice: Callable[[Notice], None] = lambda notice: None
-    round: Callable[[Run, float], None] = lambda run, seconds: None
 
 
 def train_federation(folder: Path, *, resume: bool = False, reports: Reports | None = None) -> Run:
@@ -141,7 +133,8 @@ class Session:
             link = self._reach()
             try:
                 with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
-                    return self._rounds(Mail(grid, self.keys, bell=bell))
+                    kept = Receipts(self.folder, self.keys, self.reports.line)
+                    return self._rounds(Mail(grid, self.keys, bell=bell, receipts=kept))
             except LinkLost as error:
                 self.reports.line(f"{error}; waiting for it")
             except QuorumLost as error:
@@ -212,8 +205,8 @@ class Session:
         )
 
     def _remote(self, mail: Mail) -> Transport:
-        a = self.federation
-        common = None if self.terms.menu is None else self.terms.common()
+        a, menu = self.federation, self.terms.menu
+        common = None if menu is None else self.terms.common()
         usual, gram = self.terms.algorithm.make(), self.terms.gram()
         features, inputs = self.terms.columns, self.terms.inputs
 
@@ -275,16 +268,15 @@ class Session:
 
     def told(self, rounds: int) -> list[str]:
         """What privacy cost so far, as far as a coordinator can know."""
-        a = self.federation
-        return privacy_lines(self.filters, rounds=rounds, sample=a.sample)
+        return privacy_lines(self.filters, rounds=rounds, sample=self.federation.sample)
 
     def finish(self, run: Run) -> None:
         """The shared weights and the scores, where the coordinator finds them."""
         terms = self.scaled()
         about = {"run": terms.run, "round": run.round, "terms": terms.text()}
         about |= {"trial": self.main} if self.main else {}
-        shared = terms.recipe(self.main).algorithm.send(run.state)
-        write_state(self.folder / "shared.weights", about, shared)
+        weights = terms.recipe(self.main).algorithm.send(run.state)
+        write_state(self.folder / "shared.weights", about, weights)
         write_rows(run.rows, self.folder / "scores.jsonl")
         self.status.write(
             state="finished",
@@ -295,6 +287,6 @@ class Session:
 
 
 def _fingerprint(federation: Federation) -> str:
-    text = terms_of(federation, run="", participants=0).text()
-    text += f"{federation.sample} {federation.scale} {federation.evaluate}"
+    f, text = federation, terms_of(federation, run="", participants=0).text()
+    text += f"{f.sample} {f.scale} {f.evaluate}"
     return hashlib.sha256(text.encode()).hexdigest()

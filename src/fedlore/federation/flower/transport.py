@@ -10,7 +10,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...core.wire import Reply, Task
 from ...errors import FedloreError
 from ..bell import Ringer
 from ..node import BEAT, beating
+from ..receipts import Receipts
 from ..remote import Letter, LinkLost, Refusal
 from .courier import BadReply, Courier, RunCourier
 from .names import (
@@ -72,6 +73,7 @@ class Mail:
     sites: Mapping[str, bytes]  # name -> public key
     terms: str = ""
     bell: Ringer | None = None
+    receipts: Receipts | None = None
     _nodes: dict[str, int] = field(default_factory=dict)
     _asked: dict[str, str] = field(default_factory=dict)  # message -> site
 
@@ -87,7 +89,7 @@ class Mail:
         kind = task.kind if task.kind in ("train", "evaluate") else "query"
         letters = [
             Message(
-                task_record(task, site, self.terms),
+                task_record(self._told(task, site), site, self.terms),
                 self._nodes[site],
                 kind,
                 ttl=ttl,
@@ -112,6 +114,9 @@ class Mail:
         else:
             self.bell.wait(seconds)
 
+    def _told(self, task: Task, site: str) -> Task:
+        return task if self.receipts is None else replace(task, receipt=self.receipts.of(site))
+
     def _read(self, message: Message | BadReply) -> Letter:
         if isinstance(message, BadReply):
             return Letter(message.about, wrong=f"malformed ({message.why})")
@@ -120,8 +125,12 @@ class Mail:
             wrong = {REFUSED: "refused", FAILED: "failed"}.get(message.error.code, "lost")
             return Letter(about, wrong=wrong, detail=message.error.reason or "")
         size = size_of(message.content)
+        site = self._asked.get(about, "")
         try:
-            return Letter(about, read_reply(message.content, self._asked.get(about, "")), size=size)
+            reply = read_reply(message.content, site)
+            if self.receipts is not None and site:
+                self.receipts.keep(site, reply.books)
+            return Letter(about, reply, size=size)
         except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
             return Letter(about, wrong=f"malformed ({type(error).__name__})", size=size)
 

@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +21,38 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._last = check_audit(path)
+        self.hashes = read_audit(path)  # of all lines
 
     def write(self, **facts: Any) -> None:
         """Add a line, and make it last before anything leaves the site."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": now, **facts, "previous": self._last}, sort_keys=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self._last = hashlib.sha256(line.encode()).hexdigest()
+        line = json.dumps({"time": now, **facts, "previous": last_of(self.hashes)}, sort_keys=True)
+        size = self.path.stat().st_size if self.path.exists() else 0
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            if self.path.exists():
+                os.truncate(self.path, size)  # half a line would break the chain
+            raise
+        self.hashes.append(hashlib.sha256(line.encode()).hexdigest())
 
 
 def check_audit(path: Path) -> str:
     """Follow the chain to its end; a broken one is an error, a line cut off by a crash is not."""
-    last = _START
+    return last_of(read_audit(path))
+
+
+def last_of(hashes: Sequence[str]) -> str:
+    """What the next line has to name."""
+    return hashes[-1] if hashes else _START
+
+
+def read_audit(path: Path) -> list[str]:
+    """The hashes of all lines of a log whose chain holds."""
+    found: list[str] = []
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     for number, line in enumerate(lines, 1):
         if not line:
@@ -48,10 +64,10 @@ def check_audit(path: Path) -> str:
                 write_whole(path, "".join(f"{whole}\n" for whole in lines[:-1]))
                 break
             raise FedloreError(f"'{path}' line {number} is not an audit line") from None
-        if previous != last:
+        if previous != last_of(found):
             raise FedloreError(f"'{path}' line {number} does not follow from the line before it")
-        last = hashlib.sha256(line.encode()).hexdigest()
-    return last
+        found.append(hashlib.sha256(line.encode()).hexdigest())
+    return found
 
 
 def describe_payload(payload: Payload) -> Mapping[str, Any]:

@@ -13,6 +13,8 @@ from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ...personal.tasks import Classification
+from ...privacy.dp.ledger import read_marks
+from ..books import SiteBooks
 from ..journal import write_state
 from ..processes import cut_after
 from ..remote import Refusal
@@ -64,6 +66,7 @@ class Worker:
         where |= {"coordinator": self._kit.file.address, "model": digest(task.sent)}
         where |= {"trial": task.trial} if task.trial else {}
         try:
+            self._compare(asked.receipt)
             terms = self._read(text)
             where |= {"run": terms.run, "federation": terms.federation}
             with cut_after(self._kit.file.policy.max_seconds):
@@ -77,7 +80,20 @@ class Worker:
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
         self._note(event="answered", **sent, **where)
         self._told(f"round {task.round}: {task.kind} answered")
-        return reply
+        return replace(reply, books=SiteBooks.of(self._audit.hashes, self._spent()).text())
+
+    def _compare(self, receipt: str) -> None:
+        """Refuse where the coordinator has a receipt of more than the books of this site hold."""
+        held = SiteBooks.read(receipt)
+        missing = "" if held is None else held.missing_in(self._audit.hashes, self._spent())
+        if missing:
+            raise Refusal(
+                f"the {missing}, of which the coordinator has a receipt: it was cut, rewritten or "
+                "put back; with the file of then, or a new kit (federation renew), it goes on"
+            )
+
+    def _spent(self) -> list[str]:
+        return read_marks(self._kit.path("ledger.json"))
 
     def _note(self, **facts: Any) -> None:
         """A line of the audit log, before anything leaves."""

@@ -157,6 +157,15 @@ def _read(path: Path) -> list[LedgerEntry]:
     return entries
 
 
+def read_marks(path: Path) -> list[str]:
+    """The hash of each entry and all before it, by which an older ledger is told from a newer."""
+    found, last = [], _START
+    for entry in _read(path):
+        last = _link(last, asdict(entry))
+        found.append(last)
+    return found
+
+
 def _entry(values: dict[str, Any]) -> LedgerEntry:
     entry = LedgerEntry(**values)
     if entry.level not in ("site", "record"):
