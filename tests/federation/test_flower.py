@@ -73,6 +73,7 @@ SENT = {"model": {"w": torch.arange(3.0)}}
 TASK = {"kind": "train", "round": 2, "sent": SENT, "seed": 5, "rate": 0.5}
 TASK |= {"accepted": {"a": 1}, "sums": True, "trial": "0/main/3", "receipt": "7 lines"}
 REPLY = {"client": "a", "round": 2, "upload": SENT, "rows": 9, "metrics": {"ta": 0.5}}
+REPLY |= {"books": "8 lines"}
 
 
 def test_every_field_of_a_task_crosses_the_network():

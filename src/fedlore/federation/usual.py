@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..core.uploads import longest
 from ..core.wire import Reply, Task, Transport
-from .remote import Notice, QuorumLost, OnNotice
+from .remote import Notice, OnNotice, QuorumLost
 
 _KEPT = 40  # norms that are remembered
 _ENOUGH = 3
