@@ -79,7 +79,11 @@ def write_plan(plan: BlendPlan, out: Path, *, facts: Mapping[str, str]) -> Path:
         tuple(blend_tables(plan)),
         drawn,
     )
-    told = {"in short": ". ".join(plan_summary(plan)), **facts} if plan.blend else dict(facts)
+    told = dict(facts)
+    if plan.blend is not None:
+        short = {"in short": ". ".join(plan_summary(plan))}
+        said = f"promised {equal(plan.blend.chance).removeprefix('= ')}, true: not known"
+        told = {**short, f"P({plan.order.target.text})": said, **facts}
     html = page(title, facts=told, reading=_READING, terms={}, sections=[section])
     text = [f"# {literal(title)}", "", *(f"{literal(s)}  " for s in plan_summary(plan)), ""]
     text += [f"![{literal(d.plot.title)}](plots/{d.plot.name}.png)\n" for d in drawn]

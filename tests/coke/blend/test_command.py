@@ -58,6 +58,7 @@ def test_a_plan_is_written(bundle, tmp_path):
     assert (tmp_path / "plots" / "cost-confidence.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "plan.html").read_text()
     assert page.count("<svg") == 2 and "Blended features" in page
+    assert "true: not known" in page and plan["blend"]["p_true"] == "not known"
     assert "weighted by 100 - inerts" in (tmp_path / "plan.md").read_text()
 
 

@@ -161,6 +161,7 @@ def _blend(plan: BlendPlan, blend: Blend | None) -> dict[str, Any] | None:
         "shares": blend.shares,
         "tonnes": None if tonnes is None else {n: s * tonnes for n, s in blend.shares.items()},
         "p_target": blend.chance,
+        "p_true": "not known",  # of a real plant nobody can say; studies.decisions asks a law
         "risk": vars(blend.risk),
         "predicted": blend.forecast.answer,
         "expert": blend.forecast.expert,
