@@ -132,3 +132,19 @@ def test_only_files_that_the_knowledge_names_are_kept():
     assert named_files({**FILES, "train.csv": b"secret rows"}) == list(FILES)
     toml = b'examples = "e.csv"\n' + FILES["knowledge.toml"]
     assert named_files({**FILES, "knowledge.toml": toml, "e.csv": b""})[1] == "e.csv"
+
+
+def test_the_rule_book_says_everything_and_runs_nothing(tmp_path):
+    bad = "<script>alert(1)</script>"
+    app = make_studio(desk(tmp_path, predict=f"ash,seam,then,note\n> 14,,III,{bad}\n"))
+    html = ask(app, "GET", "/api/book").json()["html"]
+    for said in (
+        "Rule book: ",
+        "predict.csv",
+        "range.csv",
+        "&gt; 14",
+        "III..II",
+        "nobody has signed",
+    ):
+        assert said in html, said
+    assert "<script" not in html and "&lt;script&gt;" in html

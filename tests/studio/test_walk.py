@@ -10,6 +10,7 @@ import pytest
 
 from fedlore.knowledge.findings import errors
 from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.signing import check_signed
 
 from ..accessible import axe, violations
 from ..browser import browsing
@@ -123,8 +124,15 @@ def test_from_rows_to_rules_that_train(tmp_path):
         page.wait("document.querySelector('versions-view .finding') !== null")
         told = page.ask("document.querySelector('versions-view').innerText")
         assert "rows are answered otherwise" in told and "a rule from the rows" in told
+        page.ask(
+            "(() => { const [who, words] = document.querySelectorAll('section form input'); "
+            "who.value = 'Ann'; words.value = 'coke and coal'; "
+            "document.querySelector('section form button').click(); })()"
+        )
+        page.wait("document.getElementById('signed').textContent.startsWith('Signed by Ann')")
         assert page.complaints == []
         leave(page)
+    assert check_signed(home / "knowledge.toml").signer == "Ann"
     found = check_file(home / "knowledge.toml")
     assert errors(found.findings) == [] and len(found.tables[0].rules) == 13
     shutil.copytree(home, home.with_name("other"))  # a federation needs two

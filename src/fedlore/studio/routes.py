@@ -27,6 +27,7 @@ from .asked import (
     WantedClass,
 )
 from .asking import tried_row
+from .book import write_book
 from .checks import jsonable, judge
 from .desk import Workdesk
 from .grids import read_grids
@@ -107,6 +108,11 @@ def add_versions(app: FastAPI, desk: Workdesk) -> None:
     @app.post("/api/compare")
     def two(said: TwoVersions) -> dict[str, Any]:
         return dict(jsonable(compare_versions(desk, said.before, said.after)))
+
+    @app.get("/api/book")
+    def book() -> dict[str, Any]:
+        place = desk.place
+        return {"html": write_book(desk.members, place.folder.resolve().name, place.knowledge)}
 
     @app.post("/api/restore")
     def restore(said: OneVersion) -> dict[str, Any]:

@@ -24,7 +24,8 @@ export class VersionsView extends HTMLElement {
     const after = choose(names, usual[1], () => this.compare(before.value, after.value));
     this.result = make("div", { "aria-live": "polite" });
     this.replaceChildren(make("div", { class: "halves" },
-      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none")), signing),
+      make("section", { "aria-label": say("versions.list") }, make("h2", {}, say("versions.list")), list.length ? this.table(list) : make("p", { class: "soft" }, say("versions.none")), signing,
+        make("p", {}, make("button", { id: "book", onclick: () => this.book() }, say("book")), " ", make("span", { class: "soft" }, say("book.help")))),
       make("section", { "aria-label": say("versions.compare") }, make("h2", {}, say("versions.compare")),
         make("div", { class: "fields" }, field(say("versions.before"), before), field(say("versions.after"), after)), this.result)));
     if (names.length > 1 && desk.now.schema) this.compare(before.value, after.value);
@@ -35,6 +36,15 @@ export class VersionsView extends HTMLElement {
     return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": say("view.versions") }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, head, make("td"))),
       make("tbody", {}, [...list].reverse().map((v) => make("tr", {}, make("th", { scope: "row" }, String(v.number)), make("td", {}, when(v.when)), make("td", {}, v.who), make("td", {}, v.why),
         make("td", {}, make("button", { class: "plain", onclick: () => confirm(say("versions.restored", { number: v.number })) && desk.change("/api/restore", { number: v.number }) }, say("versions.restore"))))))));
+  }
+
+  // one page, put where the browser keeps what it downloads
+  async book() {
+    const { html } = await ask("/api/book").catch((error) => { desk.fail(error); return {}; });
+    if (!html) return;
+    const link = make("a", { href: URL.createObjectURL(new Blob([html], { type: "text/html" })), download: `${desk.now.name}-rule-book.html` });
+    link.click();
+    URL.revokeObjectURL(link.href);
   }
 
   async compare(before, after) {
