@@ -30,7 +30,9 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     sections = [_features(members), *map(_rules, grids), *_formulas(values)]
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
-    sections.append(Section(title, tables=(_table("", ("kind", "place", "finding"), findings),)))
+    sections.append(
+        Section(title, tables=(_table("Findings", ("kind", "place", "finding"), findings),))
+    )
     return page(
         f"Rule book: {name}",
         facts={k: v for k, v in facts.items() if v},
@@ -60,7 +62,9 @@ def _features(members: Mapping[str, bytes]) -> Section:
     ]
     answers = f"Answers in {schema.label}: {', '.join(schema.classes[:60])}"
     head = ("name", "unit", "scope", "levels")
-    return Section("Features and answers", tables=(_table("", head, rows, answers),))
+    return Section(
+        "Features and answers", tables=(_table("Columns of a row", head, rows, answers),)
+    )
 
 
 def _rules(grid: RuleGrid) -> Section:
@@ -73,7 +77,7 @@ def _rules(grid: RuleGrid) -> Section:
         if any(map(str.strip, row))
     ]
     note = f"When several rules apply: {grid.hit}" if grid.hit else ""
-    return Section(title, tables=(_table("", ("row", *grid.header), rows, note),))
+    return Section(title, tables=(_table("By row of the file", ("row", *grid.header), rows, note),))
 
 
 def _formulas(values: Mapping[str, object]) -> list[Section]:
@@ -87,7 +91,13 @@ def _formulas(values: Mapping[str, object]) -> list[Section]:
                 if key in source
             ]
     return (
-        [Section("Formulas", tables=(_table("", ("says", "as", "formula"), rows),))] if rows else []
+        [
+            Section(
+                "Formulas", tables=(_table("As they are written", ("says", "as", "formula"), rows),)
+            )
+        ]
+        if rows
+        else []
     )
 
 
