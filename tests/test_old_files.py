@@ -31,7 +31,10 @@ ROUNDING = 1e-6  # of numbers that were written as text, or computed on another 
 
 def cli(*arguments):
     """A command that works; what it printed."""
-    done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    # an expert of these files says what his range forbids, which 0.1.0 let pass
+    insist = ["--accept-conflicts"] if arguments[0] in ("run", "export", "certify") else []
+    asked = [*map(str, arguments), *insist]
+    done = CliRunner().invoke(app, asked, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 

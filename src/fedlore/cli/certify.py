@@ -8,6 +8,7 @@ import typer
 from ..bundle import read_bundle
 from ..bundle.certificate import certify as issue
 from ..bundle.certificate import write_certificate
+from .checking import AcceptOption, refuse_bundle
 from .codes import ExitCode
 from .forms import PluginOption
 from .teller import teller
@@ -18,6 +19,7 @@ def certify_command(
     out: Annotated[
         Path | None, typer.Option(help="Where to write it; BUNDLE.certificate.json by default.")
     ] = None,
+    accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
     """Write a range certificate for a bundle whose knowledge is tables and formulas.
@@ -25,10 +27,11 @@ def certify_command(
     Exit code 0: everything was proved; 1: something was refuted or could not be decided (the
     certificate says so); 2: the bundle cannot be certified.
     """
-    values = issue(read_bundle(bundle, plugins=plugins or ()))
+    told, opened = teller(), read_bundle(bundle, plugins=plugins or ())
+    refuse_bundle(opened, told, accept=accept)
+    values = issue(opened)
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
     write_certificate(values, place)
-    told = teller()
     for claim in values["claims"]:
         line = f"{claim['status']:8} {claim['claim']}: {claim['how']}"
         told.say(line)

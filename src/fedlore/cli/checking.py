@@ -1,10 +1,50 @@
-"""The audit of a knowledge file, with rows where there are some: lint and reknow share it."""
+"""The judgement of knowledge that every command shares: what lint calls an error stops them all."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from ..bundle import Bundle
+from ..bundle.known import knowledge_members
 from ..core.examples import Examples
 from ..data import read_measured, read_table
+from ..errors import KnowledgeError
+from ..knowledge.content import Where
+from ..knowledge.findings import Finding, errors
 from ..knowledge.lint.checkup import Checkup, check_data, check_file
+from .teller import Teller
+
+AcceptOption = Annotated[
+    bool, typer.Option("--accept-conflicts", help="Go on although lint finds errors.")
+]
+
+
+def refuse_errors(findings: Iterable[Finding], name: str, told: Teller, *, accept: bool) -> None:
+    """Stop where lint finds errors, such as a prediction outside the range, unless one insists."""
+    wrong = errors(findings)
+    if not wrong:
+        return
+    many = f"{len(wrong)} error{'s' if len(wrong) > 1 else ''}"
+    if accept:
+        told.remark(f"{name} has {many}, which {'are' if len(wrong) > 1 else 'is'} accepted")
+        return
+    raise KnowledgeError(
+        f"{name} has {many} and is not used, first {wrong[0]} (fedlore lint shows all of them, "
+        "--accept-conflicts goes on all the same)"
+    )
+
+
+def refuse_conflicts(where: Where, name: str, told: Teller, *, accept: bool) -> None:
+    """The same for a knowledge file as it lies there."""
+    refuse_errors(check_file(where).findings, name, told, accept=accept)
+
+
+def refuse_bundle(bundle: Bundle, told: Teller, *, accept: bool) -> None:
+    """The same for the knowledge in a bundle."""
+    name = f"the knowledge of '{bundle.client}'"
+    refuse_conflicts(knowledge_members(bundle.members), name, told, accept=accept)
 
 
 def check_with_rows(knowledge: Path, data: Path | None) -> tuple[Checkup, Examples | None]:

@@ -13,6 +13,7 @@ from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from ..workbench.bundles import find_bundle
+from .checking import AcceptOption, refuse_bundle
 from .forms import PluginOption
 from .predict import DEPRECATED
 from .teller import teller
@@ -36,6 +37,7 @@ def export(
         str | None, typer.Option(help="Other columns: ignore (default), or error.")
     ] = None,
     onnx: Annotated[Path | None, typer.Option(help="Also, or only, one ONNX graph.")] = None,
+    accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
     """Write one site's model with its knowledge, schema and scaling to one file."""
@@ -51,6 +53,7 @@ def export(
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
     told = teller()
+    refuse_bundle(found, told, accept=accept)
     if blanks is not None:
         told.remark(DEPRECATED)
     if out is not None:

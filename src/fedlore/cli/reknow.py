@@ -9,9 +9,8 @@ from ..bundle import read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
 from ..bundle.mixtures import share_words
 from ..bundle.reknowing import reknow as renew
-from ..errors import ConfigError, KnowledgeError
-from ..knowledge.findings import errors
-from .checking import check_with_rows
+from ..errors import ConfigError
+from .checking import AcceptOption, check_with_rows, refuse_errors
 from .forms import PluginOption
 from .screen import Grid
 from .teller import Teller, teller
@@ -24,9 +23,7 @@ def reknow_command(
     trust: Annotated[float | None, typer.Option(help="λ in place of the one there is.")] = None,
     data: Annotated[Path | None, typer.Option(help="Labelled rows: scores and an audit.")] = None,
     client: Annotated[str | None, typer.Option(help="Another name, for another site.")] = None,
-    accept: Annotated[
-        bool, typer.Option("--accept-conflicts", help="Use the file although lint finds errors.")
-    ] = False,
+    accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
     """Swap the rules or λ of a bundle, after an audit, with scores before and after."""
@@ -66,12 +63,7 @@ def _audit(knowledge: Path, data: Path | None, told: Teller, *, accept: bool) ->
         told.say(str(finding))
     if found.audit is not None:
         told.say(f"audit: {found.audit}")
-    wrong = errors(found.findings)
-    if wrong and not accept:
-        raise KnowledgeError(
-            f"{knowledge.name} has {len(wrong)} error{'s' if len(wrong) > 1 else ''} and is not "
-            "used: nothing was written (--accept-conflicts uses it all the same)"
-        )
+    refuse_errors(found.findings, knowledge.name, told, accept=accept)
 
 
 def _compare(before: dict[str, float], after: dict[str, float], told: Teller) -> None:

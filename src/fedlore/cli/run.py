@@ -19,10 +19,12 @@ from ..report.numbers import write_number_report
 from ..workbench.alike import write_alike
 from ..workbench.brought import brought_path
 from ..workbench.effort import effort
-from ..workbench.federations import Gathering, gather
+from ..workbench.federations import Gathering, gather, site_folders
 from ..workbench.ownbest import own_best_words
 from ..workbench.runs import Finished, run_federation
+from ..workbench.sites import knows
 from ..workbench.starter import write_starter
+from .checking import AcceptOption, refuse_conflicts
 from .gauge import Gauge
 from .screen import Grid
 from .teller import Teller, keeping, teller
@@ -57,11 +59,15 @@ def run(
         "results"
     ),
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
+    accept: AcceptOption = False,
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
     torch.set_num_threads(threads)
     told = teller()
     gathering = gather(config)
+    for site in filter(knows, site_folders(config)):
+        name = f"knowledge.toml of '{site.name}'"
+        refuse_conflicts(site / "knowledge.toml", name, told, accept=accept)
     check_writable(out / "results.jsonl")
     clients = gathering.clients
     told.remark(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import FedloreError
+from .checking import AcceptOption, refuse_bundle
 from .forms import PluginOption
 from .teller import keeping, teller
 
@@ -23,6 +24,7 @@ def serve_command(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
     ] = False,
+    accept: AcceptOption = False,
     plugins: PluginOption = None,
 ) -> None:
     """Answer predictions over HTTP, and show a page where a person can type or paste a row."""
@@ -38,6 +40,7 @@ def serve_command(
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
     told = teller()
+    refuse_bundle(opened, told, accept=accept)
     guarded = "needs a token" if token else "open to whoever can connect"
 
     def ready(address: str) -> None:

@@ -355,5 +355,9 @@ def test_certify_on_the_command_line(site, tmp_path):
     assert done.exit_code == 0 and "verdict: proved" in done.stdout
     assert failures(tmp_path / "north.certificate.json", bundle) == []
     _, bad, _ = site(personal(None, AllOf((LIMITS, EMPTY))), "bad")
-    done = CliRunner().invoke(app, ["certify", str(bad), "--out", str(tmp_path / "bad.json")])
+    asked = ["certify", str(bad), "--out", str(tmp_path / "other.json")]
+    done = CliRunner().invoke(app, asked)
+    assert "the knowledge of 'bad' has 1 error and is not used" in str(done.exception)
+    assert not (tmp_path / "other.json").exists()
+    done = CliRunner().invoke(app, [*asked, "--accept-conflicts"])
     assert done.exit_code == 1 and "for example ash = " in done.stdout

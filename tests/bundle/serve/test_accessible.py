@@ -6,7 +6,7 @@ from fedlore.bundle import write_bundle
 
 from ...accessible import axe, violations
 from ...browser import browsing
-from .process import serving
+from .process import INSIST, serving
 from .sites import grades, number
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,10 @@ def test_the_page_breaks_no_rule_of_accessibility(tmp_path, made, dark):
     script = axe()
     row = {grades: "99\t1000\tA", number: "0.5\t0"}[made]
     write_bundle(made(), tmp_path / "plant.lore")
-    with serving(tmp_path / "plant.lore") as (_, port, _), browsing(tmp_path / "profile") as page:
+    with (
+        serving(tmp_path / "plant.lore", *INSIST) as (_, port, _),
+        browsing(tmp_path / "profile") as page,
+    ):
         page.open(f"http://127.0.0.1:{port}/", width=400, dark=dark)
         page.wait("!document.getElementById('main').hidden")
         assert violations(page, script) == []

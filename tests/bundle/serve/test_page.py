@@ -5,7 +5,7 @@ import pytest
 from fedlore.bundle import write_bundle
 
 from ...browser import browsing
-from .process import serving
+from .process import INSIST, serving
 from .sites import TOKEN, grades, number
 
 
@@ -20,7 +20,7 @@ def place(tmp_path_factory):
     """The address of a service for grades."""
     path = tmp_path_factory.mktemp("bundle") / "plant.lore"
     write_bundle(grades(), path)
-    with serving(path) as (_, port, _):
+    with serving(path, *INSIST) as (_, port, _):
         yield f"http://127.0.0.1:{port}/"
 
 
@@ -125,7 +125,11 @@ def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
 
 def test_a_token_is_asked_for_and_used(browser, tmp_path):
     write_bundle(grades(), tmp_path / "plant.lore")
-    with serving(tmp_path / "plant.lore", environment={"FEDLORE_TOKEN": TOKEN}) as (_, port, _):
+    with serving(tmp_path / "plant.lore", *INSIST, environment={"FEDLORE_TOKEN": TOKEN}) as (
+        _,
+        port,
+        _,
+    ):
         browser.open(f"http://127.0.0.1:{port}/")
         browser.wait("!document.getElementById('door').hidden")
         assert browser.ask("document.getElementById('main').hidden")

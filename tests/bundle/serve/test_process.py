@@ -13,7 +13,7 @@ from fedlore.bundle import read_bundle, write_bundle
 from fedlore.bundle.serve import serve_bundle
 from fedlore.cli import main
 
-from .process import serving
+from .process import INSIST, serving
 from .sites import ROW, TOKEN, grades
 
 
@@ -35,7 +35,7 @@ def post(port, body, **headers):
 
 
 def test_it_answers_refuses_and_stops_when_it_is_told(path):
-    with serving(path, "--max-body", "500", environment={"FEDLORE_TOKEN": TOKEN}) as (
+    with serving(path, *INSIST, "--max-body", "500", environment={"FEDLORE_TOKEN": TOKEN}) as (
         process,
         port,
         line,
@@ -67,7 +67,7 @@ def test_it_answers_refuses_and_stops_when_it_is_told(path):
 )
 def test_what_cannot_be_served_is_one_line_and_exit_code_2(path, options, rule, capsys):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["fedlore", "serve", str(path), *options])
+        patch.setattr(sys, "argv", ["fedlore", "serve", str(path), *INSIST, *options])
         patch.setenv("COLUMNS", "300")
         patch.delenv("FEDLORE_TOKEN", raising=False)
         with pytest.raises(SystemExit) as left:
