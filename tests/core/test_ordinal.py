@@ -91,6 +91,7 @@ def test_an_experts_number_becomes_a_row_with_that_mean():
         ({"start": "end"}, "start must be one of none, middle, expert, got 'end'"),
         ({"bell": "round"}, "bell must be one of logistic, normal, got 'round'"),
         ({"width": 0.0}, "width must be positive and finite, got 0.0"),
+        ({"reach": 0.0}, "reach must be positive and finite, got 0.0"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, words):

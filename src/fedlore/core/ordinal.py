@@ -26,6 +26,8 @@ class Ordinal:
     width: float = 0.7  # sd of the bell before training, in classes
     hears: bool = True  # whether the network gets the expert's three numbers as inputs
     bell: Bell = "logistic"  # as accurate as the normal, and cheap
+    reach: float | None = None  # share of all classes in one unit of output; None: the usual
+    between: bool = False  # of a number: it hears where in its bin the expert's number lies
 
     def __post_init__(self) -> None:
         if self.start not in get_args(Start):
@@ -36,9 +38,13 @@ class Ordinal:
             raise ConfigError(f"bell must be one of {', '.join(get_args(Bell))}, got '{self.bell}'")
         if not 0.0 < self.width < math.inf:
             raise ConfigError(f"width must be positive and finite, got {self.width}")
+        if self.reach is not None and not 0.0 < self.reach < math.inf:
+            raise ConfigError(f"reach must be positive and finite, got {self.reach}")
 
     def unit(self, classes: int) -> float:
         """How many classes one unit of the network's output is."""
+        if self.reach is not None:
+            return self.reach * classes
         return classes / 4.0 if self.start == "none" else 1.0
 
 
@@ -110,6 +116,11 @@ class Ordered(nn.Module):
         """All that the model uses of what the expert says, (..., k) -> (..., PLACES_HEARD)."""
         middle, told = find_places(prior, allowed, like=like, classes=self.classes)
         return heard_numbers(middle, told, self.classes)
+
+
+def reads_between(model: nn.Module) -> bool:
+    """Whether a network of a number hears where in its bin the expert's number lies."""
+    return isinstance(model, Ordered) and model.options.between
 
 
 def find_places(

@@ -23,7 +23,11 @@ def exact_rows(client: Client, exact: Exact, scaler: Scaler | None, *, classes: 
         raise FedloreError(f"client '{client.id}' has no labels to learn from")
     known = (data.prior, data.allowed) if client.injected else (None, None)
     features, start = exact.rows(data.x, *known, classes=classes)
-    return ExactRows(features, data.y.double() - start, start)
+    place = data.y.double()
+    if data.target is not None:  # of a number, which lies somewhere in its bin
+        target = data.target.double()
+        place = target @ torch.arange(classes).to(target)
+    return ExactRows(features, place - start, start)
 
 
 def solve_together(transport: Transport, groups: Tensor, *, noised: bool = False) -> Posterior:

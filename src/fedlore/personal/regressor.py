@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..core.examples import Examples
 from ..core.inject import inject
+from ..core.ordinal import reads_between
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
@@ -122,7 +123,8 @@ class PersonalRegressor(nn.Module):
     def logits(self, told: Told) -> Tensor:
         """What the network says, (n, k), before the range and the expert."""
         x = self._see(told).inputs(hears=self.hears)
-        logits = self.personal.logits(Examples(x, None, told.prior, told.allowed))
+        prior = told.between if reads_between(self.personal.model) else told.prior
+        logits = self.personal.logits(Examples(x, None, prior, told.allowed))
         if logits.shape[1] != self.bins.k:
             raise FedloreError(
                 f"the server model has {logits.shape[1]} outputs, there are {self.bins.k} bins"

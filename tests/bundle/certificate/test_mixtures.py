@@ -50,8 +50,8 @@ def test_bundle_and_graph_of_a_mixture_hold(site, bell):
 
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 def test_the_checker_computes_members_as_python_does(member):
-    for start in ("none", "middle"):
-        model = mixed(members=(member,), net=ordinal(4, 4, start=start))
+    for start, reach in (("none", None), ("middle", 0.3)):
+        model = mixed(members=(member,), net=ordinal(4, 4, start=start, reach=reach))
         made = bundle_of(model, "north")
         header = json.loads(made.members["bundle.json"])
         if header["beside"]["members"][0].get("basis", {}).get("random"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fedlore import Bins, Numbers, mlp
 from fedlore.bundle.answer.answering import answer_rows
@@ -17,6 +18,8 @@ from fedlore.knowledge.numbers.tables import parse_numbers_table
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
+
+from ..mixed import ordinal
 
 ort = pytest.importorskip("onnxruntime")
 BINS = Bins.at([0.0, 1.0, 2.5, 4.0, 6.0, 7.0, 10.0])
@@ -79,12 +82,12 @@ def rows(count: int = 80) -> torch.Tensor:
     return x
 
 
-def bundle(known: Numbers, *, hears: bool = False, seed: int = 0):
+def bundle(known: Numbers, *, hears: bool = False, seed: int = 0, net: nn.Module | None = None):
     inputs = 3 + HEARD * hears
     draw = torch.Generator().manual_seed(seed)
     shift = torch.rand(inputs, generator=draw, dtype=torch.float64)
     model = PersonalRegressor(
-        mlp(inputs, BINS.k, hidden=(5,), seed=seed),
+        net or mlp(inputs, BINS.k, hidden=(5,), seed=seed),
         BINS,
         known,
         scaler=Scaler(shift, shift + 0.5),
@@ -139,6 +142,14 @@ ALL = [(point, limit) for point in POINTS for limit in RANGES if (point, limit) 
 def test_every_source_is_compiled(point, limit):
     known = Numbers(POINTS[point], RANGES[limit], 0.4, conflict="project", empty="all")
     compared(bundle(known), rows(60))
+
+
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("spread", [None, 0.8])
+def test_an_ordinal_head_hears_the_number_or_its_bin(between, spread):
+    known = Numbers(POINTS["first"], RANGES["meet"], 0.0, spread=spread, empty="all")
+    net = ordinal(3, BINS.k, start="expert", reach=0.2, between=between)
+    compared(bundle(known, seed=4, net=net), rows(60))
 
 
 @pytest.mark.parametrize(

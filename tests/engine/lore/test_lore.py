@@ -22,8 +22,10 @@ from fedlore import (
 from fedlore.algorithms import FedPer
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
+from fedlore.engine.exact import exact_rows
 from fedlore.engine.lore import (
     ORDERED,
+    Agreement,
     Candidate,
     DoneStep,
     Menu,
@@ -283,6 +285,17 @@ def test_numbers_are_mixed_inside_their_bounds():
         assert fitted.scores("site-0")["rmse"] < 2.0
         found[engine] = said
     assert torch.allclose(found["local"], found["stacked"], atol=0.05)
+
+
+def test_one_round_sees_numbers_finer_than_their_bins():
+    bins, menu = Bins(0.0, 50.0, 5), menu_for(3, numbers=True)
+    common = Agreement(3, 5, menu, bins=bins)
+    seats = [Seat(site, common) for site in number_sites()]
+    rows = {s.id: exact_rows(s.plain, menu.exact, None, classes=5) for s in seats}
+    for seat in seats:
+        told, found = seat.told, rows[seat.id]
+        assert torch.allclose(bins.numbers(found.start + found.target), told.y, atol=1e-4)
+        assert torch.allclose(bins.numbers(found.start), told.said, atol=1e-4)
 
 
 def test_a_bare_site_is_not_shown_the_knowledge():

@@ -36,6 +36,19 @@ def test_without_a_range_decoding_is_within_half_a_bin(cut, data):
 
 
 @given(bins(), st.data())
+def test_a_number_is_found_again_from_its_place(cut, data):
+    y = [cut.lower, cut.upper, *data.draw(st.lists(st.floats(cut.lower, cut.upper), max_size=5))]
+    numbers = torch.tensor(y, dtype=torch.float64)
+    places = cut.places(numbers)
+    assert (places[:2] == torch.tensor([-0.5, cut.k - 0.5])).all()
+    assert torch.equal(
+        cut.places(cut.decode(torch.arange(cut.k))).round(), torch.arange(cut.k) * 1.0
+    )
+    widest = max(abs(e) for e in cut.edges)
+    assert torch.allclose(cut.numbers(places), numbers, atol=1e-12 * widest, rtol=1e-12)
+
+
+@given(bins(), st.data())
 def test_touched_is_the_intersection_in_exact_arithmetic(cut, data):
     row = data.draw(ends(cut))
     edges = [Fraction(e) for e in cut.edges]

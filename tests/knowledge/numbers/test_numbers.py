@@ -16,7 +16,7 @@ from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between, Meet, Written
 from fedlore.knowledge.numbers.sets import Sets
-from fedlore.knowledge.numbers.told import normal
+from fedlore.knowledge.numbers.told import Told, normal
 from fedlore.knowledge.schema import name_columns
 
 CUT = Bins(0.0, 10.0, 5)
@@ -261,3 +261,18 @@ def test_measured_rows_can_be_split_and_indexed():
     a, b = data.split(0.3, torch.Generator().manual_seed(0))
     assert sorted([*a.y.tolist(), *b.y.tolist()]) == list(range(10)) and len(a) == 3
     assert data.to("cpu")[:2].x.flatten().tolist() == [0.0, 1.0]
+
+
+def test_a_number_between_bins_loses_nothing_and_silence_stays_silent():
+    bins = Bins(0.0, 10.0, 5)
+    said = torch.tensor([3.7, float("nan"), 10.0], dtype=torch.float64)
+    told = Told(torch.zeros(3, 1), said.nan_to_num(nan=6.1), said, None, bins)
+    rows, at = told.between.double(), torch.arange(5.0, dtype=torch.float64)
+    assert float(rows[0] @ at) == pytest.approx(1.35)  # 0.85 of the second bin, from its middle
+    assert rows.sum(1).tolist() == pytest.approx([1.0, 0.0, 1.0])
+    assert (rows > 0).sum(1).tolist() == [2, 0, 1]  # beyond the last middle there is one bin left
+    assert torch.equal(told.prior.argmax(1)[[0, 2]], rows.argmax(1)[[0, 2]])
+    aimed = told.examples(between=True)
+    assert torch.equal(aimed.prior, told.between)
+    assert float(aimed.target[1].double() @ at) == pytest.approx(2.55)
+    assert told.examples().target is None and torch.equal(told.examples().prior, told.prior)

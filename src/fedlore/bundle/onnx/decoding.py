@@ -83,6 +83,26 @@ def own_bins(build: Builder, told: ToldNodes, cut: BinNodes, spread: float | Non
     return build.op("Where", silent, _zero(build), rows)
 
 
+def between_nodes(build: Builder, told: ToldNodes, bins: Bins) -> str:
+    """The expert's number shared by the bins beside it, (n, k) double, as `Told.between`."""
+    assert told.said is not None
+    silent = build.op("IsNaN", told.said)
+    centre = build.op("Where", silent, build.constant(bins.lower, DOUBLE), told.said)
+    edges = np.array(bins.edges)
+    own = _own_bin(build, centre, bins)
+    # of its own bin: how far from the lower end, as a share of the width, and which it is
+    part = build.op("Sub", centre, build.constant(edges[None, :-1], DOUBLE))
+    part = build.op("Div", part, build.constant(np.diff(edges)[None], DOUBLE))
+    at = np.arange(bins.k, dtype=np.float64)[None]
+    place = build.op("Add", part, build.constant(at - 0.5, DOUBLE))
+    place = build.total(build.op("Mul", own, place))  # (n, 1)
+    place = build.op("Max", place, _zero(build))
+    place = build.op("Min", place, build.constant(bins.k - 1.0, DOUBLE))
+    away = build.op("Abs", build.op("Sub", place, build.constant(at, DOUBLE)))
+    rows = build.op("Max", build.op("Sub", build.constant(1.0, DOUBLE), away), _zero(build))
+    return build.op("Where", silent, _zero(build), rows)
+
+
 def normal_nodes(build: Builder, centre: str, spread: float, cut: BinNodes) -> tuple[str, str]:
     """The mass of a normal in each bin's part of the set, (n, k), rows sum to 1, and the sum."""
     at = build.op("Unsqueeze", centre, build.constant([2], INT64))  # (n, 1, 1)

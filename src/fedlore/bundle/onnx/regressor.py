@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.ordinal import reads_between
 from ...errors import FedloreError
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.schema import Schema
@@ -18,6 +19,7 @@ from ...personal.tasks.regression import LEVEL
 from .builder import DOUBLE, INT64, SINGLE, Builder
 from .decoding import (
     BinNodes,
+    between_nodes,
     cut_nodes,
     hard_nodes,
     mean_nodes,
@@ -55,14 +57,18 @@ def regressor_to_onnx(
     cut = cut_nodes(build, told, bins)
     prior = None if told.said is None else own_bins(build, told, cut, known.spread)
     allowed = None if told.sets is None else cut.touched
+    laid = None if told.said is None else build.cast(between_nodes(build, told, bins), SINGLE)
+    between = KnownNodes(laid, allowed, told.refused)
     heard = KnownNodes(None if prior is None else build.cast(prior, SINGLE), allowed, told.refused)
+    if reads_between(personal.inner.model):
+        heard = between
     scaler = personal.inner.scaler
     x = encode_nodes(build, x, None if scaler is None else scaler.inputs)
     logits = _logits(build, x, personal, heard, told, cut)
     learned = softmax_nodes(build, logits, cut)
     reliance = known.trust_at_prediction
     if personal.beside is not None:
-        number = _mixture(build, x, personal.beside, learned, heard, told, cut)
+        number = _mixture(build, x, personal.beside, learned, between, told, cut)
         found = spread_nodes(build, hard_nodes(build, number, personal.beside.width, cut), cut)
     elif known.spread is None or prior is None:
         found = spread_nodes(build, learned, cut, told.said, reliance)
@@ -215,7 +221,7 @@ def _mixture(
 
 
 def _number_at(build: Builder, place: str, bins: Bins) -> str:
-    """The number at a place on the scale of the bins, as `foreseen.number_at`."""
+    """The number at a place on the scale of the bins, as `Bins.numbers`."""
     zero = build.constant(0.0, DOUBLE)
     at = build.op("Add", place, build.constant(0.5, DOUBLE))
     at = build.op("Where", build.op("IsNaN", at), zero, at)

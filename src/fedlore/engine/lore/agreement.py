@@ -9,7 +9,7 @@ from torch import nn
 from ...algorithms import Algorithm, FedAvg, Plan
 from ...core.aggregate import Aggregate, Mean
 from ...core.nets import mlp, server
-from ...core.ordinal import Ordinal, ordered_mlp
+from ...core.ordinal import ordered_mlp
 from ...core.scaler import Scaler
 from ...errors import ConfigError
 from ...knowledge.numbers.bins import Bins
@@ -78,7 +78,7 @@ class Agreement:
         hidden = self.hidden if candidate.hidden is None else candidate.hidden
         told = HEARD if self._widened(candidate) else 0
         if candidate.head == "ordered":
-            options = Ordinal(candidate.start, candidate.linear, hears=candidate.hears)
+            options = candidate.ordinal(self.classes, between=self.bins is not None)
             made: nn.Module = ordered_mlp(
                 self.features, self.classes, hidden=hidden, options=options, seed=self.seed
             )

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from ...algorithms import Algorithm, FedPer, Plan
 from ...core.exact import Basis
 from ...core.foresight import Exact
-from ...core.ordinal import Start
+from ...core.ordinal import Ordinal, Start
 from ...errors import ConfigError
 
 Head = Literal["classes", "ordered"]
@@ -21,6 +21,7 @@ class Candidate:
     reread: bool = False  # the expert's word through his confusion, a distribution in the range
     head: Head = "classes"  # k free logits, or a place and a width
     start: Start = "none"  # of an ordered head: what the network's output is added to
+    reach: float | None = None  # and how much of the whole scale one unit of output is
     linear: bool = True  # and whether it has a linear part beside the hidden layers
     private: bool = False  # and whether shift and width stay at the sites
     hidden: tuple[int, ...] | None = None  # None: the federation's
@@ -41,6 +42,7 @@ class Candidate:
     def __str__(self) -> str:
         if self.head == "ordered":
             parts = ["ordered", f"from {self.start}"]
+            parts += [] if self.reach is None else [f"reach {self.reach:g}"]
             parts += ["linear"] * (self.hidden == ()) + ["private"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
             return ", ".join(parts)
@@ -54,6 +56,15 @@ class Candidate:
         if self.batch == 0:
             said["batch"] = None
         return replace(plan, plain=self.plain, finish=0, **said)
+
+    def ordinal(self, classes: int, *, between: bool) -> Ordinal:
+        """What its ordered head is told before training; a bell begins as wide as one unit."""
+        options = Ordinal(
+            self.start, self.linear, hears=self.hears, reach=self.reach, between=between
+        )
+        if self.reach is None:
+            return options
+        return replace(options, width=options.width * options.unit(classes))
 
     def algorithm(self, usual: Algorithm) -> Algorithm:
         """The federation's algorithm, or the one that keeps a head's shift and width at home."""
@@ -71,7 +82,7 @@ _ORDERED = Candidate(
     clip=5.0,
     batch=0,
 )
-_RESIDUAL = replace(_ORDERED, start="expert", hidden=(64,), lr=0.01, decay=1e-3, batch=None)
+_RESIDUAL = replace(_ORDERED, start="expert", hidden=(64,), decay=1e-3, batch=None)
 
 #: From simple to rich: at a tie the first wins.
 UNORDERED = (
@@ -92,9 +103,9 @@ ORDERED = (
 )
 #: Of a number: bins in order, started from the expert's number or from nothing, or free bins.
 NUMBERS = (
-    _RESIDUAL,
-    replace(_RESIDUAL, lr=0.03),
-    replace(_RESIDUAL, start="none"),
+    replace(_RESIDUAL, reach=0.02),  # of an expert who is hardly ever off
+    replace(_RESIDUAL, reach=0.15),  # and of one who often is
+    replace(_RESIDUAL, start="none", reach=0.25),
     Candidate(True, 0.5, soft=1.0),
     Candidate(True, 0.0, soft=1.0),
     Candidate(False, 0.2, soft=1.0),

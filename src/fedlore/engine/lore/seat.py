@@ -46,7 +46,7 @@ class Seat:
     @cached_property
     def plain(self) -> Client:
         """The site as the model of one round reads it: the features alone."""
-        return self.client(Candidate())
+        return self.client(Candidate(head="ordered"))
 
     def task(self, candidate: Candidate) -> Regression:
         """What is learned of a number."""
@@ -113,7 +113,8 @@ class Seat:
 def number_task(candidate: Candidate, bins: Bins) -> Regression:
     """What a candidate learns of a number: an ordered head hears by itself."""
     widened = candidate.hears and candidate.head == "classes"
-    return Regression(bins, ordinal=candidate.soft, hears=widened)
+    ordered = candidate.head == "ordered"
+    return Regression(bins, ordinal=candidate.soft, hears=widened, between=ordered)
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from ...core.tree import Params
 from ...knowledge.numbers.told import Told
 from ...personal.beside import NumberBeside
 from ...personal.client import Client
-from ...personal.foreseen import ForeseenNumber, number_at
+from ...personal.foreseen import ForeseenNumber
 from ...personal.own.best import own_numbers
 from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import within
@@ -110,5 +110,5 @@ def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voic
     rows = exact_rows(client, exact, common.scaler, classes=common.classes)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
-    held = within(number_at(rows.start + mean, told.bins), told)
+    held = within(told.bins.numbers(rows.start + mean), told)
     return Voice("exact", held, True, ForeseenNumber(foresight, common.scaler))

@@ -119,6 +119,28 @@ class Bins:
         inner = y.new_tensor(self.edges[1:-1])
         return torch.bucketize(y, inner, right=True)  # beyond a bound: the first or the last bin
 
+    def places(self, y: Tensor) -> Tensor:
+        """Where numbers lie on the scale of the classes, (n,) float64: middles are whole places.
+
+        >>> Bins(0.0, 10.0, 2).places(torch.tensor([2.5, 5.0, 10.0])).tolist()
+        [0.0, 0.5, 1.5]
+        """
+        at = self.encode(y, clip=True)
+        edges = torch.tensor(self.edges, dtype=torch.float64, device=at.device)
+        y = y.double().clamp(self.lower, self.upper)
+        return at + (y - edges[at]) / (edges[at + 1] - edges[at]) - 0.5
+
+    def numbers(self, places: Tensor) -> Tensor:
+        """And back, (n,) float64; beyond the first or the last edge that edge.
+
+        >>> Bins(0.0, 10.0, 2).numbers(torch.tensor([0.0, 0.5, 9.0])).tolist()
+        [2.5, 5.0, 10.0]
+        """
+        edges = torch.tensor(self.edges, dtype=torch.float64, device=places.device)
+        at = (places.double() + 0.5).nan_to_num(nan=0.0).clamp(0.0, float(self.k))
+        low = at.floor().clamp(max=self.k - 1).long()
+        return edges[low] + (at - low) * (edges[low + 1] - edges[low])
+
     def decode(self, classes: Tensor) -> Tensor:
         """The middle of each class, (n,) int64 -> (n,) float64: what to answer without a range."""
         edges = torch.tensor(self.edges, dtype=torch.float64, device=classes.device)

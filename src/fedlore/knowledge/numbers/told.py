@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ...core.examples import Examples
+from ...core.ordinal import lay_between
 from ...errors import FedloreError
 from .bins import Bins
 from .sets import Sets
@@ -61,6 +62,20 @@ class Told:
             rows = torch.where(soft.sum(1, keepdim=True) > 0, soft, rows)  # all underflowed
         return rows.masked_fill(silent.unsqueeze(1), 0.0).to(self.x.dtype)
 
+    @cached_property
+    def between(self) -> Tensor | None:
+        """The P-KM's number shared by the bins beside it, (n, k), so that no part of it is lost.
+
+        What knows the order of the bins reads the mean of a row; of the number's bin alone that
+        would be the middle, up to half a bin away.
+        """
+        if self.said is None:
+            return None
+        silent = self.said.isnan()
+        places = self.bins.places(torch.where(silent, self.bins.lower, self.said))
+        rows = lay_between(places, self.bins.k)
+        return rows.masked_fill(silent.unsqueeze(1), 0.0).to(self.x.dtype)
+
     @property
     def heard(self) -> Tensor:
         """The expert in four columns: the number, whether one was named, both ends of the set.
@@ -94,12 +109,15 @@ class Told:
             )
         return torch.cat([self.x, self.heard], 1)
 
-    def examples(self, *, ordinal: float = 0.0, hears: bool = False) -> Examples:
+    def examples(
+        self, *, ordinal: float = 0.0, hears: bool = False, between: bool = False
+    ) -> Examples:
         """The rows as classes; with `ordinal` > 0 the loss aims at neighbouring bins as well.
 
         The target is then a normal around y, cut off at the bounds and integrated over each bin,
         with σ = `ordinal` times the width of the bin that y is in: the histogram loss of Imani
         and White (2018), Improving Regression Performance with Distributional Losses.
+        With `between` numbers are shared by the bins beside them, for what knows their order.
         """
         y = None if self.y is None else self.bins.encode(self.y, clip=True)
         target = None
@@ -107,7 +125,10 @@ class Told:
             edges = self.y.new_tensor(self.bins.edges)
             target = normal(self.y, ordinal * (edges[1:] - edges[:-1])[y], self.bins)
             target = target.to(self.x.dtype)
-        return Examples(self.inputs(hears=hears), y, self.prior, self.allowed, target)
+        elif between and self.y is not None:
+            target = lay_between(self.bins.places(self.y), self.bins.k).to(self.x.dtype)
+        prior = self.between if between else self.prior
+        return Examples(self.inputs(hears=hears), y, prior, self.allowed, target)
 
 
 def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None = None) -> Tensor:

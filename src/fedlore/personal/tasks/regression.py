@@ -6,7 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...core.examples import Examples
 from ...core.nets import server
+from ...core.ordinal import reads_between
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError, FedloreError, KnowledgeError
@@ -38,6 +40,7 @@ class Regression:
     bins: Bins
     ordinal: float = 0.0  # σ of the target, in bins
     hears: bool = False
+    between: bool = False  # numbers keep their place within a bin, for what knows the bins' order
 
     name: ClassVar[TaskName] = "regression"
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
@@ -52,20 +55,20 @@ class Regression:
         """Numbers and sets turned into classes, once."""
         if not isinstance(client, NumberClient):
             raise wrong_client(self.name, "NumberClient", client)
-        known, bins, hears = client.knowledge, self.bins, self.hears
+        known, bins = client.knowledge, self.bins
         try:
             told = known.examine(client.data, bins)
             test = None if client.test is None else known.examine(client.test, bins, training=False)
             return Client(
                 client.id,
-                _see(told, client.injected).examples(ordinal=self.ordinal, hears=hears),
+                self._rows(_see(told, client.injected), self.ordinal),
                 Knowledge(
                     trust=known.trust,
                     reliance=known.reliance,
                     outside="widen" if known.outside == "widen" else "error",
                     schema=known.schema,
                 ),
-                test=None if test is None else _see(test, client.injected).examples(hears=hears),
+                test=None if test is None else self._rows(_see(test, client.injected)),
                 injected=client.injected,
                 numeric=client.numeric,
                 measure=None
@@ -75,6 +78,9 @@ class Regression:
             )
         except FedloreError as error:
             raise type(error)(f"client '{client.id}': {error}") from None
+
+    def _rows(self, told: Told, ordinal: float = 0.0) -> Examples:
+        return told.examples(ordinal=ordinal, hears=self.hears, between=self.between)
 
     @torch.no_grad()
     def check(self, model: nn.Module, client: Client) -> None:
@@ -183,7 +189,7 @@ class Regression:
 
     @classmethod
     def of(cls, personal: PersonalRegressor) -> "Regression":
-        return cls(personal.bins, hears=personal.hears)
+        return cls(personal.bins, hears=personal.hears, between=reads_between(personal.inner.model))
 
     @classmethod
     def stored(cls, bins: Bins | None, *, hears: bool) -> "Regression":

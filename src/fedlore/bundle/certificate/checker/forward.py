@@ -118,5 +118,7 @@ def _ordinal_cells(
         moved = moved + _run(layer["line"], f"{name}line.", weights, seen, said)[:, 0]
     width = options["width"] * np.exp(weights[f"{name}own.width"].astype(np.float64))
     unit = k / 4.0 if options["start"] == "none" else 1.0
+    if options.get("reach") is not None:  # none in files of before 0.2.0
+        unit = options["reach"] * k
     made = cells(start + unit * moved, width, k, options["bell"])
     return made.astype(np.float32)

@@ -56,12 +56,18 @@ def numbers_of(
     pieces = _pieces(edges, bands)
     touched = ~np.isnan(pieces.lower).all(2)  # (n, k)
     prior = _prior(known, said, edges, pieces) if known.predict.sources else None
-    told = Said(None if prior is None else prior.astype(np.float32), touched, np.zeros(len(x)))
+    between = None if prior is None else _between(said, edges)
+    told, laid = (
+        Said(None if rows is None else rows.astype(np.float32), touched, np.zeros(len(x)))
+        for rows in (prior, between)
+    )
+    options = header["model"].get("options") or {}  # of an ordinal head
+    heard = laid if options.get("between") else told
     rows = encode(header.get("inputs"), x)
     seen = np.concatenate([rows, _heard(edges, said, bands)], 1) if header["hears"] else rows
     beside = header.get("beside")
     with np.errstate(all="ignore"):
-        learned = softmax(logits_of(header, weights, seen.astype(np.float32), told), touched)
+        learned = softmax(logits_of(header, weights, seen.astype(np.float32), heard), touched)
         if beside is None:
             return _alone(known, learned, prior, said, pieces), bands
         first = _mean(learned, pieces, said, 0.0)
@@ -69,7 +75,7 @@ def numbers_of(
         low, high = bands.ends
         start = np.where(np.isnan(said), (low + high) / 2, said)
         sight = np.stack([start, (low + high) / 2, (high - low) / 2], 1).astype(np.float32)
-        for weight, value in number_members(header, tensors or {}, rows, told, sight, start, k):
+        for weight, value in number_members(header, tensors or {}, rows, laid, sight, start, k):
             number = value if value.ndim == 1 else _number_at(value[:, 0], edges)
             parts.append((weight, bands.nearest(np.where(np.isfinite(number), number, start))))
         total = sum(weight for weight, _ in parts)
@@ -134,6 +140,18 @@ def _prior(known: NumberKnown, said: Array, edges: Array, pieces: Bands) -> Arra
         mass = np.nan_to_num(_normal(b) - _normal(a)).sum(2)
         total = mass.sum(1, keepdims=True)
         rows = np.where(total > 0, mass / np.where(total > 0, total, 1), rows)
+    return np.where(silent[:, None], 0.0, rows)
+
+
+def _between(said: Array, edges: Array) -> Array:
+    """The expert's number shared by the bins beside it, (n, k), so that its place is the mean."""
+    silent = np.isnan(said)
+    centre = np.where(silent, edges[0], said)
+    own = np.searchsorted(edges[1:-1], centre, side="right")
+    place = own + (centre - edges[own]) / (edges[own + 1] - edges[own]) - 0.5
+    at = np.arange(len(edges) - 1)
+    place = np.clip(place, 0.0, len(edges) - 2.0)
+    rows = np.maximum(1.0 - np.abs(place[:, None] - at), 0.0)
     return np.where(silent[:, None], 0.0, rows)
 
 
