@@ -6,10 +6,12 @@ python -m studies.lore2.evidence --summary rows.jsonl --old results/recipe-coke.
     --tables results
 
 Per set and seed one block of rows, written whole: a finished block is not computed again, and
-several processes may each have a file of their own. `--summary` prints means and differences
-paired by seed with 95 % intervals; `--tables` also writes them to lore2-SET.md. `--old` reads
-rows that version 0.1.0 wrote: what they call lore stands in the tables as `lore 1 chosen`, for
-the seeds that both have. Public sets are found through FEDLORE_DATA. Test rows decide nothing.
+several processes may each have a file of their own. With `--again FILE` blocks of that file are
+computed for own best and lore alone, and their other rows are taken from it: for a change that
+touches no other approach. `--summary` prints means and differences paired by seed with 95 %
+intervals; `--tables` also writes them to lore2-SET.md. `--old` reads rows that version 0.1.0
+wrote: what they call lore stands in the tables as `lore 1 chosen`, for the seeds that both have.
+Public sets are found through FEDLORE_DATA. Test rows decide nothing.
 """
 
 import argparse
@@ -39,17 +41,8 @@ from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.paper.numbers.settings import NumberStudy
 from fedlore.workbench.paper.numbers.study import run_regression
 
-NUMBERS = ("coal", "ccpp", "concrete", "california", "casp")
-CLASSES = {  # set -> (data, share of the training rows, kind of range)
-    "coke": ("coke", 1.0, "expert"),
-    "covtype": ("covtype", 0.01, "oracle"),
-    "covtype-honest": ("covtype", 0.01, "conformal99"),
-    "covtype10": ("covtype", 0.1, "oracle"),
-    "fmnist": ("fmnist", 0.01, "oracle"),
-    "fmnist-honest": ("fmnist", 0.01, "conformal99"),
-    "fmnist10": ("fmnist", 0.1, "oracle"),
-}
-BINS = 50  # of the regression tables
+from .again import BINS, CLASSES, NUMBERS, again, block_of
+
 OLD = "lore 1 chosen"
 
 
@@ -94,7 +87,11 @@ def old_recipe_rows(it: StudyDrawing, device: str | None) -> list[Row]:
 
 
 def compute(
-    sets: Sequence[str], seeds: Iterable[int], out: Path, device: str | None = None
+    sets: Sequence[str],
+    seeds: Iterable[int],
+    out: Path,
+    device: str | None = None,
+    before: Sequence[Row] = (),
 ) -> None:
     """Every block that the file does not have yet."""
     rows = list(read_rows(out)) if out.exists() else []
@@ -103,7 +100,8 @@ def compute(
         for seed in seeds:
             if any(row["set"] == name and row["seed"] == seed for row in rows):
                 continue
-            rows += block(name, seed, device)
+            had = block_of(before, name, seed)
+            rows += again(name, seed, had) if had else block(name, seed, device)
             write_rows(rows, out)
             print(f"{name} seed {seed}: {rows[-1]['cpu']} CPU seconds", flush=True)
 
@@ -221,6 +219,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="100-101", help="a-b, both included")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--device", help="cuda: networks train on the card")
+    parser.add_argument("--again", nargs="*", type=Path, default=[], help="rows to take over")
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
     parser.add_argument("--old", nargs="*", type=Path, default=[], help="rows of version 0.1.0")
     parser.add_argument("--tables", type=Path, help="a folder for lore2-SET.md")
@@ -236,7 +235,8 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
             parser.error(f"unknown set '{name}'; known: {', '.join((*CLASSES, *NUMBERS))}")
     torch.set_num_threads(1)
     first, _, last = given.seeds.partition("-")
-    compute(sets, range(int(first), int(last or first) + 1), given.out, given.device)
+    seeds = range(int(first), int(last or first) + 1)
+    compute(sets, seeds, given.out, given.device, _read_all(given.again))
 
 
 if __name__ == "__main__":
