@@ -134,13 +134,13 @@ def ordinal(d: int, classes: int, **options) -> torch.nn.Module:
     return net
 
 
-def number_mixture(plain: PersonalRegressor, x: Tensor) -> PersonalRegressor:
+def number_mixture(plain: PersonalRegressor, x: Tensor, **basis) -> PersonalRegressor:
     """A regressor with members of its own."""
     d, k = x.shape[1], plain.bins.k
     members = (
         NumberMember("ridge", linear(d + 3, 1, seed=1), True, True, 2.0),
         NumberMember("boosted", trees(d + 3, 1, scale=20.0, seed=2), True, False, 3.0),
-        ForeseenNumber(*foresight(x, k)),
+        ForeseenNumber(*foresight(x, k, **basis)),
     )
     beside = NumberBeside(members, (0.2, 0.3, 0.1), 0.3, 0.1, 4.0)
     inner = plain.inner

@@ -9,6 +9,9 @@ import torch
 from fedlore import Bins, KnowledgeError, Numbers, mlp, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.certificate.checker import check, outcome_of
+from fedlore.bundle.certificate.checker.bundles import knowledge_texts, read_weights
+from fedlore.bundle.certificate.checker.numberforward import numbers_of
+from fedlore.bundle.certificate.checker.numbersets import read_number_knowledge
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.storing import bundle_of
 from fedlore.knowledge.formulas.formula import Formula
@@ -17,6 +20,8 @@ from fedlore.knowledge.numbers.tables import parse_numbers_table
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
+
+from ..mixed import number_mixture, ordinal
 
 onnx = pytest.importorskip("onnx")
 BINS = Bins(0.0, 10.0, 5)
@@ -164,3 +169,21 @@ def test_another_certificate_is_found(tmp_path):
     (tmp_path / "c.json").write_text(json.dumps(values))
     lines = check(tmp_path / "c.json", tmp_path / "b.lore")
     assert {"certificate's own hash", "scope"} <= {line.what for line in lines if not line.holds}
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_the_checker_hears_a_number_or_its_bin_as_python_does(between):
+    x = torch.rand(40, 2, generator=torch.Generator().manual_seed(3)) * torch.tensor([8.0, 1.0])
+    net = ordinal(2, BINS.k, start="expert", reach=0.2, between=between)
+    plain = PersonalRegressor(net, BINS, Numbers(formula("x"), BAND, 0.0))
+    for model in (plain, number_mixture(plain, x, random=0)):
+        bundle = bundle_of(model, "north", schema=SCHEMA)
+        known = read_number_knowledge(knowledge_texts(bundle.members))
+        header = json.loads(bundle.members["bundle.json"])
+        weights, *beside = (
+            read_weights(bundle.members[name])
+            for name in ("weights.safetensors", "beside.safetensors")
+            if name in bundle.members
+        )
+        found, _ = numbers_of(header, weights, known, x.numpy(), *beside)
+        np.testing.assert_allclose(found, model.predict(x).numpy(), atol=2e-5)
