@@ -2,9 +2,9 @@
 export OMP_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := step tables formulas round scaling predict serve blend certify secagg he peers plot studio
+BENCHMARKS := start step tables formulas round scaling predict serve blend certify secagg he peers plot studio
 
-.PHONY: demo test check slow mutants bench docs clean
+.PHONY: demo test check slow mutants bench docs release-check clean
 
 demo: .venv/core
 	$(BIN)/fedlore demo --out demo-results
@@ -30,6 +30,9 @@ mutants: .venv/dev
 bench: .venv/dev
 	bash benchmarks/peers/install.sh
 	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+release-check: .venv/dev
+	PYTHONPATH=src $(BIN)/python -m release
 
 clean:
 	rm -rf .venv demo-results

@@ -1,0 +1,1 @@
+"""make release-check: is what we would publish what we say it is?"""
