@@ -11,8 +11,9 @@ from pathlib import Path
 from .steps import ROOT, Found, call, last_line
 
 _BACKEND = (
-    "import os, sys, setuptools.build_meta as backend\n"
-    "backend.build_sdist(sys.argv[1]); backend.build_wheel(sys.argv[1])"
+    "import sys, setuptools.build_meta as backend\n"
+    "out = sys.argv[1]  # the backend puts its own words there\n"
+    "backend.build_sdist(out); backend.build_wheel(out)"
 )
 
 

@@ -1,7 +1,6 @@
 """Children that end with us: no process is left behind, whatever happens to the parent."""
 
 import ctypes
-import fcntl
 import os
 import signal
 import socket
@@ -13,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from ..core.locking import lock_file
 from ..errors import FedloreError
 
+_WINDOWS: bool = sys.platform == "win32"
 QUIET = {  # what keeps flwr at home and silent
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -28,6 +29,11 @@ class Child:
     def __init__(
         self, command: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
     ) -> None:
+        if _WINDOWS:
+            raise FedloreError(
+                "a federation over machines needs Linux or macOS, where it can end what it "
+                "started: on Windows use WSL; run, predict and serve work there as they are"
+            )
         self.log = log
         parent = os.getpid()
         with open(log, "ab") as output:
@@ -179,7 +185,7 @@ def alone(path: Path, what: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file.fileno(), wait=False)
         except OSError:
             raise FedloreError(f"{what} is running already (lock '{path}')") from None
         yield

@@ -70,6 +70,10 @@ class Stacked:
         graphs = Graphs() if card and bench.by_hand else None
         room = CARD_ROOM if card else _ROOM
         self._stint = Stint(recipe, self._crowd, bench, bank, initial, room, graphs)
+        if (workers or 1) > 1 and not can_fork():
+            raise ConfigError(
+                f"workers = {workers} needs Linux, where processes can be forked: leave it out"
+            )
         usable = where.type == "cpu" and can_fork() and bench.by_hand
         self._processes = (cores() if workers is None else workers) if usable else 1
         self._eager = workers is not None

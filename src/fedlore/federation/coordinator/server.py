@@ -71,7 +71,7 @@ def serve_federation(
 def link_of(folder: Path) -> Link:
     """How to reach the server of a folder, which only its own machine can."""
     try:
-        port = int(json.loads((folder / "server.json").read_text())["port"])
+        port = int(json.loads((folder / "server.json").read_text(encoding="utf-8"))["port"])
     except (OSError, ValueError, KeyError):
         port = 9  # nobody is there: the server has never been started
     return Link(f"127.0.0.1:{port}")
@@ -80,7 +80,7 @@ def link_of(folder: Path) -> Link:
 def bell_of(folder: Path) -> Ringer:
     """A line to the bell of the server of a folder."""
     try:
-        port = int(json.loads((folder / "server.json").read_text())["bell"])
+        port = int(json.loads((folder / "server.json").read_text(encoding="utf-8"))["bell"])
     except (OSError, ValueError, KeyError):
         port = 9
     return Ringer(port, bell_token((folder / "runner.secret").read_bytes()))

@@ -79,7 +79,7 @@ def read_status(folder: Path) -> Mapping[str, Any]:
     """What the last training in a folder said."""
     path = folder / "status.json"
     try:
-        found: Mapping[str, Any] = json.loads(path.read_text())
+        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FedloreError(f"nothing has been trained in '{folder}' yet") from None
     return found

@@ -46,10 +46,10 @@ def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str]
         node = kit.state / "node"
 
         def entered(number: int) -> None:
-            node.write_text(str(number))
+            node.write_text(str(number), encoding="utf-8")
             told(f"site '{kit.file.name}' is in, at {kit.file.address}")
 
-        before = int(node.read_text()) if node.exists() else 0
+        before = int(node.read_text(encoding="utf-8")) if node.exists() else 0
         told(f"site '{kit.file.name}' is ready")
         way_in = door(_link_of(kit), kit.file.name, key, Worker(kit, told), before=before)
         attend(way_in, stop, on_enter=entered)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ...core.locking import lock_file
 from ...core.store import write_whole
 from ...errors import ConfigError, FedloreError
 from .accounting import Release, affordable, check_delta, check_epsilon, epsilon_of
@@ -87,15 +88,13 @@ class Ledger:
         if self._path is None:
             yield
             return
-        import fcntl  # not there on Windows, where the rest must still import
-
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_CREAT | os.O_RDWR)
         except OSError as error:
             raise LedgerDamaged(f"cannot lock '{self._path}': {error.strerror}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock, wait=True)
             yield
         finally:
             os.close(lock)
