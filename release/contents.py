@@ -9,7 +9,7 @@ from pathlib import Path
 from .steps import ROOT, Found
 
 DATA = "data/files/"  # public rows, 5.2 MB, which the paper's tables are made from
-MOST = {"wheel": 7_000_000, "sdist": 7_000_000, "code": 1_000_000}  # bytes, as packed
+MOST = {"wheel": 7_000_000, "sdist": 7_000_000, "code": 1_500_000}  # bytes, as packed
 OURS = ("tests/", "studies/", "benchmarks/", "results/", "handbook/", "release/", ".github/")
 NEEDED = (
     "fedlore/py.typed",
@@ -30,7 +30,7 @@ def check_contents(dist: Path) -> Found:
         code = sum(i.compress_size for i in file.infolist() if DATA not in i.filename)
     with tarfile.open(sdist) as archive:
         below = [name.partition("/")[2] for name in archive.getnames()]
-    modules = {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.py")}
+    modules = {p.relative_to(ROOT / "src").as_posix() for p in _package().rglob("*.py")}
     wrong = [f"the wheel lacks {name}" for name in sorted(modules - set(inside))]
     wrong += [f"the wheel has {name}" for name in inside if not _belongs(name)]
     wrong += [f"the sdist has {name}" for name in below if name.startswith(OURS)]
@@ -53,6 +53,10 @@ def check_contents(dist: Path) -> Found:
         f"{len(inside)} files in the wheel, {sizes}; {len(below)} in the sdist",
     )
     return Found("contents", not wrong, said)
+
+
+def _package() -> Path:
+    return ROOT / "src" / "fedlore"
 
 
 def _belongs(name: str) -> bool:

@@ -20,6 +20,7 @@ EXTRAS = {
     "plot": "import matplotlib; from fedlore.report import write_report",
     "secagg": "import cryptography; import fedlore.privacy.secagg",
     "serve": "from fedlore.bundle.serve import make_app",
+    "studio": "import fastapi, uvicorn; import fedlore.studio",
     "sklearn": "import sklearn; import fedlore.sklearn",
     "tune": "import optuna; from fedlore.engine.tuning import tune",
     "xlsx": "import openpyxl",

@@ -20,7 +20,9 @@ from release.versions import check_version
 
 def dist(tmp: Path, *, extra: dict[str, str] | None = None, without: str = "") -> Path:
     """A wheel with the names of all our modules, and an sdist, each with a little in it."""
-    names = [p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.py")]
+    names = [
+        p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src" / "fedlore").rglob("*.py")
+    ]
     names += [need + ("x" if need.endswith("/") else "") for need in NEEDED]
     files = {name: "x" for name in sorted(set(names)) if name != without} | (extra or {})
     record = "".join(

@@ -18,6 +18,7 @@ PATH_KINDS: dict[str, tuple[str, str]] = {
     "coordinator": ("a coordinator's folder", "fedlore federation init FOLDER makes one"),
     "run": ("a folder of results", "fedlore run federation.toml --out FOLDER makes one"),
     "settings": ("a TOML file of settings", "docs/how-to shows one"),
+    "site": ("the folder of a site", "fedlore new FOLDER writes some"),
     "token": ("a file with a token", "write it into a file of its own"),
 }
 #: Command and parameter -> the kinds that it takes. Where nothing stands, it is written to.
@@ -29,6 +30,10 @@ DOORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("run", "config"): ("federation",),
     ("lint", "knowledge"): ("knowledge",),
     ("lint", "data"): ("rows",),
+    ("studio", "site"): ("site", "kit"),
+    ("studio", "data"): ("rows",),
+    ("studio", "bundle"): ("bundle",),
+    ("studio", "token_file"): ("token",),
     ("calibrate", "knowledge"): ("knowledge",),
     ("calibrate", "data"): ("rows",),
     ("tune", "config"): ("federation",),
@@ -43,6 +48,7 @@ DOORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("export", "knowledge"): ("knowledge",),
     ("predict", "bundle"): ("bundle",),
     ("predict", "file"): ("rows",),
+    ("predict", "calibrate"): ("rows",),
     ("certify", "bundle"): ("bundle",),
     ("reknow", "bundle"): ("bundle",),
     ("reknow", "knowledge"): ("knowledge",),
@@ -55,6 +61,7 @@ DOORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("blend", "coals"): ("rows",),
     ("blend", "model"): ("bundle",),
     ("blend", "mixing"): ("settings",),
+    ("blend", "measured"): ("rows",),
     ("federation init", "schema"): ("knowledge",),
     ("federation add-site", "folder"): ("coordinator",),
     ("federation remove-site", "folder"): ("coordinator",),
@@ -62,7 +69,7 @@ DOORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("federation key", "kit"): ("kit",),
 }
 _ROWS = (".csv", ".tsv", ".xlsx", ".parquet", ".json", ".csv.gz")
-_FOLDERS = ("bundle", "kit", "coordinator", "run", "federation")
+_FOLDERS = ("site", "bundle", "kit", "coordinator", "run", "federation")
 
 
 def check_doors(command: str, given: Mapping[str, object]) -> None:

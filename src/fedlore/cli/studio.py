@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..errors import FedloreError
+from .teller import keeping, teller
 
 
 def studio_command(
@@ -30,11 +30,12 @@ def studio_command(
         raise FedloreError(str(error)) from None
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     place = find_workplace(site, data=data, bundle=bundle)
-    console = Console(highlight=False, soft_wrap=True)
+    told = teller()
     guarded = "needs a token" if token else "for this machine alone"
 
     def ready(address: str) -> None:
-        console.print(f"{site.resolve().name} at {address}, {guarded}", markup=False)
+        told.say(f"{site.resolve().name} at {address}, {guarded}")
 
-    run_studio(place, host=host, port=port, token=token, on_ready=ready)
-    console.print("stopped")
+    with keeping(f"what was saved is kept in {site}; fedlore studio {site} opens it again"):
+        run_studio(place, host=host, port=port, token=token, on_ready=ready)
+    told.say("stopped")

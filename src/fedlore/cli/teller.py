@@ -18,7 +18,7 @@ from .codes import ExitCode
 
 _KEY = "fedlore.teller"
 #: Commands that run until they are stopped, and so have no result to print.
-SERVICES = ("server", "join", "serve")
+SERVICES = ("server", "join", "serve", "studio")
 
 
 @dataclass(frozen=True)
