@@ -54,7 +54,7 @@ PARTS = {
     "privacy": ("dp", "secagg", "ckks", "leak"),
     "engine": ("stacked", "tuning", "lore"),
     "bundle": ("answer", "watch", "onnx", "certificate", "serve"),
-    "federation": ("kits", "flower", "coordinator", "site"),
+    "federation": ("kits", "flower", "coordinator", "site", "watching"),
     "coke": ("blend",),
     "workbench": ("paper", "leak"),
 }

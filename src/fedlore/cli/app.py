@@ -76,7 +76,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "federation:train_command",
         "Train, with a line per round and for every site in trouble.",
     ),
-    "status": ("federation:status", "Where a training stands, and which sites are here."),
+    "status": (
+        "status:status",
+        "Where a training stands and which sites are here; of a site, what was asked and sent.",
+    ),
     "doctor": (
         "site:doctor",
         "Check a site before it joins; exit code 1 if anything must be mended.",

@@ -1,4 +1,4 @@
-"""fedlore server, train, status, up: sites on several machines."""
+"""fedlore server, train, up: sites on several machines."""
 
 import importlib.util
 import signal
@@ -11,6 +11,14 @@ import typer
 from ..errors import FedloreError
 from .screen import Grid
 from .teller import keeping, teller
+from .watching import (
+    JsonLogOption,
+    LevelOption,
+    PageOption,
+    TokenOption,
+    page_beside,
+    telling,
+)
 
 if TYPE_CHECKING:
     from ..federation.coordinator.reports import Reports
@@ -24,6 +32,9 @@ def need_flower() -> None:
     missing = [name for name in ("flwr", "cryptography") if not importlib.util.find_spec(name)]
     if missing:
         raise FedloreError(f"{missing[0]} is missing: pip install 'fedlore[flower]'")
+    from ..federation.processes import spare_loopback
+
+    spare_loopback()
 
 
 def end_service(stop: "Stop", kept: str) -> None:
@@ -36,16 +47,20 @@ def end_service(stop: "Stop", kept: str) -> None:
 def server_command(
     folder: CoordinatorFolder,
     insecure: Annotated[bool, typer.Option(help="No TLS; loopback addresses only.")] = False,
+    page: PageOption = "auto",
+    token_file: TokenOption = None,
+    log_level: LevelOption = "info",
+    log_json: JsonLogOption = False,
 ) -> None:
-    """Run the coordinator's server until Ctrl-C."""
+    """Run the coordinator's server, and a page to watch it by, until Ctrl-C."""
     need_flower()
     from ..federation.coordinator.server import serve_federation
     from ..federation.processes import stopping
 
-    told = teller()
-    with stopping() as stop:
-        serve_federation(folder, insecure=insecure, stop=stop, told=told.say)
-    told.say("server stopped")
+    told, form = telling(log_level, as_json=log_json)
+    with stopping() as stop, page_beside(folder, page, token_file=token_file, told=told):
+        serve_federation(folder, insecure=insecure, stop=stop, told=told, form=form)
+    told("server stopped")
     end_service(
         stop,
         f"enrolment and journal are kept in {folder}; fedlore server {folder} starts it again, "
@@ -138,52 +153,6 @@ def _say_finished(folder: Path, rounds: int) -> None:
 
 def _cell(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
-
-
-def status(folder: CoordinatorFolder) -> None:
-    """Where a training stands, and which sites are here."""
-    need_flower()
-    from ..federation.coordinator.server import link_of
-    from ..federation.coordinator.status import read_status
-    from ..federation.kits.certificates import raw_key
-    from ..federation.kits.making import enrolled_keys
-    from ..federation.remote import LinkLost
-
-    found = dict(read_status(folder))
-    try:
-        here = link_of(folder).online()
-        online = {
-            name: here.get(raw_key(key), False) for name, key in enrolled_keys(folder).items()
-        }
-    except LinkLost:
-        online = {}
-    found |= {"server": bool(online), "online": sorted(n for n, is_in in online.items() if is_in)}
-    told = teller()
-    told.give(found)
-    where = "is up" if online else "does not answer"
-    told.say(f"{found['state']}: round {found['round']} of {found['rounds']}; the server {where}")
-    if "reason" in found:
-        told.say(str(found["reason"]))
-    for line in found.get("privacy", ()):
-        told.say(line)
-    table = Grid()
-    for heading in (
-        "site",
-        "here",
-        "last round",
-        "answers",
-        "rejected",
-        "refused",
-        "silent",
-        "note",
-    ):
-        table.add_column(heading, overflow="fold")
-    for name, site in found["sites"].items():
-        counts = site["counts"]
-        said = [counts[key] for key in ("reply", "rejected", "refused", "silent")]
-        is_here = "yes" if online.get(name) else "no"
-        table.add_row(name, is_here, str(site["round"]), *map(str, said), site["note"])
-    told.show(table)
 
 
 def up(

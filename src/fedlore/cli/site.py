@@ -9,22 +9,36 @@ from ..errors import ConfigError
 from .codes import ExitCode
 from .federation import end_service, need_flower
 from .teller import teller
+from .watching import (
+    JsonLogOption,
+    LevelOption,
+    PageOption,
+    TokenOption,
+    page_beside,
+    telling,
+)
 
 _Kit = Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]
 
 
-def join_command(kit: _Kit) -> None:
+def join_command(
+    kit: _Kit,
+    page: PageOption = "none",
+    token_file: TokenOption = None,
+    log_level: LevelOption = "info",
+    log_json: JsonLogOption = False,
+) -> None:
     """Take part as a site until Ctrl-C."""
     need_flower()
     from ..federation.kits.making import unpack
     from ..federation.processes import stopping
     from ..federation.site.joining import join_federation as take_part
 
-    told = teller()
-    with stopping() as stop:
-        folder = unpack(kit)
-        take_part(folder, stop=stop, told=told.say)
-    told.say("left")
+    told, form = telling(log_level, as_json=log_json)
+    folder = unpack(kit)
+    with stopping() as stop, page_beside(folder, page, token_file=token_file, told=told):
+        take_part(folder, stop=stop, told=told, form=form)
+    told("left")
     end_service(stop, f"what this site holds is kept in {folder}; fedlore join {folder} goes on")
 
 

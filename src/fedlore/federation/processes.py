@@ -191,6 +191,14 @@ def alone(path: Path, what: str) -> Iterator[None]:
         yield
 
 
+def spare_loopback() -> None:
+    """Let no proxy stand between processes of one machine, whatever the environment names."""
+    for name in ("NO_PROXY", "no_proxy"):
+        spared = [one for one in os.environ.get(name, "").split(",") if one]
+        spared += [one for one in ("127.0.0.1", "localhost", "::1") if one not in spared]
+        os.environ[name] = ",".join(spared)
+
+
 def free_port() -> int:
     """A port of this machine that nobody uses now."""
     with socket.socket() as probe:

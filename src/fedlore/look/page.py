@@ -32,12 +32,12 @@ def page(
 ) -> str:
     """The whole page as HTML; every text is escaped here."""
     body = [f"<h1>{escape(title)}</h1>"]
-    body.append(_pairs(facts))
+    body.append(show_pairs(facts))
     body.append('<p class="soft"><a href="#reading">What the names and numbers mean</a></p>')
     body += [_section(section, i) for i, section in enumerate(sections)]
     body.append('<h2 id="reading">What the names and numbers mean</h2>')
     body += [f"<p>{escape(text)}</p>" for text in reading]
-    body.append(_pairs(terms))
+    body.append(show_pairs(terms))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
@@ -48,7 +48,8 @@ def page(
     )
 
 
-def _pairs(pairs: Mapping[str, str]) -> str:
+def show_pairs(pairs: Mapping[str, str]) -> str:
+    """Names and what belongs to them, as a list."""
     if not pairs:
         return ""
     items = (f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items())
@@ -59,11 +60,11 @@ def _section(section: Section, number: int) -> str:
     parts = [f"<section>\n<h2>{escape(section.title)}</h2>"]
     parts += [f'<p class="warn">{escape(text)}</p>' for text in section.warnings]
     tables, plots = section.tables, section.plots
-    parts += [_table(table) for table in tables[:1]]
+    parts += [show_table(table) for table in tables[:1]]
     if plots:
         drawn = (_figure(plot, f"s{number}p{i}") for i, plot in enumerate(plots))
         parts.append(f'<div class="plots">\n{"".join(drawn)}</div>')
-    parts += [_table(table) for table in tables[1:]]
+    parts += [show_table(table) for table in tables[1:]]
     return "\n".join([*parts, "</section>"])
 
 
@@ -74,7 +75,8 @@ def _figure(drawing: Drawing, prefix: str) -> str:
     )
 
 
-def _table(table: TextTable) -> str:
+def show_table(table: TextTable) -> str:
+    """A table in a box that scrolls where the window is narrow."""
     head = "".join(
         f'<th scope="col"{_kind(table, i)}>{escape(name)}</th>' for i, name in enumerate(table.head)
     )
@@ -93,6 +95,9 @@ def _table(table: TextTable) -> str:
 def _cell(table: TextTable, column: int, cell: Cell) -> str:
     if column == 0:
         return f'<th scope="row" class="word">{escape(cell.text)}</th>'
+    if cell.mark:
+        chip = f'<span class="chip {escape(cell.mark)}">{escape(cell.text)}</span>'
+        return f'<td class="word">{chip}</td>'
     if cell.best:
         return f'<td class="best">{escape(cell.text)}</td>'
     return f"<td{_kind(table, column)}>{escape(cell.text)}</td>"

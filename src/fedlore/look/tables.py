@@ -9,6 +9,7 @@ class Cell:
 
     text: str
     best: bool = False
+    mark: str = ""  # a word of the style sheet, for cells that say how something stands
 
 
 @dataclass(frozen=True)

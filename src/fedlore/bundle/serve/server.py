@@ -3,7 +3,9 @@
 import gc
 import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 import uvicorn
@@ -44,17 +46,7 @@ def run_app(
     """Run an application until it is told to stop, as `serve_bundle` does."""
     door = _open(host, port)
     torch.set_num_threads(1)  # rows are few: more threads only wait for each other
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=_GRACE,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(_settings(app, grace=_GRACE))
     gc.collect()
     gc.freeze()  # what is here now stays: looking through it again would be a pause of its own
     # uvicorn sends a signal once more after it has stopped: to end well is no failure. After
@@ -68,6 +60,34 @@ def run_app(
         signal.signal(signal.SIGTERM, before)
         gc.unfreeze()
         door.close()
+
+
+@contextmanager
+def showing(app: App, *, host: str, port: int) -> Iterator[str]:
+    """Run an application beside other work, in a thread; its address."""
+    door = _open(host, port)
+    server = uvicorn.Server(_settings(app, grace=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread.start()
+    try:
+        yield _address(host, door)
+    finally:
+        server.should_exit = True
+        thread.join(5.0)
+        door.close()
+
+
+def _settings(app: App, *, grace: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=grace,
+    )
 
 
 def _open(host: str, port: int) -> socket.socket:

@@ -23,7 +23,11 @@ class Page:
             (folder / name).read_text(encoding="utf-8")
             for name in ("page.html", "page.css", "page.js")
         )
-        style = THEME + style
+        return Page.join(html, THEME + style, script)
+
+    @staticmethod
+    def join(html: str, style: str, script: str) -> "Page":
+        """Style and script put into the places that the page has for them."""
         whole = html.replace("/*style*/", style).replace("/*script*/", script)
         policy = (
             f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "

@@ -91,6 +91,6 @@ def read_presence(folder: Path, now: float) -> tuple[str, dict[str, Sighting], d
         sites = {str(name): Sighting(**values) for name, values in told.pop("sites").items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "down", {}, {}
-    if now - told["time"] > STALE:
+    if abs(now - told["time"]) > STALE:  # of another time, whichever way the clock was set
         return "down", sites, told
     return "up" if told["ready"] else "starting", sites, told

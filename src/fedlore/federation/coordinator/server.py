@@ -1,16 +1,13 @@
 """The coordinator's server: Flower's SuperLink on loopback, watched over, and a gate before it."""
 
 import json
-import logging
 import os
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from logging.handlers import RotatingFileHandler
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...core.store import write_whole
@@ -19,6 +16,7 @@ from ..bell import DoorBell, Ringer, bell_token
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
 from ..kits.making import enrolled_keys
+from ..logs import LogForm, cut_log, write_log
 from ..processes import Child, alone, free_port, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
@@ -33,7 +31,12 @@ _RESTARTS = 5  # ends of the server within five minutes that are borne
 
 
 def serve_federation(
-    folder: Path, *, insecure: bool, stop: threading.Event, told: Callable[[str], None]
+    folder: Path,
+    *,
+    insecure: bool,
+    stop: threading.Event,
+    told: Callable[[str], None],
+    form: LogForm | None = None,
 ) -> None:
     """Run until told to stop; a server that dies or falls silent is started again."""
     os.umask(0o077)
@@ -51,7 +54,7 @@ def serve_federation(
         tls = None if insecure else ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         bell = DoorBell(bell_token((folder / "runner.secret").read_bytes()))
         keeper = Keeper(folder, federation, tls, stop, told, bell.port)
-        with write_log(folder / "logs" / "gateway.log") as log:
+        with write_log(folder / "logs" / "gateway.log", form) as log:
             gate = Gateway(
                 federation.host if federation.host in LOOPBACK else "0.0.0.0",
                 federation.port,
@@ -175,6 +178,7 @@ class Keeper:
             if let_in == self._enrolled and now - looked < LOOK and not self._lost:
                 continue
             looked = now
+            cut_log(child.log)
             try:
                 lost = self._enrol(link)
             except LinkLost:
@@ -215,14 +219,3 @@ def _command(folder: Path, port: int) -> list[str]:
     command = [script("flower-superlink"), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--isolation", "process", "--insecure"]
     return [*command, "--superexec-auth-secret-file", str(folder / "runner.secret")]
-
-
-@contextmanager
-def write_log(path: Path) -> Iterator[Callable[[str], None]]:
-    """Lines with the time of day; a log that has grown makes room for a new one."""
-    handler = RotatingFileHandler(path, maxBytes=5_000_000, backupCount=3, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    try:
-        yield lambda line: handler.emit(logging.makeLogRecord({"msg": line}))
-    finally:
-        handler.close()

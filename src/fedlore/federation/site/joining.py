@@ -13,6 +13,7 @@ from ...errors import FedloreError
 from ..flower.node import door
 from ..flower.transport import Link
 from ..kits.certificates import add_authorities, check_dates, read_site_key
+from ..logs import LogForm, log_handler
 from ..node import attend
 from ..processes import alone, limit_memory
 from .folder import Kit, read_kit
@@ -25,7 +26,13 @@ def _link_of(kit: Kit) -> Link:
     return Link(kit.file.address, ca)
 
 
-def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str], None]) -> None:
+def join_federation(
+    folder: Path,
+    *,
+    stop: threading.Event,
+    told: Callable[[str], None],
+    form: LogForm | None = None,
+) -> None:
     """Take part until told to stop. What cannot work is said before anything is sent."""
     os.umask(0o077)  # all that a site writes is its owner's alone
     kit = read_kit(folder)
@@ -42,16 +49,21 @@ def join_federation(folder: Path, *, stop: threading.Event, told: Callable[[str]
         learn_authority(kit, told)
     limit_memory(kit.file.policy.max_memory)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
-        _log_to(folder / "site.log")
+        log = _log_to(folder / "site.log", form or LogForm())
+
+        def tell(line: str) -> None:
+            log.info(line)
+            told(line)
+
         node = kit.state / "node"
 
         def entered(number: int) -> None:
             node.write_text(str(number), encoding="utf-8")
-            told(f"site '{kit.file.name}' is in, at {kit.file.address}")
+            tell(f"site '{kit.file.name}' is in, at {kit.file.address}")
 
         before = int(node.read_text(encoding="utf-8")) if node.exists() else 0
-        told(f"site '{kit.file.name}' is ready")
-        way_in = door(_link_of(kit), kit.file.name, key, Worker(kit, told), before=before)
+        tell(f"site '{kit.file.name}' is ready")
+        way_in = door(_link_of(kit), kit.file.name, key, Worker(kit, tell), before=before)
         attend(way_in, stop, on_enter=entered)
         node.unlink(missing_ok=True)
 
@@ -72,10 +84,10 @@ def learn_authority(kit: Kit, told: Callable[[str], None]) -> None:
         told("the coordinator has a new authority, which the one before vouches for")
 
 
-def _log_to(path: Path) -> None:
+def _log_to(path: Path, form: LogForm) -> logging.Logger:
     """The site's own log, with what may not leave it."""
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("fedlore.site")
-    logger.addHandler(handler)
+    logger.addHandler(log_handler(path, form))
+    logger.setLevel(form.level.upper())
     logger.propagate = False
+    return logger

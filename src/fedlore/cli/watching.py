@@ -1,0 +1,61 @@
+"""What commands of a federation share: lines they print, logs they write, pages beside them."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import FedloreError
+from .teller import teller
+
+if TYPE_CHECKING:
+    from ..federation.logs import LogForm
+
+PageOption = Annotated[
+    str,
+    typer.Option(
+        help="Where to show the read-only page and /metrics: a port of this machine, host:port, "
+        "auto (8764, or another where it is taken) or none."
+    ),
+]
+TokenOption = Annotated[
+    Path | None, typer.Option(help="File with a bearer token of the page; else FEDLORE_TOKEN.")
+]
+LevelOption = Annotated[str, typer.Option(help="debug, info, warning or error.")]
+JsonLogOption = Annotated[bool, typer.Option("--log-json", help="One JSON object per line.")]
+
+
+def telling(level: str, *, as_json: bool) -> tuple[Callable[[str], None], "LogForm"]:
+    """How a long-running command prints its lines, and how it writes its logs."""
+    from ..federation.logs import LogForm
+
+    form = LogForm(level, as_json)
+
+    def told(line: str) -> None:
+        if form.shows("info"):
+            print(form.line(line), flush=True) if as_json else teller().say(line)
+
+    return told, form
+
+
+@contextmanager
+def page_beside(
+    folder: Path, page: str, *, token_file: Path | None, told: Callable[[str], None]
+) -> Iterator[None]:
+    """A page to watch a folder by, while something else is done; none where none is wanted."""
+    with ExitStack() as stack:
+        if page != "none":
+            try:
+                from ..bundle.serve.limits import read_token
+                from ..federation.watching.serving import USUAL, PagePlace, watching
+            except ModuleNotFoundError as error:
+                raise FedloreError(
+                    f"{error.name} is missing: pip install 'fedlore[flower]', or --page none"
+                ) from None
+            place = USUAL if page == "auto" else PagePlace.read(page)
+            token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
+            stack.enter_context(watching(folder, place, token=token, told=told))
+        yield

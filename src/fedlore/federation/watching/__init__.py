@@ -1,0 +1,1 @@
+"""Watching a federation, from the files that it writes: pages, measures, lines of a terminal."""

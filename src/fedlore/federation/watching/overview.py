@@ -1,0 +1,178 @@
+"""What a coordinator can know of its federation at one moment, from the files in its folder."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core.history import Row, read_rows
+from ...errors import FedloreError
+from ..coordinator.presence import Sighting, read_presence
+from ..coordinator.status import COUNTED, read_rounds, read_status
+from ..journal import Journal
+from ..kits.making import enrolled_keys
+from ..settings import read_deployed
+from .states import STATES, tell_state
+
+_NO_SCORE = ("round", "client", "asked", "merged")
+
+
+@dataclass(frozen=True)
+class SiteView:
+    """One site at one moment."""
+
+    name: str
+    state: str  # a word of STATES
+    task: str = ""  # what it was asked last
+    since: float | None = None  # seconds since then, while there is no answer
+    heard: float | None = None  # seconds since its last sign of life
+    round: int = 0  # that it answered last
+    counts: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""  # the first line of what it let out about its last trouble
+    seconds: float | None = None  # that its last answer took
+    requests: int = 0  # since the server started
+    received: int = 0  # bytes from it, likewise
+    sent: int = 0  # bytes to it
+    scores: Mapping[str, float] = field(default_factory=dict)  # the last it reported
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A federation at one moment."""
+
+    name: str
+    time: float
+    server: str  # up, starting or down
+    state: str  # of the training: none, running, finished, stopped, or died
+    run: str
+    round: int
+    rounds: int
+    trial: str
+    reason: str
+    privacy: tuple[str, ...]
+    refused: int  # requests that the gate turned away since it started
+    sites: tuple[SiteView, ...]
+    history: tuple[Mapping[str, Any], ...]  # rounds: seconds, bytes, asked, merged
+    scores: tuple[Row, ...]  # of sites, by round
+
+    def count(self, state: str) -> int:
+        """How many sites stand so."""
+        return sum(site.state == state for site in self.sites)
+
+
+class Watcher:
+    """Looks at a coordinator's folder; what has not changed is not read again."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = folder, clock
+        self._name = read_deployed(folder).name
+        self._seen: tuple[str, float] = ("", 0.0)
+        self._scores: tuple[Row, ...] = ()
+
+    def look(self) -> Overview:
+        """The federation now."""
+        now = self._clock()
+        server, here, gate = read_presence(self._folder, now)
+        try:
+            status = read_status(self._folder)
+        except FedloreError:
+            status = {}
+        state = _training(status)
+        records: Mapping[str, Any] = status.get("sites", {})
+        scores = self._read_scores(status)
+        last = {str(row["client"]): _numbers(row) for row in scores}
+        asking = any(record.get("last") == "asked" for record in records.values())
+        sites = []
+        for name in sorted({*enrolled_keys(self._folder), *records}):
+            record, seen = records.get(name, {}), here.get(name, Sighting())
+            word = "unknown" if server == "down" else seen.here(now)
+            word = tell_state(record, word, underway=state == "running", asking=asking)
+            sites.append(_view(name, word, record, seen, now, last.get(name, {})))
+        return Overview(
+            self._name,
+            now,
+            server,
+            state,
+            str(status.get("run", "")),
+            int(status.get("round", 0)),
+            int(status.get("rounds", 0)),
+            str(status.get("trial", "")),
+            str(status.get("reason", "")).partition("\n")[0],
+            tuple(status.get("privacy", ())),
+            int(gate.get("refused", 0)),
+            tuple(sites),
+            tuple(r for r in read_rounds(self._folder) if r.get("run") == status.get("run")),
+            scores,
+        )
+
+    def _read_scores(self, status: Mapping[str, Any]) -> tuple[Row, ...]:
+        """Scores of the sites by round: of the journal while it runs, of the results at its end."""
+        finished = self._folder / "scores.jsonl"
+        files = Journal(self._folder / "journal").files()[:1]
+        path = finished if status.get("state") == "finished" else files[0] if files else None
+        try:
+            seen = ("", 0.0) if path is None else (str(path), path.stat().st_mtime)
+            if path is None or seen == self._seen:
+                return self._scores if path is not None else ()
+            if path == finished:
+                rows: Sequence[Row] = read_rows(path)
+            else:
+                entry, _ = Journal(path.parent).last()
+                rows = [] if entry is None else entry.run.rows
+        except (OSError, FedloreError):  # the next round has just taken its place
+            return self._scores
+        self._seen, self._scores = seen, tuple(row for row in rows if "client" in row)
+        return self._scores
+
+
+def _training(status: Mapping[str, Any]) -> str:
+    """The state of a training; one that was killed could not write that it is over."""
+    state = str(status.get("state", "none"))
+    if state != "running" or status.get("host") != socket.gethostname():
+        return state
+    try:
+        os.kill(int(status["pid"]), 0)
+    except ProcessLookupError:
+        return "died"
+    except (PermissionError, KeyError, ValueError):
+        pass  # somebody else's, and there
+    return state
+
+
+def _view(
+    name: str,
+    state: str,
+    record: Mapping[str, Any],
+    seen: Sighting,
+    now: float,
+    scores: Mapping[str, float],
+) -> SiteView:
+    assert state in STATES, state
+    asked = record.get("asked")
+    waiting = state in ("training", "late", "lost") and record.get("last") in ("asked", "silent")
+    return SiteView(
+        name,
+        state,
+        "" if asked is None else f"{asked['kind']}, round {asked['round']}",
+        max(0.0, now - asked["at"]) if asked is not None and waiting else None,
+        max(0.0, now - seen.heard) if seen.heard else None,
+        int(record.get("round", 0)),
+        {key: int(record.get("counts", {}).get(key, 0)) for key in COUNTED},
+        str(record.get("note", "")),
+        record.get("seconds"),
+        seen.requests,
+        seen.received,
+        seen.sent,
+        scores,
+    )
+
+
+def _numbers(row: Row) -> dict[str, float]:
+    return {
+        key: float(value)
+        for key, value in row.items()
+        if key not in _NO_SCORE and isinstance(value, int | float)
+    }

@@ -1,0 +1,166 @@
+"""The coordinator's page: what stands in it."""
+
+import time
+from collections.abc import Sequence
+from html import escape
+
+from ...look.charts import Chart, Points, show_chart
+from ...look.page import show_pairs
+from ...look.tables import Cell
+from .overview import Overview, SiteView
+from .parts import head_line, rows_table, say_bytes, say_seconds, state_cell
+from .states import STATES, TROUBLE
+
+_SHOWN = 500  # rounds of a curve; older ones are in rounds.jsonl
+_BETTER = {"ta": "accuracy", "pov": "violations"}  # the words of rows, as people say them
+_TOLD = ("refused", "spent", "failed", "rejected")  # whose last trouble is what they are in
+_TRAINING = {
+    "none": "nothing has been trained yet",
+    "running": "training",
+    "finished": "finished",
+    "stopped": "stopped",
+    "died": "the training has ended without a word: fedlore train --resume goes on",
+}
+
+
+def show_overview(seen: Overview) -> str:
+    """All that the page shows, as HTML; every text is escaped."""
+    parts = [head_line(seen.name, sum_up(seen), _facts(seen), list(_warnings(seen)))]
+    parts.append(_sites(seen))
+    charts = [show_chart(chart) for chart in [*_scores(seen), *_costs(seen)]]
+    if any(charts):
+        parts.append(f'<h2>Rounds</h2>\n<div class="plots">{"".join(charts)}</div>')
+    if seen.privacy:
+        lines = "".join(f"<p>{escape(line)}</p>" for line in seen.privacy)
+        parts.append(f"<h2>Privacy, as far as a coordinator can know</h2>\n{lines}")
+    parts.append(f"<h2>What the words mean</h2>\n{show_pairs(STATES)}")
+    return "\n".join(parts)
+
+
+def sum_up(seen: Overview) -> str:
+    """How it stands, in one line."""
+    words = [_TRAINING.get(seen.state, seen.state)]
+    if seen.rounds:
+        of = f" of trial {seen.trial}" if seen.trial else ""
+        words.append(f"round {seen.round} of {seen.rounds}{of}")
+    words.append(f"the server is {seen.server}")
+    return "; ".join(words)
+
+
+def _facts(seen: Overview) -> dict[str, str]:
+    counted = [f"{seen.count(word)} {word}" for word in STATES if seen.count(word)]
+    facts = {"sites": f"{len(seen.sites)}: {', '.join(counted)}" if seen.sites else "none enrolled"}
+    if seen.history:
+        last = seen.history[-1]
+        facts["last round"] = (
+            f"{last.get('merged', 0)} of {last.get('asked', 0)} sites in "
+            f"{say_seconds(float(last['seconds']))}, {say_bytes(last['bytes'])} of answers"
+        )
+        total = sum(float(row["seconds"]) for row in seen.history)
+        facts["all rounds"] = f"{say_seconds(total)}, {say_bytes(_total(seen))} of answers"
+    if seen.run:
+        facts["run"] = seen.run
+    facts["turned away at the gate"] = f"{seen.refused} requests since the server started"
+    facts["seen at"] = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seen.time))
+    return facts
+
+
+def _total(seen: Overview) -> int:
+    return sum(int(row["bytes"]) for row in seen.history)
+
+
+def _warnings(seen: Overview) -> Sequence[str]:
+    found = []
+    if seen.server == "down":
+        found.append("The server is down: sites cannot reach it. fedlore server starts it.")
+    if seen.reason:
+        found.append(f"The training stopped: {seen.reason}")
+    for state in TROUBLE:
+        # sites with the same to say share a line
+        told: dict[str, list[str]] = {}
+        for site in seen.sites:
+            if site.state == state:
+                about = site.note if state in _TOLD and site.note else STATES[state]
+                told.setdefault(about, []).append(site.name)
+        found += [f"{state.capitalize()}: {', '.join(who)}: {about}" for about, who in told.items()]
+    return found
+
+
+def _sites(seen: Overview) -> str:
+    scores = list(dict.fromkeys(key for site in seen.sites for key in site.scores))[:3]
+    head = ["site", "state", "asked", "for", "last heard", "last round", "answers", "last took"]
+    head += ["from it", "to it", *(_BETTER.get(s, s) for s in scores), "last trouble"]
+    rows = [[*_row(site), *(_score(site, s) for s in scores), site.note] for site in seen.sites]
+    words = (0, 1, 2, len(head) - 1)
+    notes = ["Bytes are counted at the gate since the server started."]
+    return "<h2>Sites</h2>\n" + rows_table("Sites now", head, rows, words=words, notes=notes)
+
+
+def _row(site: SiteView) -> list[str | Cell]:
+    heard = "" if site.heard is None else f"{say_seconds(site.heard)} ago"
+    return [
+        site.name,
+        state_cell(site.state),
+        site.task,
+        say_seconds(site.since),
+        heard,
+        str(site.round or ""),
+        str(site.counts.get("reply", 0)),
+        say_seconds(site.seconds),
+        say_bytes(site.received),
+        say_bytes(site.sent),
+    ]
+
+
+def _score(site: SiteView, name: str) -> str:
+    return f"{site.scores[name]:.4f}" if name in site.scores else ""
+
+
+def _scores(seen: Overview) -> list[Chart]:
+    """A curve of each score: every site faint, the mean in front."""
+    names = list(dict.fromkeys(key for site in seen.sites for key in site.scores))
+    charts = []
+    for name in names[:4]:
+        each: dict[str, list[tuple[float, float]]] = {}
+        at: dict[float, list[float]] = {}
+        for row in seen.scores[-_SHOWN * max(1, len(seen.sites)) :]:
+            value, where = row.get(name), row["round"]
+            if isinstance(value, int | float) and isinstance(where, int):
+                each.setdefault(str(row["client"]), []).append((where, float(value)))
+                at.setdefault(where, []).append(float(value))
+        mean: Points = [(r, sum(at[r]) / len(at[r])) for r in sorted(at)]
+        ends = [line[-1][1] for line in each.values()]
+        caption = (
+            f"After round {mean[-1][0]:g}: mean {mean[-1][1]:.4f}, from {min(ends):.4f} to "
+            f"{max(ends):.4f} over {len(each)} sites. Faint: each site; in front: their mean."
+        )
+        if len(mean) == 1:
+            caption += " evaluate in federation.toml says how often sites are asked for scores."
+        charts.append(Chart(_BETTER.get(name, name), caption, "round", each, mean))
+    return charts
+
+
+def _costs(seen: Overview) -> list[Chart]:
+    rows = list(enumerate(seen.history[-_SHOWN:], max(1, len(seen.history) - _SHOWN + 1)))
+    if not rows:
+        return []
+    seconds = [(float(i), float(row["seconds"])) for i, row in rows]
+    sizes = [(float(i), float(row["bytes"])) for i, row in rows]
+    longest = say_seconds(max(y for _, y in seconds))
+    largest = say_bytes(max(y for _, y in sizes))
+    return [
+        Chart(
+            "seconds a round",
+            f"The last {say_seconds(seconds[-1][1])}, the longest {longest}.",
+            "round",
+            front=seconds,
+            floor=0.0,
+        ),
+        Chart(
+            "bytes of answers a round",
+            f"The last {say_bytes(sizes[-1][1])}, the largest {largest}.",
+            "round",
+            front=sizes,
+            floor=0.0,
+        ),
+    ]

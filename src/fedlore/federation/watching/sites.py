@@ -1,0 +1,207 @@
+"""What a site's owner can know of his site: what was asked, what left, what was refused, budget."""
+
+import json
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import FedloreError
+from ...privacy.dp.ledger import Ledger, Level
+from ..site.agreeing import OFFERED
+from ..site.folder import Kit, read_kit
+from ..site.questions import DAY
+
+_KEPT = 50  # events that a page shows; all are in audit.jsonl
+
+
+@dataclass(frozen=True)
+class AuditEvent:
+    """One line of the audit log, in words."""
+
+    time: str
+    event: str  # answered or refused
+    kind: str
+    round: int
+    run: str
+    left: str  # what left the site
+    reason: str  # why it was refused
+
+
+@dataclass(frozen=True)
+class BudgetView:
+    """What was spent of a site's privacy."""
+
+    level: str
+    spent: float  # ε
+    allowed: float  # ε of the terms, or less if the policy has less
+    delta: float
+    answers: int
+    trouble: str = ""  # why it cannot be told
+
+
+@dataclass(frozen=True)
+class SiteOverview:
+    """A site at one moment, as its owner sees it."""
+
+    name: str
+    time: float
+    coordinator: str
+    joined: bool  # whether it is in now
+    agreed: str  # the hash of the terms
+    offered: bool  # other terms were asked for, and refused
+    policy: Mapping[str, str]
+    counts: Mapping[str, Mapping[str, int]]  # kind -> event -> how often
+    values: int  # numbers that have left, over all time
+    questions: int  # of the last day
+    most: int  # that the policy allows a day
+    budget: BudgetView | None
+    last: float | None  # seconds since it was last asked anything
+    events: tuple[AuditEvent, ...]  # the newest first
+
+
+class SiteWatcher:
+    """Looks at a site's folder; of a log that only grows, what is new is read."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = folder, clock
+        self._read, self._counts = 0, dict[str, Counter[str]]()
+        self._events: deque[AuditEvent] = deque(maxlen=_KEPT)
+        self._values = 0
+        self._budget: tuple[tuple[float, str], BudgetView | None] | None = None
+
+    def look(self) -> SiteOverview:
+        """The site now."""
+        now, kit = self._clock(), read_kit(self._folder)
+        self._go_on(kit.path("audit.jsonl"))
+        asked = kit.state / "asked"
+        last = now - asked.stat().st_mtime if asked.exists() else None
+        return SiteOverview(
+            kit.file.name,
+            now,
+            kit.file.address,
+            (kit.state / "node").exists(),
+            kit.file.agreed or "",
+            kit.path(OFFERED).exists(),
+            _policy(kit),
+            {kind: dict(count) for kind, count in sorted(self._counts.items())},
+            self._values,
+            _questions(asked, now),
+            kit.file.policy.max_questions,
+            self._spent(kit),
+            last,
+            tuple(reversed(self._events)),
+        )
+
+    def _go_on(self, path: Path) -> None:
+        """Take in the lines that were added; a line that is not whole yet is left for next time."""
+        size = path.stat().st_size if path.exists() else 0
+        if size < self._read:  # it was mended after a crash: counted anew
+            self._read, self._values = 0, 0
+            self._counts.clear()
+            self._events.clear()
+        if size == self._read:
+            return
+        with open(path, "rb") as file:
+            file.seek(self._read)
+            new = file.read(size - self._read)
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue  # doctor and join speak of it: here what can be read is shown
+            self._take(found)
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        if "kind" not in line:
+            return
+        kind, event = str(line["kind"]), str(line.get("event", ""))
+        self._counts.setdefault(kind, Counter())[event] += 1
+        values, left = _left(line)
+        self._values += values
+        reason = str(line.get("reason", "")).partition("\n")[0]
+        self._events.append(
+            AuditEvent(
+                str(line.get("time", "")),
+                event,
+                kind,
+                int(line.get("round", 0)),
+                str(line.get("run", "")),
+                left,
+                reason,
+            )
+        )
+
+    def _spent(self, kit: Kit) -> BudgetView | None:
+        """The ledger in ε; worked out anew only when it has changed."""
+        path = kit.path("ledger.json")
+        seen = (path.stat().st_mtime if path.exists() else 0.0, kit.file.agreed or "")
+        if self._budget is None or self._budget[0] != seen:
+            self._budget = (seen, _read_budget(kit, path))
+        return self._budget[1]
+
+
+def _read_budget(kit: Kit, path: Path) -> BudgetView | None:
+    dp = kit.terms().privacy.dp if kit.file.agreed else None
+    most = kit.file.policy.max_epsilon
+    if dp is None and not path.exists():
+        return None
+    level: Level = "site" if dp is None else dp.level
+    delta = kit.file.policy.max_delta if dp is None else dp.delta
+    allowed = min(math.inf if dp is None else dp.epsilon, math.inf if most is None else most)
+    try:
+        ledger = Ledger(path)
+        return BudgetView(level, ledger.spent(level, delta), allowed, delta, len(ledger.entries()))
+    except FedloreError as error:  # a budget that cannot be read counts as spent
+        return BudgetView(level, math.inf, allowed, delta, 0, str(error).partition("\n")[0])
+
+
+def _left(line: Mapping[str, Any]) -> tuple[int, str]:
+    """How many numbers left with an answer, and what they were."""
+    parts, total = [], 0
+    sent = line.get("sent", {})
+    for name, about in sent.items() if isinstance(sent, Mapping) else ():
+        shapes = about.get("tensors", {}).values()
+        count = sum(math.prod(shape) for shape in shapes)
+        total += count
+        parts.append(f"{name}: {count} numbers in {len(shapes)} tensors, norm {about['norm']:.3g}")
+    scores = [str(name) for name in line.get("metrics", ())]
+    if scores:
+        total += len(scores)
+        parts.append(f"scores {', '.join(scores)}")
+    return total, "; ".join(parts)
+
+
+def _questions(path: Path, now: float) -> int:
+    """How many questions were answered within a day."""
+    count = 0
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        count += "place" in line and line["at"] > now - DAY
+    return count
+
+
+def _policy(kit: Kit) -> dict[str, str]:
+    """What the policy demands, as far as it differs from demanding nothing."""
+    policy = kit.file.policy
+    demands = {
+        "participants": f"at least {policy.min_participants}",
+        "rounds": f"at most {policy.max_rounds}",
+        "sums alone": "demanded" if policy.secure_aggregation else "not demanded",
+        "privacy budget": "not demanded"
+        if policy.max_epsilon is None
+        else f"at most ε = {policy.max_epsilon:g}",
+        "models": ", ".join(policy.models) or "any of fedlore's own",
+        "algorithms": ", ".join(policy.algorithms) or "any of fedlore's own",
+        "scores that may leave": ", ".join(policy.metrics) or "none",
+        "sums of features": "may leave" if policy.moments else "may not leave",
+    }
+    return demands

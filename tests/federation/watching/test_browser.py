@@ -1,0 +1,78 @@
+"""The pages in a real browser: 4 and 20 sites, wide and narrow, light and dark."""
+
+import time
+
+import pytest
+
+from fedlore.federation.watching.serving import PagePlace, watching
+
+from ...accessible import axe, violations
+from ...browser import browsing
+from .stage import KINDS, stage
+
+TWENTY = ["training"] * 6 + ["sent"] * 6 + list(KINDS)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browsing(tmp_path_factory.mktemp("profile")) as running:
+        yield running
+
+
+def test_the_page_fits_its_window_and_complains_of_nothing(browser, tmp_path):
+    folder = stage(tmp_path / "fed", TWENTY, now=time.time())
+    with watching(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+        browser.open(f"{address}/", width=390, dark=True)
+        assert browser.ask("document.documentElement.scrollWidth") <= 390
+        assert browser.ask("document.querySelectorAll('tbody tr').length") == 20
+        assert browser.ask("document.querySelectorAll('.chart').length") == 4
+        assert browser.complaints == []
+        assert all(asked.startswith((address, "data:", "about:")) for asked in browser.requests)
+
+
+@pytest.mark.slow
+def test_the_page_follows_what_changes_until_it_is_paused(browser, tmp_path):
+    folder = stage(tmp_path / "fed", TWENTY, now=time.time())
+    with watching(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+        browser.open(f"{address}/")
+        stage(folder, ["lost"] * 3, now=time.time())
+        browser.wait("document.querySelectorAll('tbody tr').length === 3")
+        browser.ask("document.getElementById('pause').click()")
+        stage(folder, ["sent"] * 2, now=time.time())
+        time.sleep(2.5)
+        assert browser.ask("document.querySelectorAll('tbody tr').length") == 3
+        browser.ask("document.getElementById('pause').click()")
+        browser.wait("document.querySelectorAll('tbody tr').length === 2")
+        assert browser.ask("document.getElementById('away').hidden")
+        assert browser.complaints == []
+    browser.wait("!document.getElementById('away').hidden")
+    assert "what stands below is old" in browser.text("away")
+    browser.complaints.clear()  # the browser says, too, that nobody answered
+
+
+@pytest.mark.slow
+def test_a_token_is_asked_for_and_used(browser, tmp_path):
+    folder, token = stage(tmp_path / "fed", ["sent"], now=time.time()), "a-token-of-16-letters"
+    with watching(folder, PagePlace("127.0.0.1", 0), token=token, told=print) as address:
+        browser.open(f"{address}/")
+        browser.wait("!document.getElementById('door').hidden")
+        assert "plant-01" not in browser.ask("document.body.innerText")
+        browser.fill("token", token)
+        browser.ask("document.querySelector('#door button').click()")
+        browser.wait("document.body.innerText.includes('plant-01')")
+        assert browser.ask("document.getElementById('door').hidden")
+    browser.complaints.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("sites", [4, 20])
+def test_the_page_breaks_no_rule_of_accessibility(browser, tmp_path, sites, width, dark):
+    script = axe()
+    folder = stage(tmp_path / "fed", TWENTY[-sites:], now=time.time())
+    with watching(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+        browser.open(f"{address}/", width=width, dark=dark)
+        assert violations(browser, script) == []
+        browser.ask("document.getElementById('pause').click()")
+    assert browser.ask("document.documentElement.scrollWidth") <= width
