@@ -50,12 +50,12 @@ def page_beside(
         if page != "none":
             try:
                 from ..bundle.serve.limits import read_token
-                from ..federation.watching.serving import USUAL, PagePlace, watching
+                from ..federation.watching.serving import USUAL_PAGE, PagePlace, showing_folder
             except ModuleNotFoundError as error:
                 raise FedloreError(
                     f"{error.name} is missing: pip install 'fedlore[flower]', or --page none"
                 ) from None
-            place = USUAL if page == "auto" else PagePlace.read(page)
+            place = USUAL_PAGE if page == "auto" else PagePlace.read(page)
             token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
-            stack.enter_context(watching(folder, place, token=token, told=told))
+            stack.enter_context(showing_folder(folder, place, token=token, told=told))
         yield

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 Points = Sequence[tuple[float, float]]
-WIDE, HIGH = 480, 220  # units of the drawing
+_WIDE, _HIGH = 480, 220  # units of the drawing
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 36
 _LINES = 4  # of a grid, about
 
@@ -44,8 +44,10 @@ def show_chart(chart: Chart) -> str:
     parts.append(_line("front", chart.front, scale, ""))
     label = escape(f"{chart.title}. {chart.caption}", quote=True)
     return (
-        f'<figure class="chart">\n<h3>{escape(chart.title)}</h3>\n<svg viewBox="0 0 {WIDE} {HIGH}" '
-        f'role="img" aria-label="{label}">\n' + "\n".join(part for part in parts if part) + "\n"
+        f'<figure class="chart">\n<h3>{escape(chart.title)}</h3>\n'
+        f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="{label}">\n'
+        + "\n".join(part for part in parts if part)
+        + "\n"
         f"</svg>\n<figcaption>{escape(chart.caption)}</figcaption>\n</figure>\n"
     )
 
@@ -84,23 +86,25 @@ class _Scale:
 
     def x(self, value: float) -> float:
         low, high = self.across
-        return _LEFT + (value - low) / (high - low) * (WIDE - _LEFT - _RIGHT)
+        return _LEFT + (value - low) / (high - low) * (_WIDE - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
         low, high = self.upward
-        return HIGH - _BOTTOM - (value - low) / (high - low) * (HIGH - _TOP - _BOTTOM)
+        return _HIGH - _BOTTOM - (value - low) / (high - low) * (_HIGH - _TOP - _BOTTOM)
 
 
 def _grid(ticks: Sequence[float], xs: Sequence[int], scale: _Scale, across: str) -> str:
     parts = []
     for tick in ticks:
         y = scale.y(tick)
-        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDE - _RIGHT}"/>')
+        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDE - _RIGHT}"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" class="end">{_short(tick)}</text>')
     for x in xs:
-        parts.append(f'<text x="{scale.x(x):.1f}" y="{HIGH - _BOTTOM + 16}" class="mid">{x}</text>')
-    middle = (_LEFT + WIDE - _RIGHT) / 2
-    parts.append(f'<text x="{middle:.1f}" y="{HIGH - 4}" class="mid">{escape(across)}</text>')
+        parts.append(
+            f'<text x="{scale.x(x):.1f}" y="{_HIGH - _BOTTOM + 16}" class="mid">{x}</text>'
+        )
+    middle = (_LEFT + _WIDE - _RIGHT) / 2
+    parts.append(f'<text x="{middle:.1f}" y="{_HIGH - 4}" class="mid">{escape(across)}</text>')
     return "\n".join(parts)
 
 

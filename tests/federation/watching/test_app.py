@@ -8,7 +8,7 @@ import pytest
 
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.federation.watching.app import make_watch
-from fedlore.federation.watching.serving import USUAL, PagePlace, watch_folder, watching
+from fedlore.federation.watching.serving import USUAL_PAGE, PagePlace, showing_folder, watch_folder
 
 from ...bundle.serve.asking import ask
 from .stage import EVIL, KINDS, stage
@@ -94,15 +94,19 @@ def test_other_names_are_not_answered(folder):
 
 def test_it_is_shown_on_loopback_beside_other_work(folder):
     lines = []
-    with watching(folder, PagePlace("127.0.0.1", 0), token=None, told=lines.append) as address:
+    with showing_folder(
+        folder, PagePlace("127.0.0.1", 0), token=None, told=lines.append
+    ) as address:
         assert httpx.get(f"{address}/health").json()["status"] == "ok"
         port = int(address.rpartition(":")[2])
         with pytest.raises(FedloreError, match=f"cannot listen on 127.0.0.1:{port}"):
-            with watching(folder, PagePlace("127.0.0.1", port), token=None, told=lines.append):
+            with showing_folder(
+                folder, PagePlace("127.0.0.1", port), token=None, told=lines.append
+            ):
                 pass
         # where any port will do, one that is taken is no reason to have none
         other = PagePlace("127.0.0.1", port, asked=False)
-        with watching(folder, other, token=None, told=lines.append) as second:
+        with showing_folder(folder, other, token=None, told=lines.append) as second:
             assert second != address and httpx.get(f"{second}/health").status_code == 200
     assert lines == [f"watch it at {address}/", f"watch it at {second}/"]
     with pytest.raises(httpx.ConnectError):
@@ -111,9 +115,9 @@ def test_it_is_shown_on_loopback_beside_other_work(folder):
 
 def test_other_machines_need_a_token(folder):
     with pytest.raises(FedloreError, match="can be reached from other machines: set a token"):
-        with watching(folder, PagePlace.read("0.0.0.0:0"), token=None, told=print):
+        with showing_folder(folder, PagePlace.read("0.0.0.0:0"), token=None, told=print):
             pass
-    assert not USUAL.asked and USUAL.host == "127.0.0.1"
+    assert not USUAL_PAGE.asked and USUAL_PAGE.host == "127.0.0.1"
 
 
 def test_a_folder_of_neither_kind_and_a_wrong_place_are_named(tmp_path):

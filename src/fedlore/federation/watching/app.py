@@ -33,11 +33,11 @@ class Shown:
 
 def make_watch(shown: Shown, *, token: str | None, hosts: Sequence[str] | None) -> Doorkeeper:
     """The page and its parts as one application, its guard outermost."""
-    app = Watch(shown, guarded=token is not None)
+    app = WatchApp(shown, guarded=token is not None)
     return Doorkeeper(app, _LIMITS, None, token, hosts, without_token=(*OPEN, "/ready"))
 
 
-class Watch:
+class WatchApp:
     """Answers GET and HEAD, and nothing else."""
 
     def __init__(self, shown: Shown, *, guarded: bool) -> None:

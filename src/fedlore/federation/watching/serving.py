@@ -37,7 +37,7 @@ class PagePlace:
         return PagePlace(host.strip("[]") if colon else "127.0.0.1", int(port))
 
 
-USUAL = PagePlace("127.0.0.1", 8764, asked=False)
+USUAL_PAGE = PagePlace("127.0.0.1", 8764, asked=False)
 
 
 def watch_folder(folder: Path) -> Shown:
@@ -64,7 +64,7 @@ def watch_folder(folder: Path) -> Shown:
 
 
 @contextmanager
-def watching(
+def showing_folder(
     folder: Path, place: PagePlace, *, token: str | None, told: Callable[[str], None]
 ) -> Iterator[str]:
     """The page of a folder while something else is done; its address."""
