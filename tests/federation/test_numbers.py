@@ -52,6 +52,7 @@ def deployed(
     hears: bool = False,
     secure: bool = False,
     holes: bool = False,
+    address: str = "127.0.0.1:9",
 ):
     """A coordinator's folder and three sites, as `federation init` makes them of a target."""
     known = write_knowledge(folder / "k", "number", holes=holes)
@@ -62,7 +63,7 @@ def deployed(
             "init",
             str(folder / "fed"),
             "--address",
-            "127.0.0.1:9",
+            address,
             "--schema",
             str(known),
         ],  # fmt: skip

@@ -14,19 +14,21 @@ from fedlore.federation.flower.names import FleetHttpClient
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.processes import free_port, spare_loopback
 from fedlore.federation.watching.overview import Watcher
+from fedlore.federation.watching.serving import PagePlace, showing_folder
 
 from .inside import reference
 from .proxy import forward_proxy
 from .test_gateway import staged
+from .watching.stage import stage as stage_files
 
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch):
-    for name in NAMES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+    for name in (*NAMES, *map(str.lower, NAMES)):
+        monkeypatch.setenv(name, "")  # so that it is put back, also where there was none
+        monkeypatch.delenv(name)
 
 
 def test_what_a_site_dials_goes_through_the_proxy_of_its_environment(tmp_path, monkeypatch):
@@ -43,16 +45,18 @@ def test_what_a_site_dials_goes_through_the_proxy_of_its_environment(tmp_path, m
 
 
 def test_a_proxy_never_stands_between_processes_of_one_machine(tmp_path, monkeypatch):
-    with staged(tmp_path) as stage:
+    folder = stage_files(tmp_path, ["sent"])
+    with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
         monkeypatch.setenv("NO_PROXY", "intern.example")
-        here = f"127.0.0.1:{stage.port}"  # as the server behind the gate
+        here = address.removeprefix("http://")  # without TLS, as the server behind the gate
         assert healthy(here, None) is not None
         spare_loopback()
         assert healthy(here, None) is None
         with httpx.Client() as client:
             assert client.get(f"http://{here}/health").status_code == 200
-        assert os.environ["NO_PROXY"] == "intern.example,127.0.0.1,localhost,::1"
+        spared = "intern.example,127.0.0.1,localhost,::1"
+        assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == spared
         spare_loopback()
         assert os.environ["NO_PROXY"].count("localhost") == 1
 

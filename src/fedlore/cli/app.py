@@ -66,7 +66,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "leak:leak_command",
         "Attack what the coordinator sees of a training run, setting by setting.",
     ),
-    "server": ("federation:server_command", "Run the coordinator's server until Ctrl-C."),
+    "server": (
+        "federation:server_command",
+        "Run the coordinator's server, and a page to watch it by, until Ctrl-C.",
+    ),
     "join": ("site:join_command", "Take part as a site until Ctrl-C."),
     "accept": (
         "site:accept",

@@ -193,10 +193,11 @@ def alone(path: Path, what: str) -> Iterator[None]:
 
 def spare_loopback() -> None:
     """Let no proxy stand between processes of one machine, whatever the environment names."""
-    for name in ("NO_PROXY", "no_proxy"):
-        spared = [one for one in os.environ.get(name, "").split(",") if one]
-        spared += [one for one in ("127.0.0.1", "localhost", "::1") if one not in spared]
-        os.environ[name] = ",".join(spared)
+    names = ("NO_PROXY", "no_proxy")  # the one in small letters counts where there are both
+    told = ",".join(os.environ.get(name, "") for name in names)
+    spared = dict.fromkeys([*told.split(","), "127.0.0.1", "localhost", "::1"])
+    for name in names:
+        os.environ[name] = ",".join(one for one in spared if one)
 
 
 def free_port() -> int:
