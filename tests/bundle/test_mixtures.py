@@ -212,6 +212,7 @@ def test_what_is_hostile_is_refused_with_a_sentence(change):
     assert 10 < len(str(found.value)) < 600
 
 
+@pytest.mark.slow
 def test_drawn_damage_never_gets_past_the_door_as_anything_but_a_sentence():
     """Random bytes of the description and of the tensors, replaced one at a time."""
     made = stored(mixed())

@@ -80,6 +80,7 @@ def test_a_blend_is_planned(home):
     assert plan["feasible"] and sum(plan["blend"]["shares"].values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_bundle_is_served(home):
     with open(sites(home) / "plant-1" / "test.csv", newline="", encoding="utf-8") as file:
         row = next(csv.DictReader(file))

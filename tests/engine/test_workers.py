@@ -89,6 +89,7 @@ workers.run({}, 3000)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "blow", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )

@@ -9,6 +9,8 @@ from ..browser import browsing
 from .rows import confusion, history, table
 from .test_write import EVIL
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):

@@ -38,6 +38,7 @@ def told(plant, examples, y):
     return Told(examples.x, y, said, Sets.of(said - 6.0, said + 6.0), Bins(20.0, 80.0, 30))
 
 
+@pytest.mark.slow
 def test_numbers(plant):
     train = told(plant, plant.train, plant.train_coke.csr)
     test = told(plant, plant.test, plant.test_coke.csr)

@@ -69,6 +69,7 @@ def test_the_same_seed_deals_the_same_rows_and_another_one_others():
     assert torch.equal(a, b) and not torch.equal(a, c)
 
 
+@pytest.mark.slow
 def test_every_approach_that_carries_the_range_stays_in_it(stand_in):
     rows = run_regression(NumberStudy("concrete", bins=(5,), parts=(5,), seeds=1, **TINY))
     names = [r["approach"] for r in rows if r["range"] == "honest" and r["client"] == "site-1"]

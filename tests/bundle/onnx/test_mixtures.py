@@ -51,6 +51,7 @@ def compare(personal, x, tolerance=1e-5):
         assert chosen[row] == told[2] or first - second < 2 * tolerance
 
 
+@pytest.mark.slow
 @QUICK
 @given(worlds())
 def test_the_graph_of_a_mixture_says_what_python_says(world):
@@ -91,7 +92,16 @@ def test_each_kind_of_member_alone(member, net):
 
 @pytest.mark.parametrize(
     ("start", "bell", "hears"),
-    list(itertools.product(("none", "middle", "expert"), ("logistic", "normal"), (True, False))),
+    [
+        ("expert", "normal", True),
+        ("middle", "logistic", False),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in itertools.product(
+                ("none", "middle", "expert"), ("logistic", "normal"), (True, False)
+            )
+        ),
+    ],
 )
 def test_an_ordinal_head(start, bell, hears):
     net = ordinal(4, 4, start=start, bell=bell, hears=hears)

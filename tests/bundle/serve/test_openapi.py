@@ -44,6 +44,7 @@ def findings(app, examples, token=None):
     return found, checked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUNDLES)
 def test_schemathesis_finds_nothing(name):
     found, checked = findings(make_app(BUNDLES[name]()), 10)

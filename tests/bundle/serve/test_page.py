@@ -8,6 +8,8 @@ from ...browser import browsing
 from .process import INSIST, serving
 from .sites import TOKEN, grades, number
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):

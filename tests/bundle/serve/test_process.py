@@ -34,6 +34,7 @@ def post(port, body, **headers):
         talk.close()
 
 
+@pytest.mark.slow
 def test_it_answers_refuses_and_stops_when_it_is_told(path):
     with serving(path, *INSIST, "--max-body", "500", environment={"FEDLORE_TOKEN": TOKEN}) as (
         process,

@@ -144,6 +144,7 @@ def run(bundle, out, *options):
     return CliRunner().invoke(app, words)
 
 
+@pytest.mark.slow
 def test_a_trial_and_its_result_from_the_command_line(bundle, tmp_path):
     first = run(bundle, tmp_path / "one", "--trial")
     assert first.exit_code == 0, first.output

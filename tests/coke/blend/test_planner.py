@@ -167,6 +167,7 @@ def test_bounds_and_stock():
     assert any(b.limit == "stock of middle" and b.saving > 0 for b in found.binding)
 
 
+@pytest.mark.slow
 def test_what_a_plan_is_compared_with():
     order = order_for(ladder(), GRADES, three(), "grade>=good", confidence=0.6)
     steps = []
@@ -193,6 +194,7 @@ def test_what_a_plan_is_compared_with():
         assert not check(one, np.array([point.shares.get(n, 0.0) for n in order.coals.names]))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_plan():
     order = order_for(wild(1, RANGE), GRADES, offer(1, 6), "grade>=good", confidence=0.5)
     one, two = (plan(order, seed=3, compare=False).blend for _ in range(2))
@@ -209,6 +211,7 @@ def test_plans_keep_to_the_scope():
     assert anywhere.features["ash"] > 9.0 and anywhere.cost < inside.cost
 
 
+@pytest.mark.slow
 def test_a_number_as_target():
     """CSR = 40 + 20 rank, give or take 2, said by a range: plans stand on its lower edge."""
     schema = Schema(GRADES.features, tuple(map(str, range(10))), "csr")

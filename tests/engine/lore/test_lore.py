@@ -263,6 +263,7 @@ def number_sites(count=3, rows=40):
     return sites
 
 
+@pytest.mark.slow
 def test_numbers_are_mixed_inside_their_bounds():
     bins = Bins(0.0, 50.0, 50)
     menu = replace(menu_for(3, numbers=True), folds=2)

@@ -91,10 +91,14 @@ def bell_of(folder: Path) -> Ringer:
 
 def healthy(address: str, ca: bytes | None, *, timeout: float = 5.0) -> str | None:
     """None when the server answers, or what went wrong."""
-    context = None if ca is None else ssl.create_default_context(cadata=ca.decode())
+    # not urlopen, which keeps the proxies of its first call
+    opener = urllib.request.build_opener()
+    if ca is not None:
+        context = ssl.create_default_context(cadata=ca.decode())
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
     url = f"{'http' if ca is None else 'https'}://{address}/health"
     try:
-        with urllib.request.urlopen(url, context=context, timeout=timeout):
+        with opener.open(url, timeout=timeout):
             return None
     except (urllib.error.URLError, OSError) as error:
         return str(getattr(error, "reason", error))

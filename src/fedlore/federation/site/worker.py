@@ -13,7 +13,7 @@ from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ...personal.tasks import Classification
-from ...privacy.dp.ledger import read_marks
+from ...privacy.books import read_marks
 from ..books import SiteBooks
 from ..journal import write_state
 from ..processes import cut_after

@@ -8,9 +8,10 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from ...look.page import show_pairs
 from ...look.tables import Cell
+from ...privacy.books import Spending
 from .measures import gauge, write_measures
 from .parts import head_line, rows_table, say_seconds
-from .sites import AuditEvent, BudgetView, SiteOverview
+from .sites import AuditEvent, SiteOverview
 
 
 def show_site(seen: SiteOverview) -> str:
@@ -35,7 +36,7 @@ def describe_site(seen: SiteOverview) -> dict[str, str]:
     return facts
 
 
-def say_budget(budget: BudgetView) -> str:
+def say_budget(budget: Spending) -> str:
     """What was spent, in words."""
     if budget.trouble:
         return budget.trouble

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import FedloreError
-from ...privacy.dp.ledger import Ledger, Level
+from ...privacy.books import Spending, read_spending
 from ..site.agreeing import OFFERED
 from ..site.folder import Kit, read_kit
 from ..site.questions import DAY
@@ -32,18 +31,6 @@ class AuditEvent:
 
 
 @dataclass(frozen=True)
-class BudgetView:
-    """What was spent of a site's privacy."""
-
-    level: str
-    spent: float  # ε
-    allowed: float  # ε of the terms, or less if the policy has less
-    delta: float
-    answers: int
-    trouble: str = ""  # why it cannot be told
-
-
-@dataclass(frozen=True)
 class SiteOverview:
     """A site at one moment, as its owner sees it."""
 
@@ -58,7 +45,7 @@ class SiteOverview:
     values: int  # numbers that have left, over all time
     questions: int  # of the last day
     most: int  # that the policy allows a day
-    budget: BudgetView | None
+    budget: Spending | None
     last: float | None  # seconds since it was last asked anything
     events: tuple[AuditEvent, ...]  # the newest first
 
@@ -71,7 +58,7 @@ class SiteWatcher:
         self._read, self._counts = 0, dict[str, Counter[str]]()
         self._events: deque[AuditEvent] = deque(maxlen=_KEPT)
         self._values = 0
-        self._budget: tuple[tuple[float, str], BudgetView | None] | None = None
+        self._budget: tuple[tuple[float, str], Spending | None] | None = None
 
     def look(self) -> SiteOverview:
         """The site now."""
@@ -137,7 +124,7 @@ class SiteWatcher:
             )
         )
 
-    def _spent(self, kit: Kit) -> BudgetView | None:
+    def _spent(self, kit: Kit) -> Spending | None:
         """The ledger in ε; worked out anew only when it has changed."""
         path = kit.path("ledger.json")
         seen = (path.stat().st_mtime if path.exists() else 0.0, kit.file.agreed or "")
@@ -146,19 +133,9 @@ class SiteWatcher:
         return self._budget[1]
 
 
-def _read_budget(kit: Kit, path: Path) -> BudgetView | None:
-    dp = kit.terms().privacy.dp if kit.file.agreed else None
-    most = kit.file.policy.max_epsilon
-    if dp is None and not path.exists():
-        return None
-    level: Level = "site" if dp is None else dp.level
-    delta = kit.file.policy.max_delta if dp is None else dp.delta
-    allowed = min(math.inf if dp is None else dp.epsilon, math.inf if most is None else most)
-    try:
-        ledger = Ledger(path)
-        return BudgetView(level, ledger.spent(level, delta), allowed, delta, len(ledger.entries()))
-    except FedloreError as error:  # a budget that cannot be read counts as spent
-        return BudgetView(level, math.inf, allowed, delta, 0, str(error).partition("\n")[0])
+def _read_budget(kit: Kit, path: Path) -> Spending | None:
+    policy, agreed = kit.file.policy, kit.terms().privacy if kit.file.agreed else None
+    return read_spending(path, agreed, most=policy.max_epsilon, delta=policy.max_delta)
 
 
 def _left(line: Mapping[str, Any]) -> tuple[int, str]:
