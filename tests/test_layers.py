@@ -65,6 +65,7 @@ UP = {
     ("bundle", "__init__"): "hands out the public names",
     ("privacy", "catalog"): "names the filters",
     ("privacy", "settings"): "puts the filters together",
+    ("privacy", "books"): "reads what a filter wrote down",
     ("engine", "choice"): "chooses the engine",
     ("engine", "__init__"): "hands out the public names",
     ("engine", "fit"): "lets be chosen what is to be chosen before the training",
