@@ -202,6 +202,19 @@ def test_scope_errors_name_row_and_column():
     assert [(f.place.row, f.place.column) for f in scoped] == [(1, "ash"), (2, "ash")]
 
 
+def test_every_gap_is_named():
+    """The second begins behind the first on every axis, and is another one all the same."""
+    table = predict(
+        {"ash": "<= 1", "sulphur": "> 1", "then": "I"},
+        {"ash": "(1..3]", "then": "II"},
+        {"ash": "> 3", "sulphur": "<= 3", "then": "III"},
+    )
+    assert [f.region for f in lint_tables([table]) if f.code == "gap"] == [
+        {"ash": "> 3", "sulphur": "> 3"},
+        {"ash": "<= 1", "sulphur": "<= 1"},
+    ]
+
+
 def test_thresholds_that_float32_cannot_tell_apart_are_reported():
     found = lint_tables(
         [predict({"ash": "<= 0.1", "then": "I"}, {"ash": "> 0.100000000001", "then": "II"})]
