@@ -77,9 +77,17 @@ def test_it_trains_in_stacks_by_hand(kind, hears):
     assert Bench(made, torch.zeros(1, FEATURES), 2).by_hand
 
 
-@pytest.mark.parametrize("knowledge", [True, False], ids=["told", "bare"])
 @pytest.mark.parametrize(
-    "algorithm", [FedAvg(), Scaffold(), Ditto(), Apfl(), FedPer()], ids=lambda a: type(a).__name__
+    "knowledge", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["told", "bare"]
+)
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        FedAvg(),
+        Apfl(),
+        *(pytest.param(a, marks=pytest.mark.slow) for a in (Scaffold(), Ditto(), FedPer())),
+    ],
+    ids=lambda a: type(a).__name__,
 )
 @both
 @each_ordinal
