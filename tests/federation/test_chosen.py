@@ -124,6 +124,7 @@ def test_each_site_has_the_bits_of_the_run_in_one_process(tmp_path, monkeypatch,
     assert lines[-1] == "every site has its own model"
 
 
+@pytest.mark.slow
 def test_what_a_site_kept_of_its_folds_is_there_when_it_settles(tmp_path, monkeypatch):
     folder = chosen(tmp_path / "fed", menu=PRIVATE)
     inside = Inside(folder, monkeypatch)
@@ -162,6 +163,7 @@ def test_a_reread_expert_is_kept_with_the_site(tmp_path, monkeypatch):
         assert told[name]["ta"] == float((said.argmax(1) == y).double().mean())
 
 
+@pytest.mark.slow
 def test_under_masks_within_the_rounding_of_fixed_points(tmp_path, monkeypatch, inprocess):
     folder = chosen(tmp_path / "fed", secure=True)
     Inside(folder, monkeypatch).train()
@@ -210,6 +212,7 @@ def recording(worker, asked):
     return answer
 
 
+@pytest.mark.slow
 def test_a_damaged_step_is_done_again(tmp_path, monkeypatch, inprocess):
     folder = chosen(tmp_path / "fed")
     inside, lines = Inside(folder, monkeypatch), []

@@ -63,6 +63,7 @@ def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_
     assert (seen.still == seen.still[:1]).all()
 
 
+@pytest.mark.slow
 def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     """So that the view of sums in other settings attacks what a deployed federation shows."""
     watch, _ = tower

@@ -141,6 +141,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(finished, tmp_path):
     assert without_time(rows) == without_time(finished[1])
 
 
+@pytest.mark.slow
 def test_other_settings_are_computed_anew(finished, tmp_path, monkeypatch):
     out, rows = finished
     changed = protocol(tmp_path, **{"rounds = { 20 = 3": "rounds = { 20 = 2"})

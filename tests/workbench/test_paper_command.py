@@ -35,6 +35,7 @@ def test_a_row_that_two_tables_hold_is_shown_once():
     assert distinct([row, other, dict(row)]) == [row, other]
 
 
+@pytest.mark.slow
 def test_the_case_goes_on_without_the_real_cokes(tmp_path, monkeypatch):
     def absent(seeds, out, **settings):
         raise FedloreError("no such file")

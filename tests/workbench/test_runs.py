@@ -124,6 +124,7 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
     assert computed == ["ML", "FL", "ML", "FL", "FL+mask"]
 
 
+@pytest.mark.slow
 def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
     few = Menu((Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
     monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))

@@ -52,6 +52,7 @@ def test_schemathesis_finds_nothing(name):
     assert checked > 100
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing_behind_a_token():
     found, checked = findings(make_app(grades(), token=TOKEN), 10, TOKEN)
     assert found == []
