@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from fedlore.core.history import Row
 from fedlore.personal.own.memory import remembering
 from fedlore.personal.tasks.regression import LEVEL
-from fedlore.workbench.approaches import LORE, OWN_BEST, compare
-from fedlore.workbench.paper.drawings import drawing
+from fedlore.workbench.approaches import LORE, OWN_BEST, Approach, compare
+from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.paper.numbers.mixed import named_now, number_lore_rows, own_best_rows
 from fedlore.workbench.paper.numbers.sets import load_numbers, sites
 from fedlore.workbench.paper.numbers.settings import (
@@ -40,20 +40,27 @@ def again(name: str, seed: int, before: Sequence[Row]) -> list[Row]:
     if name in NUMBERS:
         rows = _number_rows(NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed))
     else:
-        it = drawing(*CLASSES[name], seed)
-        rows = compare(
-            it.clients,
-            it.make_model,
-            plan=it.plan,
-            rounds=it.rounds,
-            seed=seed,
-            scale=it.scale,
-            approaches=[OWN_BEST, LORE],
-            ordered=it.ordered,
-        )
+        rows = compare_drawn(drawing(*CLASSES[name], seed), [OWN_BEST, LORE])
     spent = round(time.process_time() - start, 1)
     own, lore_ = ([row for row in rows if row["approach"] == one] for one in ours)
     return [{**row, "set": name, "cpu": spent} for row in (*own, *kept, *lore_)]
+
+
+def compare_drawn(
+    it: StudyDrawing, approaches: Sequence[Approach], device: str | None = None
+) -> list[Row]:
+    """Rows of these approaches on one drawing."""
+    return compare(
+        it.clients,
+        it.make_model,
+        plan=it.plan,
+        rounds=it.rounds,
+        seed=it.seed,
+        scale=it.scale,
+        approaches=approaches,
+        ordered=it.ordered,
+        device=device,
+    )
 
 
 @remembering()

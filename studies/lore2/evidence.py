@@ -32,7 +32,6 @@ from fedlore.workbench.approaches import (
     LORE,
     LORE_1,
     OWN_BEST,
-    compare,
     predict_approach,
     score_approach,
 )
@@ -41,7 +40,7 @@ from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.paper.numbers.settings import NumberStudy
 from fedlore.workbench.paper.numbers.study import run_regression
 
-from .again import BINS, CLASSES, NUMBERS, again, block_of
+from .again import BINS, CLASSES, NUMBERS, again, block_of, compare_drawn
 
 OLD = "lore 1 chosen"
 
@@ -55,19 +54,8 @@ def block(name: str, seed: int, device: str | None = None) -> list[Row]:
             rows = run_regression(study)
     else:
         it = drawing(*CLASSES[name], seed)
-        rows = compare(
-            it.clients,
-            it.make_model,
-            plan=it.plan,
-            rounds=it.rounds,
-            seed=seed,
-            scale=it.scale,
-            approaches=[
-                one for one in (*APPROACHES, LORE_1) if device is None or one is not OWN_BEST
-            ],
-            ordered=it.ordered,
-            device=device,
-        )
+        able = [one for one in (*APPROACHES, LORE_1) if device is None or one is not OWN_BEST]
+        rows = compare_drawn(it, able, device)
         if name != "coke":  # there 0.1.0's own rows are at hand, for more seeds
             rows += old_recipe_rows(it, device)
     spent = round(time.process_time() - start, 1)

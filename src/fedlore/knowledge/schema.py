@@ -56,6 +56,12 @@ class Feature:
         """Whether rows may come without it."""
         return self.missing != "refuse"
 
+    def describe(self) -> dict[str, object]:
+        """What a page must know of it, in what JSON has: an open end is none."""
+        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
+        known: dict[str, object] = {"name": self.name, "unit": self.unit, "low": low, "high": high}
+        return known | {"levels": list(self.levels), "other": self.other}
+
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
             words = ("level", *self.levels) if self.levels else ("mean", "median")

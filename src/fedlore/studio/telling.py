@@ -1,6 +1,5 @@
 """The whole desk as plain values: what the page shows when it opens."""
 
-import math
 from typing import Any
 
 from ..errors import FedloreError
@@ -78,19 +77,7 @@ def tell_schema(members: Any) -> dict[str, Any] | None:
 
 
 def _features(schema: Schema) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": f.name,
-            "unit": f.unit,
-            "low": f.low if math.isfinite(f.low) else None,
-            "high": f.high if math.isfinite(f.high) else None,
-            "levels": list(f.levels),
-            "missing": f.missing,
-            "other": f.other,
-            "column": f.column,
-        }
-        for f in schema.features
-    ]
+    return [f.describe() | {"missing": f.missing, "column": f.column} for f in schema.features]
 
 
 def _sources(values: dict[str, Any], side: str) -> list[dict[str, Any]]:

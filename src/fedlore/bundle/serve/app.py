@@ -1,6 +1,5 @@
 """The HTTP service of one bundle: predict, card, health, measures, and one page for people."""
 
-import math
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -180,18 +179,7 @@ def _predict(
 
 def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
     schema = tolerate(bundle).schema
-    features = [
-        {
-            "name": f.name,
-            "unit": f.unit,
-            "low": f.low if math.isfinite(f.low) else None,
-            "high": f.high if math.isfinite(f.high) else None,
-            "levels": list(f.levels),
-            "missing": f.may_miss,
-            "other": f.other,
-        }
-        for f in schema.features
-    ]
+    features = [f.describe() | {"missing": f.may_miss} for f in schema.features]
     return {
         "client": bundle.client,
         "task": bundle.task,
