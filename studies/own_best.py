@@ -64,7 +64,8 @@ def best_order(
 
     def judge(held: Array) -> tuple[float, Array]:
         widths = WIDTHS * max(np.sqrt(np.mean((held - y) ** 2)), 0.3)
-        return _judge_classes([_masses(held, w, allowed) for w in widths], widths, y)
+        rows = [_masses(held, w, allowed) for w in widths]
+        return _judge_classes(rows, widths, y, by_errors=False)
 
     every = _modes("ordinal linear", ordinal_grid(classes), train, test, seed, judge, over=False)
     for name, grid in number_grids(seed).items():
@@ -82,7 +83,7 @@ def best_classes(
 
     def judge(held: Array) -> tuple[float, Array]:
         rows = [_masked(s * held, allowed) for s in SHARPNESS]
-        return _judge_classes(rows, SHARPNESS, y)
+        return _judge_classes(rows, SHARPNESS, y, by_errors=True)
 
     every = []
     for name, grid in class_grids(classes, seed).items():
@@ -128,12 +129,16 @@ def _lift(start: Array, outputs: Array) -> Array:
     return start.reshape(-1, *[1] * (outputs.ndim - 1))
 
 
-def _judge_classes(rows: list[Array], widths: Array, y: Array) -> tuple[float, float]:
-    """The share of wrong classes at the most likely width, ties by likelihood; and that width."""
+def _judge_classes(
+    rows: list[Array], widths: Array, y: Array, *, by_errors: bool
+) -> tuple[float, float]:
+    """The likeliest width, and how bad it is: -log p, or the share of wrong classes."""
     costs = [-np.maximum(r[np.arange(len(y)), y], -20.0).mean() for r in rows]
     best = int(np.argmin(costs))
     wrong = float(np.mean(rows[best].argmax(1) != y))
-    return wrong + 1e-3 * costs[best], float(widths[best])
+    # between equal shares the likelihood decides
+    error = wrong + 1e-3 * costs[best] if by_errors else float(costs[best])
+    return error, float(widths[best])
 
 
 def _masses(place: Array, width: float, allowed: Array) -> Array:

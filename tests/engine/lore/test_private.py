@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from fedlore.bundle.mixtures import with_expert
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.private import EXPERT, NETWORK, SMALL, Voice, prune_voices
+from fedlore.engine.lore.private import (
+    EXPERT,
+    NETWORK,
+    PARTS,
+    SMALL,
+    Voice,
+    cross_chosen,
+    prune_voices,
+)
 from fedlore.personal.beside import Beside
 from fedlore.personal.own.members import mask_logits
 
@@ -38,3 +46,21 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
     for one in (beside, other, with_expert(other, 0.0)):
         found = one.learned(torch.zeros(2, 3), ROWS).exp()
         assert torch.allclose(found, torch.tensor([[0.5, 0.5, 0.0]] * 2))
+
+
+def test_the_best_own_model_of_a_row_is_chosen_by_the_losses_of_the_others():
+    """Two constants: the first is better but for the rows of one part, which it alone misses."""
+    rows = 4 * PARTS
+    first, second = torch.zeros(rows), torch.ones(rows)
+    missed = torch.arange(rows) % PARTS == 2
+
+    def losses(said):
+        return torch.where(said == 0, 3.0 * missed, 1.0)
+
+    found = cross_chosen([first, second], losses, rows)
+    # the other parts lose 0.75 a row by the first where they see its miss, and 0 where they do not
+    assert (found == 0).all()
+    found = cross_chosen(
+        [first, second], lambda said: torch.where(said == 0, 6.0 * missed, 1.0), rows
+    )
+    assert torch.equal(found == 0, missed)

@@ -121,6 +121,8 @@ def test_ordered_classes_beat_the_expert(quick, plant):
         p = candidate.member.log_probs(test).exp()
         assert (p[~test.allowed] == 0).all()
         assert torch.allclose(p.sum(1), torch.ones(len(p), dtype=torch.float64))
+        likely = candidate.held.gather(1, train.y.unsqueeze(1)).clamp(min=-20.0)
+        assert candidate.error == pytest.approx(-float(likely.mean()))
     right = (own.best.member.log_probs(test).argmax(1) == test.y).double().mean()
     assert right > (test.prior.argmax(1) == test.y).double().mean()
 

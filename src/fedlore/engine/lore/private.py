@@ -76,18 +76,18 @@ def cross_mixed(
     return mixed(some, weigh(some, torch.ones(rows, dtype=torch.bool))) if found is None else found
 
 
-def cross_chosen(own: Sequence[Tensor], errors: _Errors, rows: int) -> Tensor:
-    """What the best own model says of each row, chosen by the other rows.
+def cross_chosen(own: Sequence[Tensor], losses: _Errors, rows: int) -> Tensor:
+    """What the best own model says of each row, chosen by its losses on the other rows.
 
     Chosen by the same rows the best of a dozen models would look better than it is.
     """
-    losses = torch.stack([errors(said) for said in own])  # (j, n)
+    each = torch.stack([losses(said) for said in own])  # (j, n)
     part = torch.arange(rows) % PARTS
-    found = own[int(losses.mean(1).argmin())].clone()
+    found = own[int(each.mean(1).argmin())].clone()
     for place in range(PARTS):
         out = part == place
         if out.any() and not out.all():
-            best = own[int(losses[:, ~out].mean(1).argmin())]
+            best = own[int(each[:, ~out].mean(1).argmin())]
             found[out] = best[out]
     return found
 
@@ -118,6 +118,7 @@ def compose(
     *,
     rows: int,
     own: Sequence[Tensor],  # what each of the site's own models says
+    losses: _Errors,  # by which the best of those is chosen
     measure: str,
 ) -> Weighed:
     """A mixture of voices with weights from rows that none had seen, and the site's table.
@@ -134,7 +135,7 @@ def compose(
     if NETWORK not in share:
         share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
     members = [voice for voice in kept if voice.member is not None]
-    said = {OWN_BEST: cross_chosen(own, errors, rows)} if own else {}
+    said = {OWN_BEST: cross_chosen(own, losses, rows)} if own else {}
     said |= {v.name: v.held for v in voices if v.shared or v.name == EXPERT}
     said["mixture"] = together
     each = {name: errors(values) for name, values in said.items()}

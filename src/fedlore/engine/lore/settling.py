@@ -23,7 +23,7 @@ from ..exact import exact_rows
 from .calibrating import mixture_sharpness, sharpen
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
-from .seat import Seat, nll_rows, polish_seat
+from .seat import WORST, Seat, nll_rows, polish_seat
 from .trial import MAIN, Trial
 
 _SHARPNESS: tuple[float, ...] = tuple(
@@ -77,8 +77,16 @@ def settle_classes(
     def errors(said: Tensor) -> Tensor:
         return (decide(said, heard.prior) != y).double()
 
+    def losses(said: Tensor) -> Tensor:
+        """As `own best` is chosen: by likelihood where classes have an order."""
+        if not seat.common.ordered:
+            return errors(said)
+        return -said.gather(1, y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
+
     alone = [] if own is None else [candidate.held for candidate in own.candidates]
-    found = compose(voices, weigh, mixed, errors, rows=len(y), own=alone, measure="accuracy")
+    found = compose(
+        voices, weigh, mixed, errors, rows=len(y), own=alone, losses=losses, measure="accuracy"
+    )
     share = found.share
     factor = mixture_sharpness(voices, share, y)
     members = tuple(sharpen(member, factor) for member in found.members)

@@ -70,7 +70,9 @@ def settle_number(
         return (said - y).square()
 
     alone = [] if own is None else [candidate.held for candidate in own.candidates]
-    found = compose(voices, weigh, mixed, errors, rows=len(y), own=alone, measure="rmse")
+    found = compose(
+        voices, weigh, mixed, errors, rows=len(y), own=alone, losses=errors, measure="rmse"
+    )
     usual = max(float(errors(found.together).mean()) ** 0.5, 1e-12)
     width = number_width(found.together, told, usual)
     share = found.share

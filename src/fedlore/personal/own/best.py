@@ -52,7 +52,7 @@ class OwnModel:
 
     member: OwnMember
     held: Tensor  # (n,) numbers in S(x), or (n, k) log-probabilities
-    error: float  # of `held`: mean squared error, or the share of wrong classes (ties by nll)
+    error: float  # of `held`: mean squared error, nll, or share of wrong classes (ties by nll)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,8 @@ def own_order(known: Examples, classes: int, *, seed: int = 0, site: str = "") -
         every = [mask_logits(log_masses(place, usual * w, classes), known.allowed) for w in WIDTHS]
         costs = [_nll(rows, y) for rows in every]
         best = min(range(len(costs)), key=lambda i: costs[i])
-        return JudgedOutputs(usual * WIDTHS[best], every[best], _wrong(every[best], y))
+        # by likelihood, not by errors: one row more or less of forty must not decide
+        return JudgedOutputs(usual * WIDTHS[best], every[best], costs[best])
 
     def target(mode: Mode) -> Tensor:
         return (y - sight.start if mode.over else y.double()).unsqueeze(1)
