@@ -288,6 +288,14 @@ def test_numbers_are_mixed_inside_their_bounds():
     assert torch.allclose(found["local"], found["stacked"], atol=0.05)
 
 
+@pytest.mark.parametrize(
+    ("features", "terms"), [(9, "quadratic"), (17, "squares"), (48, "squares"), (300, "linear")]
+)
+def test_one_round_has_few_features(features, terms):
+    for menu in (menu_for(features, ordered=True), menu_for(features, numbers=True)):
+        assert menu.exact.basis.terms == terms
+
+
 def test_one_round_sees_numbers_finer_than_their_bins():
     bins, menu = Bins(0.0, 50.0, 5), menu_for(3, numbers=True)
     common = Agreement(3, 5, menu, bins=bins)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ...algorithms import Algorithm, FedPer, Plan
-from ...core.exact import Basis
+from ...core.exact import Basis, Products
 from ...core.foresight import Exact
 from ...core.ordinal import Ordinal, Start
 from ...errors import ConfigError
@@ -111,8 +111,9 @@ NUMBERS = (
     Candidate(False, 0.2, soft=1.0),
 )
 
-QUADRATIC = 24  # columns up to which all products are features of the one-round model
-SQUARES = 200  # and up to which squares are
+#: Features of the one-round model: sums of more than a few for every row tell who was there
+#: (docs/explain/privacy.md), and where columns are many their products bring next to nothing.
+MOST_FEATURES = 100
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,9 @@ def menu_for(features: int, *, ordered: bool = False, numbers: bool = False) -> 
     """The usual menu for classes, for ordered classes, and for a number."""
     if not ordered and not numbers:
         return Menu()
-    columns = features + 2
-    terms: Literal["linear", "squares", "quadratic"] = "linear"
-    if columns <= SQUARES:
-        terms = "quadratic" if columns <= QUADRATIC else "squares"
-    exact = Exact(Basis(terms), start="expert" if numbers else "none")
+    start: Start = "expert" if numbers else "none"
+    richest: tuple[Products, ...] = ("quadratic", "squares", "linear")
+    every = [Exact(Basis(terms), start=start) for terms in richest]
+    few = [e for e in every if len(e.basis.groups(e.columns(features))) <= MOST_FEATURES]
+    exact = few[0] if few else every[-1]
     return Menu(NUMBERS if numbers else ORDERED, exact=exact)
