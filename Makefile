@@ -10,7 +10,7 @@ demo: .venv/core
 	$(BIN)/fedlore demo --out demo-results
 
 test: check
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 check: .venv/dev
 	$(BIN)/ruff format --check .

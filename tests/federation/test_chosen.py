@@ -174,7 +174,12 @@ class Crash(BaseException):
     """The coordinator ends here, without a word."""
 
 
-@pytest.mark.parametrize("after", ["gram", "a trial", "a round of a trial", "the main training"])
+_LATER = [
+    pytest.param(at, marks=pytest.mark.slow) for at in ("gram", "a trial", "the main training")
+]
+
+
+@pytest.mark.parametrize("after", ["a round of a trial", *_LATER])
 def test_resuming_in_the_middle_changes_nothing(tmp_path, monkeypatch, inprocess, after):
     folder = chosen(tmp_path / "fed")
     inside, trains, lines = Inside(folder, monkeypatch), [], []

@@ -262,6 +262,7 @@ def test_a_rule_of_too_many_pieces_is_given_up_not_guessed():
     assert codes(lint_tables([table])) == [("info", "gave-up")]
 
 
+@pytest.mark.slow
 def test_ten_thousand_rules_are_decided():
     schema = Schema((Feature("a", low=0, high=100), Feature("b", low=0, high=100)), CLASSES)
     cells = [

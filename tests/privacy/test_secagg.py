@@ -40,7 +40,7 @@ def error(found, wanted):
 
 
 @pytest.mark.parametrize("weights", ["equal", "size"])
-@pytest.mark.parametrize("n", [3, 4, 10, 50])
+@pytest.mark.parametrize("n", [3, 4, 10, pytest.param(50, marks=pytest.mark.slow)])
 def test_the_sum_is_the_plain_one(n, weights):
     rows = {name: 10 + 37 * i for i, name in enumerate(called(n))}
     one = cohort(n, filter=SecureAggregation(weights=weights), rows=rows)

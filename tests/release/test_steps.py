@@ -67,6 +67,7 @@ def test_tests_in_the_sdist_are_named(tmp_path):
     assert "the sdist has tests/test_x.py" in check_contents(out).lines
 
 
+@pytest.mark.slow
 def test_an_sdist_has_the_same_bits_at_any_time(tmp_path):
     digests = set()
     for name in ("a", "b"):

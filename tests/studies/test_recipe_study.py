@@ -43,6 +43,7 @@ def test_private_trust_has_a_row_per_client_with_both_lambdas():
     assert all(r["pov"] == 0 for r in rows)
 
 
+@pytest.mark.slow
 def test_a_study_measures_every_part_on_the_same_clients(monkeypatch):
     short = {"menu": FEW}
     monkeypatch.setattr(recipe_study, "lore_rows", lambda *a, **k: lore_rows(*a, **k, **short))
@@ -58,6 +59,7 @@ def test_a_study_measures_every_part_on_the_same_clients(monkeypatch):
     assert told["FLwKM"] == told["FLwKM 0.3"]
 
 
+@pytest.mark.slow
 def test_the_command_skips_finished_seeds_and_sums_up(tmp_path, monkeypatch, capsys):
     drawn = []
 

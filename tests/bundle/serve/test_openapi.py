@@ -67,6 +67,7 @@ def test_schemathesis_finds_nothing_in_many_examples(name):
     assert checked > 500
 
 
+@pytest.mark.slow
 def test_schemathesis_would_find_a_failing_answer(monkeypatch):
     def broken(*_):
         raise RuntimeError
