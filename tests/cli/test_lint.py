@@ -1,14 +1,17 @@
 """fedlore lint and calibrate, as an expert runs them."""
 
+import ast
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+import fedlore as fedlore_package
 from fedlore import Knowledge
 
 from ..knowledge.test_files import FILE, PREDICT, folder
+from ..test_public import loaded, rooms
 from .test_demo import fedlore
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "coke"
@@ -64,3 +67,34 @@ def test_calibrate_writes_a_statistical_range(tmp_path):
     shipped = Knowledge.read(EXAMPLES / "plant-4" / "knowledge.toml").range
     assert (found.range.kind, found.range.rows, found.range.alpha) == ("statistical", 60, 0.05)
     assert found.range.thresholds == pytest.approx(shipped.thresholds, abs=1e-4)
+
+
+LINT = (
+    "import sys; sys.argv = ['fedlore', 'lint', {!r}]\n"
+    "from fedlore.cli import main\n"
+    "try:\n    main()\nexcept SystemExit as done:\n    assert done.code == {}"
+)
+
+
+def test_a_table_is_checked_without_torch(tmp_path):
+    site = EXAMPLES / "plant-1"
+    head, _, _ = FILE.partition("[[predict.sources]]")
+    tables = '[[predict.sources]]\ntable = "predict.csv"\n[[range.sources]]\ntable = "range.csv"\n'
+    folder(tmp_path, predict=PREDICT.replace("<= 10", "<= 13"))
+    (tmp_path / "knowledge.toml").write_text(head + tables)  # with findings too
+    for path, code in ((site / "knowledge.toml", 0), (tmp_path / "knowledge.toml", 1)):
+        modules = loaded(LINT.format(str(path), code))
+        assert "torch" not in modules and len(modules) < 600  # with torch 1,330
+        assert not rooms(modules) & {"data", "bundle", "personal", "engine"}
+
+
+def test_knowledge_reaches_for_torch_only_when_it_is_used():
+    room = Path(fedlore_package.__file__).parent / "knowledge"
+    for path in room.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.partition(".")[0] == "torch" for name in names), (
+                f"{path.name}: write `from ..core.tensors import torch`, and import Tensor under "
+                "TYPE_CHECKING, so that lint need not wait for torch"
+            )

@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Write, check and try a site's knowledge in a browser, on this machine.",
     ),
     "calibrate": (
-        "lint:calibrate",
+        "calibrate:calibrate",
         "Add a statistical range, calibrated on data, to knowledge without rules for one.",
     ),
     "tune": (

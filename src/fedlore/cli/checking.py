@@ -1,20 +1,22 @@
 """The judgement of knowledge that every command shares: what lint calls an error stops them all."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..bundle import Bundle
-from ..bundle.known import knowledge_members
-from ..core.examples import Examples
-from ..data import read_measured, read_table
 from ..errors import KnowledgeError
 from ..knowledge.content import Where
 from ..knowledge.findings import Finding, errors
 from ..knowledge.lint.checkup import Checkup, check_data, check_file
 from .teller import Teller
+
+if TYPE_CHECKING:  # who checks a table waits for neither
+    from ..bundle import Bundle
+    from ..core.examples import Examples
 
 AcceptOption = Annotated[
     bool, typer.Option("--accept-conflicts", help="Go on although lint finds errors.")
@@ -43,6 +45,8 @@ def refuse_conflicts(where: Where, name: str, told: Teller, *, accept: bool) -> 
 
 def refuse_bundle(bundle: Bundle, told: Teller, *, accept: bool) -> None:
     """The same for the knowledge in a bundle."""
+    from ..bundle.known import knowledge_members
+
     name = f"the knowledge of '{bundle.client}'"
     refuse_conflicts(knowledge_members(bundle.members), name, told, accept=accept)
 
@@ -53,6 +57,8 @@ def check_with_rows(knowledge: Path, data: Path | None) -> tuple[Checkup, Exampl
     schema = None if found.knowledge is None else found.knowledge.schema
     if data is None or schema is None:
         return found, None
+    from ..data import read_measured, read_table
+
     if found.bins is not None:
         return check_data(found, read_measured(data, schema, label=schema.label), data.name), None
     rows = read_table(data, schema, label=schema.label)

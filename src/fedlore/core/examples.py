@@ -1,13 +1,18 @@
 """Rows of data, with what the knowledge said about them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..errors import FedloreError
+from .tensors import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +31,7 @@ class Examples:
             if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
                 kind = torch.int64 if name == "y" else None
                 object.__setattr__(self, name, torch.tensor(value, dtype=kind))
-            elif value is not None and not isinstance(value, Tensor):
+            elif value is not None and not isinstance(value, torch.Tensor):
                 raise FedloreError(
                     f"{name} must be a tensor or an array of numbers, got {type(value).__name__}: "
                     "as_examples(data, schema, label) reads frames, records and names"
@@ -47,13 +52,13 @@ class Examples:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Tensor | slice) -> "Examples":
+    def __getitem__(self, rows: Tensor | slice) -> Examples:
         return self._each(lambda t: t[rows])
 
-    def to(self, device: torch.device | str) -> "Examples":
+    def to(self, device: torch.device | str) -> Examples:
         return self._each(lambda t: t.to(device))
 
-    def split(self, share: float, generator: torch.Generator) -> tuple["Examples", "Examples"]:
+    def split(self, share: float, generator: torch.Generator) -> tuple[Examples, Examples]:
         """Two parts at random: about `share` of the rows, and the rest."""
         order = torch.randperm(len(self), generator=generator)
         cut = round(share * len(self))
@@ -82,7 +87,7 @@ class Examples:
                 top = "" if classes is None else f" to {classes - 1}"
                 raise FedloreError(f"labels must lie in 0{top}: row {row} has {int(self.y[row])}")
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Examples":
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Examples:
         def apply(t: Tensor | None) -> Tensor | None:
             return None if t is None else change(t)
 

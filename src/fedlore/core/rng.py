@@ -3,11 +3,16 @@
 Training randomness is public by design. Privacy noise, masks and keys never come from here.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from .tensors import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit number
 _MIX_1 = -4658895280553007687  # 0xBF58476D1CE4E5B9

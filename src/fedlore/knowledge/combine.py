@@ -1,16 +1,19 @@
 """Several experts at once: ranges intersect or join, predictions go by priority or are averaged."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
-import torch
-from torch import Tensor
-
+from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .kinds import RangeKind, kind_of
 from .missing import allow, find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Empty = Literal["error", "first", "all"]
 _T = TypeVar("_T")

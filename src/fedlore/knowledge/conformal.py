@@ -15,19 +15,23 @@ draws random numbers unless told not to, and either may give an empty set, which
 be. What is left is one quantile.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, get_args
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from ..core.examples import Examples
+from ..core.still import without_gradient
+from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .kinds import RangeKind
 from .missing import hear, list_columns
 from .protocols import PredictionModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ConformalScore = Literal["lac", "aps"]
 
@@ -52,7 +56,7 @@ class ConformalRange:
         _check(self.alpha, self.score)
 
     @staticmethod
-    @torch.no_grad()
+    @without_gradient
     def calibrate(
         scorer: PredictionModel,
         examples: Examples,
@@ -60,7 +64,7 @@ class ConformalRange:
         alpha: float = 0.05,
         per_class: bool = False,
         score: ConformalScore = "lac",
-    ) -> "ConformalRange":
+    ) -> ConformalRange:
         """Measure on labelled rows how strange labels are, for all classes or for each by itself.
 
         Rows on which the scorer abstains do not count: their sets hold every class anyway.
@@ -84,7 +88,7 @@ class ConformalRange:
             thresholds = (quantile(found, alpha),) * k
         return ConformalRange(scorer, thresholds, alpha, score, len(y))
 
-    @torch.no_grad()
+    @without_gradient
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k) bool."""
         probabilities = hear(self.scorer, x)

@@ -1,14 +1,18 @@
 """An expert heard through his own confusion: what the labels were when he said what he said."""
 
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..core.examples import Examples
+from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .missing import hear, list_columns
 from .protocols import PredictionModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,16 @@
 """What may come in: rows of values, with holes only where a value may be missing."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .schema import Feature, Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def check_values(x: Tensor, schema: Schema | None) -> None:

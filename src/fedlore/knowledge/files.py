@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..config import build
-from ..core.store import write_whole
 from ..errors import KnowledgeError
 from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
@@ -153,6 +152,8 @@ def write(knowledge: Stated, path: str | Path) -> None:
 
 def write_knowledge(members: Mapping[str, bytes], path: str | Path) -> None:
     """Packed knowledge as files, knowledge.toml itself last and under the name of `path`."""
+    from ..core.store import write_whole  # it has to do with tensors, whoever reads has not
+
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     for name, data in members.items():

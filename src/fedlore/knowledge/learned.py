@@ -7,17 +7,22 @@ is silenced for the whole row, so a soft model that gives weight to everything i
 beside a narrow range.
 """
 
+from __future__ import annotations
+
 import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from ..core.still import without_gradient
+from ..core.tensors import torch
 from ..errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 Gives = Literal["logits", "probabilities"]
 
@@ -28,7 +33,7 @@ def from_sklearn(
     classes: Sequence[object] | int,
     soft: bool = False,
     names: Sequence[str] | None = None,
-) -> "SklearnModel":
+) -> SklearnModel:
     """A fitted classifier as a P-KM.
 
     `classes` are the labels in the order of the task, or their number where they are 0 to k - 1.
@@ -100,7 +105,7 @@ class SklearnModel:
 
 def from_torch(
     module: nn.Module, *, soft: bool = False, gives: Gives = "logits", batch: int = 4096
-) -> "TorchModel":
+) -> TorchModel:
     """A copy of a torch classifier as a P-KM: training the original later does not change it."""
     frozen = copy.deepcopy(module).eval().requires_grad_(False)
     return TorchModel(frozen, soft, gives, batch)
@@ -115,7 +120,7 @@ class TorchModel:
     gives: Gives = "logits"
     batch: int = 4096
 
-    @torch.no_grad()
+    @without_gradient
     def __call__(self, x: Tensor, /) -> Tensor:
         one = next(self.module.parameters(), None)
         like = x if one is None else one
@@ -141,7 +146,7 @@ def as_prior(scores: Tensor, *, soft: bool, gives: Gives) -> Tensor:
             f"a model's scores must be numbers: row {row} is {scores[row].tolist()}"
         )
     if not soft:
-        return nn.functional.one_hot(scores.argmax(1), scores.shape[1]).to(scores.dtype)
+        return torch.nn.functional.one_hot(scores.argmax(1), scores.shape[1]).to(scores.dtype)
     if gives == "logits":
         return scores.softmax(1)
     total = scores.sum(1)

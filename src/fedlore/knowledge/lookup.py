@@ -1,12 +1,16 @@
 """The paper's hash map: what was written down for rows seen before."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ..core.tensors import torch
 from ..errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Lookup:
     default: Tensor  # (k,)
 
     @staticmethod
-    def of(x: Tensor, answers: Tensor) -> "Lookup":
+    def of(x: Tensor, answers: Tensor) -> Lookup:
         """Write down one answer per row, (n, *features) and (n, k).
 
         Rows with the same features share one answer: ranges are joined; predictions must agree.

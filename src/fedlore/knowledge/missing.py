@@ -6,11 +6,15 @@ hole would make it say the same. A model that does not tell which columns it loo
 of them, and is asked about whole rows only.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..core.tensors import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def list_columns(model: Any, width: int) -> tuple[int, ...]:

@@ -1,14 +1,15 @@
 """Knowledge models and the door where they become tensors (Fan et al. 2022, Definition 4.2)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, get_args
 
 from ..core.examples import Examples
 from ..core.renamed import renamed
+from ..core.still import without_gradient
+from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .audit import Audit, count
 from .card import Card
@@ -18,6 +19,9 @@ from .missing import allow, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @renamed(pkm="prediction", rkm="range", rely="reliance")
@@ -49,7 +53,7 @@ class Knowledge:
             )
 
     @staticmethod
-    def read(where: Where) -> "Knowledge":
+    def read(where: Where) -> Knowledge:
         """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name."""
         from .files import read_parts
         from .sources.opening import naming
@@ -76,7 +80,7 @@ class Knowledge:
         """λ at prediction."""
         return self.trust if self.reliance is None else self.reliance
 
-    @torch.no_grad()
+    @without_gradient
     def annotate(self, data: Examples, classes: int | None = None) -> Examples:
         """Evaluate both models once and check what they say; the result carries it as tensors."""
         known, _ = self._evaluate(data, classes)
@@ -84,7 +88,7 @@ class Knowledge:
             _refuse_outside(count(known))
         return known
 
-    @torch.no_grad()
+    @without_gradient
     def audit(self, data: Examples, classes: int | None = None) -> Audit:
         """Count how the knowledge fits the data: abstentions, conflicts, labels outside."""
         calm = "abstain" if self.conflict == "error" else self.conflict

@@ -1,8 +1,11 @@
 """What a knowledge model is: rows in, answers or ranges out (Fan et al. 2022, Definition 4.2)."""
 
-from typing import Protocol
+from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class PredictionModel(Protocol):

@@ -1,15 +1,18 @@
 """The names behind the columns: features with units and scope, classes in order."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
-
-from torch import Tensor
+from typing import TYPE_CHECKING, cast
 
 from ..errors import KnowledgeError, unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

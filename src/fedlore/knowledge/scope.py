@@ -2,10 +2,9 @@
 
 import math
 
-import torch
-
 from ..core.inputs import Input, Inputs, Stand
 from ..core.scaler import Scaler
+from ..core.tensors import torch
 from ..errors import ConfigError
 from .schema import Feature, Schema
 

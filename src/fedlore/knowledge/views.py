@@ -1,15 +1,19 @@
 """What an expert sees of a row (Fan et al. 2022, appendix B)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .missing import list_columns
 
-SeenModel = Callable[[Tensor], Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SeenModel = Callable[["Tensor"], "Tensor"]
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,22 @@ Conditions narrow what follows from them: inside `where(x > 0, log(x), 0)` the l
 x > 0. A condition narrows every step it names, so `where(a + b > 0, log(a + b), 0)` works as well.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..schema import Schema
 from . import intervals
 from .grammar import COMPARISONS, Step
 from .intervals import Arithmetic, Interval, Truth, meet
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Region = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 _Known = Mapping[int, Interval]  # what conditions say about steps
@@ -44,12 +48,13 @@ def check_box(box: Region, schema: Schema) -> Region:
 
 
 def enclose(
-    steps: Sequence[Step], low: Tensor, high: Tensor, dtype: torch.dtype = torch.float32
+    steps: Sequence[Step], low: Tensor, high: Tensor, dtype: torch.dtype | None = None
 ) -> Interval:
     """What the last step can be over boxes with these corners, both (b, d) in double precision.
 
-    `dtype` is the precision in which rows are computed.
+    `dtype` is the precision in which rows are computed, float32 unless told.
     """
+    dtype = torch.float32 if dtype is None else dtype
     return Enclosure(tuple(steps), low, high, Arithmetic(dtype)).number(len(steps) - 1)
 
 
@@ -60,7 +65,7 @@ class Enclosure:
     steps: tuple[Step, ...]
     low: Tensor  # (b, d)
     high: Tensor  # (b, d)
-    arithmetic: Arithmetic = Arithmetic()
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
 
     def number(self, root: int) -> Interval:
         """What a numeric step can be."""
@@ -70,7 +75,7 @@ class Enclosure:
         """What a step can be, and every number that it is computed from unconditionally."""
         return self._look(root, {}).numbers
 
-    def _look(self, root: int, known: _Known) -> "_View":
+    def _look(self, root: int, known: _Known) -> _View:
         """All that `root` needs, given what is known; no part of a formula is looked at twice."""
         view = _View(known, {}, {}, {}, {})
         for place in self._needed(root):
@@ -99,7 +104,7 @@ class Enclosure:
                 waiting.extend(step.args[:1] if guarded else step.args)
         return sorted(found)
 
-    def _value(self, step: Step, view: "_View") -> Interval:
+    def _value(self, step: Step, view: _View) -> Interval:
         if step.op == "number":
             return self.arithmetic.constant(step.value, self.low)
         if step.op == "column":
@@ -119,7 +124,7 @@ class Enclosure:
             return self.arithmetic.power(base, self.arithmetic.written(exponent, self.low))
         return self.arithmetic.apply(step.op, *[view.numbers[arg] for arg in step.args])
 
-    def _junction(self, place: int, view: "_View") -> Truth:
+    def _junction(self, place: int, view: _View) -> Truth:
         """`and` and `or`; the right side matters only where the left one does not settle it."""
         first, second = self.steps[place].args
         left = view.truths[first]
@@ -134,13 +139,13 @@ class Enclosure:
         flipped = intervals.both(intervals.negation(left), intervals.negation(right))
         return intervals.negation(flipped)
 
-    def _suppose(self, place: int, holds: bool, view: "_View") -> _Known:
+    def _suppose(self, place: int, holds: bool, view: _View) -> _Known:
         """What is known once the truth at `place` is settled to be true, or to be false."""
         if (place, holds) not in view.supposed:
             view.supposed[place, holds] = self._follows(place, holds, view)
         return view.supposed[place, holds]
 
-    def _follows(self, place: int, holds: bool, view: "_View") -> _Known:
+    def _follows(self, place: int, holds: bool, view: _View) -> _Known:
         step = self.steps[place]
         if step.op == "not":
             return self._suppose(step.args[0], not holds, view)
@@ -185,7 +190,7 @@ class _View:
     known: _Known
     numbers: dict[int, Interval]
     truths: dict[int, Truth]
-    right: dict[int, "_View"]  # of each `and` and `or`: the view its right side was seen in
+    right: dict[int, _View]  # of each `and` and `or`: the view its right side was seen in
     supposed: dict[tuple[int, bool], _Known]  # what follows from a truth, once worked out
 
 

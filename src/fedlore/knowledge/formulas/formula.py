@@ -12,19 +12,23 @@ is undefined too, with two exceptions: the branch that `where` does not take doe
 defined everywhere, and a missing feature never slips through a comparison as "no".
 """
 
+from __future__ import annotations
+
 import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ...core.still import without_gradient
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..schema import Schema
 from .enclosure import Region, check_box, enclose, scope
 from .grammar import Step, parse
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _BLOCK = 16_384  # rows at a time on a CPU: a handful of columns stays in the cache
 _LARGE_BLOCK = 1 << 22  # elsewhere, where starting an operation is what costs
@@ -40,7 +44,7 @@ class Formula:
     steps: tuple[Step, ...]
 
     @staticmethod
-    def parse(text: str, schema: Schema) -> "Formula":
+    def parse(text: str, schema: Schema) -> Formula:
         """Read a formula; what the grammar does not know is refused with its position."""
         return Formula(text, schema, parse(text, schema))
 
@@ -54,7 +58,7 @@ class Formula:
         """The columns of the features it uses."""
         return tuple(sorted({step.column for step in self.steps if step.op == "column"}))
 
-    @torch.no_grad()
+    @without_gradient
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, d) -> (n,), NaN where the formula is undefined."""
         self.schema.check(x)
@@ -72,12 +76,12 @@ class Formula:
         return out
 
     def bounds(
-        self, box: Region | None = None, dtype: torch.dtype = torch.float32
+        self, box: Region | None = None, dtype: torch.dtype | None = None
     ) -> tuple[float, float]:
         """Two numbers between which every defined value over the box lies (default: the scope).
 
-        The bounds are guaranteed for what is computed from rows of this `dtype`, rounding included,
-        and not always tight; both are NaN where no value is defined.
+        The bounds are guaranteed for what is computed from rows of `dtype` (float32 unless told),
+        rounding included, and not always tight; both are NaN where no value is defined.
         """
         box = scope(self.schema) if box is None else check_box(box, self.schema)
         sides = torch.tensor(box, dtype=torch.float64)  # (d, 2)
@@ -96,7 +100,7 @@ def _compile(steps: Sequence[Step], like: Tensor) -> _Program:
     for place, step in enumerate(steps):
         done = [arg for arg in set(step.args) if last[arg] == place]
         constant = like.new_full((), step.value) if step.op == "number" else None
-        operation = _OPERATIONS.get(step.op)
+        operation = _operations().get(step.op)
         if step.op == "**" and steps[step.args[1]].op == "number":
             operation = functools.partial(_power_of, steps[step.args[1]].value)
         program.append((step, operation, constant, done))
@@ -181,28 +185,31 @@ def _where(truth: Value, yes: Tensor, no: Tensor) -> Tensor:
     return torch.where(is_true, yes, torch.where(is_false, no, torch.nan))
 
 
-_OPERATIONS: dict[str, Callable[..., Value]] = {
-    "neg": torch.neg,
-    "+": torch.add,
-    "-": torch.sub,
-    "*": torch.mul,
-    "/": _divide,
-    "**": _power,
-    "exp": _exp,
-    "log": torch.log,
-    "log10": torch.log10,
-    "sqrt": torch.sqrt,
-    "abs": torch.abs,
-    "min": _extreme(torch.minimum),
-    "max": _extreme(torch.maximum),
-    "where": _where,
-    "<": _compare(operator.lt, operator.ge),
-    "<=": _compare(operator.le, operator.gt),
-    ">": _compare(operator.gt, operator.le),
-    ">=": _compare(operator.ge, operator.lt),
-    "==": _compare(operator.eq, _differ),
-    "!=": _compare(_differ, operator.eq),
-    "and": lambda a, b: (a[0] & b[0], a[1] | b[1]),
-    "or": lambda a, b: (a[0] | b[0], a[1] & b[1]),
-    "not": lambda a: (a[1], a[0]),
-}
+@functools.cache
+def _operations() -> dict[str, Callable[..., Value]]:
+    """How each operation of the grammar is computed on columns."""
+    return {
+        "neg": torch.neg,
+        "+": torch.add,
+        "-": torch.sub,
+        "*": torch.mul,
+        "/": _divide,
+        "**": _power,
+        "exp": _exp,
+        "log": torch.log,
+        "log10": torch.log10,
+        "sqrt": torch.sqrt,
+        "abs": torch.abs,
+        "min": _extreme(torch.minimum),
+        "max": _extreme(torch.maximum),
+        "where": _where,
+        "<": _compare(operator.lt, operator.ge),
+        "<=": _compare(operator.le, operator.gt),
+        ">": _compare(operator.gt, operator.le),
+        ">=": _compare(operator.ge, operator.lt),
+        "==": _compare(operator.eq, _differ),
+        "!=": _compare(_differ, operator.eq),
+        "and": lambda a, b: (a[0] & b[0], a[1] | b[1]),
+        "or": lambda a, b: (a[0] | b[0], a[1] & b[1]),
+        "not": lambda a: (a[1], a[0]),
+    }

@@ -1,20 +1,23 @@
 """Numbers into classes: edges cut the line, formulas land between them."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..kinds import RangeKind
 from ..missing import find_lacking, hear_number, join_columns, list_columns
 from .formula import Formula
 
-_Number = Callable[[Tensor], Tensor]  # (n, d) -> (n,), NaN where undefined; a Formula is one
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_Number = Callable[["Tensor"], "Tensor"]  # (n, d) -> (n,), NaN where undefined; a Formula is one
 Crossed = Literal["error", "all"]
 
 

@@ -7,13 +7,18 @@ largest number is undefined; a runtime may take subnormal numbers for 0: there e
 outwards, and 0 counts as possible too.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from ...core.tensors import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +43,7 @@ class Truth:
 class Arithmetic:
     """The operations of a formula on intervals, as one precision computes them."""
 
-    dtype: torch.dtype = torch.float32
+    dtype: torch.dtype = field(default_factory=lambda: torch.float32)
 
     def apply(self, op: str, *args: Interval) -> Interval:
         """An operation of the grammar."""

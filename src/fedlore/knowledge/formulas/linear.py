@@ -5,16 +5,20 @@ numbers; around them each formula is a weighted sum with exact weights, off by w
 most. Nothing is left out for being small: a small weight may stand before a large number.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from .enclosure import Enclosure
 from .formula import Formula
 from .grammar import Step
 from .intervals import Interval
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _LONGEST = 8  # sums and products inside one another that are looked through
 _ONE = -1  # the part of a sum that is a plain number

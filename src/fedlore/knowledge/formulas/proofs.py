@@ -3,12 +3,13 @@
 Each question is answered proved, refuted with a row, or unknown once the budget is spent.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..schema import Schema
 from .enclosure import Enclosure, Region, check_box, enclose, scope
@@ -18,7 +19,10 @@ from .intervals import Interval
 from .linear import join_linear, keeps_order, least_gap
 from .search import BUDGET, Verdict, decide_claim, first, points
 
-_LARGEST = float(torch.finfo(torch.float32).max)
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_LARGEST = (2 - 2**-23) * 2.0**127  # of float32
 # how far min and max are taken apart: each level multiplies the work by their arguments
 _DEEPEST, _WIDEST = 3, 6
 

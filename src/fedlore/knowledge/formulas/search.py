@@ -4,15 +4,18 @@ Boxes on which interval arithmetic shows the rule to hold are dropped, the other
 points and halved, until a breaking row is found, nothing is left, or the budget is spent.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from ...core.rng import stream
+from ...core.tensors import torch
 from .enclosure import Region
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ProofStatus = Literal["proved", "refuted", "unknown"]
 BUDGET = 20_000  # boxes

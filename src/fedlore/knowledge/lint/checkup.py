@@ -1,13 +1,14 @@
 """The whole audit of a knowledge file: the file, its sources, their logic, and the data."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ...core.examples import Examples
+from ...core.still import without_gradient
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..audit import Audit
 from ..content import Files, Where, files_at
@@ -33,6 +34,9 @@ from .crosschecks import cross_check
 from .expected import check_expected, read_expected
 from .logic import lint_tables
 from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _CONFLICTS: dict[Conflict, Severity] = {
     "error": "error",
@@ -265,7 +269,7 @@ def _labels(knowledge: Knowledge, audit: Audit, data: Examples, file: str) -> It
             )
 
 
-@torch.no_grad()
+@without_gradient
 def _outside(knowledge: Knowledge, data: Examples) -> torch.Tensor:
     assert knowledge.range is not None and data.y is not None
     return ~knowledge.range(data.x).gather(1, data.y.unsqueeze(1)).squeeze(1)

@@ -5,8 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-
+from ...core.tensors import torch
 from ..findings import Finding
 from ..formulas.enclosure import Region, scope
 from ..formulas.formula import Formula

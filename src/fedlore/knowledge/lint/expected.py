@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from ...core.examples import Examples
 from ...core.files.workbook import Broken, SheetCell
+from ...core.tensors import torch
 from ...errors import KnowledgeError, unknown
 from ..content import Files
 from ..findings import Finding, Place

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
+from ...core.still import without_gradient
 from ..findings import Finding, Place, Severity
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange
@@ -202,7 +201,7 @@ def _beyond(model: NumberTable | IntervalTable, bins: Bins) -> Iterator[Finding]
             )
 
 
-@torch.no_grad()
+@without_gradient
 def audit_numbers(numbers: Numbers, data: Measured, bins: Bins) -> NumberAudit:
     """How well knowledge and measured numbers agree, counted."""
     lenient = replace(

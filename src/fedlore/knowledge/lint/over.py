@@ -4,16 +4,17 @@ A table is settled where each of its rules surely hits or surely does not; of a 
 are known. What is neither has no view here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ...core.tensors import torch
 from ..formulas.enclosure import enclose
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, Grading
@@ -22,6 +23,9 @@ from ..formulas.proofs import never_exceeds
 from ..tables.bitwords import spans
 from ..tables.table import Table
 from .single import LARGEST_SINGLE, single_table
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Flags = NDArray[np.bool_]
 Corners = NDArray[np.float64]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from ...core.tensors import torch
 from ..formulas.formula import Formula
 from ..formulas.grading import Grading
 from ..formulas.proofs import never_exceeds

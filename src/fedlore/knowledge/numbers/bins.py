@@ -4,16 +4,20 @@ After Torgo and Gama (1997), Regression using Classification Algorithms. All bin
 [e_i, e_{i+1}), but the last, which has its end: y = u falls into it and not off it.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import FedloreError
 from .sets import Sets
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Bins:
                 raise FedloreError(f"edges must increase, got {low!r} before {high!r}")
 
     @staticmethod
-    def at(edges: Sequence[float]) -> "Bins":
+    def at(edges: Sequence[float]) -> Bins:
         """Bins between all k + 1 edges, bounds included.
 
         >>> Bins.at([0, 1, 10]).k
@@ -62,7 +66,7 @@ class Bins:
         return Bins(first, last, len(inner) + 1, tuple(inner))
 
     @staticmethod
-    def quantiles(sample: Tensor, k: int, *, lower: float, upper: float) -> "Bins":
+    def quantiles(sample: Tensor, k: int, *, lower: float, upper: float) -> Bins:
         """Bins that each hold about as many numbers of a public sample, (n,).
 
         The sample must be one that may be published: its quantiles become part of the schema.
@@ -78,7 +82,7 @@ class Bins:
         return Bins.at([lower, *(cut for cut in cuts if lower < cut < upper), upper])
 
     @staticmethod
-    def around(labels: Tensor, k: int, *, margin: float = 0.05) -> "Bins":
+    def around(labels: Tensor, k: int, *, margin: float = 0.05) -> Bins:
         """Bins over the span of one site's labels and a share of it on both sides.
 
         Only for a model that stays at the site: the bounds tell its smallest and largest label.

@@ -7,12 +7,12 @@ with probability at least 1 - α, on average over calibrations: a promise about 
 each.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from ...core.still import without_gradient
 from ...errors import KnowledgeError
 from ..conformal import quantile
 from ..kinds import RangeKind
@@ -20,6 +20,9 @@ from ..missing import list_columns
 from .measured import Measured
 from .ranges import Band
 from .sets import Number, Sets
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class ConformalInterval:
     rows: int = 0  # how many calibration rows were used
 
     @staticmethod
-    @torch.no_grad()
-    def calibrate(point: Number, data: Measured, *, alpha: float = 0.05) -> "ConformalInterval":
+    @without_gradient
+    def calibrate(point: Number, data: Measured, *, alpha: float = 0.05) -> ConformalInterval:
         """Measure residuals on rows that `point` was not fitted on; silent rows do not count."""
         if not 0.0 < alpha < 1.0:
             raise KnowledgeError(f"alpha must lie between 0 and 1, got {alpha:g}")

@@ -1,12 +1,16 @@
 """Rows whose label is a number."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import FedloreError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +43,13 @@ class Measured:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Tensor | slice) -> "Measured":
+    def __getitem__(self, rows: Tensor | slice) -> Measured:
         return self._each(lambda t: t[rows])
 
-    def to(self, device: torch.device | str) -> "Measured":
+    def to(self, device: torch.device | str) -> Measured:
         return self._each(lambda t: t.to(device))
 
-    def split(self, share: float, generator: torch.Generator) -> tuple["Measured", "Measured"]:
+    def split(self, share: float, generator: torch.Generator) -> tuple[Measured, Measured]:
         """Two parts at random: about `share` of the rows, and the rest."""
         order = torch.randperm(len(self), generator=generator)
         cut = round(share * len(self))
@@ -57,5 +61,5 @@ class Measured:
             raise FedloreError("these rows have no measured numbers")
         return self.y
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Measured":
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Measured:
         return Measured(change(self.x), None if self.y is None else change(self.y))

@@ -4,13 +4,14 @@ A P-KM names a number, an R-KM a closed set S(x) of numbers (Fan et al. 2022, ap
 lifted to classes once; S(x) is kept, because only it can say what a class may be decoded to.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ...core.renamed import renamed
+from ...core.still import without_gradient
+from ...core.tensors import torch
 from ...errors import FedloreError, KnowledgeError
 from ..card import Card
 from ..door import hide_others
@@ -22,6 +23,9 @@ from .bins import Bins
 from .measured import Measured
 from .sets import Number, SetModel, Sets, allow_numbers
 from .told import Told
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NumberConflict = Literal["abstain", "project", "error"]
 EmptySet = Literal["error", "all"]
@@ -71,7 +75,7 @@ class Numbers:
             "widen" if self.outside == "widen" else "error",
         )
 
-    @torch.no_grad()
+    @without_gradient
     def examine(self, data: Measured, bins: Bins, *, training: bool = True) -> Told:
         """Evaluate both models once, within the bounds, and apply the policies.
 

@@ -1,16 +1,19 @@
 """R-KMs for numbers: between two formulas, a band around one, what was written down, several."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..kinds import RangeKind, kind_of
 from ..missing import find_lacking, hear_number, join_columns, list_columns
 from .sets import Number, SetModel, Sets, allow_numbers
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Written:
     sets: Mapping[bytes, tuple[tuple[float, ...], tuple[float, ...]]]
 
     @staticmethod
-    def of(x: Tensor, sets: Sets) -> "Written":
+    def of(x: Tensor, sets: Sets) -> Written:
         """Write down one set per row; rows with the same features share the union of theirs."""
         ends: dict[bytes, tuple[tuple[float, ...], tuple[float, ...]]] = {}
         for name, low, high in zip(_keys(x), sets.lower.tolist(), sets.upper.tolist(), strict=True):

@@ -1,10 +1,14 @@
 """Scores of decoded numbers: RMSE, MAE, R², violations, and how intervals cover."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .sets import Sets
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def rmse(predicted: Tensor, y: Tensor) -> float:

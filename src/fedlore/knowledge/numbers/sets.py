@@ -1,14 +1,17 @@
 """Sets of numbers, one for each row: closed unions of intervals, what an R-KM says of a number."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..missing import find_lacking
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +25,7 @@ class Sets:
     upper: Tensor  # (n, s) float64
 
     @staticmethod
-    def of(lower: Tensor, upper: Tensor) -> "Sets":
+    def of(lower: Tensor, upper: Tensor) -> Sets:
         """Sets from the ends of intervals, (n,) or (n, s), in any order; both NaN is no interval.
 
         Ends belong to the set. Intervals that overlap or touch become one.
@@ -50,7 +53,7 @@ class Sets:
         return Sets(*_tidy(low, high))
 
     @staticmethod
-    def whole(rows: int, low: float, high: float, *, like: Tensor | None = None) -> "Sets":
+    def whole(rows: int, low: float, high: float, *, like: Tensor | None = None) -> Sets:
         """The same interval for every row."""
         device = None if like is None else like.device
         ends = (torch.full((rows, 1), v, dtype=torch.float64, device=device) for v in (low, high))
@@ -59,10 +62,10 @@ class Sets:
     def __len__(self) -> int:
         return len(self.lower)
 
-    def __getitem__(self, rows: Tensor | slice) -> "Sets":
+    def __getitem__(self, rows: Tensor | slice) -> Sets:
         return Sets(self.lower[rows], self.upper[rows])
 
-    def to(self, device: torch.device | str) -> "Sets":
+    def to(self, device: torch.device | str) -> Sets:
         return Sets(self.lower.to(device), self.upper.to(device))
 
     @property
@@ -84,18 +87,18 @@ class Sets:
         """The number of each set that is nearest to the row's, (n,); of two the lower one."""
         return nearest(self.lower, self.upper, values.double())
 
-    def clip(self, low: float, high: float) -> "Sets":
+    def clip(self, low: float, high: float) -> Sets:
         """What of each set lies in [low, high]; rows may become empty."""
         return self.meet(Sets.whole(len(self), low, high, like=self.lower))
 
-    def meet(self, other: "Sets") -> "Sets":
+    def meet(self, other: Sets) -> Sets:
         """What lies in both sets; rows may become empty."""
         low = torch.maximum(self.lower.unsqueeze(2), other.lower.unsqueeze(1)).flatten(1)
         high = torch.minimum(self.upper.unsqueeze(2), other.upper.unsqueeze(1)).flatten(1)
         gone = ~(low <= high)
         return Sets(*_tidy(low.masked_fill(gone, torch.nan), high.masked_fill(gone, torch.nan)))
 
-    def join(self, other: "Sets") -> "Sets":
+    def join(self, other: Sets) -> Sets:
         """What lies in one of the sets or in both."""
         return Sets(
             *_tidy(torch.cat([self.lower, other.lower], 1), torch.cat([self.upper, other.upper], 1))
@@ -136,7 +139,7 @@ def _tidy(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     return lowest[:, : max(width, 1)], highest[:, : max(width, 1)]
 
 
-Number = Callable[[Tensor], Tensor]  # (n, *features) -> (n,), NaN to abstain; a Formula is one
+Number = Callable[["Tensor"], "Tensor"]  # (n, *features) -> (n,), NaN to abstain; a Formula is one
 
 
 class SetModel(Protocol):

@@ -3,13 +3,14 @@
 Conditions, hit policies and complaints are those of every other table; only the outcome differs.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..missing import find_lacking
 from ..schema import Feature, Schema
@@ -19,6 +20,9 @@ from ..tables.rulesheets import OUTCOMES, parse_table
 from ..tables.sheets import Sheet, read_sheet
 from ..tables.table import Table, TablePolicy
 from .sets import Sets
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

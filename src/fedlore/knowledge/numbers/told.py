@@ -1,17 +1,19 @@
 """Rows with what the expert said about them, in numbers, and the same as classes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
-
-import torch
-from torch import Tensor
-from torch.nn.functional import one_hot
+from typing import TYPE_CHECKING
 
 from ...core.examples import Examples
-from ...core.ordinal import lay_between
+from ...core.tensors import torch
 from ...errors import FedloreError
 from .bins import Bins
 from .sets import Sets
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: How many columns a network that hears gets beside its features, see `Told.heard`.
 HEARD = 4
@@ -32,7 +34,7 @@ class Told:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Tensor | slice) -> "Told":
+    def __getitem__(self, rows: Tensor | slice) -> Told:
         part = [None if t is None else t[rows] for t in (self.y, self.said)]
         sets = None if self.sets is None else self.sets[rows]
         return replace(self, x=self.x[rows], y=part[0], said=part[1], sets=sets)
@@ -56,7 +58,7 @@ class Told:
             return None
         silent = self.said.isnan()
         centre = torch.where(silent, self.bins.lower, self.said)
-        rows = one_hot(self.bins.encode(centre), self.bins.k).double()
+        rows = torch.nn.functional.one_hot(self.bins.encode(centre), self.bins.k).double()
         if self.spread is not None:
             soft = normal(centre, self.spread, self.bins, self.sets)
             rows = torch.where(soft.sum(1, keepdim=True) > 0, soft, rows)  # all underflowed
@@ -69,6 +71,8 @@ class Told:
         What knows the order of the bins reads the mean of a row; of the number's bin alone that
         would be the middle, up to half a bin away.
         """
+        from ...core.ordinal import lay_between  # networks, which a reader of numbers needs not
+
         if self.said is None:
             return None
         silent = self.said.isnan()
@@ -126,6 +130,8 @@ class Told:
             target = normal(self.y, ordinal * (edges[1:] - edges[:-1])[y], self.bins)
             target = target.to(self.x.dtype)
         elif between and self.y is not None:
+            from ...core.ordinal import lay_between
+
             target = lay_between(self.bins.places(self.y), self.bins.k).to(self.x.dtype)
         prior = self.between if between else self.prior
         return Examples(self.inputs(hears=hears), y, prior, self.allowed, target)
@@ -140,7 +146,7 @@ def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None
         sets = Sets.whole(len(centre), bins.lower, bins.upper, like=centre)
     lower, upper = bins.pieces(sets)  # (n, k, s)
     c = centre[:, None, None]
-    sd = spread[:, None, None] if isinstance(spread, Tensor) else spread
+    sd = spread[:, None, None] if isinstance(spread, torch.Tensor) else spread
     a, b = (lower - c) / sd, (upper - c) / sd
     # by symmetry both ends are taken on the left, where differences of Φ keep their digits
     flip = a > 0

@@ -1,16 +1,19 @@
 """Calibrated statistical ranges: sets of classes, or an interval around a number."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ...errors import KnowledgeError
 from ..conformal import ConformalRange, ConformalScore
 from ..numbers.conformal import ConformalInterval
 from .kind import Asked, Lines, Setting, SourceKind
 from .lines import number_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,25 @@
 """A Python function, known by its name, as a source: code, so only where a site allows it."""
 
+from __future__ import annotations
+
 import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ...errors import KnowledgeError
 from ..kinds import RangeKind, kind_of
 from .kind import Asked, Setting, SourceKind
 from .viewed import look_through
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
-def entry_point(target: str, *, allow: bool = False) -> "EntryPoint":
+def entry_point(target: str, *, allow: bool = False) -> EntryPoint:
     """A function `package.module:function` as a knowledge model, only where this is allowed.
 
     Importing a module runs it: `allow` must come from the site's own file, never from elsewhere.

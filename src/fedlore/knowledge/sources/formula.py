@@ -1,9 +1,9 @@
 """Formulas: one that names a class or a number, two that bound it."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import KnowledgeError
 from ..formulas.formula import Formula
@@ -11,6 +11,9 @@ from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ..numbers.ranges import Between
 from .kind import Asked, Lines, Setting, SourceKind
 from .lines import between_lines, formula_lines
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """What a kind of knowledge source is: its keys in a file, and its faces."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..content import Files
 from ..findings import Finding, Place
 from ..schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Asked = Literal["prediction", "range", "number", "set"]  # of classes twice, of a number twice
 Values = Mapping[str, Any]  # one table of a TOML file
@@ -22,7 +25,7 @@ class Setting:
 
     files: Files
     schema: Schema
-    inner: Callable[[Values, Asked, "Setting"], Any]  # opens a source that stands inside another
+    inner: Callable[[Values, Asked, Setting], Any]  # opens a source that stands inside another
     edges: tuple[float, ...] = ()  # of formulas that have none of their own
     entry_points: bool = False
 

@@ -1,14 +1,17 @@
 """Words about rows, put together: a list of lines for each row."""
 
+from __future__ import annotations
+
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ..formulas.formula import Formula
 from ..missing import hear_number
 from .kind import Lines
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def number_text(value: float) -> str:

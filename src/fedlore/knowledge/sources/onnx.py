@@ -1,19 +1,23 @@
 """An ONNX file as a source of predictions, run by onnxruntime."""
 
+from __future__ import annotations
+
 import hashlib
 import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..learned import Gives, as_prior
 from .kind import Asked, Attached, Setting, SourceKind
 from .viewed import look_through
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class OnnxModel:
             raise KnowledgeError(
                 f"labels must lie in 0 to {classes - 1}: row {row} has {int(labels[row])}"
             )
-        return nn.functional.one_hot(labels, classes).to(x.device, x.dtype)
+        return torch.nn.functional.one_hot(labels, classes).to(x.device, x.dtype)
 
     def content(self) -> bytes:
         """The file that was loaded, and no other."""

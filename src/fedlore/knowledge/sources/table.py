@@ -1,15 +1,15 @@
 """Decision tables in CSV or XLSX files, as sources of all four answers."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
 from ..schema import Schema
 from ..tables.cells import TableKind as Outcome
@@ -19,6 +19,9 @@ from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
 from ..tables.table import Rule, Table, TablePolicy
 from .kind import Asked, Attached, Lines, Opened, Setting, SourceKind
 from .lines import no_lines
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

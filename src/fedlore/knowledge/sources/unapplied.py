@@ -1,17 +1,20 @@
 """Which rules could not be applied to a row because a value is missing: counts, and words."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from ...core.tensors import torch
 from ..missing import list_columns
 from ..schema import Schema
 from ..tables.table import Table
 from ..views import Mask
 from .kind import Lines
 from .writing import parts_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def count_unapplied(models: Iterable[Any], x: Tensor) -> Tensor:

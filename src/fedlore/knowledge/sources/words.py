@@ -1,8 +1,8 @@
 """What each piece of knowledge says about rows, in words: one list of lines for each row."""
 
-from typing import Any
+from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
@@ -11,6 +11,9 @@ from ..numbers.ranges import FirstSaid, Join, Meet
 from .kind import Asked, Lines
 from .lines import first_lines, join_lines, no_lines
 from .writing import kind_of_model
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:

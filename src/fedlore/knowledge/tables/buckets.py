@@ -6,11 +6,16 @@ implies cell(x) >= cell(cut), and both are computed by the same operations. This
 fast as torch.searchsorted on 100 cuts, which mispredicts a branch at every step.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from ...core.tensors import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SIZES = (64, 256, 1024, 4096)
 _DEEPEST = 4  # cuts in one cell; beyond that a search is no slower

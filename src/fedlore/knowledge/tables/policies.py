@@ -1,16 +1,21 @@
 """From the rules that hit a row to what a table says of it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ...core.tensors import torch
 from .bitwords import WORD, Chapter, Conditions, blocks, compile_rules, pack, working_dtype
 from .buckets import BucketScratch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _Masks = list[list[list[int]]]  # chapter, class, word
 
@@ -31,7 +36,7 @@ class TableProgram:
         dtype: torch.dtype,
         device: torch.device,
         perhaps: bool = False,
-    ) -> "TableProgram":
+    ) -> TableProgram:
         compiled = compile_rules(rules, dtype, device, perhaps=perhaps)
         return TableProgram(compiled, outcomes, dtype, device)
 

@@ -1,13 +1,17 @@
 """How each rule of a table does on data: the coverage table that weak supervision made usual."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ...core.examples import Examples
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from .table import Table
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _Row = dict[str, str | int | float | None]
 

@@ -7,21 +7,25 @@ no condition. A condition on a missing value (NaN) is unknown: a range is the un
 with such a rule firing and not firing, a prediction speaks where such rules cannot change it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..findings import Place
 from ..missing import find_lacking
 from ..schema import Schema
 from .cells import Condition, Levels, TableKind
 from .policies import TableProgram
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _MOST_HITS = 1 << 22  # rows times rules at a time, where they are looked at one by one
 

@@ -1,0 +1,74 @@
+"""fedlore calibrate: a range from data, for knowledge without rules for one."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..data import read_measured, read_table
+from ..errors import ConfigError, KnowledgeError
+from ..knowledge import Knowledge
+from ..knowledge.combine import AllOf
+from ..knowledge.conformal import ConformalRange
+from ..knowledge.either import Held, read_either
+from ..knowledge.lint.numbers import audit_numbers
+from ..knowledge.numbers import ConformalInterval, Join, Meet, Numbers
+from ..knowledge.numbers.files import write_numbers
+from ..knowledge.schema import Schema
+from .teller import teller
+
+
+def calibrate(
+    knowledge: Annotated[Path, typer.Argument(help="A knowledge.toml with a soft predict table.")],
+    data: Annotated[Path, typer.Option(help="Labelled rows the prediction has not seen.")],
+    out: Annotated[Path, typer.Option(help="Where to write the new knowledge.toml.")],
+    alpha: Annotated[float, typer.Option(help="How often the range may miss the label.")] = 0.05,
+    per_class: Annotated[bool, typer.Option(help="Hold the level for each class.")] = False,
+) -> None:
+    """Add a statistical range, calibrated on data, to knowledge without rules for one."""
+    held = read_either(knowledge)
+    if held.knowledge.prediction is None:
+        raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
+    if isinstance(held.knowledge, Knowledge):
+        said = _calibrate_classes(held.knowledge, held.schema, data, out, alpha, per_class)
+    else:
+        if per_class:
+            raise ConfigError("--per-class is for classes, this knowledge is about a number")
+        said = _calibrate_number(held.knowledge, held, data, out, alpha)
+    told = teller()
+    told.say(f"{said} This range is statistical, not certain. Written to {out}")
+    told.give({"said": said, "alpha": alpha, "out": out})
+
+
+def _calibrate_classes(
+    known: Knowledge, schema: Schema, data: Path, out: Path, alpha: float, per_class: bool
+) -> str:
+    assert known.prediction is not None
+    rows = read_table(data, schema, label=schema.label)
+    found = ConformalRange.calibrate(known.prediction, rows, alpha=alpha, per_class=per_class)
+    together = found if known.range is None else AllOf((known.range, found), "first")
+    # soft probabilities reach everywhere: what lies outside the range is cut off
+    replace(known, range=together, conflict="restrict", outside="widen").write(out)
+    audit = Knowledge(range=found).audit(rows)
+    return (
+        f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: on them the range allows "
+        f"{audit.width:.1f} of {audit.classes} classes and misses {audit.outside} labels."
+    )
+
+
+def _calibrate_number(known: Numbers, held: Held, data: Path, out: Path, alpha: float) -> str:
+    assert known.prediction is not None and held.bins is not None
+    rows = read_measured(data, held.schema, label=held.schema.label)
+    found = ConformalInterval.calibrate(known.prediction, rows, alpha=alpha)
+    if isinstance(known.range, Join):
+        raise KnowledgeError("a calibrated range cannot be added to alternatives (combine = any)")
+    before = known.range.ranges if isinstance(known.range, Meet) else (known.range,)
+    together = found if known.range is None else Meet((*(r for r in before if r), found))
+    write_numbers(replace(known, range=together, outside="widen"), held.schema, held.bins, out)
+    audit = audit_numbers(Numbers(range=found, empty="all"), rows, held.bins)
+    return (
+        f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: the interval reaches "
+        f"{found.radius:.4g} to either side of the prediction and misses {audit.outside} of their "
+        "labels."
+    )
