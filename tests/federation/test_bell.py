@@ -22,13 +22,8 @@ def stage(tmp_path):
     """A gate with a bell, before a server that has tasks only once it is told to."""
     stage = Stage(tmp_path, hold=20.0)
     stage.gate.bell = DoorBell(TOKEN)
-    thread = threading.Thread(target=stage.behind.serve_forever, args=(0.01,))
-    thread.start()
-    with stage.gate:
+    with stage.serving(), stage.gate:
         yield stage
-    stage.behind.shutdown()
-    stage.behind.server_close()
-    thread.join()
 
 
 def asking(stage, found):

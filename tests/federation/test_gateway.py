@@ -71,6 +71,17 @@ class Stage:
             replace(GateLimits(patience=1.0), **limits),
         )
 
+    @contextmanager
+    def serving(self):
+        thread = threading.Thread(target=self.behind.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield
+        finally:
+            self.behind.shutdown()
+            self.behind.server_close()
+            thread.join()
+
     def client(self):
         context = ssl.create_default_context(cafile=str(self.ca))
         return httpx.Client(base_url=f"https://localhost:{self.door}", verify=context, timeout=5.0)
@@ -78,14 +89,10 @@ class Stage:
 
 @contextmanager
 def staged(folder, **limits):
+    """A gate before a server, which ends whatever comes: a thread left over would never let go."""
     stage = Stage(folder, **limits)
-    thread = threading.Thread(target=stage.behind.serve_forever, args=(0.01,))
-    thread.start()
-    with stage.gate:
+    with stage.serving(), stage.gate:
         yield stage
-    stage.behind.shutdown()
-    stage.behind.server_close()
-    thread.join()
 
 
 def signed(key=KEY, *, ahead=0.0, claim=None, **more):
