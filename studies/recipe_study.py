@@ -30,8 +30,8 @@ from fedlore.workbench.approaches import (
     MLWKM,
     OWN_BEST,
     PKM,
-    compare,
 )
+from fedlore.workbench.comparing import compare
 from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.recipe import auto_rows, lore_rows
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from fedlore.core.history import Row
 from fedlore.personal.own.memory import remembering
 from fedlore.personal.tasks.regression import LEVEL
-from fedlore.workbench.approaches import LORE, OWN_BEST, Approach, compare
+from fedlore.workbench.approaches import LORE, OWN_BEST, Approach
+from fedlore.workbench.comparing import compare
 from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.paper.numbers.mixed import named_now, number_lore_rows, own_best_rows
 from fedlore.workbench.paper.numbers.sets import load_numbers, sites

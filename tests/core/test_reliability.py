@@ -4,14 +4,22 @@ import pytest
 import torch
 
 from fedlore.core.reliability import (
+    ReliabilityBin,
+    bins_error,
+    bins_interval,
     brier,
     calibration_error,
     calibration_interval,
     class_reliability,
+    held_shares,
+    merge_bins,
     ranked_score,
+    read_bins,
     reliability,
+    write_bins,
 )
 from fedlore.core.rng import stream
+from fedlore.errors import FedloreError
 from fedlore.knowledge.numbers.scores import quantile_score
 
 
@@ -62,3 +70,30 @@ def test_crps_of_a_number_from_its_quantiles():
     for y in (0.0, 0.3, 1.0):
         found = quantile_score(q, torch.tensor([y]), levels)
         assert found == pytest.approx(y * y - y + 1 / 3, abs=1e-3)
+
+
+def test_bins_of_sites_merge_to_the_diagram_of_all_rows():
+    said, y = drawn(3_000, 2.0)
+    sites = [reliability(said[i::3], y[i::3]) for i in range(3)]
+    merged = merge_bins([part for site in sites for part in site])
+    assert sum(part.rows for part in merged) == 3_000 and len(merged) <= 15
+    assert bins_error(merged) == pytest.approx(calibration_error(said, y), abs=0.005)
+    low, high = bins_interval(merged)
+    assert low < bins_error(merged) < high < low + 0.06
+
+
+def test_a_row_keeps_its_diagram_as_text():
+    bins = [ReliabilityBin(0.25, 0.5, 4), ReliabilityBin(0.75, 1.0, 2)]
+    assert read_bins(write_bins(bins)) == bins and read_bins("") == []
+    for wrong in ("0.5 0.5", "a b 3", "1.5 0.5 3", "0.5 0.5 0"):
+        with pytest.raises(FedloreError, match="diagram|shares outside"):
+            read_bins(wrong)
+
+
+def test_intervals_are_held_against_what_they_promise():
+    y = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    low, high = torch.zeros(4, 2), torch.tensor([[1.5, 3.0]]).expand(4, 2)
+    assert held_shares(low, high, y, (0.5, 0.9)) == [
+        ReliabilityBin(0.5, 0.25, 4),
+        ReliabilityBin(0.9, 0.75, 4),
+    ]

@@ -22,8 +22,8 @@ from fedlore.workbench.approaches import (
     ML,
     OWN_BEST,
     PKM,
-    compare,
 )
+from fedlore.workbench.comparing import compare
 from fedlore.workbench.ownbest import own_best_words
 
 from ..engine.federation import CLASSES, FEATURES, federation

@@ -21,6 +21,7 @@ from ..bundle.answer.scoring import (
 from ..config import build
 from ..core.conformal import check_level
 from ..core.reliability import ReliabilityBin
+from ..personal.tasks import TaskName
 from .codes import ExitCode
 from .forms import (
     DecimalOption,
@@ -108,12 +109,15 @@ def predict_command(
     if holding is not None:
         told.aside(holding.sentence())
     scores: dict[str, float] = {}
+    diagram: list[ReliabilityBin] = []
     if score:
         scores = score_bundle(found, file, form=form)
         _score(scores, score_classes(found, file, form=form), told)
-        _draw_reliability(bundle_reliability(found, file, form=form), told)
+        diagram = bundle_reliability(found, file, form=form)
+        _draw_reliability(diagram, found.task, told)
     told.give(
         {"summary": summary, "scores": scores, "out": out, "answers": answers, "holding": holding}
+        | {"reliability": diagram}
     )
     raise typer.Exit(ExitCode.NO if summary.wrong else ExitCode.FINE)
 
@@ -151,16 +155,21 @@ def _score(scores: dict[str, float], classes: Sequence[ClassScore], told: Teller
     told.aside(grid, result=True)
 
 
-def _draw_reliability(diagram: Sequence[ReliabilityBin], told: Teller) -> None:
+def _draw_reliability(diagram: Sequence[ReliabilityBin], task: TaskName, told: Teller) -> None:
     """How sure the answers were against how often they were right."""
     if not diagram:
         return
-    grid = Grid(title="How sure, and how often right", title_justify="left")
-    for name in ("said", "right", "rows", ""):
+    sets = task == "regression"
+    title = "Intervals: promised, and held" if sets else "How sure, and how often right"
+    grid = Grid(title=title, title_justify="left")
+    for name in ("promised" if sets else "said", "held" if sets else "right", "rows", ""):
         grid.add_column(name, justify="left" if not name else "right")
     for part in diagram:
-        bar = "#" * round(30 * part.right)
-        grid.add_row(f"{part.confidence:.3f}", f"{part.right:.3f}", str(part.rows), bar)
+        # a bar to what came true, and a mark where it should have ended
+        bar = list(f"{'#' * round(30 * part.right):31}")
+        bar[round(30 * part.confidence)] = "|"
+        cells = f"{part.confidence:.3f}", f"{part.right:.3f}", str(part.rows)
+        grid.add_row(*cells, "".join(bar).rstrip())
     told.aside(grid, result=True)
 
 

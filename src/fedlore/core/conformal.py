@@ -17,6 +17,7 @@ from ..errors import ConfigError, FedloreError
 
 SURE = 0.99  # of the band in which the share of rows that are held lies
 HISTOGRAM = 500  # bins of scores between 0 and 1
+_LEAST = 1e-9  # half the width of an interval that a model is wholly sure of
 
 
 def check_level(level: float) -> float:
@@ -51,6 +52,24 @@ def held_band(rows: int, level: float, sure: float = SURE) -> tuple[float, float
     """
     rank = _rank(rows, level)
     return _beta(rank, rows, (1.0 - sure) / 2.0), _beta(rank, rows, (1.0 + sure) / 2.0)
+
+
+def class_misses(probabilities: Tensor, y: Tensor) -> Tensor:
+    """How far each label lies from its answer, (n,) in [0, 1]: the probability that it lacks."""
+    said = probabilities.double().gather(1, y.unsqueeze(1)).squeeze(1)
+    return (1.0 - said).clamp(0.0, 1.0)
+
+
+def number_misses(predicted: Tensor, interval: Tensor, y: Tensor) -> Tensor:
+    """The same of a number: d / (1 + d), its distance d in halves of the model's own interval."""
+    far = (y.double() - predicted).abs() / half_width(interval)
+    return far / (1.0 + far)
+
+
+def half_width(interval: Tensor) -> Tensor:
+    """Half the width of each interval, (n, 2) -> (n,), never 0."""
+    low, high = interval.unbind(1)
+    return ((high - low) / 2.0).clamp(min=_LEAST)
 
 
 def count_scores(scores: Tensor) -> Tensor:

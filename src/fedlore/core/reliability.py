@@ -5,11 +5,13 @@ score of ordered classes is the CRPS of a step function (Gneiting, Raftery 2007)
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ..errors import FedloreError
 from .rng import stream
 
 BINS = 15
@@ -43,9 +45,7 @@ def reliability(probabilities: Tensor, y: Tensor, *, bins: int = BINS) -> list[R
 
 def calibration_error(probabilities: Tensor, y: Tensor, *, bins: int = BINS) -> float:
     """Expected calibration error of the top label."""
-    found = reliability(probabilities, y, bins=bins)
-    rows = sum(b.rows for b in found)
-    return math.fsum(b.rows * abs(b.right - b.confidence) for b in found) / max(rows, 1)
+    return bins_error(reliability(probabilities, y, bins=bins))
 
 
 def calibration_interval(
@@ -84,6 +84,81 @@ def class_reliability(probabilities: Tensor, y: Tensor, *, ordered: bool) -> dic
     error, low, high = calibration_interval(probabilities, y)
     found = {"ece": error, "ece low": low, "ece high": high, "brier": brier(probabilities, y)}
     return found | ({"crps": ranked_score(probabilities, y)} if ordered else {})
+
+
+def held_shares(
+    low: Tensor, high: Tensor, y: Tensor, levels: Sequence[float]
+) -> list[ReliabilityBin]:
+    """The same diagram of intervals: for each nominal level the share of labels they hold.
+
+    Ends are (n, q), one column for each level.
+    """
+    held = ((low <= y.unsqueeze(1)) & (y.unsqueeze(1) <= high)).double().mean(0)
+    return [ReliabilityBin(said, float(h), len(y)) for said, h in zip(levels, held, strict=True)]
+
+
+def merge_bins(parts: Sequence[ReliabilityBin], *, bins: int = BINS) -> list[ReliabilityBin]:
+    """Bins of several models or sites together, in at most so many of about equal mass.
+
+    >>> a, b = ReliabilityBin(0.4, 0.0, 10), ReliabilityBin(0.6, 0.5, 30)
+    >>> merge_bins([b, a], bins=1)
+    [ReliabilityBin(confidence=0.55, right=0.375, rows=40)]
+    """
+    order = sorted(parts, key=lambda part: part.confidence)
+    rows, found, seen = sum(part.rows for part in order), [], 0
+    groups: dict[int, list[ReliabilityBin]] = {}
+    for part in order:
+        groups.setdefault(min(bins * seen // max(rows, 1), bins - 1), []).append(part)
+        seen += part.rows
+    for group in groups.values():
+        n = sum(part.rows for part in group)
+        if n:
+            said = math.fsum(part.confidence * part.rows for part in group) / n
+            right = math.fsum(part.right * part.rows for part in group) / n
+            found.append(ReliabilityBin(said, right, n))
+    return found
+
+
+def bins_error(parts: Sequence[ReliabilityBin]) -> float:
+    """Expected calibration error of bins as they are."""
+    rows = sum(part.rows for part in parts)
+    return math.fsum(p.rows * abs(p.right - p.confidence) for p in parts) / max(rows, 1)
+
+
+def bins_interval(parts: Sequence[ReliabilityBin]) -> tuple[float, float]:
+    """90 % of what that error is when the right rows of each bin are drawn again."""
+    draw = stream("calibration bins", len(parts))
+    right = torch.tensor([p.right for p in parts], dtype=torch.float64)
+    rows = torch.tensor([float(p.rows) for p in parts], dtype=torch.float64)
+    said = torch.tensor([p.confidence for p in parts], dtype=torch.float64)
+    # a normal of the same variance: bins hold dozens of rows
+    spread = (right * (1.0 - right) / rows.clamp(min=1.0)).sqrt()
+    again = right + spread * torch.randn(_RESAMPLED, len(parts), generator=draw).double()
+    errors = ((again.clamp(0.0, 1.0) - said).abs() @ rows / rows.sum().clamp(min=1.0)).sort().values
+    low, high = errors[round(0.05 * _RESAMPLED)], errors[round(0.95 * _RESAMPLED) - 1]
+    found = bins_error(parts)  # drawing again pushes an error near 0 up
+    return min(float(low), found), max(float(high), found)
+
+
+def write_bins(parts: Sequence[ReliabilityBin]) -> str:
+    """Bins as one text, for a flat row.
+
+    >>> write_bins([ReliabilityBin(0.4, 0.25, 8)])
+    '0.4000 0.2500 8'
+    """
+    return "; ".join(f"{p.confidence:.4f} {p.right:.4f} {p.rows}" for p in parts)
+
+
+def read_bins(text: str) -> list[ReliabilityBin]:
+    """The bins of such a text; refused where it is none."""
+    try:
+        found = [part.split() for part in text.split(";") if part.strip()]
+        bins = [ReliabilityBin(float(said), float(right), int(n)) for said, right, n in found]
+    except ValueError:
+        raise FedloreError(f"'{text[:60]}' is no diagram of how sure and how often right") from None
+    if not all(0.0 <= b.confidence <= 1.0 and 0.0 <= b.right <= 1.0 and b.rows > 0 for b in bins):
+        raise FedloreError(f"'{text[:60]}' has shares outside [0, 1], or a bin without rows")
+    return bins
 
 
 def _top(probabilities: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,9 @@
 """What taking part brought one site, on rows of its own that no member had seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from ..core.reliability import ReliabilityBin
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Brought:
     costs: dict[str, float]  # what removing a member would cost; above 0 it is missed
     gain: BroughtLine  # the mixture over own best, paired; above 0 it is better
     sentence: str
+    diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
+    probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities
 
     def value(self, name: str) -> float:
         """One line by name."""
@@ -40,4 +44,6 @@ class Brought:
             "costs": self.costs,
             "gain": vars(self.gain),
             "sentence": self.sentence,
+            "diagram": [vars(part) for part in self.diagram],
+            "probabilities": self.probabilities,
         }

@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from ..core.reliability import ReliabilityBin
 from ..core.store import write_private
 from ..errors import FedloreError
 from ..look.page import Section, page
+from ..look.plots import draw
 from ..look.tables import Cell, TextTable
+from .reliability import TERMS as RELIABILITY
+from .reliability import held_table, reliability_plot, scores_table
 from .scores import plain_text
 
 _SHOWN = {
@@ -56,9 +61,26 @@ def brought_page(told: Mapping[str, Any]) -> str:
     """The page of one site's table, as `Brought.plain` gives it, with its name under `site`."""
     site = plain_text(told["site"])
     facts = {"in short": plain_text(told["sentence"]), "rows": str(int(told["rows"]))}
-    section = Section("What each way is worth here", (), (_ways(told), _members(told)))
+    sections = [Section("What each way is worth here", (), (_ways(told), _members(told)))]
+    terms = _TERMS
+    if told.get("diagram"):  # a table of 0.1.0 has none
+        sections.append(_believed(told))
+        terms = _TERMS | (RELIABILITY if told["measure"] == "accuracy" else {})
     title = f"What taking part brought {site}"
-    return page(title, facts=facts, reading=_READING, terms=_TERMS, sections=[section])
+    return page(title, facts=facts, reading=_READING, terms=terms, sections=sections)
+
+
+def _believed(told: Mapping[str, Any]) -> Section:
+    """Whether the mixture's probabilities mean what they say, on rows that it had not seen."""
+    number = told["measure"] != "accuracy"
+    bins = [ReliabilityBin(**part) for part in told["diagram"]]
+    table = held_table(bins) if number else scores_table(told["probabilities"])
+    drawn = ()
+    if find_spec("matplotlib") is not None:  # the table says it without
+        plots = reliability_plot({"mixture": bins}, "reliability", "", number=number)
+        drawn = tuple(draw(plot) for plot in plots)
+    title = "Do its intervals hold?" if number else "Do its probabilities mean what they say?"
+    return Section(title, (), (table,), drawn)
 
 
 def _ways(told: Mapping[str, Any]) -> TextTable:

@@ -11,6 +11,7 @@ from ..look.page import Section, page
 from ..look.palette import colour
 from ..look.plots import Plot, draw, save_drawing
 from ..look.tables import Cell, TextTable
+from .reliability import coverage_table, coverages_of, reliability_plot
 from .scores import by_convention, plain_text
 from .words import MEANINGS, WHOSE_WEIGHTS, caveats
 
@@ -21,7 +22,8 @@ _READING = (
     "RMSE is the root of the mean squared error on a client's own test rows, MAE the mean absolute "
     "error, R² the share of the variance that is explained. POV is the share of predictions "
     "outside the set that the client's knowledge allows, without tolerance. Coverage and width "
-    "are those of the 90 % prediction intervals. Means count every client the same.",
+    "are those of the 90 % prediction intervals. CRPS is the mean distance of the whole predictive "
+    "distribution from the number, in its units. Means count every client the same.",
 )
 #: Column of rows -> its name on the page, and whether less is better.
 _SCORES = {
@@ -31,6 +33,7 @@ _SCORES = {
     "pov": ("POV, %", None),
     "coverage": ("coverage, %", None),
     "width": ("width", None),
+    "crps": ("CRPS", True),
 }
 
 
@@ -41,11 +44,12 @@ def write_number_report(
     rows = list(rows)
     if not rows:
         raise FedloreError("a report needs at least one row, got none")
-    tables = (_by_site(rows, unit), _all_scores(rows, unit))
+    tables = (_by_site(rows, unit), _all_scores(rows, unit), *coverage_table(rows))
     kinds = {(str(row.get("dataset")), str(row.get("range"))) for row in rows}
     warnings = tuple(dict.fromkeys(text for kind in sorted(kinds) for text in caveats(*kind)))
-    plot = draw(_errors(rows, unit))
-    section = Section("Results", warnings, tables, (plot,))
+    held = reliability_plot(coverages_of(rows), "coverage", "", number=True)
+    drawings = tuple(draw(plot) for plot in (_errors(rows, unit), *held))
+    section = Section("Results", warnings, tables, drawings)
     approaches = {str(row["approach"]) for row in rows}
     models = {str(row.get("model")) for row in rows}
     terms = {name: text for name, text in MEANINGS.items() if name in approaches}
@@ -60,7 +64,8 @@ def write_number_report(
     out = Path(out_dir)
     try:
         (out / "plots").mkdir(parents=True, exist_ok=True)
-        save_drawing(plot, out / "plots")
+        for drawing in drawings:
+            save_drawing(drawing, out / "plots")
         text = f"# {literal(plain_text(title))}\n\n{markdown(tables)}"
         (out / "tables.md").write_text(text, encoding="utf-8")
         (out / "report.html").write_text(html, encoding="utf-8")

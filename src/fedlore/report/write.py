@@ -15,6 +15,7 @@ from .curves import rounds_curve, share_curve, trust_curve
 from .heat import confusion_matrix
 from .marks import class_tables, marks_table
 from .panels import Case, cases
+from .reliability import TERMS, diagrams_of, probability_table, reliability_plot
 from .scores import Score, plain_text, read_scores
 from .tables import case_tables
 
@@ -43,7 +44,7 @@ def write_report(
             plain_text(k): plain_text(v) for k, v in (*facts.items(), *_find(rows, scores).items())
         },
         reading=_reading(scores),
-        terms=_terms(scores),
+        terms=_terms(scores) | (TERMS if diagrams_of(rows) else {}),
         sections=sections,
     )
     out = Path(out_dir)
@@ -89,12 +90,25 @@ def _section(
     return Section(
         case.title or "Results",
         tuple(words.caveats(case.dataset, case.range)),
-        (*case_tables(case), *marks_table(own), *class_tables(mistakes, classes)),
+        (
+            *case_tables(case),
+            *marks_table(own),
+            *probability_table(own),
+            *class_tables(mistakes, classes),
+        ),
         tuple(
             draw(plot)
-            for plot in plots(case, confusion=confusion, history=history, classes=classes)
+            for plot in (
+                *plots(case, confusion=confusion, history=history, classes=classes),
+                *_reliability(case, own),
+            )
         ),
     )
+
+
+def _reliability(case: Case, rows: Sequence[Row]) -> list[Plot]:
+    name = f"{_slug(case.title)}-reliability"
+    return reliability_plot(diagrams_of(rows), name, case.title, number=False)
 
 
 def _belongs(row: Row, case: Case) -> bool:

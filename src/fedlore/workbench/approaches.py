@@ -5,32 +5,27 @@ First what a site would do without anybody, its own best model; then the paper's
 our own recipe.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import torch
-from torch import nn
 
 from ..algorithms import Algorithm, Alone, FedAvg, Plan
 from ..core.examples import Examples
-from ..core.history import Row
 from ..core.marks import class_scores
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
 from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
 from ..engine.lore import train_lore
+from ..engine.lore.agreement import ModelMaker
 from ..errors import FedloreError
 from ..knowledge.confusion import reread_rows
 from ..knowledge.numbers.bins import Bins
 from ..personal.classifier import Personal
 from ..personal.client import Member
-from ..personal.own.memory import remembering
 from ..privacy import Privacy
-from .confusion import confusion
-from .ownbest import own_best, predict_own
 
 
 @dataclass(frozen=True)
@@ -77,75 +72,6 @@ APPROACHES = (OWN_BEST, ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache
 
-_ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model
-RowSink = Callable[[list[Row]], None]  # takes rows as they come, a list's extend for one
-
-
-@remembering()  # own best and the mixture of lore need the same models of every site
-def compare(
-    clients: Sequence[Client],
-    make_model: _ModelMaker,
-    *,
-    plan: Plan,
-    rounds: int,
-    seed: int,
-    scale: bool | Scaler = True,
-    approaches: Sequence[Approach] = APPROACHES,
-    ordered: bool | None = None,
-    device: str | None = None,
-    on_done: Callable[[str], None] | None = None,
-    on_history: RowSink | None = None,
-    on_confusion: RowSink | None = None,
-) -> list[Row]:
-    """Train and score approaches on the same clients, start and number of local steps.
-
-    One row per approach and client. FL+mask scores the very weights that FL trained, so it has
-    no history of its own. `ordered` says whether classes are, where no schema does; `own best` and
-    lore ask. `on_history` takes scores at up to 20 points of each training,
-    `on_confusion` the counts of label against prediction.
-    """
-    every = math.ceil(rounds / 20) if on_history is not None else 0
-    rows: list[Row] = []
-    trained: dict[Approach, Fitted[Personal]] = {}
-    for approach in approaches:
-        fitted = None
-        best = own_best(clients, seed=seed, ordered=ordered) if approach.alone else {}
-        if approach.algorithm is not None:
-            key = training(approach)
-            if key not in trained:
-                trained[key] = train_approach(
-                    approach,
-                    clients,
-                    make_model,
-                    plan=plan,
-                    rounds=rounds,
-                    seed=seed,
-                    scale=scale,
-                    every=every,
-                    ordered=ordered,
-                    device=device,
-                )
-                if on_history is not None:
-                    scored = [row for row in trained[key].history if "ta" in row]
-                    on_history(_tag(scored, approach=approach.name, seed=seed))
-            fitted = trained[key]
-        for client in clients:
-            if approach.alone:
-                predicted = predict_own(best[client.id], client)
-            else:
-                predicted = predict_approach(approach, fitted, client)
-            where = {"approach": approach.name, "client": client.id, "seed": seed}
-            scores = score_approach(approach, client, predicted)
-            picked = (
-                {"chosen": best[client.id].member.name} if approach.alone else say_chosen(fitted)
-            )
-            rows += _tag([{"model": approach.model, **scores, **picked}], **where)
-            if on_confusion is not None:
-                on_confusion(_tag(confusion(predicted, _labels(client)), **where))
-        if on_done is not None:
-            on_done(approach.name)
-    return rows
-
 
 def training(approach: Approach) -> Approach:
     """The part of an approach that its weights depend on: FL and FL+mask share theirs."""
@@ -153,15 +79,10 @@ def training(approach: Approach) -> Approach:
     return replace(approach, name="", guarded=approach.trained, trust=trust)
 
 
-def _tag(rows: Sequence[Row], **where: Any) -> list[Row]:
-    """The rows, each saying where it comes from."""
-    return [{**where, **row} for row in rows]
-
-
 def train_approach(
     approach: Approach,
     clients: Sequence[Client] | Sequence[NumberClient],
-    make_model: _ModelMaker,
+    make_model: ModelMaker,
     *,
     plan: Plan,
     rounds: int,
@@ -238,23 +159,31 @@ def trust_client(client: Client | NumberClient, trust: float | None) -> Client |
     return replace(client, knowledge=replace(client.knowledge, trust=trust))
 
 
-def _labels(client: Client) -> torch.Tensor:
+def labels_of(client: Client) -> torch.Tensor:
+    """The classes of a client's test rows."""
     if client.test is None or client.test.y is None:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
     return client.test.y
 
 
-@torch.no_grad()
 def predict_approach(
     approach: Approach, fitted: Fitted[Personal] | None, client: Client
 ) -> torch.Tensor:
-    """The class of each of the client's test rows, (n,); -1 where an expert alone abstains.
+    """The class of each of the client's test rows, (n,); -1 where an expert alone abstains."""
+    if fitted is None:
+        return _expert(client)
+    return decide(*foresee_approach(approach, fitted, client))
+
+
+@torch.no_grad()
+def foresee_approach(
+    approach: Approach, fitted: Fitted[Personal], client: Client
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Log-probabilities of the client's test rows, (n, k), and the expert who decides at a tie.
 
     What the knowledge says of these rows was worked out when the client was made.
     """
-    if fitted is None:
-        return _expert(client)
-    _labels(client)
+    labels_of(client)
     assert client.test is not None
     personal = fitted.model(client.id)
     known = client.test
@@ -265,7 +194,7 @@ def predict_approach(
     else:
         known = Examples(known.x)
     parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]
-    return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
+    return torch.cat([personal.log_probs(part) for part in parts]), known.prior
 
 
 def _expert(client: Client) -> torch.Tensor:
@@ -279,7 +208,7 @@ def _expert(client: Client) -> torch.Tensor:
 
 def score_approach(approach: Approach, client: Client, predicted: torch.Tensor) -> dict[str, float]:
     """TA and POV; of an expert alone a silent row counts as wrong, and their share is shown."""
-    y = _labels(client)
+    y = labels_of(client)
     assert client.test is not None
     known, schema = client.test, client.knowledge.schema
     counts = [t.shape[1] for t in (known.prior, known.allowed) if t is not None]

@@ -12,7 +12,8 @@ from ..coke.plants import coking_plants
 from ..core.history import Row
 from ..core.nets import mlp
 from ..engine import Client
-from .approaches import APPROACHES, Approach, RowSink, compare
+from .approaches import APPROACHES, Approach
+from .comparing import RowSink, compare
 from .intervals import MeanInterval, interval, pair_interval
 
 

@@ -5,16 +5,17 @@ from dataclasses import replace
 
 import torch
 
+from ..core.reliability import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
 from ..knowledge.numbers.bins import Bins
-from ..knowledge.numbers.scores import all_scores, region_scores
+from ..knowledge.numbers.scores import all_scores, quantile_score, region_scores
 from ..knowledge.numbers.told import Told
 from ..personal.own.best import OwnModel, own_numbers
 from ..personal.own.members import NumberMember
 from ..personal.regressor import PersonalRegressor
-from ..personal.tasks.regression import LEVEL
+from ..personal.tasks.regression import LEVEL, SCORED_LEVELS, number_reliability
 from .approaches import Approach, trust_client
 
 
@@ -33,8 +34,8 @@ def judge_number(
     client: NumberClient,
     bins: Bins,
     best: Mapping[str, OwnModel],
-) -> dict[str, float]:
-    """RMSE, MAE and R² on a site's test rows, violations, and how its 90 % intervals cover.
+) -> dict[str, float | str]:
+    """RMSE, MAE and R² on a site's test rows, violations, CRPS, and how its intervals cover.
 
     An expert alone is scored where he speaks, and the share of rows on which he does not is told.
     """
@@ -43,16 +44,20 @@ def judge_number(
     if approach.alone:
         member = best[client.id].member
         assert isinstance(member, NumberMember)
-        return all_scores(member.number(_encode(client, known)), known.y, known.sets)
+        return {**all_scores(member.number(_encode(client, known)), known.y, known.sets)}
     if fitted is None:
-        return _expert(client, known)
+        return {**_expert(client, known)}
     regressor = fitted.model(client.id)
     seen = known if approach.guarded else replace(known, said=None, sets=None)
     if not approach.chosen:
         own = trust_client(client, approach.trust).knowledge if approach.guarded else None
         regressor = regressor.with_knowledge(own)
     scores = all_scores(regressor.predict(seen), known.y, known.sets)
-    return scores | region_scores(regressor.distribution(seen).region(LEVEL), known.y)
+    scores |= region_scores(regressor.distribution(seen).region(LEVEL), known.y)
+    scores["crps"] = quantile_score(
+        regressor.quantiles(seen, SCORED_LEVELS), known.y, SCORED_LEVELS
+    )
+    return {**scores, "diagram": write_bins(number_reliability(regressor, seen, known.y))}
 
 
 def _expert(client: NumberClient, known: Told) -> dict[str, float]:

@@ -49,16 +49,21 @@ def encode_alone(client: Client) -> Client:
     return client if inputs is None else client.encode(from_moments(client.sums(), inputs))
 
 
-@torch.no_grad()
 def predict_own(best: OwnModel, client: Client) -> torch.Tensor:
     """The class of each of the client's test rows by its own best model, (n,)."""
+    return decide(*foresee_own(best, client))
+
+
+@torch.no_grad()
+def foresee_own(best: OwnModel, client: Client) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Its log-probabilities of these rows, (n, k), and the expert who decides at a tie."""
     test = encode_alone(client).test
     if test is None or test.y is None:
         raise FedloreError(f"client '{client.id}' has no test rows to score")
     known = test if client.injected else Examples(test.x, test.y)
     parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]
     # a member that is asked about numbers has no log-probabilities, and none stands here
-    return torch.cat([decide(best.member.log_probs(p), p.prior) for p in parts])  # type: ignore[union-attr]
+    return torch.cat([best.member.log_probs(p) for p in parts]), known.prior  # type: ignore[union-attr]
 
 
 def too_few(clients: Sequence[Client] | Sequence[NumberClient]) -> str | None:

@@ -21,21 +21,15 @@ from ..federation.settings import Federation
 from ..knowledge.kinds import kind_of
 from ..personal.own.best import OwnModel
 from ..personal.own.memory import remembering
-from .approaches import (
-    Approach,
-    predict_approach,
-    say_chosen,
-    score_approach,
-    train_approach,
-    training,
-)
+from .approaches import Approach, say_chosen, train_approach, training
 from .brought import write_tables
 from .bundles import KEPT, keep_bundle
 from .cells import ResultCell, ResultLedger, replace_rows
+from .comparing import judge_classes
 from .confusion import confusion
 from .federations import Gathering
 from .numbers import judge_number, own_number_best
-from .ownbest import own_best, predict_own, too_few
+from .ownbest import own_best, too_few
 from .paper.protocol import protocol_fingerprint
 from .paper.study import package_versions, trust_of
 
@@ -135,14 +129,11 @@ def _compute(
     for client in clients:
         if isinstance(client, NumberClient):
             assert gathering.bins is not None
-            found = judge_number(approach, fitted, client, gathering.bins, best)
-        else:
-            predicted = (
-                predict_own(best[client.id], client)
-                if approach.alone
-                else predict_approach(approach, fitted, client)
+            found: dict[str, float | str] = judge_number(
+                approach, fitted, client, gathering.bins, best
             )
-            found = score_approach(approach, client, predicted)
+        else:
+            predicted, found = judge_classes(approach, fitted, client, best)
             mistakes += _confusion(client, predicted)
         picked = {"chosen": best[client.id].member.name} if approach.alone else say_chosen(fitted)
         rows.append(

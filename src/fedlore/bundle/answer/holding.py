@@ -6,14 +6,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...core.conformal import SURE, check_level, find_cut, held_band
+from ...core.conformal import (
+    SURE,
+    check_level,
+    class_misses,
+    find_cut,
+    half_width,
+    held_band,
+    number_misses,
+)
 from ...data.rows import FileForm
 from ...personal.answers import Answers
 from ..contents import Bundle
 from .answering import answer_rows
 from .scoring import read_labelled
-
-_LEAST = 1e-9  # half the width of an interval that a model is wholly sure of
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,8 @@ def answer_scores(answers: Answers, y: Tensor) -> Tensor:
     interval, d / (1 + d).
     """
     if answers.interval is None:
-        said = answers.probabilities.double().gather(1, y.unsqueeze(1)).squeeze(1)
-        return (1.0 - said).clamp(0.0, 1.0)
-    far = (y.double() - answers.predicted).abs() / _half(answers)
-    return far / (1.0 + far)
+        return class_misses(answers.probabilities, y)
+    return number_misses(answers.predicted, answers.interval, y)
 
 
 def hold_classes(answers: Answers, cut: float) -> Tensor:
@@ -56,8 +60,8 @@ def hold_classes(answers: Answers, cut: float) -> Tensor:
 
 def hold_numbers(answers: Answers, cut: float) -> Tensor:
     """The interval of each row, (n, 2), inside the least and the most that its range allows."""
-    assert answers.low is not None and answers.high is not None
-    far = _half(answers) * (cut / max(1.0 - cut, 1e-12))
+    assert answers.low is not None and answers.high is not None and answers.interval is not None
+    far = half_width(answers.interval) * (cut / max(1.0 - cut, 1e-12))
     low = torch.maximum(answers.predicted - far, answers.low)
     return torch.stack([low, torch.minimum(answers.predicted + far, answers.high)], 1)
 
@@ -70,9 +74,3 @@ def read_holding(
     check_level(level)
     x, y = read_labelled(bundle, path, form=form)
     return Holding(level, find_cut(answer_scores(answer_rows(bundle, x), y), level), len(y))
-
-
-def _half(answers: Answers) -> Tensor:
-    assert answers.interval is not None
-    low, high = answers.interval.unbind(1)
-    return ((high - low) / 2.0).clamp(min=_LEAST)

@@ -13,6 +13,7 @@ from ...data.rows import FileForm, read_measured, read_table
 from ...knowledge.schema import Schema
 from ...personal.classifier import Personal
 from ...personal.tasks import TaskName, task_of
+from ...personal.tasks.regression import number_reliability
 from ..contents import Bundle
 from .answering import answer_rows, shape_rows
 
@@ -28,11 +29,12 @@ def read_labelled(
 def bundle_reliability(
     bundle: Bundle, path: str | Path, *, form: FileForm | None = None
 ) -> list[ReliabilityBin]:
-    """The reliability diagram of a bundle of classes; of a number there is none."""
-    if not isinstance(bundle.personal, Personal):
-        return []
+    """The reliability diagram: of a number how its intervals cover against what they promise."""
+    personal = bundle.personal
     x, y = read_labelled(bundle, path, form=form)
-    return reliability(bundle.personal.predict_proba(shape_rows(bundle, x)), y)
+    if isinstance(personal, Personal):
+        return reliability(personal.predict_proba(shape_rows(bundle, x)), y)
+    return number_reliability(personal, shape_rows(bundle, x), y)
 
 
 @torch.no_grad()

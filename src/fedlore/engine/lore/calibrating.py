@@ -14,13 +14,25 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from ...core.conformal import class_misses, number_misses
+from ...core.reliability import (
+    ReliabilityBin,
+    bins_error,
+    bins_interval,
+    brier,
+    held_shares,
+    ranked_score,
+    reliability,
+)
+from ...knowledge.numbers.scores import quantile_score
 from ...knowledge.numbers.told import Told
+from ...personal.brought import Brought
 from ...personal.distribution import Distribution
 from ...personal.foreseen import Foreseen
 from ...personal.own.members import ClassMember, OrderMember
 from ...personal.own.mixture import NumberMixture, mix
-from ...personal.tasks.regression import LEVEL
-from .private import EXPERT, Voice
+from ...personal.tasks.regression import LEVEL, NOMINAL, SCORED_LEVELS
+from .private import EXPERT, Voice, Weigh, cross_mixed
 
 #: Few rows must not decide alone: the factor is drawn to 5/4, the best of development seeds.
 USUAL, APART = 1.25, 0.3  # the middle, and the sd of its logarithm
@@ -29,6 +41,61 @@ _FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
 _WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
 
 _M = TypeVar("_M")
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What a site's final model says of rows that no member of it had seen."""
+
+    diagram: tuple[ReliabilityBin, ...]
+    probabilities: dict[str, float]  # scores by name
+    scores: Tensor  # (n,) how far labels lie from answers, in [0, 1]
+
+    def tell(self, brought: Brought) -> Brought:
+        """The site's table with the diagram and the scores."""
+        return replace(brought, diagram=self.diagram, probabilities=self.probabilities)
+
+
+def try_classes(
+    voices: Sequence[Voice],
+    share: Mapping[str, float],
+    weigh: Weigh,
+    y: Tensor,
+    factor: float,
+    *,
+    ordered: bool,
+) -> Tried:
+    """The mixture as it will answer, its weights learned from other rows than it is judged on."""
+    kept = [voice for voice in voices if voice.name in share]
+
+    def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
+        return mix(torch.stack([_temper(voice, factor).exp() for voice in some]), weights.tolist())
+
+    said = cross_mixed(kept, weigh, mixed, len(y))
+    likely = said.gather(1, y.unsqueeze(1)).squeeze(1)
+    diagram = reliability(said, y)
+    low, high = bins_interval(diagram)
+    found = {"ece": bins_error(diagram), "ece low": low, "ece high": high}
+    loss = -float(likely.log().mean())
+    found |= {"nll": loss} if math.isfinite(loss) else {}
+    found["brier"] = brier(said, y)
+    found |= {"crps": ranked_score(said, y)} if ordered else {}
+    return Tried(tuple(diagram), found, class_misses(said, y))
+
+
+def try_number(centre: Tensor, told: Told, width: float) -> Tried:
+    """Intervals of the final width around numbers that members found without having seen them."""
+    y = told.y
+    assert y is not None
+    bell = NumberMixture((_Number(centre),), (1.0,), width=width)
+    spread = Distribution.spread(bell.probabilities(told), told.bins, told.sets)
+    ends = [spread.interval(level) for level in NOMINAL]
+    low, high = (torch.stack(side, 1) for side in zip(*ends, strict=True))
+    diagram = held_shares(low, high, y, NOMINAL)
+    quantiles = torch.stack([spread.quantile(q) for q in SCORED_LEVELS], 1)
+    inner = torch.stack(spread.interval(LEVEL), 1)
+    found = {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
+    return Tried(tuple(diagram), found, number_misses(centre, inner, y))
 
 
 def mixture_sharpness(voices: Sequence[Voice], share: Mapping[str, float], y: Tensor) -> float:

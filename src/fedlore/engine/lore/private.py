@@ -30,6 +30,7 @@ class Private:
     knowledge: Known  # what the network is seen through, the expert reread where that was chosen
     finished: Params | None = None  # the network after last steps at home, where they paid
     brought: Brought | None = None
+    scores: Tensor | None = None  # (n,) how far labels lie from answers, of rows no member had seen
 
 
 @dataclass(frozen=True, eq=False)

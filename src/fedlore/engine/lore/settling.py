@@ -20,7 +20,7 @@ from ...personal.own.members import mask_logits
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
 from ..exact import exact_rows
-from .calibrating import mixture_sharpness, sharpen
+from .calibrating import mixture_sharpness, sharpen, try_classes
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
 from .seat import WORST, Seat, nll_rows, polish_seat
@@ -92,7 +92,9 @@ def settle_classes(
     members = tuple(sharpen(member, factor) for member in found.members)
     expert_share = share.get(EXPERT, 0.0)
     beside = Beside(members, found.weights, share[NETWORK], expert_share, factor * sharpness)
-    return Private(beside, client.knowledge, finished, found.brought)
+    verdict = try_classes(voices, share, weigh, y, factor, ordered=seat.common.ordered)
+    told = verdict.tell(found.brought)
+    return Private(beside, client.knowledge, finished, told, verdict.scores)
 
 
 def site_models(seat: Seat, data: Examples) -> Own | None:

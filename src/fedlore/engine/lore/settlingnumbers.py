@@ -18,7 +18,7 @@ from ...personal.own.members import within
 from ...personal.own.weights import number_weights
 from ...personal.regressor import decode_logits
 from ..exact import exact_rows
-from .calibrating import number_width
+from .calibrating import number_width, try_number
 from .candidates import Candidate
 from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
 from .seat import Seat, polish_seat
@@ -79,7 +79,8 @@ def settle_number(
     beside = NumberBeside(
         found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), width
     )
-    return Private(beside, knowledge, finished, found.brought)
+    verdict = try_number(found.together, told, width)
+    return Private(beside, knowledge, finished, verdict.tell(found.brought), verdict.scores)
 
 
 def _out_of_fold(

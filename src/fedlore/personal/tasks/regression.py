@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ...core.examples import Examples
 from ...core.nets import server
 from ...core.ordinal import reads_between
+from ...core.reliability import ReliabilityBin, held_shares
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError, FedloreError, KnowledgeError
@@ -27,6 +28,7 @@ from .base import TaskName, wrong_client
 
 LEVEL = 0.9  # of the intervals that answers come with
 SCORED_LEVELS = tuple((i + 0.5) / 20 for i in range(20))  # of quantiles, for the CRPS
+NOMINAL = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # levels of intervals, for the diagram
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,15 @@ class Regression:
         if bins is None:
             raise KnowledgeError("a number needs bins, its declared bounds and edges")
         return cls(bins, hears=hears)
+
+
+def number_reliability(
+    regressor: PersonalRegressor, x: Tensor | Told, y: Tensor
+) -> list[ReliabilityBin]:
+    """Of central intervals at several nominal levels the share of labels that they hold."""
+    ends = [(1.0 + sign * level) / 2.0 for sign in (-1.0, 1.0) for level in NOMINAL]
+    found = regressor.quantiles(x, ends)
+    return held_shares(found[:, : len(NOMINAL)], found[:, len(NOMINAL) :], y, NOMINAL)
 
 
 @dataclass(frozen=True, eq=False)

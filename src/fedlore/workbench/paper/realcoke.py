@@ -27,7 +27,7 @@ from ...knowledge.audit import count
 from ...knowledge.conformal import quantile
 from ...knowledge.formulas.grading import GradedFormula, Grading
 from ...knowledge.kinds import RangeKind
-from ..approaches import compare
+from ..comparing import compare
 from ..intervals import MeanInterval
 
 OnDone = Callable[[str], None]

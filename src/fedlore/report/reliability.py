@@ -1,0 +1,150 @@
+"""Whether probabilities mean what they say: a diagram, and the scores of probabilities."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..core.history import Row, mean_of
+from ..core.reliability import ReliabilityBin, bins_error, bins_interval, merge_bins, read_bins
+from ..look.palette import colour, marker
+from ..look.plots import INK, Plot, short_text
+from ..look.tables import Cell, TextTable
+from .scores import by_convention
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Column of rows -> its name on the page.
+_SCORES = {"nll": "log-loss", "brier": "Brier score", "crps": "CRPS"}
+TERMS = {
+    "calibration error": "how far the probability of the top label and the share of rows on which "
+    "it was right lie apart, on average over 15 bins of equal mass; few rows push it up, and the "
+    "interval holds for 90 % of such drawings of rows",
+    "log-loss, Brier score, CRPS": "scores of whole distributions, less is better: the mean of "
+    "-log p of the label, its squared distance from the label, and the same on an ordered scale, "
+    "in classes or in units of the number",
+}
+
+
+def diagrams_of(rows: Sequence[Row]) -> dict[str, list[ReliabilityBin]]:
+    """By approach the bins of all clients and seeds together; who has none is left out."""
+    found: dict[str, list[ReliabilityBin]] = {}
+    for row in rows:
+        if row.get("diagram"):
+            found.setdefault(str(row["approach"]), []).extend(read_bins(str(row["diagram"])))
+    return {name: merge_bins(found[name]) for name in by_convention(found)}
+
+
+def probability_table(rows: Sequence[Row]) -> list[TextTable]:
+    """The calibration error with its interval, log-loss, Brier and CRPS of each approach."""
+    found = diagrams_of(rows)
+    if not found:
+        return []
+    there = [key for key in _SCORES if any(row.get(key) is not None for row in rows)]
+    names = by_convention(str(row["approach"]) for row in rows)
+    errors = {name: bins_error(bins) for name, bins in found.items()}
+    body = []
+    for name in names:
+        mine = [row for row in rows if row["approach"] == name]
+        cells = [Cell(name), *_error_cells(found.get(name), min(errors.values()))]
+        cells += [Cell(_text(mean_of(mine, key))) for key in there]
+        body.append(tuple(cells))
+    head = ("approach", "calibration error, %", "90 % interval", *(_SCORES[key] for key in there))
+    note = "An approach that names classes without probabilities has nothing here: not known."
+    return [TextTable("Do probabilities mean what they say", head, tuple(body), (note,))]
+
+
+def scores_table(scores: Mapping[str, float]) -> TextTable:
+    """The scores of one model's probabilities."""
+    error = f"{100 * scores['ece']:.1f} % ({100 * scores['ece low']:.1f} to "
+    body = [(Cell("calibration error"), Cell(f"{error}{100 * scores['ece high']:.1f})"))]
+    body += [(Cell(_SCORES[key]), Cell(_text(scores[key]))) for key in _SCORES if key in scores]
+    return TextTable("Scores of probabilities", ("score", "value"), tuple(body))
+
+
+def held_table(bins: Sequence[ReliabilityBin]) -> TextTable:
+    """Of one model of a number: what its intervals promise and hold."""
+    body = tuple((Cell(f"{100 * b.confidence:g} %"), Cell(f"{100 * b.right:.1f} %")) for b in bins)
+    return TextTable("Labels held by its intervals", ("promised", "held"), body)
+
+
+def coverage_table(rows: Sequence[Row]) -> list[TextTable]:
+    """Of a number: the share of labels that intervals hold, at each level they promise."""
+    found = coverages_of(rows)
+    if not found:
+        return []
+    levels = [part.confidence for part in next(iter(found.values()))]
+    body = tuple(
+        (Cell(name), *(Cell(f"{100 * part.right:.1f}") for part in bins))
+        for name, bins in found.items()
+    )
+    head = ("approach", *(f"{100 * level:.0f} % promised" for level in levels))
+    note = "Central intervals of each client's own distribution, all clients together."
+    return [TextTable("Labels held by intervals, %", head, body, (note,))]
+
+
+def coverages_of(rows: Sequence[Row]) -> dict[str, list[ReliabilityBin]]:
+    """By approach the share of labels held at each nominal level, all clients together."""
+    found: dict[str, dict[float, list[ReliabilityBin]]] = {}
+    for row in rows:
+        for part in read_bins(str(row.get("diagram") or "")):
+            levels = found.setdefault(str(row["approach"]), {})
+            levels.setdefault(part.confidence, []).append(part)
+    return {
+        name: [merge_bins(found[name][level], bins=1)[0] for level in sorted(found[name])]
+        for name in by_convention(found)
+    }
+
+
+def reliability_plot(
+    curves: Mapping[str, Sequence[ReliabilityBin]], name: str, subtitle: str, *, number: bool
+) -> list[Plot]:
+    """How sure against how often right; of a number what is promised against what is held."""
+    if not curves:
+        return []
+
+    def paint(axes: "Axes") -> None:
+        axes.plot(
+            [0, 100], [0, 100], color=INK, linewidth=1, linestyle=":", label="as it should be"
+        )
+        for who, bins in curves.items():
+            said, right = ([100 * getattr(b, key) for b in bins] for key in ("confidence", "right"))
+            style = {"color": colour(who), "marker": marker(who), "label": short_text(who)}
+            if len(curves) > 1:
+                axes.plot(said, right, linewidth=1.5, markersize=5, **style)
+            else:
+                axes.errorbar(said, right, yerr=_error_bars(bins), linewidth=1.5, **style)
+        low = min(100 * b.confidence for bins in curves.values() for b in bins)
+        axes.set_xlim(5 * math.floor(low / 5) if number else 0, 100)
+        axes.set_ylim(5 * math.floor(low / 5) - 10 if number and low > 10 else 0, 100)
+        axes.set_xlabel("promised, %" if number else "probability of the top label, %")
+        axes.set_ylabel("labels held, %" if number else "right, % of rows")
+
+    title = "Intervals: promised and held" if number else "How sure, and how often right"
+    bars = " Bars: 90 % of drawings of as many rows." if len(curves) == 1 else ""
+    less = "more is promised than held" if number else "a model is surer than it may be"
+    caption = f"Below the dotted line {less}, above it the reverse.{bars}"
+    return [Plot(name, title, subtitle, caption, 3.9, paint)]
+
+
+def _error_cells(bins: Sequence[ReliabilityBin] | None, best: float) -> list[Cell]:
+    if bins is None:
+        return [Cell("not known"), Cell("–")]
+    error, (low, high) = bins_error(bins), bins_interval(bins)
+    return [Cell(f"{100 * error:.1f}", error == best), Cell(f"{100 * low:.1f} to {100 * high:.1f}")]
+
+
+def _error_bars(bins: Sequence[ReliabilityBin]) -> list[list[float]]:
+    """Wilson's interval around each share, as lengths below and above it, in percent."""
+    below, above = [], []
+    for part in bins:
+        z = 1.645**2 / part.rows
+        centre = (part.right + z / 2) / (1 + z)
+        half = math.sqrt(z * part.right * (1 - part.right) + z * z / 4) / (1 + z)
+        below.append(max(100 * (part.right - centre + half), 0.0))
+        above.append(max(100 * (centre + half - part.right), 0.0))
+    return [below, above]
+
+
+def _text(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

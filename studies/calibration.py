@@ -1,0 +1,206 @@
+"""Whether the probabilities of lore mean what they say, on simulated coke: grades, and CSR itself.
+
+python -m studies.calibration --seeds 280-299 --out results/calibration.jsonl
+python -m studies.calibration --summary results/calibration.jsonl
+
+Each drawing trains `lore` as the demo does, on all training rows of four plants, and looks at the
+test rows once. Grades: of each test row how sure the top label was and whether it was right, kept
+row by row, so that drawings can be pooled afterwards. CSR: the same plants with the number behind
+the grade, the expert's equation give or take 6 points as its range, and how many test rows lie in
+the mixture's own 90 % interval. A drawing is written when it is done; the same command goes on.
+Nothing here was tuned.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedlore.coke.experts import Expert
+from fedlore.coke.law import BOUND
+from fedlore.coke.plants import Plant, coking_plants
+from fedlore.core.history import Row, read_rows, write_rows
+from fedlore.core.metrics import nll
+from fedlore.core.nets import mlp
+from fedlore.core.reliability import BINS, brier, calibration_error, ranked_score
+from fedlore.engine import Client, NumberClient, Training
+from fedlore.engine.lore import train_lore
+from fedlore.knowledge.numbers import Bins, Measured, Numbers
+from fedlore.knowledge.numbers.ranges import Band
+from fedlore.knowledge.numbers.scores import region_scores, rmse
+from fedlore.personal.tasks.regression import LEVEL
+from fedlore.workbench.approaches import LORE, train_approach
+from fedlore.workbench.demo import Demo
+from fedlore.workbench.intervals import interval
+
+CSR = Bins(0.0, 100.0, 50)  # the number behind the grades, all that it can be
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an expert's equation says of whole rows."""
+
+    expert: Expert
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        return self.expert(x[:, list(self.expert.equation.columns)])
+
+
+def number_client(plant: Plant, trust: float = 0.3) -> NumberClient:
+    """A plant whose label is CSR, with the same expert and the same bound as of its grades."""
+    said = Told(plant.law.expert)
+    known = Numbers(said, Band(said, BOUND, BOUND), trust, conflict="project")
+    train = Measured(plant.train.x, plant.train_coke.csr)
+    return NumberClient(plant.id, train, known, Measured(plant.test.x, plant.test_coke.csr))
+
+
+def grade_rows(seed: int) -> list[Row]:
+    """One row a plant: its scores, and of each test row how sure and whether right."""
+    demo, plants = Demo(), coking_plants(seed)
+    fitted = train_approach(
+        LORE,
+        [Client(p.id, p.train, p.knowledge) for p in plants],
+        lambda hears: mlp(17, 20, hidden=demo.hidden, hears=hears, seed=seed),
+        plan=demo.plan,
+        rounds=demo.rounds,
+        seed=seed,
+        ordered=True,
+    )
+    rows: list[Row] = []
+    for plant in plants:
+        y = plant.test.y
+        assert y is not None
+        said = fitted.model(plant.id).predict_proba(plant.test.x).detach().double()
+        sure, top = said.max(1)
+        rows.append(
+            {"set": "grades", "seed": seed, "site": plant.id, "tests": len(y)}
+            | {"log_loss": nll(said.clamp(min=1e-12).log(), y), "brier": brier(said, y)}
+            | {"crps": ranked_score(said, y), "ece": calibration_error(said, y)}
+            | {"sure": " ".join(f"{p:.4f}" for p in sure.tolist())}
+            | {"right": "".join("01"[int(r)] for r in (top == y).tolist())}
+        )
+    return rows
+
+
+def csr_rows(seed: int) -> list[Row]:
+    """One row a plant: how many labels lie in the mixture's own interval, and how wide it is."""
+    demo, plants = Demo(), coking_plants(seed)
+    clients = [number_client(plant) for plant in plants]
+    training = Training(plan=demo.plan, rounds=demo.rounds, seed=seed, workers=1)
+    fitted = train_lore(clients, training, bins=CSR, hidden=demo.hidden)
+    rows: list[Row] = []
+    for client in clients:
+        assert client.test is not None
+        test = client.knowledge.examine(client.test, CSR, training=False)
+        assert test.y is not None
+        model = fitted.model(client.id)
+        found = region_scores(model.distribution(test).region(LEVEL), test.y)
+        rows.append(
+            {"set": "csr", "seed": seed, "site": client.id, "tests": len(test)}
+            | {"rows": len(client.data), "held": found["coverage"], "width": found["width"]}
+            | {"rmse": rmse(model.predict(test), test.y)}
+        )
+    return rows
+
+
+def pool(rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
+    """How sure and whether right, of the rows of several drawings, (n,) each."""
+    sure = [float(p) for row in rows for p in str(row["sure"]).split()]
+    right = [int(r) for row in rows for r in str(row["right"])]
+    return torch.tensor(sure, dtype=torch.float64), torch.tensor(right)
+
+
+def pooled_error(rows: Sequence[Row], bins: int = BINS) -> float:
+    """Expected calibration error of the top label over all these rows, bins of equal mass."""
+    sure, right = pool(rows)
+    # two columns: the top label and all others, so that `right` is the class
+    said = torch.stack([torch.zeros_like(sure), sure], 1)
+    return calibration_error(torch.where(said > 0, said, -1.0), right, bins=bins)
+
+
+def clustered_error(rows: Sequence[Row], draws: int = 400) -> tuple[float, float, float]:
+    """The pooled error, and 95 % of what it is when drawings are drawn again."""
+    seeds = sorted({int(row["seed"] or 0) for row in rows})
+    own = {s: [row for row in rows if row["seed"] == s] for s in seeds}
+    draw = np.random.default_rng(0)
+    again = sorted(
+        pooled_error([row for s in draw.choice(seeds, len(seeds)) for row in own[int(s)]])
+        for _ in range(draws)
+    )
+    return pooled_error(rows), again[int(0.025 * draws)], again[int(0.975 * draws)]
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """What came out, as lines of Markdown."""
+    lines: list[str] = []
+    grades = [row for row in rows if row["set"] == "grades"]
+    if grades:
+        seeds = {row["seed"] for row in grades}
+        error, low, high = clustered_error(grades)
+        lines += [
+            "| grades | drawings | rows | ECE, pooled | 95 % | log-loss | Brier | CRPS, grades |",
+            "|---|---|---|---|---|---|---|---|",
+        ]  # fmt: skip
+        for name in ("all", *sorted({str(row["site"]) for row in grades})):
+            mine = [row for row in grades if name in ("all", row["site"])]
+            ends = f"{low:.3f} to {high:.3f}" if name == "all" else ""
+            scores = (_mean(mine, key) for key in ("log_loss", "brier", "crps"))
+            cells = (
+                name, str(len(seeds)), str(len(pool(mine)[0])),
+                f"{error if name == 'all' else pooled_error(mine):.4f}", ends,
+                *(f"{score:.3f}" for score in scores),
+            )  # fmt: skip
+            lines.append("| " + " | ".join(cells) + " |")
+    numbers = [row for row in rows if row["set"] == "csr"]
+    if numbers:
+        lines += [""] * bool(lines)
+        lines += ["| CSR | drawings | held | width, points | RMSE |", "|---|---|---|---|---|"]
+        for name in ("all", *sorted({str(row["site"]) for row in numbers})):
+            mine = [row for row in numbers if name in ("all", row["site"])]
+            seeds = {row["seed"] for row in mine}
+            held = [100 * _mean([r for r in mine if r["seed"] == s], "held") for s in sorted(seeds)]
+            over = interval(held)
+            scores = (_mean(mine, key) for key in ("width", "rmse"))
+            ends = f"{over.mean:.1f} ± {over.half:.1f} %"
+            cells = (name, str(len(seeds)), ends, *(f"{score:.2f}" for score in scores))
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _mean(rows: Sequence[Row], key: str) -> float:
+    return float(np.mean([float(row[key] or 0.0) for row in rows]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", default="grades,csr")
+    parser.add_argument("--seeds", default="280-299")
+    parser.add_argument("--minutes", type=float, default=25.0, help="begin no drawing after that")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--summary", type=Path, nargs="+")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.summary:
+        print("\n".join(summary([row for path in options.summary for row in read_rows(path)])))
+        return
+    first, _, last = options.seeds.partition("-")
+    start, make = time.monotonic(), {"grades": grade_rows, "csr": csr_rows}
+    rows = read_rows(options.out) if options.out.exists() else []
+    done = {(row["set"], row["seed"]) for row in rows}
+    for name in options.sets.split(","):
+        for seed in range(int(first), int(last or first) + 1):
+            if (name, seed) not in done and time.monotonic() - start < 60 * options.minutes:
+                rows += make[name](seed)
+                write_rows(rows, options.out)
+                spent = time.monotonic() - start
+                print(f"{name} {seed} {spent:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
