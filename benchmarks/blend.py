@@ -12,13 +12,22 @@ import argparse
 import resource
 import statistics
 import time
+from dataclasses import replace
 
 import numpy as np
 import scipy
 import torch
 from setting import machine, write_csv
 
-from fedlore.coke.blend import Coals, Order, check, order_for, plan
+from fedlore.coke.blend import (
+    Coals,
+    Order,
+    check,
+    feature_limit,
+    model_limit,
+    order_for,
+    plan,
+)
 from fedlore.coke.blend.judge import Goal, Judge
 from fedlore.coke.blend.points import lattice
 from fedlore.coke.blend.stocks import COLUMNS
@@ -112,6 +121,29 @@ def trials(seeds: int) -> list[dict[str, object]]:
     return rows
 
 
+def limited(seeds: int) -> list[dict[str, object]]:
+    """Whole plans for 20 coals that keep two more limits: a feature, and a second model."""
+    rows = []
+    for seed in range(seeds):
+        offer, personal = coals(20, seed), doubting(seed)
+        fixed = {"Mt": 10.0, "coking_time": 20.0}
+        order = order_for(personal, COKE, offer, "grade>=CSR50", confidence=0.9, fixed=fixed)
+        side = model_limit(personal, COKE, offer, "grade<=CSR60", confidence=0.9, fixed=fixed)
+        order = replace(order, also=(feature_limit(order.recipe, "Ad<=11"), side))
+        wall, busy = time.perf_counter(), time.process_time()
+        found = plan(order, seed=seed)
+        wall, busy = time.perf_counter() - wall, time.process_time() - busy
+        rows.append({
+            "case": "20 coals and two more limits", "model": "one-round", "seed": seed,
+            "coals": 20, "target": order.target.text, "confidence": order.confidence,
+            "cost": "" if found.blend is None else round(found.blend.cost, 3),
+            "brute_force": "", "gap_percent": "", "checked": found.blend is not None,
+            "seconds": round(wall, 1), "cpu_seconds": round(busy, 1),
+        })  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
+
+
 def reachable(order_of, parts: int) -> tuple[Order, float]:
     """The hardest target that a few blends of the grid reach, and the cheapest of these."""
     order = order_of("grade>=1", 0.5)
@@ -198,7 +230,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     small = gaps(options.seeds)
-    large = twenty(options.twenty) + trials(options.twenty)
+    large = twenty(options.twenty) + trials(options.twenty) + limited(options.twenty)
     worst = max(float(row["gap_percent"]) for row in small)
     print(f"3 coals: {len(small)} plans, largest gap {worst:+.3f} %, mean "
           f"{statistics.mean(float(row['gap_percent']) for row in small):+.3f} %")  # fmt: skip

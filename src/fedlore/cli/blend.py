@@ -1,6 +1,7 @@
 """fedlore blend: the cheapest coals that make the grade."""
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -9,12 +10,31 @@ import torch
 import typer
 
 from ..bundle import Bundle, read_bundle
-from ..coke.blend import BlendPlan, Promise, order_for, plan, read_coals, read_mixing
+from ..coke.blend import (
+    BlendPlan,
+    Promise,
+    feature_limit,
+    model_limit,
+    order_for,
+    plan,
+    read_coals,
+    read_mixing,
+)
+from ..coke.blend.changing import (
+    BlendChange,
+    change_values,
+    change_words,
+    read_blend,
+    smallest_change,
+)
 from ..coke.blend.promise import check_promise
 from ..coke.blend.results import read_tests, take_results
+from ..coke.blend.scenarios import lean_order, read_scenarios, scenario_costs
+from ..coke.blend.sides import AskedLimit, parse_limit
 from ..coke.blend.telling import plan_summary, trial_words
 from ..coke.blend.worth import check_teachable, propose_test
 from ..core.history import check_writable
+from ..core.store import write_whole
 from ..errors import FedloreError
 from ..look.tables import TextTable
 from ..report.blend import blend_tables, write_plan
@@ -57,6 +77,20 @@ def blend_command(
     trial: Annotated[
         bool, typer.Option("--trial", help="Also say which one test blend is worth most.")
     ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="Also keep 'cri<=30 by cri.lore at 0.8', or 'Ad<=11'; repeatable."),
+    ] = None,
+    scenario: Annotated[
+        list[Path] | None, typer.Option(help="Other prices: a file of coal, price; repeatable.")
+    ] = None,
+    choose: Annotated[
+        str, typer.Option(help="Over scenarios the least cost in the mean, or in the worst.")
+    ] = "mean",
+    change: Annotated[
+        Path | None,
+        typer.Option(help="A blend (coal, share in %): what must change so that it makes it?"),
+    ] = None,
     measured: Annotated[
         Path | None, typer.Option(help="Tests since: % of each coal charged, and the grade.")
     ] = None,
@@ -79,10 +113,18 @@ def blend_command(
     torch.set_num_threads(threads)
     bundle = read_bundle(model, plugins=plugins or ())
     rules, fixed = ({}, {}) if mixing is None else read_mixing(mixing)
+    form = FileForm(separator, decimal, encoding, sheet)
+    offered = read_coals(coals, form=form)
+    given = _parse_given(fix or [])
+    asked = [parse_limit(text) for text in limit or []]
+    sides = _models(asked, plugins or ())
+    # a value that another model alone needs is none of this one's
+    known = {n for one in sides if one is not None for n in one.schema.names}
+    own = {n: v for n, v in given.items() if n in bundle.schema.names or n not in known}
     order = order_for(
         bundle.personal,
         bundle.schema,
-        read_coals(coals, form=FileForm(separator, decimal, encoding, sheet)),
+        offered,
         target,
         confidence=confidence,
         promise=_promise(promise),
@@ -91,20 +133,47 @@ def blend_command(
         tonnes=tonnes,
         most_coals=max_coals,
         lots=lots,
-        fixed=fixed | _parse_given(fix or []),
+        fixed=fixed | own,
         rules=rules,
     )
+    also = [
+        feature_limit(order.recipe, one.target)
+        if other is None
+        else model_limit(
+            other.personal,
+            other.schema,
+            offered,
+            one.target,
+            confidence=confidence if one.confidence is None else one.confidence,
+            promise=_promise(promise),
+            fixed=fixed | given,
+            rules=rules,
+        )
+        for one, other in zip(asked, sides, strict=True)
+    ]
+    order = replace(order, also=tuple(also))
+    scenarios = read_scenarios(scenario or [], offered, choose, form=form)
     tests = 0
     if measured is not None:
-        results = read_tests(measured, order, form=FileForm(separator, decimal, encoding, sheet))
+        results = read_tests(measured, order, form=form)
         order, tests = take_results(order, results), len(results)
     if trial:
         check_teachable(order)
-    check_writable(out / "plan.json")
     told = teller()
+    if change is not None:
+        blend = read_blend(change, order, form=form)
+        check_writable(out / "change.json")
+        _change(smallest_change(order, blend, seed=seed), out, told)
+        return
+    check_writable(out / "plan.json")
+    if scenarios is not None:
+        order = lean_order(order, scenarios, seed=seed)
     with keeping("nothing was kept and nothing written; the same command begins anew"):
         with Gauge(told, "step") as gauge:
             found = replace(plan(order, seed=seed, progress=gauge.step), tests=tests)
+        if scenarios is not None:
+            costs = scenario_costs(found, scenarios)
+            found = replace(found, costs=costs, choice=scenarios.choose)
         if trial:
             found = replace(found, test=propose_test(order, found, seed=seed))
         _show(found, told)
@@ -115,6 +184,35 @@ def blend_command(
     told.remark(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots")
     told.give(json.loads((out / "plan.json").read_text(encoding="utf-8")))
     raise typer.Exit(ExitCode.FINE if found.blend is not None else ExitCode.NO)
+
+
+def _models(asked: Sequence[AskedLimit], plugins: Collection[str]) -> list[Bundle | None]:
+    """The bundle of each limit that has one, each file read once."""
+    paths = {one.model for one in asked if one.model is not None}
+    found = {path: read_bundle(path, plugins=plugins) for path in sorted(paths)}
+    return [None if one.model is None else found[one.model] for one in asked]
+
+
+def _change(found: BlendChange, out: Path, told: Teller) -> None:
+    """Tell what must change, and write it down."""
+    if found.then is not None and not found.reached:
+        grid = Grid(title="The smallest change", title_justify="left")
+        for name in ("coal", "now, %", "then, %", "change"):
+            grid.add_column(name, justify="left" if name == "coal" else "right")
+        for name, now, then in zip(found.order.coals.names, found.now, found.then, strict=True):
+            if max(now, then) > 0.0:
+                more = round(100 * (then - now), 2)
+                grid.add_row(
+                    name, f"{100 * now:.2f}", f"{100 * then:.2f}", f"{more:+.2f}" * bool(more)
+                )
+        told.show(grid)
+    for line in change_words(found):
+        told.say(line)
+    values = change_values(found)
+    write_whole(out / "change.json", json.dumps(values, indent=2, allow_nan=False) + "\n")
+    told.remark(f"Written to {out / 'change.json'}")
+    told.give(values)
+    raise typer.Exit(ExitCode.NO if found.then is None else ExitCode.FINE)
 
 
 def _parse_given(pairs: list[str]) -> dict[str, float | str]:
@@ -141,6 +239,7 @@ def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str
         "" if order.lots is None else f"lots of {order.lots:g} %",
         "stock not counted, as no tonnage was given" if stock else "",
         "" if order.scope else "blends outside the model's scope allowed",
+        *(limit.text for limit in order.also),
     ]
     return {
         "coals": f"{len(order.coals)} of {coals.name}",

@@ -65,6 +65,8 @@ DOORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("blend", "model"): ("bundle",),
     ("blend", "mixing"): ("settings",),
     ("blend", "measured"): ("rows",),
+    ("blend", "scenario"): ("rows",),
+    ("blend", "change"): ("rows",),
     ("federation init", "schema"): ("knowledge",),
     ("federation add-site", "folder"): ("coordinator",),
     ("federation remove-site", "folder"): ("coordinator",),
@@ -80,7 +82,8 @@ def check_doors(command: str, given: Mapping[str, object]) -> None:
     for name, value in given.items():
         kinds = DOORS.get((command, name))
         if kinds is not None and value is not None:
-            _check(command, Path(str(value)), kinds)
+            for one in value if isinstance(value, list | tuple) else (value,):
+                _check(command, Path(str(one)), kinds)
 
 
 def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:

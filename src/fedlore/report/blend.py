@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..coke.blend import Blend, BlendPlan, Point, Relaxation
-from ..coke.blend.telling import as_json, between, equal, front, plan_summary
+from ..coke.blend.judge import equal
+from ..coke.blend.telling import as_json, between, front, plan_summary
 from ..core.history import write_rows
 from ..errors import FedloreError
 from ..look.markdown import literal, markdown
@@ -36,6 +37,14 @@ def blend_tables(plan: BlendPlan) -> list[TextTable]:
     if blend is not None:
         title = "The blend" if plan.blend else "The nearest blend, which is not good enough"
         made += [_coals(plan, blend, title), _forecast(plan, blend)]
+        if blend.sides:
+            rows = [[s.limit, s.wanted, s.found, "yes" if s.kept else "no"] for s in blend.sides]
+            said = ("limit", "wanted", "promised or blended", "kept")
+            made.append(_table("Other limits", said, rows, words=(0, 1, 2, 3)))
+    if plan.costs:
+        rows = [[name, f"{cost:,.2f}"] for name, cost in plan.costs.items()]
+        rows += [["mean", f"{sum(plan.costs.values()) / len(plan.costs):,.2f}"]]
+        made.append(_table("Costs by scenario", ("prices", "cost per tonne"), rows))
     if plan.binding:
         head = ("what holds the price up", "if it were", "cost per tonne", "saved", "share")
         made.append(

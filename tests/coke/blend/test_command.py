@@ -110,3 +110,64 @@ def test_the_stock_list_is_what_its_script_writes():
     made = script["stock_list"]()
     with open(COKE / "coals.csv", newline="") as file:
         assert [{k: str(v) for k, v in row.items()} for row in made] == list(csv.DictReader(file))
+
+
+def test_other_limits_and_scenarios_stand_in_the_plan(bundle, tmp_path):
+    strike = tmp_path / "strike.csv"
+    coals = read_coals(COKE / "coals.csv")
+    rows = [
+        f"{n},{p * (1.2 if i % 2 else 1.0):.2f}"
+        for i, (n, p) in enumerate(zip(coals.names, coals.price, strict=True))
+    ]
+    strike.write_text("coal,price\n" + "\n".join(rows) + "\n")
+    options = ("--lots", "10", "--max-coals", "3", "--confidence", "0.3", "--scenario", str(strike))
+    more = ("--limit", "Ad<=10.5", "--limit", f"grade<=15 by {bundle} at 0.2")
+    result = run(bundle, tmp_path / "out", *options, *more)
+    assert result.exit_code == 0, result.output
+    plan = json.loads((tmp_path / "out" / "plan.json").read_text())
+    assert plan["limits"][0] == "Ad <= 10.5" and plan["blend"]["features"]["Ad"] <= 10.5
+    assert plan["limits"][1].endswith("with P >= 0.2")
+    assert all(side["kept"] for side in plan["blend"]["limits"])
+    costs = plan["scenarios"]["cost_per_tonne"]
+    assert set(costs) == {"list", "strike"} and costs["strike"] >= costs["list"]
+    assert plan["blend"]["cost_per_tonne"] == pytest.approx(sum(costs.values()) / 2)
+    page = (tmp_path / "out" / "plan.html").read_text()
+    assert "Other limits" in page and "Costs by scenario" in page
+
+
+def test_what_must_change_is_told_and_written(bundle, tmp_path):
+    names = read_coals(COKE / "coals.csv").names
+    blend = tmp_path / "blend.csv"
+    blend.write_text(f"coal,share\n{names[0]},60\n{names[1]},40\n")
+    options = ("--confidence", "0.3", "--change", str(blend))
+    result = run(bundle, tmp_path / "out", *options, target="grade>=12")
+    assert result.exit_code in (0, 1), result.output
+    found = json.loads((tmp_path / "out" / "change.json").read_text())
+    assert found["blend"] == {names[0]: pytest.approx(0.6), names[1]: pytest.approx(0.4)}
+    assert "P(grade >= CSR54) of this blend" in result.output
+    if found["nearest"] is not None:
+        assert sum(found["nearest"].values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--limit", "Asche<=9"), "feature 'Asche'"),
+        (("--limit", "cri<=30 by nowhere.lore"), "nowhere.lore"),
+        (("--choose", "best"), "mean or worst"),
+        (("--scenario", "nowhere.csv"), "nowhere.csv"),
+        (("--change", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence_and_nothing_is_written(
+    bundle, tmp_path, monkeypatch, capsys, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["blend", str(COKE / "coals.csv"), "--target", "grade>=8", "--model", str(bundle)]
+    words += ["--fix", "coking_time=20", "--out", "out", *options]
+    monkeypatch.setattr("sys.argv", ["fedlore", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and message in said and len(said.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -9,6 +9,7 @@ from .outcome import Blend, BlendPlan, Point, Relaxation
 from .plan import plan
 from .promise import Promise, Risk
 from .recipe import MixingRecipe, read_mixing, recipe_for
+from .sides import FeatureLimit, ModelLimit, feature_limit, model_limit
 from .target import BlendTarget
 
 __all__ = [
@@ -27,8 +28,12 @@ __all__ = [
     "Risk",
     "MixingRule",
     "BlendTarget",
+    "FeatureLimit",
+    "ModelLimit",
     "check",
+    "feature_limit",
     "grader_for",
+    "model_limit",
     "order_for",
     "plan",
     "read_coals",

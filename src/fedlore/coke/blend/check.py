@@ -1,6 +1,7 @@
 """The checker: a plan mixed, predicted and measured again, by other means than the search's."""
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -11,6 +12,7 @@ from .graders import ClassGrader, NumberGrader
 from .order import Order
 from .promise import ERRING, FALL
 from .recipe import rows_of
+from .sides import ModelLimit
 
 _ROUNDING = 1e-9  # of a share
 
@@ -48,7 +50,23 @@ def check(order: Order, shares: Array) -> tuple[str, ...]:
     used = sum(share > 0.0 for share in w)
     if order.most_coals is not None and used > order.most_coals:
         broken.append(f"{used} coals, at most {order.most_coals} were ordered")
-    return (*broken, *_quality(order, shares))
+    broken += _quality(order, shares)
+    for limit in order.also:
+        if isinstance(limit, ModelLimit):
+            own = replace(
+                order,
+                recipe=limit.recipe,
+                grader=limit.grader,
+                target=limit.target,
+                confidence=limit.confidence,
+                worst_case=False,
+                also=(),
+            )
+            broken += _quality(own, shares)
+        else:
+            told = limit.tell(shares)
+            broken += [] if told.kept else [f"{limit.name} is {told.found}, wanted {limit.text}"]
+    return tuple(broken)
 
 
 def _quality(order: Order, shares: Array) -> list[str]:

@@ -11,6 +11,7 @@ from .limits import Limits, cheapest
 NUDGE = 1e-3  # share of a coal added to see what it does
 PUSH = 0.06  # the same for the range, which moves in steps
 HALVING, FEWEST = 5, 4  # every so many rounds half of the blends are given up, down to a few
+_SURE = 1e-7  # by which other limits are to be kept in the linear picture
 _STEPS = np.array([1.0, 0.8, 0.6, 0.4, 0.25, 0.15, 0.08, 0.04, 0.015])
 TRADES = 0.5 ** np.arange(1, 13)  # shares traded between two coals: 50 % to 0.02 %
 
@@ -89,7 +90,7 @@ def trade(
     seen = field.judge(shares)
     rank = float(field.better(shares, seen)[0])
     for _ in range(rounds):
-        moves = _trades(shares[0], field.limits)
+        moves = list_trades(shares[0], field.limits)
         if not len(moves):
             break
         if doubles:
@@ -111,7 +112,7 @@ def trade(
     return shares[0], seen
 
 
-def _trades(shares: Array, limits: Limits) -> Array:
+def list_trades(shares: Array, limits: Limits) -> Array:
     """Moves of mass from one coal to another that the bounds leave room for, (n, c)."""
     c = len(shares)
     give, take = shares - limits.low, limits.high - shares
@@ -150,6 +151,10 @@ def _pictures(field: Field, shares: Array, seen: JudgedBlends) -> list[tuple[Arr
         near = seen.stray[:, goal.place]
         rows.append(-((far - near[:, None]) / PUSH)[:, None])
         ends.append(near[:, None])
+    if judge.also:
+        kept = there.margins.reshape(s, c, -1)  # (s, c, m)
+        rows.append(((kept - seen.margins[:, None]) / NUDGE).transpose(0, 2, 1))
+        ends.append(_SURE - seen.margins)
     if goal.scope:
         low, high, width = judge.scope
         values = judge.recipe.features(shares)  # (s, d)
@@ -178,6 +183,7 @@ def _put(seen: JudgedBlends, row: int, other: JudgedBlends, take: int) -> Judged
         (seen.stray, other.stray),
         (seen.outside, other.outside),
         (seen.refused, other.refused),
+        (seen.margins, other.margins),
     )
     for mine, theirs in pairs:
         mine[row] = theirs[take]

@@ -1,7 +1,8 @@
 """Blends by the thousand: what the model, its range and its scope say of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -28,6 +29,21 @@ class Goal:
     scope: bool = True  # and every feature lies where the model is declared to hold
 
 
+class Limiter(Protocol):
+    """Another limit that blends must keep."""
+
+    def margins(self, shares: Array) -> tuple[Array, Array]:
+        """Of blends (n, c) by how much each keeps it, below 0 where it does not, (n,).
+
+        And how far a feature lies out of the scope of whoever says so, (n,).
+        """
+        ...
+
+
+def _nothing() -> Array:
+    return np.empty((0, 0))
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedBlends:
     """n blends as the judge saw them."""
@@ -36,10 +52,19 @@ class JudgedBlends:
     stray: Array  # (n, t) how far the range leaves the target, 0 to 1
     outside: Array  # (n,) how far a feature lies out of its scope, in widths; 0: all lie inside
     refused: NDArray[np.bool_]  # (n,) the expert's range has no answer for it: P is 0
+    margins: Array = field(default_factory=_nothing)  # (n, m) of other limits; below 0: broken
+
+    def __post_init__(self) -> None:
+        if not self.margins.size:  # no other limits, of as many blends
+            object.__setattr__(self, "margins", np.zeros((len(self.refused), 0)))
 
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "JudgedBlends":
         return JudgedBlends(
-            self.chance[rows], self.stray[rows], self.outside[rows], self.refused[rows]
+            self.chance[rows],
+            self.stray[rows],
+            self.outside[rows],
+            self.refused[rows],
+            self.margins[rows],
         )
 
     @staticmethod
@@ -50,6 +75,7 @@ class JudgedBlends:
             np.concatenate([p.stray for p in parts]),
             np.concatenate([p.outside for p in parts]),
             np.concatenate([p.refused for p in parts]),
+            np.concatenate([p.margins for p in parts]),
         )
 
     def good(self, goal: Goal) -> NDArray[np.bool_]:
@@ -59,7 +85,8 @@ class JudgedBlends:
             met &= self.stray[:, goal.place] <= 0
         if goal.scope:
             met &= self.outside <= 0
-        return met
+        kept: NDArray[np.bool_] = met & (self.margins >= 0).all(1)
+        return kept
 
     def lack(self, goal: Goal) -> Array:
         """How far each blend is from the goal, 0 where it is reached, (n,)."""
@@ -69,7 +96,8 @@ class JudgedBlends:
             short = short + 4.0 * self.stray[:, goal.place]
         if goal.scope:
             short = short + 4.0 * self.outside
-        return short
+        lack: Array = short + np.maximum(-self.margins, 0.0).sum(1)
+        return lack
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +107,25 @@ class Judge:
     recipe: MixingRecipe
     grader: Grader
     targets: tuple[BlendTarget, ...]
+    also: tuple[Limiter, ...] = ()
 
     def __call__(self, shares: Array) -> JudgedBlends:
         """(n, c) -> n verdicts."""
         parts = [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
         if not parts:
             none = np.empty((0, len(self.targets)))
-            return JudgedBlends(none, none, np.empty(0), np.empty(0, dtype=bool))
-        return JudgedBlends.join(parts)
+            margins = np.empty((0, len(self.also)))
+            return JudgedBlends(none, none, np.empty(0), np.empty(0, dtype=bool), margins)
+        return self._limit(shares, JudgedBlends.join(parts))
+
+    def _limit(self, shares: Array, seen: JudgedBlends) -> JudgedBlends:
+        """The verdicts with those of the other limits."""
+        if not self.also:
+            return seen
+        found = [limit.margins(shares) for limit in self.also]
+        outside = np.max([seen.outside, *(beyond for _, beyond in found)], axis=0)
+        margins = np.stack([margin for margin, _ in found], 1)
+        return JudgedBlends(seen.chance, seen.stray, outside, seen.refused, margins)
 
     def _part(self, shares: Array) -> JudgedBlends:
         values = self.recipe.features(shares)
@@ -161,3 +200,9 @@ def say_chance(chance: float) -> str:
     if chance in (0.0, 1.0):
         return f"{chance:.0f}"
     return "> 0.999" if chance >= 0.9995 else "< 0.001" if chance < 0.0005 else f"{chance:.3f}"
+
+
+def equal(chance: float) -> str:
+    """A probability with its sign: '= 0.9' or '> 0.999'."""
+    text = say_chance(chance)
+    return text if text[0] in "<>" else f"= {text}"

@@ -16,6 +16,7 @@ from .limits import Limits, limits_of
 from .mixing import Fixed, MixingRule
 from .promise import Promise
 from .recipe import MixingRecipe, recipe_for
+from .sides import SideLimit
 from .target import BlendTarget
 
 
@@ -33,6 +34,7 @@ class Order:
     tonnes: float | None = None
     most_coals: int | None = None
     lots: float | None = None  # %, shares are multiples of it
+    also: tuple[SideLimit, ...] = ()  # other limits, of other models or of features
 
     def __post_init__(self) -> None:
         if not 0.0 < self.confidence <= 1.0:
@@ -54,7 +56,7 @@ class Order:
     @property
     def judge(self) -> Judge:
         """The verdicts on the target and on easier and harder ones."""
-        return Judge(self.recipe, self.grader, self.grader.ladder(self.target))
+        return Judge(self.recipe, self.grader, self.grader.ladder(self.target), self.also)
 
     @property
     def goal(self) -> Goal:

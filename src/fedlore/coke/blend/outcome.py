@@ -1,10 +1,12 @@
 """What a plan holds: blends with their risks, what holds them back, and fronts."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .graders import Forecast
 from .order import Order
 from .promise import Risk
+from .sides import SideVerdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +19,7 @@ class Blend:
     features: dict[str, float]
     forecast: Forecast
     risk: Risk
+    sides: tuple[SideVerdict, ...] = ()  # how it stands to the other limits
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,5 @@ class BlendPlan:
     refused: int = 0  # of them, those for which the expert has no answer
     tests: int = 0  # measured results that the model has taken in
     test: TestBlend | None = None  # the one that is worth most, where that was asked for
+    costs: Mapping[str, float] = field(default_factory=dict)  # of the plan, by scenario of prices
+    choice: str = ""  # what was as low as can be over the scenarios: mean or worst

@@ -138,6 +138,7 @@ class _Desk:
             dict(zip(order.recipe.schema.names, x[0].tolist(), strict=True)),
             order.grader.tell(rows_of(x)),
             order.grader.weigh(rows_of(x), order.target),
+            tuple(limit.tell(shares) for limit in order.also),
         )
 
     def refuses(self, shares: Array) -> bool:

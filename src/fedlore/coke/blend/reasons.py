@@ -1,9 +1,11 @@
 """Infeasible because ...: the cause, with the numbers that show it."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from .coals import Array
-from .judge import Goal, Judge, say_chance
+from .judge import Goal, Judge, JudgedBlends, say_chance
 from .limits import cheapest
 from .order import Order
 from .search import BlendPool, Found
@@ -88,11 +90,25 @@ def unreachable(
                 f"blends that are sure to reach {target} have P at most "
                 f"{say_chance(float(chance[inside][free].max()))}"
             )
+    causes += _barred(order, goal, pool, found)
     if not causes:
         causes.append(
             f"no blend was found that has all at once: P({target}) reaches {say_chance(best)}"
         )
     return tuple(causes)
+
+
+def _barred(order: Order, goal: Goal, pool: BlendPool, found: Found | None) -> list[str]:
+    """Other limits that no blend keeps, or none that makes the target."""
+    seen = pool.seen if found is None else JudgedBlends.join([pool.seen, found.seen])
+    kept, alone = seen.margins >= 0, replace(seen, margins=seen.margins[:, :0]).good(goal)
+    causes = []
+    for place, limit in enumerate(order.also):
+        if not kept[:, place].any():
+            causes.append(f"no blend looked at keeps {limit.text}")
+        elif not (kept[:, place] & alone).any() and alone.any():
+            causes.append(f"no blend that makes {order.target.text} keeps {limit.text} as well")
+    return causes
 
 
 def _out_of_scope(order: Order, judge: Judge, shares: Array) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .judge import say_chance
+from .judge import equal
 from .order import Order
 from .outcome import Blend, BlendPlan, Point, TestBlend
 from .promise import ERRING, FALL
@@ -36,6 +36,10 @@ def as_json(plan: BlendPlan) -> dict[str, Any]:
         "blends_looked_at": plan.looked,
         "blends_refused_by_the_range": plan.refused,
         "measured_results": plan.tests,
+        "limits": [limit.text for limit in order.also],
+        "scenarios": {"chosen_by": plan.choice, "cost_per_tonne": dict(plan.costs)}
+        if plan.costs
+        else None,
         "trial": None if plan.test is None else _test(plan.test),
     }
 
@@ -64,6 +68,14 @@ def plan_summary(plan: BlendPlan) -> list[str]:
         + (f", the expert says {blend.forecast.expert}" if blend.forecast.expert else "")
     )
     said += risk_words(order, blend)
+    said += [f"{side.limit}: {side.found} ({side.wanted})" for side in blend.sides]
+    if plan.costs:
+        each = ", ".join(f"{name} {cost:,.2f}" for name, cost in plan.costs.items())
+        how = "mean" if plan.choice == "mean" else "worst case"
+        said.append(
+            f"Chosen for the least cost in the {how} of scenarios; per tonne: {each}; the prices "
+            "of the tables are the mixture of scenarios that it was planned at"
+        )
     if plan.floor is not None:
         said.append(
             f"The cheapest blend of any quality costs {plan.floor.cost:,.2f} with "
@@ -140,12 +152,6 @@ def between(names: tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def equal(chance: float) -> str:
-    """A probability with its sign: '= 0.9' or '> 0.999'."""
-    text = say_chance(chance)
-    return text if text[0] in "<>" else f"= {text}"
-
-
 def _total(plan: BlendPlan, blend: Blend) -> str:
     tonnes = plan.order.tonnes
     return "" if tonnes is None else f", {blend.cost * tonnes:,.0f} for {tonnes:,.0f} t"
@@ -163,6 +169,7 @@ def _blend(plan: BlendPlan, blend: Blend | None) -> dict[str, Any] | None:
         "p_target": blend.chance,
         "p_true": "not known",  # of a real plant nobody can say; studies.decisions asks a law
         "risk": vars(blend.risk),
+        "limits": [vars(side) for side in blend.sides],
         "predicted": blend.forecast.answer,
         "expert": blend.forecast.expert,
         "allowed": list(blend.forecast.allowed),

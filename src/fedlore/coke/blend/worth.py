@@ -98,6 +98,7 @@ def _blends(order: Order, mine: Array, seed: int) -> Array:
     kept = ~pool.seen.refused & (pool.seen.outside <= 0.0 if order.scope else True)
     if order.worst_case:
         kept &= pool.seen.stray[:, goal.place] <= 0.0
+    kept &= (pool.seen.margins >= 0.0).all(1)
     shares, cost, said = pool.shares[kept], pool.cost[kept], pool.seen.chance[kept, goal.place]
     now = float(mine @ price)
     hopeful = np.flatnonzero((cost < now) & (said >= 0.4 * order.confidence))
@@ -110,7 +111,7 @@ def _blends(order: Order, mine: Array, seed: int) -> Array:
     between = [(1.0 - t) * mine + t * some[: _NEXT // 2] for t in _MIXED]
     every = np.concatenate([mine[None], some, *between])
     seen = judge(every)
-    fit = limits.holds(every) & ~seen.refused
+    fit = limits.holds(every) & ~seen.refused & (seen.margins >= 0.0).all(1)
     fit &= seen.outside <= 0.0 if order.scope else True
     if order.worst_case:
         fit &= seen.stray[:, goal.place] <= 0.0
