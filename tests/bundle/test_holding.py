@@ -7,17 +7,22 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore import Knowledge, Personal
-from fedlore.bundle import bundle_of, write_bundle
+from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer.answering import answer_rows
 from fedlore.bundle.answer.doubting import doubt_rows
 from fedlore.bundle.answer.holding import (
-    Holding,
     answer_scores,
     hold_classes,
     hold_numbers,
     read_holding,
+    stored_holding,
 )
+from fedlore.bundle.archive import Refused
+from fedlore.bundle.holdings import HOLDINGS, read_holdings
+from fedlore.bundle.serve.answer import Answering
+from fedlore.bundle.storing import open_members, with_holdings
 from fedlore.cli.app import app
+from fedlore.core.conformal import Holding, common_holdings, count_scores, unseen_holdings
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.knowledge.numbers.numbers import Numbers
@@ -137,3 +142,70 @@ def test_a_network_alone_cannot_tell_its_ignorance(tmp_path):
         doubt_rows(bundle_of(alone, "north"), rows(1, 2)[0])
     told = doubt_rows(bundle_of(numbers_known(), "north"), rows(1, 2)[0])
     assert (told.noise > 0).all()
+
+
+def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(classes, tmp_path):
+    write_bundle(classes, tmp_path / "north.lore")
+    calm = write_rows_of(tmp_path / "calm.csv", *labelled(9, 30))
+    new = write_rows_of(tmp_path / "new.csv", *labelled(10, 5))
+    kept, out = tmp_path / "kept.lore", tmp_path / "out.csv"
+    words = ["predict", str(tmp_path / "north.lore"), str(new), "--out", str(out)]
+    result = CliRunner().invoke(app, [*words, "--calibrate", str(calm), "--store", str(kept)])
+    assert result.exit_code == 0 and "promises 0.8, 0.9, 0.95" in result.output
+    found = read_bundle(kept)
+    assert [one.level for one in found.holdings] == [0.8, 0.9, 0.95]
+    assert found.fingerprint != classes.fingerprint
+    first = out.read_text()
+    again = CliRunner().invoke(app, ["predict", str(kept), str(new), "--out", str(out)])
+    assert again.exit_code == 0 and "Holds with 0.9" in again.output
+    assert out.read_text() == first  # the same sets, now without the rows
+    told, _ = Answering.of(found)(labelled(10, 5)[0].double())
+    sets = hold_classes(answer_rows(found, labelled(10, 5)[0]), found.holdings[1].cut)
+    assert [len(row["held"]) for row in told] == sets.sum(1).tolist()
+    assert all(row["noise"] > 0 and row["far"] == (row["ignorance"] > row["noise"]) for row in told)
+
+
+def test_a_bundle_that_promises_nothing_says_nothing():
+    alone = bundle_of(Personal(mlp(2, 8, hidden=(4,)), Knowledge(schema=STEPS), scaler=SCALE), "n")
+    assert alone.holdings == () and stored_holding(alone, 0.9) is None
+    told, _ = Answering.of(alone)(rows(1, 2)[0].double())
+    assert {(row["held"], row["noise"], row["far"]) for row in told} == {(None, None, None)}
+
+
+def test_rows_kept_aside_come_before_a_sites_own_and_those_before_all_sites(classes):
+    every = [Holding(0.9, 0.1 * i, 20, w) for i, w in enumerate(("common", "unseen", "kept"), 1)]
+    for count, whose in ((3, "kept"), (2, "unseen"), (1, "common")):
+        one = stored_holding(with_holdings(classes, every[:count]), 0.9)
+        assert one is not None and one.whose == whose
+    assert stored_holding(with_holdings(classes, every), 0.93) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[{}]",
+        "no json",
+        '[{"level": 1.5, "cut": 0.5, "rows": 20}]',
+        '[{"level": 0.9, "cut": NaN, "rows": 20}]',
+        '[{"level": 0.9, "cut": 0.5, "rows": 0}]',
+        '[{"level": 0.9, "cut": 0.5, "rows": 20, "whose": "mine"}]',
+    ],
+)
+def test_promises_that_cannot_be_are_refused(classes, text):
+    with pytest.raises(Refused, match=HOLDINGS):
+        read_holdings(text.encode())
+    with pytest.raises(FedloreError):
+        open_members({**classes.members, HOLDINGS: text.encode()})
+
+
+def test_cuts_of_one_site_are_exact_and_those_of_the_sum_end_a_bin_above():
+    scores = torch.rand(40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for own, all_ in zip(
+        unseen_holdings(scores), common_holdings(count_scores(scores).double()), strict=True
+    ):
+        assert own.level == all_.level and own.rows == all_.rows == 40
+        assert own.cut <= all_.cut <= own.cut + 1 / 500 + 1e-9
+        assert "no guarantee" in own.sentence() and "not of each" in all_.sentence()
+    assert [one.level for one in unseen_holdings(scores[:12])] == [0.8, 0.9]
+    assert common_holdings(torch.zeros(500, dtype=torch.float64)) == ()

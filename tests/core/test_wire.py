@@ -19,7 +19,12 @@ from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..engine.test_loop import Spy
 
-CHOSEN = {"vote", "settle"}  # of a recipe that is chosen: tests/engine/lore says what they hold
+CHOSEN = {
+    "vote",
+    "settle",
+    "scores",
+    "hold",
+}  # of a recipe that is chosen: tests/engine/lore says what they hold
 EXACT = Exact(Basis("quadratic"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
 

@@ -46,6 +46,7 @@ candidates = [
 
 [model]"""
 
+COMMON = MENU.replace("folds = 2", "folds = 2\ncommon = true")
 #: Only the candidate of which a part stays at each site, in the trials too.
 PRIVATE = MENU.replace(MENU[MENU.index("  {hears = true, plain") : MENU.index("]\n\n[model]")], "")
 
@@ -449,3 +450,28 @@ def test_own_members_come_back_as_they_were(tmp_path, terms):
 
 def moments_of(inputs):
     return inputs.double().mean(0), inputs.double().std(0).clamp(min=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("secure", [False, True])
+def test_counts_of_scores_are_summed_and_bundles_hold_the_common_cut(tmp_path, monkeypatch, secure):
+    folder = chosen(tmp_path / "fed", menu=COMMON, secure=secure)
+    Inside(folder, monkeypatch).train()
+    plain = at_once(chosen(tmp_path / "one", menu=COMMON))
+    for home in trial_sites(folder):
+        found = export.bundle_of_kit(home).holdings
+        wanted = plain.holdings[home.name]
+        assert [(h.level, h.rows, h.whose) for h in found] == [
+            (h.level, h.rows, h.whose) for h in wanted
+        ]
+        assert {h.whose for h in found} == {"unseen", "common"}
+        assert [h.cut for h in found] == pytest.approx([h.cut for h in wanted], abs=0.01)
+
+
+def test_counts_that_were_not_agreed_to_are_not_given(terms):
+    for kind, at in (("scores", 5), ("hold", 6)):
+        assert "none in common" in find_breach(terms, Task(kind, at, trial="0/main/3"))
+    some = replace(terms, menu=replace(terms.menu, common=True))
+    assert find_breach(some, Task("scores", 5, trial="0/main/3")) is None
+    assert "does not belong" in find_breach(some, Task("scores", 4, trial="0/main/3"))
+    assert "does not belong" in find_breach(some, Task("hold", 5, trial="0/main/3"))

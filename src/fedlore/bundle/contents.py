@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from ..core.conformal import Holding
 from ..data.rows.titles import Extra
 from ..errors import ConfigError
 from ..knowledge.schema import Schema
@@ -46,6 +47,7 @@ class Bundle:
     policies: Policies = field(default_factory=Policies)
     shape: tuple[int, ...] = ()  # of one row as the network takes it
     members: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    holdings: tuple[Holding, ...] = ()  # what its sets and intervals promise, and to whom
 
     @property
     def knowledge_text(self) -> str:

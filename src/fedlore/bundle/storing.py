@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..core.conformal import Holding
 from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
@@ -35,12 +36,13 @@ from .header import (
     try_row,
     versions,
 )
+from .holdings import HOLDINGS, pack_holdings, read_holdings
 from .known import knowledge_members, restore, schema_values, store, unwrap_confusion
 from .mixtures import describe_beside, restore_beside
 from .networks import build_network, describe_network
 
 BESIDE = "beside.safetensors"  # of a mixture
-OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE)
+OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE, HOLDINGS)
 
 
 def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
@@ -72,6 +74,7 @@ def bundle_of(
     schema: Schema | None = None,
     metrics: Mapping[str, float] | None = None,
     policies: Policies | None = None,
+    holdings: Sequence[Holding] = (),
 ) -> Bundle:
     """A bundle of a model in memory. Without `schema` it is the one of the model's knowledge."""
     known, confusion = unwrap_confusion(personal.knowledge)
@@ -82,9 +85,10 @@ def bundle_of(
     if own is not None and (own.names, own.classes) != (names.names, names.classes):
         raise KnowledgeError("schema= and the knowledge name other features or classes")
     files, held = store(known, names, task_of(personal).bins)
-    return bundle_members(
+    found = bundle_members(
         personal, client, files, held, confusion=confusion, metrics=metrics, policies=policies
     )
+    return with_holdings(found, holdings, held) if holdings else found
 
 
 class Trained(Protocol):
@@ -106,10 +110,12 @@ def save_bundle(
     *,
     schema: Schema | None = None,
     metrics: Mapping[str, float] | None = None,
+    holdings: Sequence[Holding] = (),
 ) -> None:
     """Write one client's bundle; without `metrics` it holds the client's last scores."""
     scores = trained.scores(client) if metrics is None else metrics
-    write_bundle(bundle_of(trained.model(client), client, schema=schema, metrics=scores), path)
+    model = trained.model(client)
+    write_bundle(bundle_of(model, client, schema=schema, metrics=scores, holdings=holdings), path)
 
 
 def bundle_members(
@@ -210,7 +216,14 @@ def open_members(
         header.policies,
         header.shape,
         dict(members),
+        read_holdings(members[HOLDINGS]) if HOLDINGS in members else (),
     )
+
+
+def with_holdings(bundle: Bundle, holdings: Sequence[Holding], held: Held | None = None) -> Bundle:
+    """The same bundle with what its sets and intervals promise."""
+    members = {**bundle.members, HOLDINGS: pack_holdings(holdings)}
+    return open_members(members, held, plugins=plugins_in(members))
 
 
 def _tensors(members: Members, name: str) -> Params:

@@ -9,8 +9,8 @@ from typing import Annotated, cast
 import torch
 import typer
 
-from ..bundle import Policies, read_bundle
-from ..bundle.answer.holding import read_holding
+from ..bundle import Policies, read_bundle, write_bundle
+from ..bundle.answer.holding import read_holding, read_holdings_of, stored_holding
 from ..bundle.answer.predicting import OnError, Summary, predict_file
 from ..bundle.answer.scoring import (
     ClassScore,
@@ -18,9 +18,11 @@ from ..bundle.answer.scoring import (
     score_bundle,
     score_classes,
 )
+from ..bundle.storing import with_holdings
 from ..config import build
 from ..core.conformal import check_level
 from ..core.reliability import ReliabilityBin
+from ..errors import FedloreError
 from ..personal.tasks import TaskName
 from .codes import ExitCode
 from .forms import (
@@ -58,7 +60,11 @@ def predict_command(
     doubt: Annotated[
         bool, typer.Option("--doubt", help="Add noise, ignorance, and whether a row is far.")
     ] = False,
-    level: Annotated[float, typer.Option(help="With --calibrate: for this share of rows.")] = 0.9,
+    level: Annotated[float, typer.Option(help="Of what holds: for this share of rows.")] = 0.9,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="With --calibrate: write the bundle with what it then promises."),
+    ] = None,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column to copy to the answers; may be repeated.")
     ] = None,
@@ -86,7 +92,17 @@ def predict_command(
         told.aside(DEPRECATED)
     form = FileForm(separator, decimal, encoding, sheet)
     check_level(level)
-    holding = None if calibrate is None else read_holding(found, calibrate, level, form=form)
+    if store is not None and calibrate is None:
+        raise FedloreError("--store writes down what --calibrate finds: give both")
+    if calibrate is None:
+        holding = stored_holding(found, level)
+    else:
+        holding = read_holding(found, calibrate, level, form=form)
+    if store is not None and calibrate is not None:
+        kept = read_holdings_of(found, calibrate, form=form)
+        others = [one for one in found.holdings if one.whose != "kept"]
+        write_bundle(with_holdings(found, (*kept, *others)), store)
+        told.aside(f"{store} promises {', '.join(f'{one.level:g}' for one in kept) or 'nothing'}")
 
     def answer(place: Path | None) -> Summary:
         with Gauge(told, "percent") as gauge:

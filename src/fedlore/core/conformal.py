@@ -9,6 +9,8 @@ a bin, and the promise is to rows of all sites taken together, not to those of e
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -52,6 +54,57 @@ def held_band(rows: int, level: float, sure: float = SURE) -> tuple[float, float
     """
     rank = _rank(rows, level)
     return _beta(rank, rows, (1.0 - sure) / 2.0), _beta(rank, rows, (1.0 + sure) / 2.0)
+
+
+#: Whose rows a cut stands on: rows that nothing learned from; a site's training rows, each seen by
+#: models that had not learned from it; or such rows of all sites, by the sum of their counts.
+CutRows = Literal["kept", "unseen", "common"]
+HELD_LEVELS = (0.8, 0.9, 0.95)  # that a bundle holds cuts for, where its rows allow them
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What rows allow to be promised of sets and intervals."""
+
+    level: float
+    cut: float  # of the scores
+    rows: int
+    whose: CutRows = "kept"
+
+    def sentence(self) -> str:
+        """What is promised, and to whom."""
+        if self.whose == "unseen":
+            return (
+                f"Holds for about {self.level:g} of new rows like the {self.rows} of this site, "
+                "each seen by models that had not learned from it; the model that answers learned "
+                "from all of them, so this is no guarantee"
+            )
+        if self.whose == "common":
+            return (
+                f"Holds for about {self.level:g} of new rows of all sites taken together, not of "
+                f"each of them, by {self.rows} rows of theirs that were seen by models which had "
+                "not learned from them; this is no guarantee"
+            )
+        low, high = held_band(self.rows, self.level)
+        return (
+            f"Holds with {self.level:g} for new rows like the {self.rows} it was calibrated on, if "
+            f"nothing was learned from them; for these {self.rows} the share that is held lies "
+            f"between {low:.3f} and {high:.3f} with {SURE:g}"
+        )
+
+
+def unseen_holdings(scores: Tensor) -> tuple[Holding, ...]:
+    """The cuts of a site's own rows, at every level that so many of them allow."""
+    levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
+    return tuple(Holding(lv, find_cut(scores, lv), len(scores), "unseen") for lv in levels)
+
+
+def common_holdings(total: Tensor) -> tuple[Holding, ...]:
+    """The cuts of all sites' rows together, from the sum of their counts, (HISTOGRAM,)."""
+    rows = round(float(total.double().sum()))
+    levels = [level for level in HELD_LEVELS if rows >= least_rows(level)]
+    found = [(level, find_common_cut([total], level)[0]) for level in levels]
+    return tuple(Holding(level, cut, rows, "common") for level, cut in found)
 
 
 def class_misses(probabilities: Tensor, y: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from . import tree
+from .conformal import HISTOGRAM
 from .exact import sum_shapes
 from .inputs import Inputs
 from .scaler import moments
@@ -35,6 +36,8 @@ def wanted_of(
         return {"gram": like}
     if task.kind == "vote":
         return {"vote": {name: torch.zeros(1, dtype=torch.float64) for name in ("loss", "rows")}}
+    if task.kind == "scores":
+        return {"scores": {"counts": torch.zeros(HISTOGRAM, dtype=torch.float64)}}
     if task.kind != "moments":
         return {}
     row = torch.zeros(1, features)

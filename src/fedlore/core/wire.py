@@ -21,6 +21,8 @@ TASK_KINDS = {
     "gram": "sums of products of centred rows, for the model of one round",
     "vote": "the summed loss of a trial on rows it was not trained on, and their number",
     "settle": "nothing: what a site chooses from the finished trainings stays at home",
+    "scores": "counts of how far labels lie from answers, of rows that no member had seen",
+    "hold": "nothing: what the summed counts allow to be promised is written down at home",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, Generic
 
 from torch import Tensor
 
+from ..core.conformal import Holding
 from ..core.history import Row
 from ..core.tree import Payload
 from ..data.rows import as_examples
@@ -31,6 +32,7 @@ class Fitted(Generic[P]):
     privacy: tuple[str, ...] = ()  # what was spent and lost, in words
     besides: Mapping[str, Beside | NumberBeside] = field(default_factory=dict)  # by client
     tables: Mapping[str, Brought] = field(default_factory=dict)  # what it brought, by client
+    holdings: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)  # by client
 
     @property
     def history(self) -> list[Row]:
@@ -93,4 +95,5 @@ class Fitted(Generic[P]):
         """
         from ..bundle import save_bundle  # upstairs: training itself needs no archive
 
-        save_bundle(self, client, path, schema=schema, metrics=metrics)
+        held = self.holdings.get(client, ())
+        save_bundle(self, client, path, schema=schema, metrics=metrics, holdings=held)

@@ -10,7 +10,7 @@ from ..core.reliability import ReliabilityBin
 from ..core.store import write_private
 from ..errors import FedloreError
 from ..look.page import Section, page
-from ..look.plots import draw
+from ..look.plots import Drawing, draw
 from ..look.tables import Cell, TextTable
 from .reliability import TERMS as RELIABILITY
 from .reliability import held_table, reliability_plot, scores_table
@@ -75,7 +75,7 @@ def _believed(told: Mapping[str, Any]) -> Section:
     number = told["measure"] != "accuracy"
     bins = [ReliabilityBin(**part) for part in told["diagram"]]
     table = held_table(bins) if number else scores_table(told["probabilities"])
-    drawn = ()
+    drawn: tuple[Drawing, ...] = ()
     if find_spec("matplotlib") is not None:  # the table says it without
         plots = reliability_plot({"mixture": bins}, "reliability", "", number=number)
         drawn = tuple(draw(plot) for plot in plots)

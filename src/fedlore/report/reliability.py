@@ -109,11 +109,17 @@ def reliability_plot(
         )
         for who, bins in curves.items():
             said, right = ([100 * getattr(b, key) for b in bins] for key in ("confidence", "right"))
-            style = {"color": colour(who), "marker": marker(who), "label": short_text(who)}
-            if len(curves) > 1:
-                axes.plot(said, right, linewidth=1.5, markersize=5, **style)
-            else:
-                axes.errorbar(said, right, yerr=_error_bars(bins), linewidth=1.5, **style)
+            bars = _error_bars(bins) if len(curves) == 1 else None
+            axes.errorbar(
+                said,
+                right,
+                yerr=bars,
+                linewidth=1.5,
+                markersize=5,
+                color=colour(who),
+                marker=marker(who),
+                label=short_text(who),
+            )
         low = min(100 * b.confidence for bins in curves.values() for b in bins)
         axes.set_xlim(5 * math.floor(low / 5) if number else 0, 100)
         axes.set_ylim(5 * math.floor(low / 5) - 10 if number and low > 10 else 0, 100)

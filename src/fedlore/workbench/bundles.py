@@ -30,6 +30,7 @@ def keep_bundle(
             client.id,
             schema=client.knowledge.schema,
             metrics={k: v for k, v in scores.items() if k in BUNDLE_SCORES},
+            holdings=fitted.holdings.get(client.id, ()) if approach.chosen else (),
         )
         write_bundle(found, path)
         note.unlink(missing_ok=True)

@@ -321,3 +321,33 @@ def test_examples_keep_their_rows_in_folds():
     counts = torch.bincount(seat.folds)
     assert int(counts.max() - counts.min()) <= 1
     assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)
+
+
+def test_counts_of_scores_are_summed_under_masks_and_every_site_hears_the_same_cut():
+    menu = replace(FEW, common=True, candidates=FEW.candidates[:1])
+    plain, masked = run(menu), run(menu, privacy=Privacy(secure_aggregation=True))
+    alone = run(replace(menu, common=False))
+    cuts = {}
+    for name, held in plain.holdings.items():
+        own, common = ([h for h in held if h.whose == w] for w in ("unseen", "common"))
+        assert own == list(alone.holdings[name]) and common
+        assert common[0].rows == sum(len(c.data) for c in federation())
+        cuts[name] = [h.cut for h in common]
+        again = [h.cut for h in masked.holdings[name] if h.whose == "common"]
+        assert again == pytest.approx(cuts[name], abs=0.02)  # the networks differ by rounding
+    assert len({tuple(cut) for cut in cuts.values()}) == 1
+
+
+def test_counts_of_scores_are_refused_under_a_budget():
+    one = replace(FEW, common=True, candidates=FEW.candidates[:1])
+    with pytest.raises(ConfigError, match="no budget covers them"):
+        run(one, privacy=Privacy(dp=Dp(8.0, 1e-3)), scale=False)
+
+
+def test_a_site_is_told_whether_its_mixture_means_what_it_says():
+    fitted = run(RISING)
+    for client in federation():
+        told = fitted.brought(client.id)
+        assert sum(part.rows for part in told.diagram) == told.rows
+        assert 0 <= told.probabilities["ece low"] <= told.probabilities["ece"]
+        assert told.probabilities["brier"] > 0 and told.probabilities["crps"] > 0

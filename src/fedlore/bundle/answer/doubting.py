@@ -5,10 +5,22 @@ from torch import Tensor
 
 from ...errors import FedloreError
 from ...personal.classifier import Personal
-from ...personal.doubt import Doubt, doubt_classes, doubt_numbers
+from ...personal.doubt import Doubt, doubt_classes, doubt_numbers, find_foreseen
 from ..contents import Bundle
 from .answering import shape_rows
 from .blanks import tolerate
+
+
+def can_doubt(bundle: Bundle) -> bool:
+    """Whether the model knows of its own ignorance, found out without any row."""
+    personal = bundle.personal
+    if not isinstance(personal, Personal):
+        return personal.beside is not None and bool(personal.beside.members)
+    beside = personal.beside
+    if beside is None or not bundle.schema.ordered:
+        return False
+    spoken = sum(weight > 0 for weight in (beside.network, *beside.weights))
+    return find_foreseen(personal) is not None or spoken > 1
 
 
 @torch.no_grad()

@@ -1,18 +1,20 @@
 """Sets of classes and intervals of numbers that hold, laid around a bundle's own answers."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from ...core.conformal import (
-    SURE,
+    HELD_LEVELS,
+    CutRows,
+    Holding,
     check_level,
     class_misses,
     find_cut,
     half_width,
-    held_band,
+    least_rows,
     number_misses,
 )
 from ...data.rows import FileForm
@@ -20,24 +22,6 @@ from ...personal.answers import Answers
 from ..contents import Bundle
 from .answering import answer_rows
 from .scoring import read_labelled
-
-
-@dataclass(frozen=True)
-class Holding:
-    """What rows that were not learned from allow to be promised."""
-
-    level: float
-    cut: float  # of the scores
-    rows: int
-
-    def sentence(self) -> str:
-        """What is promised, and to whom."""
-        low, high = held_band(self.rows, self.level)
-        return (
-            f"Holds with {self.level:g} for new rows like the {self.rows} it was calibrated on, if "
-            f"nothing was learned from them; for these {self.rows} the share that is held lies "
-            f"between {low:.3f} and {high:.3f} with {SURE:g}"
-        )
 
 
 def answer_scores(answers: Answers, y: Tensor) -> Tensor:
@@ -66,11 +50,35 @@ def hold_numbers(answers: Answers, cut: float) -> Tensor:
     return torch.stack([low, torch.minimum(answers.predicted + far, answers.high)], 1)
 
 
+def stored_holding(bundle: Bundle, level: float) -> Holding | None:
+    """What the bundle itself promises at a level: to its own site, or else to all of them."""
+    for whose in get_args(CutRows):
+        for one in bundle.holdings:
+            if one.whose == whose and abs(one.level - level) < 1e-9:
+                return one
+    return None
+
+
 @torch.no_grad()
 def read_holding(
     bundle: Bundle, path: str | Path, level: float, *, form: FileForm | None = None
 ) -> Holding:
     """What labelled rows of a file allow; they must be none that the bundle learned from."""
     check_level(level)
+    scores = _scores(bundle, path, form)
+    return Holding(level, find_cut(scores, level), len(scores))
+
+
+def read_holdings_of(
+    bundle: Bundle, path: str | Path, *, form: FileForm | None = None
+) -> tuple[Holding, ...]:
+    """The same at every level that a bundle stores and that so many rows allow."""
+    scores = _scores(bundle, path, form)
+    levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
+    return tuple(Holding(level, find_cut(scores, level), len(scores)) for level in levels)
+
+
+@torch.no_grad()
+def _scores(bundle: Bundle, path: str | Path, form: FileForm | None) -> Tensor:
     x, y = read_labelled(bundle, path, form=form)
-    return Holding(level, find_cut(answer_scores(answer_rows(bundle, x), y), level), len(y))
+    return answer_scores(answer_rows(bundle, x), y)

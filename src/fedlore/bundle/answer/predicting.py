@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from torch import Tensor
 
+from ...core.conformal import Holding
 from ...data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
 from ...data.rows.titles import passed_over
 from ...errors import ConfigError, FedloreError
@@ -16,7 +17,6 @@ from ..contents import Bundle, Policies
 from .answering import DECIDED, Answers, answer_rows
 from .blanks import tolerate
 from .doubting import doubt_rows
-from .holding import Holding
 from .reasons import reasons
 from .writing import AnswerColumn, Gaps, Sink, answer_columns, sink
 

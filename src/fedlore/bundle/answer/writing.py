@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...core.conformal import Holding
 from ...core.store import replacing
 from ...errors import FedloreError
 from ...personal.doubt import Doubt
 from ..contents import Bundle
 from .answering import DECIDED, Answers
-from .holding import Holding, hold_classes, hold_numbers
+from .holding import hold_classes, hold_numbers
 
 
 @dataclass(frozen=True)

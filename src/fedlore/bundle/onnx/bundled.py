@@ -1,6 +1,7 @@
 """A bundle as one ONNX file."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ def bundle_to_onnx(bundle: Bundle) -> Any:
         "fedlore.client": bundle.client,
         "fedlore.knowledge.files": json.dumps(files),
     }
+    if bundle.holdings:  # 1 - p, or the distance in halves of the interval: the cut says which hold
+        metadata["fedlore.holdings"] = json.dumps([asdict(one) for one in bundle.holdings])
     if isinstance(personal, PersonalRegressor):
         return regressor_to_onnx(personal, bundle.schema, metadata=metadata)
     return to_onnx(

@@ -1,5 +1,6 @@
 """A bundle's answers as plain values for JSON."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,12 +8,16 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
+from ...core.conformal import Holding
 from ...errors import FedloreError
 from .. import Bundle
 from ..answer.answers import DECIDED, Answers, answer_rows, reasons
 from ..answer.blanks import tolerate
+from ..answer.doubting import can_doubt, doubt_rows
+from ..answer.holding import hold_classes, hold_numbers, stored_holding
 
 Who = Literal["range", "expert", "network", "both"]
+SERVED_LEVEL = 0.9  # of the sets and intervals that are answered
 
 
 class RowAnswer(BaseModel):
@@ -27,6 +32,18 @@ class RowAnswer(BaseModel):
     high: float | None = Field(description="of a number: the greatest that the range allows")
     interval: tuple[float, float] | None = Field(
         description="of a number: where it lies with 90 % of the probability, inside the range"
+    )
+    held: list[str] | tuple[float, float] | None = Field(
+        description="the classes, or the interval, that hold as /card says; null where the bundle "
+        "promises nothing"
+    )
+    noise: float | None = Field(
+        description="sd of one test about its mean, in classes or units of the number; null where "
+        "the model cannot tell"
+    )
+    ignorance: float | None = Field(description="sd of the model's own mean; null likewise")
+    far: bool | None = Field(
+        description="whether ignorance is the larger: a row unlike all that was learned from"
     )
     expert: str | float | None = Field(description="the expert's own prediction; null if silent")
     decided: Who = Field(
@@ -68,11 +85,18 @@ class Answering:
 
     bundle: Bundle
     kind: torch.dtype  # of the network
+    holding: Holding | None = None  # what its sets and intervals promise
+    doubts: bool = False  # whether it can tell noise from ignorance
 
     @staticmethod
     def of(bundle: Bundle) -> "Answering":
         inner = bundle.personal.inner
-        return Answering(tolerate(bundle), next(inner.model.parameters()).dtype)
+        return Answering(
+            tolerate(bundle),
+            next(inner.model.parameters()).dtype,
+            stored_holding(bundle, SERVED_LEVEL),
+            can_doubt(bundle),
+        )
 
     @torch.inference_mode()  # a sixth faster than without gradients alone, for a single row
     def __call__(self, x: Tensor) -> tuple[list[dict[str, Any]], Answers]:
@@ -82,7 +106,25 @@ class Answering:
             found = answer_rows(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
             raise self._silence(x) from None
-        return write_answers(self.bundle, found, reasons(self.bundle, x, found)), found
+        told = write_answers(self.bundle, found, reasons(self.bundle, x, found))
+        for row, more in zip(told, self._more(x, found), strict=True):
+            row |= more
+        return told, found
+
+    def _more(self, x: Tensor, found: Answers) -> list[dict[str, Any]]:
+        """Of each row what holds, and noise and ignorance, as far as the bundle can say."""
+        n, classes = len(found), self.bundle.schema.classes
+        held: Sequence[object] = [None] * n
+        if self.holding is not None and found.interval is not None:
+            held = hold_numbers(found, self.holding.cut).tolist()
+        elif self.holding is not None:
+            sets = hold_classes(found, self.holding.cut).tolist()
+            held = [[c for c, may in zip(classes, row, strict=True) if may] for row in sets]
+        doubt = doubt_rows(self.bundle, x) if self.doubts else None
+        if doubt is None:
+            return [{"held": h, "noise": None, "ignorance": None, "far": None} for h in held]
+        both = zip(held, doubt.noise.tolist(), doubt.ignorance.tolist(), strict=True)
+        return [{"held": h, "noise": a, "ignorance": b, "far": b > a} for h, a, b in both]
 
     def _silence(self, x: Tensor) -> Silent:
         """The first row without an answer, found by halving, and what is said about it alone."""

@@ -13,7 +13,8 @@ from ...data.rows.strict import Unusable
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
 from ..answer.blanks import tolerate
-from .answer import Answering, Prediction, Problem, Silent
+from ..answer.holding import stored_holding
+from .answer import SERVED_LEVEL, Answering, Prediction, Problem, Silent
 from .guard import Doorkeeper
 from .limits import ServeLimits
 from .measures import Measures
@@ -60,6 +61,7 @@ class Form(BaseModel):
     classes: list[str]
     features: list[ColumnInfo]
     target: TargetInfo | None  # null where classes are predicted
+    promise: str | None  # of what is held; null where nothing is promised
     max_rows: int
 
 
@@ -72,6 +74,7 @@ class BundleIdentity(BaseModel):
     fingerprint: str
     versions: dict[str, str]
     metrics: dict[str, float]
+    promises: list[str]  # what its sets and intervals hold, and for whom
     card: str  # Markdown
 
 
@@ -180,6 +183,7 @@ def _predict(
 def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
     schema = tolerate(bundle).schema
     features = [f.describe() | {"missing": f.may_miss} for f in schema.features]
+    holding = stored_holding(bundle, SERVED_LEVEL)
     return {
         "client": bundle.client,
         "task": bundle.task,
@@ -187,6 +191,7 @@ def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
         "classes": list(schema.classes),
         "features": features,
         "target": _target(bundle),
+        "promise": None if holding is None else holding.sentence(),
         "max_rows": limits.rows,
     }
 
@@ -206,6 +211,7 @@ def _identity(bundle: Bundle) -> dict[str, Any]:
         "fingerprint": bundle.fingerprint,
         "versions": dict(bundle.versions),
         "metrics": dict(bundle.metrics),
+        "promises": [one.sentence() for one in bundle.holdings],
         "card": bundle.card,
     }
 

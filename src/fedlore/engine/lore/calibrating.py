@@ -44,7 +44,7 @@ _M = TypeVar("_M")
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class UnseenJudged:
     """What a site's final model says of rows that no member of it had seen."""
 
     diagram: tuple[ReliabilityBin, ...]
@@ -64,7 +64,7 @@ def try_classes(
     factor: float,
     *,
     ordered: bool,
-) -> Tried:
+) -> UnseenJudged:
     """The mixture as it will answer, its weights learned from other rows than it is judged on."""
     kept = [voice for voice in voices if voice.name in share]
 
@@ -80,10 +80,10 @@ def try_classes(
     found |= {"nll": loss} if math.isfinite(loss) else {}
     found["brier"] = brier(said, y)
     found |= {"crps": ranked_score(said, y)} if ordered else {}
-    return Tried(tuple(diagram), found, class_misses(said, y))
+    return UnseenJudged(tuple(diagram), found, class_misses(said, y))
 
 
-def try_number(centre: Tensor, told: Told, width: float) -> Tried:
+def try_number(centre: Tensor, told: Told, width: float) -> UnseenJudged:
     """Intervals of the final width around numbers that members found without having seen them."""
     y = told.y
     assert y is not None
@@ -95,7 +95,7 @@ def try_number(centre: Tensor, told: Told, width: float) -> Tried:
     quantiles = torch.stack([spread.quantile(q) for q in SCORED_LEVELS], 1)
     inner = torch.stack(spread.interval(LEVEL), 1)
     found = {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
-    return Tried(tuple(diagram), found, number_misses(centre, inner, y))
+    return UnseenJudged(tuple(diagram), found, number_misses(centre, inner, y))
 
 
 def mixture_sharpness(voices: Sequence[Voice], share: Mapping[str, float], y: Tensor) -> float:

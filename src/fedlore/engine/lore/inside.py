@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
+from ...core.conformal import Holding, common_holdings
 from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task
@@ -36,6 +37,7 @@ class Inside:
         self._running: tuple[Trial, Local | Stacked] | None = None
         self.memories: dict[tuple[Trial, str], Payload] = {}  # of trainings that are over
         self.private: dict[str, Private] = {}
+        self.common: tuple[Holding, ...] = ()  # what all sites' rows together allow
 
     def clients(self) -> Sequence[str]:
         return list(self._seats)
@@ -60,6 +62,13 @@ class Inside:
             for name in to:
                 self.private[name] = self._settled(trial, name, task.sent)
                 yield Reply(name, task.round)
+        elif task.kind == "scores":
+            for name in to:
+                counts = {"counts": self.private[name].counts}
+                yield Reply(name, task.round, {"scores": counts})
+        elif task.kind == "hold":
+            self.common = common_holdings(task.sent["scores"]["counts"])
+            yield from (Reply(name, task.round) for name in to)
         else:
             yield from self._at(trial).exchange(task, to)
 

@@ -5,7 +5,7 @@ is done is a step with a name; given the steps that were done before, it goes on
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -100,6 +100,8 @@ def conduct(
     main = Trial(chosen, MAIN, common.rounds)
     run = work.trained(main)
     work.settled(main, run, folds, posterior)
+    if common.menu.common:
+        work.held(main, run)
     losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
     return Outcome(common.candidate(main), main, run, losses, posterior)
 
@@ -201,6 +203,27 @@ class _Work:
             pass
         self.progress.add(DoneStep("settle"))
 
+    def held(self, main: Trial, run: Run) -> None:
+        """The sum of all sites' counts of scores, told to each of them."""
+        if self.progress.find("hold") is not None:
+            return
+        asked = Task(
+            "scores",
+            main.rounds + 2,
+            seed=self.common.seed,
+            accepted=run.accepted,
+            trial=str(main),
+        )
+        done = self.progress.find("scores")
+        if done is None:
+            total = self.summed(asked)
+            done = self.progress.add(DoneStep("scores", {"scores": total["scores"]}))
+        sent = {"scores": done.payload["scores"]}
+        task = replace(asked, kind="hold", round=main.rounds + 3, sent=sent)
+        for _ in self.transport.exchange(task, sorted(self.transport.clients())):
+            pass
+        self.progress.add(DoneStep("hold"))
+
     def summed(self, task: Task) -> Payload:
         """The sum over the sites of what they answer."""
         wanted = wanted_of(task, (), 0)
@@ -209,7 +232,7 @@ class _Work:
         )
         good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
         if not good:
-            raise FedloreError(f"trial {task.trial}: no votes came back")
+            raise FedloreError(f"trial {task.trial}: no {task.kind} came back")
         counted = [(r.upload, float(len(r.names))) for r in good]
         sites = sum(count for _, count in counted)
         return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}

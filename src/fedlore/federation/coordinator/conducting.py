@@ -122,5 +122,10 @@ def _line(step: DoneStep, terms: Terms) -> str:
     if "vote" in step.payload:
         candidate = terms.common().candidate(Trial.read(step.name))
         return f"trial {step.name} ({candidate}): loss {step.loss:.4f} on rows held back"
-    words = {"gram": "the model of one round is made", "settle": "every site has its own model"}
+    words = {
+        "gram": "the model of one round is made",
+        "settle": "every site has its own model",
+        "scores": "counts of scores are summed",
+        "hold": "every site knows what holds for rows of all sites together",
+    }
     return words.get(step.name, f"training {step.name} is done")

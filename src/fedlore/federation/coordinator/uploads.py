@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from torch import Tensor
+
 from ...algorithms import Algorithm
 from ...core.inputs import Inputs
 from ...core.uploads import find_bad_metric, find_flaw, wanted_of
@@ -40,10 +42,16 @@ def flaw(
         wrong = find_flaw(
             reply.upload, wanted, misfit="sums of other names or shapes than asked for"
         )
+        if wrong is None and task.kind == "scores" and bool((_counts(reply) < -_ROUNDED).any()):
+            return "counts below 0"
         return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
     if reply.rows < 1:
         return f"a count of {reply.rows} rows"
     return find_flaw(reply.upload, wanted, largest=largest)
+
+
+def _counts(reply: Reply) -> Tensor:
+    return reply.upload["scores"]["counts"]
 
 
 def _bad_vote(reply: Reply) -> str | None:

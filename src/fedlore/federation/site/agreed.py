@@ -6,7 +6,8 @@ from ...errors import FedloreError
 from ..remote import Refusal
 from ..terms import Terms
 
-CHOOSING = ("gram", "vote", "settle")  # tasks that a recipe which is chosen has in addition
+#: Tasks that a recipe which is chosen has in addition.
+CHOOSING = ("gram", "vote", "settle", "scores", "hold")
 
 
 def refuse_breach(terms: Terms, task: Task) -> None:
@@ -38,6 +39,8 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         if menu.exact is None or task.trial:
             return "sums of rows were asked for, and these terms have no model of one round"
         return None
+    if kind in ("scores", "hold") and not menu.common:
+        return "counts of scores were asked for, and these terms have none in common"
     try:
         trial = Trial.read(task.trial)
     except FedloreError as error:
@@ -66,5 +69,7 @@ def _find_misplaced(task: Task, trial: Trial) -> str | None:
         "vote": not main and task.round == trial.rounds,
         "evaluate": main and 1 <= task.round <= trial.rounds + 1,
         "settle": main and task.round == trial.rounds + 1,
+        "scores": main and task.round == trial.rounds + 2,
+        "hold": main and task.round == trial.rounds + 3,
     }[task.kind]
     return None if fits else f"'{task.kind}' does not belong to round {task.round} of {trial}"

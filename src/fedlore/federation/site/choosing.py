@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from ...algorithms import Desk, facts_of
+from ...core.conformal import HISTOGRAM
 from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
@@ -14,10 +15,18 @@ from ...engine.loop import own_params, recall
 from ...engine.lore import Seat, Trial, part_of, settle, vote
 from ...engine.lore.train import mixture_scores
 from ..journal import read_state
+from ..remote import Refusal
 from ..terms import Terms
 from .agreed import CHOOSING
 from .folder import Kit
-from .settled import PERSONAL, is_settled, personal_of, write_settled
+from .settled import (
+    PERSONAL,
+    add_common,
+    counts_of,
+    is_settled,
+    personal_of,
+    write_settled,
+)
 from .store import Store
 
 _Bench = tuple[Site, Recipe, Desk]
@@ -58,6 +67,15 @@ class Choosing:
             return Reply(reply.client, reply.round, {"vote": self._vote(task)}, reply.rows)
         if task.kind == "settle":
             self._settle(task)
+            return reply
+        if task.kind == "scores":
+            counts = counts_of(self._kit, self._terms.run)
+            return Reply(reply.client, reply.round, {"scores": {"counts": counts}}, reply.rows)
+        if task.kind == "hold":
+            total = task.sent.get("scores", {}).get("counts")
+            if total is None or total.shape != (HISTOGRAM,) or not bool((total >= -0.5).all()):
+                raise Refusal("the word to hold came without counts of all sites together")
+            add_common(self._kit, self._terms.run, total)
             return reply
         return Reply(reply.client, reply.round, {}, reply.rows, self._scores())
 

@@ -13,7 +13,7 @@ from ...personal.tasks import Classification, Regression
 from ..journal import read_state
 from ..terms import Terms, read_terms
 from .folder import agree_schema, check_same, read_kit
-from .settled import personal_of
+from .settled import holdings_of, personal_of
 
 
 def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
@@ -39,7 +39,13 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     else:
         recipe = terms.recipe()
         model = task.build(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
-    return bundle_of(model, kit.file.name, schema=known.schema or terms.schema, policies=policies)
+    return bundle_of(
+        model,
+        kit.file.name,
+        schema=known.schema or terms.schema,
+        policies=policies,
+        holdings=holdings_of(about),
+    )
 
 
 def bundle_of_shared(

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from ...core.conformal import HISTOGRAM, Holding, common_holdings
 from ...core.exact import Home, Posterior
 from ...core.foresight import Foresight
 from ...core.store import write_whole
@@ -37,7 +39,9 @@ def write_settled(
     """What a site chose for itself, readable by its owner alone."""
     known, beside = private.knowledge, private.beside
     header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
+    header["holdings"] = [asdict(one) for one in private.holdings]
     payload: Payload = {"model": network}
+    payload["scores"] = {"counts": private.counts}
     if isinstance(known, Knowledge) and isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
     if beside is not None:
@@ -80,6 +84,27 @@ def personal_of(
     return Personal(
         recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=beside
     )
+
+
+def holdings_of(about: Mapping[str, Any]) -> tuple[Holding, ...]:
+    """What the site's own rows, and all sites' together, allow to be said of new ones."""
+    return tuple(Holding(**one) for one in about.get("holdings", ()))
+
+
+def counts_of(kit: Kit, run: str) -> Tensor:
+    """The counts of this site's scores; none where it has no model of its own yet."""
+    found = read_state(kit.path(PERSONAL))[1].get("scores") if is_settled(kit, run) else None
+    return torch.zeros(HISTOGRAM, dtype=torch.float64) if found is None else found["counts"]
+
+
+def add_common(kit: Kit, run: str, total: Tensor) -> None:
+    """Write down what the counts of all sites together allow, beside what the site's own do."""
+    if not is_settled(kit, run):
+        return
+    about, payload = read_state(kit.path(PERSONAL))
+    own = [one for one in holdings_of(about) if one.whose != "common"]
+    held = [asdict(one) for one in (*own, *common_holdings(total))]
+    write_state(kit.path(PERSONAL), {**about, "holdings": held}, payload, private=True)
 
 
 def is_settled(kit: Kit, run: str) -> bool:

@@ -36,6 +36,7 @@ HEAD = {
     "moments": 40,
     "gram": 40,
     "vote": 40,
+    "scores": 40,
 }  # bits of the largest |weight × value| of one site
 FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
 KEY_FILE = 2**20  # bytes at most

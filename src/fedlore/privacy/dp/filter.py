@@ -140,6 +140,11 @@ class SiteHalf:
                 "votes on trials are exact and no budget covers them: with differential privacy "
                 "name one candidate in place of trials"
             )
+        if task.kind == "scores":
+            raise FedloreError(
+                "counts of scores are exact and no budget covers them: with differential privacy "
+                "leave common = true out of the menu"
+            )
         if task.kind == "moments":
             raise FedloreError(
                 "sums of features are exact and no budget covers them: with differential privacy "

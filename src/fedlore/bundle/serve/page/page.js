@@ -172,6 +172,28 @@ function axis(answer) {
   return svg;
 }
 
+// what holds for a share of new rows, and what of the doubt is noise and what ignorance
+function hold(answer, number) {
+  at("holding").hidden = answer.held === null;
+  if (answer.held !== null) {
+    at("held").textContent = number ? `${short(answer.held[0])} to ${short(answer.held[1])}`
+      : answer.held.join(", ");
+    at("promise").textContent = form.promise + ".";
+  }
+  at("doubting").hidden = answer.noise === null;
+  if (answer.noise === null) return;
+  const unit = number ? form.target.unit : "classes";
+  at("doubt").textContent =
+    `One test differs from its mean by ${short3(answer.noise)} ${unit} (sd), the model's mean ` +
+    `from the true one by ${short3(answer.ignorance)}.`;
+  at("far").hidden = !answer.far;
+  at("far").textContent = "This row is unlike all that was learned from: more is unknown than noise.";
+}
+
+function short3(value) {
+  return String(Number(value.toPrecision(3)));
+}
+
 function show(answer) {
   const number = form.task === "regression";
   complain("");
@@ -209,6 +231,7 @@ function show(answer) {
     line.append(make("th", name), cell, make("td", percent(answer.probabilities[name])));
     return line;
   }));
+  hold(answer, number);
   at("why").replaceChildren(...answer.reasons.map((text) => make("li", text)));
 }
 
