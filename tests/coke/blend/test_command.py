@@ -121,11 +121,11 @@ def test_other_limits_and_scenarios_stand_in_the_plan(bundle, tmp_path):
     ]
     strike.write_text("coal,price\n" + "\n".join(rows) + "\n")
     options = ("--lots", "10", "--max-coals", "3", "--confidence", "0.3", "--scenario", str(strike))
-    more = ("--limit", "Ad<=10.5", "--limit", f"grade<=15 by {bundle} at 0.2")
+    more = ("--limit", "Ad<=12.5", "--limit", f"grade<=15 by {bundle} at 0.2")
     result = run(bundle, tmp_path / "out", *options, *more)
     assert result.exit_code == 0, result.output
     plan = json.loads((tmp_path / "out" / "plan.json").read_text())
-    assert plan["limits"][0] == "Ad <= 10.5" and plan["blend"]["features"]["Ad"] <= 10.5
+    assert plan["limits"][0] == "Ad <= 12.5" and plan["blend"]["features"]["Ad"] <= 12.5
     assert plan["limits"][1].endswith("with P >= 0.2")
     assert all(side["kept"] for side in plan["blend"]["limits"])
     costs = plan["scenarios"]["cost_per_tonne"]
