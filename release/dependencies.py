@@ -106,10 +106,26 @@ def audit_holes(home: Path, packages: list[dict[str, str]]) -> Found:
     wanted = home / "pinned.txt"
     pins = [f"{p['name']}=={p['version'].partition('+')[0]}" for p in packages]
     wanted.write_text("\n".join(pin for pin in pins if not pin.startswith("fedlore")) + "\n")
-    done = call(
-        [python, "-m", "pip_audit", "-r", wanted, "--no-deps", "--disable-pip"], seconds=120
-    )
-    if "vulnerabilit" in done.stdout + done.stderr and done.returncode in (0, 1):
-        found = [line for line in done.stdout.splitlines() if line.strip()][:20]
-        return Found("known holes", done.returncode == 0, tuple(found) or (last_line(done),))
-    return Found("known holes", None, (f"unreachable: {last_line(done)}",))
+    asked = ["-r", wanted, "--no-deps", "--disable-pip", "--format", "json"]
+    done = call([python, "-m", "pip_audit", *asked], seconds=120)
+    if done.returncode not in (0, 1) or not done.stdout.strip():
+        return Found("known holes", None, (f"unreachable: {last_line(done)}",))
+    return count_holes(json.loads(done.stdout)["dependencies"])
+
+
+def count_holes(audited: list[dict]) -> Found:
+    """What pip-audit says of each package; what it could not look up is no good news.
+
+    >>> print(count_holes([{"name": "a", "version": "1", "vulns": []}, {"name": "b"}]))
+    not looked known holes
+               0 in 1 package; 1 could not be looked up: b
+    """
+    looked = [one for one in audited if "vulns" in one]
+    blind = [one["name"] for one in audited if "vulns" not in one]
+    holes = [f"{p['name']} {p['version']}: {v['id']}" for p in looked for v in p["vulns"]]
+    said = f"{len(holes)} in {len(looked)} package{'' if len(looked) == 1 else 's'}"
+    if blind:
+        more = f" and {len(blind) - 5} more" if blind[5:] else ""
+        said += f"; {len(blind)} could not be looked up: {', '.join(blind[:5])}{more}"
+    fine = False if holes else None if blind else True
+    return Found("known holes", fine, (said, *holes[:20]))

@@ -26,7 +26,8 @@ EXTRAS = {
     "xlsx": "import openpyxl",
 }
 #: What the rest of the wheel needs from elsewhere: enough where there is no torch.
-LIGHT = ("typer>=0.15,<0.21", "rich>=13.7,<15")
+LIGHT = ("typer>=0.16,<0.21", "rich>=13.7,<15", "numpy>=2,<3")
+LINTED = ROOT / "examples" / "coke" / "plant-1"  # knowledge in tables alone
 
 
 def core_environment(home: Path, wheel: Path) -> tuple[Found, Path]:
@@ -66,11 +67,13 @@ def check_pythons(home: Path, wheel: Path) -> list[Found]:
         python = make_environment(home / f"python-{version}", python=other)
         failed = install(python, *LIGHT) or install(python, "--no-deps", str(wheel))
         if failed is None:
+            shutil.copytree(LINTED, home / "linted", dirs_exist_ok=True)
             for words in (
-                ["-m", "compileall", "-q", _package(python)],
+                ["-W", "error", "-m", "compileall", "-q", _package(python)],
                 ["-m", "fedlore", "--help"],
+                ["-m", "fedlore", "lint", home / "linted" / "knowledge.toml"],
             ):
-                done = call([python, "-W", "error", *words], cwd=home)
+                done = call([python, *words], cwd=home)
                 failed = failed or (last_line(done) if done.returncode else None)
         resolved = call(
             [python, "-m", "pip", "install", "-q", "--dry-run", str(wheel)], cwd=home, seconds=300
@@ -80,7 +83,13 @@ def check_pythons(home: Path, wheel: Path) -> list[Found]:
             if not resolved.returncode
             else f"cannot resolve here: {last_line(resolved)}"
         )
-        found.append(Found(step, failed is None, (failed or "compiles, --help runs; " + said,)))
+        found.append(
+            Found(
+                step,
+                failed is None,
+                (failed or "compiles, --help and lint of a table run without torch; " + said,),
+            )
+        )
     return found
 
 

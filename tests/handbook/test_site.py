@@ -14,7 +14,10 @@ from ..browser import browsing
 
 pytestmark = pytest.mark.slow
 
-MAIN = ("index", "how-to/run", "explain/privacy", "reference/federation", "reference/commands")
+MAIN = (
+    *("index", "how-to/run", "explain/privacy", "reference/federation", "reference/commands"),
+    *("reference/errors", "reference/errors/knowledge"),
+)
 #: Without a way out: every name but this machine's own is unknown, so a request would fail.
 ALONE = ("unshare", "--user", "--net")
 

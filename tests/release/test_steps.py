@@ -12,7 +12,7 @@ import pytest
 
 from release.building import normalise_sdist
 from release.contents import NEEDED, check_contents
-from release.dependencies import binds, check_licences, write_bill
+from release.dependencies import binds, check_licences, count_holes, write_bill
 from release.installing import EXTRAS, readme_commands
 from release.steps import ROOT, Found, call
 from release.versions import check_version
@@ -119,3 +119,12 @@ def test_what_hangs_or_is_not_there_has_failed():
     assert call(["sleep", "5"], seconds=0.1).returncode == 124
     assert call(["no-such-program"]).returncode == 127
     assert str(Found("x", None, ("why",))).startswith("not looked x\n")
+
+
+def test_holes_that_could_not_be_looked_up_are_no_good_news():
+    seen = {"name": "a", "version": "1", "vulns": []}
+    holed = {"name": "b", "version": "2", "vulns": [{"id": "CVE-1"}]}
+    blind = {"name": "c", "skip_reason": "unreachable"}
+    assert count_holes([seen]).fine is True
+    assert count_holes([seen, blind]).fine is None and "c" in count_holes([blind]).lines[0]
+    assert count_holes([holed, blind]).fine is False and "b 2: CVE-1" in count_holes([holed]).lines

@@ -236,7 +236,7 @@ def main() -> None:
     try:
         app()
     except FedloreError as error:
-        _end(str(error), ExitCode.UNUSABLE)
+        _end(_with_code(error), ExitCode.UNUSABLE)
     except OSError as error:
         if error.errno == errno.EPIPE:  # whoever read our output has gone: nobody is left to tell
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -249,6 +249,14 @@ def main() -> None:
         _end("stopped", ExitCode.STOPPED)
     except Exception as error:
         _end(_tell_fault(error), ExitCode.FAULT)
+
+
+def _with_code(error: FedloreError) -> str:
+    """The sentence with its code, by which the list of errors says what to do."""
+    if error.code is None:  # another package's
+        return str(error)
+    between = "\n" if "\n" in str(error) else " "
+    return f"{error}{between}({error.code})"
 
 
 def _end(sentence: str, code: ExitCode) -> None:

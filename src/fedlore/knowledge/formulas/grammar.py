@@ -129,6 +129,7 @@ class _Reader:
         self.token = self._next(0)
 
     def refuse(self, reason: str, at: int) -> NoReturn:
+        """Say why a formula cannot be read, with the place marked."""
         raise FormulaError(reason, self.text, at)
 
     def expression(self, level: int) -> _Operand:
