@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedlore.errors.listed import CODES
-from fedlore.errors.sentences import GAP, Source
+from fedlore.errors.sentences import GAP, SourceText
 
 from .keys import escape
 from .remedies import LETTERS, remedy
@@ -42,7 +42,7 @@ def sentences() -> tuple[Said, ...]:
     """What every error of the package says, in the order of the files."""
     paths = sorted(PACKAGE.rglob("*.py"))
     files = {
-        p.relative_to(PACKAGE).as_posix(): Source(p.read_text(encoding="utf-8")) for p in paths
+        p.relative_to(PACKAGE).as_posix(): SourceText(p.read_text(encoding="utf-8")) for p in paths
     }
     found: dict[str, Said] = {}
     kinds = error_classes(file.tree for name, file in files.items() if not name.startswith(APART))

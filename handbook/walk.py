@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
+import fedlore
 from fedlore.version import __version__
 
 from .blocks import Block, Command, pages_to_walk, read_blocks, read_commands
@@ -138,7 +139,8 @@ class Walk:
             self.differences.append(Difference(line, what, shown, printed))
 
     def _world(self) -> dict[str, str]:
-        source = os.pathsep.join([str(ROOT / "src"), *os.environ.get("PYTHONPATH", "").split(":")])
+        ours = Path(fedlore.__file__).parent.parent  # the source, or where a wheel was installed
+        source = os.pathsep.join([str(ours), *os.environ.get("PYTHONPATH", "").split(":")])
         tools = self.folder / ".tools"
         paths = f"{tools}{os.pathsep}{os.environ['PATH']}"
         plain = {"NO_COLOR": "1", "COLUMNS": "100", "OMP_NUM_THREADS": "1", "TERM": "dumb"}

@@ -22,6 +22,7 @@ from .installing import (
     install,
     make_environment,
 )
+from .lesson import NEEDS, follow_lesson
 from .steps import ROOT, Found
 from .versions import check_version
 
@@ -53,6 +54,10 @@ def main() -> int:
             installed, core = core_environment(home, wheel)
             tell(installed)
             tell(check_readme(home, core), check_demo(home, core))
+            reader = make_environment(home / "reader", below=core)
+            lacking = install(reader, f"{wheel}[{','.join(NEEDS)}]")
+            step = "the lesson from the wheel"
+            tell(follow_lesson(reader) if lacking is None else Found(step, False, (lacking,)))
             tell(*check_pythons(home, wheel), *check_extras(home, wheel, core))
             whole = make_environment(home / "whole", below=core)
             failed = install(whole, f"{wheel}[{','.join(EXTRAS)}]")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .steps import ROOT, Found, call, last_line
 
-_BACKEND = (
+BACKEND = (
     "import sys, setuptools.build_meta as backend\n"
     "out = sys.argv[1]  # the backend puts its own words there\n"
     "backend.build_sdist(out); backend.build_wheel(out)"
@@ -30,7 +30,7 @@ def build_twice(home: Path, python: Path) -> tuple[Found, Path | None]:
         with tarfile.open(archive) as file:
             file.extractall(copy, filter="data")
         env = {"SOURCE_DATE_EPOCH": epoch, "PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "random"}
-        done = call([python, "-c", _BACKEND, out], cwd=copy, env=env)
+        done = call([python, "-c", BACKEND, out], cwd=copy, env=env)
         if done.returncode:
             return Found("build", False, (last_line(done),)), None
         (sdist,) = out.glob("*.tar.gz")

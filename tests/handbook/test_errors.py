@@ -7,7 +7,7 @@ import pytest
 from fedlore import ConfigError, FedloreError, Knowledge, KnowledgeError, Plan
 from fedlore.config import build
 from fedlore.errors.listed import listed
-from fedlore.errors.sentences import Source, has_words
+from fedlore.errors.sentences import SourceText, has_words
 from handbook.errors import Said, assign, error_pages, kept, sentences
 from handbook.remedies import LETTERS, REMEDIES, remedy
 
@@ -69,8 +69,8 @@ def test_an_error_that_passes_another_on_has_the_code_of_that_one():
 
 def test_a_multiline_call_in_a_branch_is_found_by_its_first_line():
     text = 'def f(x):\n    if x:\n        raise E(\n            f"a row {x} b"\n        )\n'
-    assert Source(text).sentence_at(3, ("E",)) == "a row … b"
-    assert Source(text).sentence_at(4, ("E",)) is None
+    assert SourceText(text).sentence_at(3, ("E",)) == "a row … b"
+    assert SourceText(text).sentence_at(4, ("E",)) is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_multiline_call_in_a_branch_is_found_by_its_first_line():
 )
 def test_the_sentence_of_an_error_is_read_from_the_source(code, sentence):
     text = f'def g():\n    return "from g"\ndef f(a, b, c):\n    """What f does."""\n    {code}\n'
-    source = Source(text)
+    source = SourceText(text)
     (call,) = (call for call, name in source.calls() if name == "E")
     assert source.sentence(call) == sentence
     assert has_words(sentence)

@@ -6,7 +6,7 @@ import functools
 import json
 from pathlib import Path
 
-from .sentences import Source
+from .sentences import SourceText
 
 CODES = Path(__file__).with_name("codes.json")
 
@@ -28,6 +28,6 @@ def code_at(file: str, line: int, names: tuple[str, ...]) -> str | None:
 def sentence_at(file: str, line: int, names: tuple[str, ...]) -> str | None:
     """What the source says there; None where there is no source."""
     try:
-        return Source(Path(file).read_text(encoding="utf-8")).sentence_at(line, names)
+        return SourceText(Path(file).read_text(encoding="utf-8")).sentence_at(line, names)
     except (OSError, SyntaxError, UnicodeDecodeError):
         return None

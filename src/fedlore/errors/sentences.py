@@ -16,7 +16,7 @@ _DEEPEST = 4  # names and functions followed to find a text
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """One file of the package, to be asked for the sentences in it."""
 
     text: str
