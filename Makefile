@@ -2,7 +2,7 @@
 export OMP_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := start step tables formulas round scaling predict serve blend certify secagg he peers plot studio
+BENCHMARKS := start step tables formulas round scaling predict read serve blend certify secagg he peers plot studio
 
 .PHONY: demo test check slow mutants bench docs release-check clean
 

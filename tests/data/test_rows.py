@@ -1,17 +1,19 @@
 """A user's own tables: found by name, refused with the place of what is wrong."""
 
 import gzip
+import tracemalloc
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from fedlore.config import read_toml
 from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
-from fedlore.data.rows import open_file, source
+from fedlore.data.rows import open_file, read_chunks, source
 from fedlore.errors import ConfigError, FedloreError, KnowledgeError
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.schema import Feature, Schema, name_columns
 
 SCHEMA = Schema(
     (Feature("ash"), Feature("volatile"), Feature("oven", levels=("old", "new"))),
@@ -115,6 +117,31 @@ def test_parquet_reads_as_csv_does(tmp_path):
 
 
 EUROPEAN = "Ofen;ash [%];volatile (%);oven;grade\nA;9,5;28,5;new;good\nB;11;24,0;old;poor\n"
+
+
+def test_a_row_group_is_not_held_in_memory_beside_the_rows(tmp_path, monkeypatch):
+    """One row group of 100,000 rows, as most programs write: at most 3 times the float32 array."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(source, "ROWS_AT_ONCE", 4096)
+    n, names = 100_000, [f"f{i}" for i in range(16)]
+    drawn = np.random.default_rng(0)
+    table = pyarrow.table({name: drawn.normal(size=n) for name in names})
+    parquet.write_table(table, tmp_path / "rows.parquet", use_dictionary=False)
+    del table
+    before, held = pyarrow.total_allocated_bytes(), []
+    tracemalloc.start()
+    try:
+        chunks = read_chunks(
+            open_file(tmp_path / "rows.parquet"),
+            name_columns(names, ("a", "b")),
+            on_progress=lambda share: held.append(pyarrow.total_allocated_bytes() - before),
+        )
+        assert sum(len(chunk.x) for chunk in list(chunks)) == n
+        peak = max(held) + tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(held) > 20 and peak < 3 * n * len(names) * 4
 
 
 def test_units_in_titles_are_read_in_training_and_checked(tmp_path):

@@ -31,7 +31,8 @@ class ParquetFile:
     def batches(
         self, columns: Sequence[int], words: Sequence[int], on_progress: OnProgress
     ) -> Iterator[RowBatch]:
-        with _package().ParquetFile(self.path, buffer_size=BUFFER) as file:
+        # not buffered ahead: that would hold all of a row group beside its rows
+        with _package().ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False) as file:
             total, row = max(file.metadata.num_rows, 1), 2
             names = list(dict.fromkeys(self.titles[i] for i in columns))
             batches = file.iter_batches(
