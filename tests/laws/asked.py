@@ -6,6 +6,8 @@ import os
 
 from fedlore.bundle.answer.predicting import predict_file
 from fedlore.bundle.serve import make_app
+from fedlore.knowledge.door import hide_others
+from fedlore.knowledge.sources.unapplied import count_unapplied
 
 from ..bundle.onnx.worlds import HOLED
 from ..bundle.serve.asking import ask_all
@@ -16,6 +18,13 @@ def named(row):
     levels = {0.0: "north", 1.0: "south", 2.0: "west", 3.0: "the new one"}
     values = [None if v != v else v for v in row]
     return dict(zip(HOLED.names, [*values[:3], levels.get(values[3], values[3])], strict=True))
+
+
+def agree_on_rules(made, x, unapplied):
+    """That a graph counts the rules which missing values left open as Python does."""
+    known = made.personal.knowledge
+    seen = hide_others(x, made.schema)
+    assert (unapplied == count_unapplied((known.range, known.prediction), seen).numpy()).all()
 
 
 def answers_of_file(made, x):

@@ -18,7 +18,7 @@ from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.errors import FedloreError
 
 from ..bundle.onnx.worlds import CLASSES, HOLED, thin, worlds
-from .asked import answers_of_file, answers_over_http
+from .asked import agree_on_rules, answers_of_file, answers_over_http
 
 ROWS = 20
 NEAR = 1e-5
@@ -104,6 +104,7 @@ def ask_graph(made, x):
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     got = dict(zip(names, session.run(None, {"rows": x.double().numpy()}), strict=True))
+    agree_on_rules(made, x, got["unapplied"])
     found = zip(got["refused"], got["allowed"], got["probabilities"], strict=True)
     return [
         None if refused else (allowed_names(allowed), p.tolist()) for refused, allowed, p in found

@@ -17,7 +17,7 @@ from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.errors import FedloreError
 
 from ..bundle.onnx.numberworlds import NUMBERED, number_worlds
-from .asked import answers_of_file, answers_over_http
+from .asked import agree_on_rules, answers_of_file, answers_over_http
 from .test_missing import LENIENT, ROWS
 
 NEAR = 2e-5
@@ -85,6 +85,7 @@ def ask_graph(made, x):
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     got = dict(zip(names, session.run(None, {"rows": x.double().numpy()}), strict=True))
+    agree_on_rules(made, x, got["unapplied"])
     found = zip(got["refused"], got["lower"], got["upper"], got["number"], strict=True)
     return [
         None if refused else (np.nanmin(low), np.nanmax(high), number)

@@ -18,6 +18,7 @@ from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, w
 from .networks import network
 from .sources import add_source
 from .tables import Said
+from .unapplied import give_unapplied
 
 
 def to_onnx(
@@ -34,7 +35,8 @@ def to_onnx(
     or the `shape` of one row. Outputs: `probabilities` (n, k) float32, exactly 0 outside the
     range; `class` (n,) int64; `allowed` (n, k) bool; `refused` (n,) bool, the rows on which
     `Personal` raises an error: there all probabilities are 0, nothing is allowed and the class
-    is -1.
+    is -1. Where values may be missing also `unapplied` (n, d) int64: for each one that is, how
+    many rules were not applied.
     """
     if not isinstance(personal, Personal):
         raise FedloreError(
@@ -60,6 +62,11 @@ def to_onnx(
         ("class", "INT64", ["n"]),
         ("allowed", "BOOL", ["n", k]),
         ("refused", "BOOL", ["n"]),
+        *give_unapplied(
+            build,
+            hide_nodes(build, single, schema),
+            (personal.knowledge.range, personal.knowledge.prediction),
+        ),
     ]
     return finish_graph(build, row, results, _metadata(personal, schema, metadata or {}))
 

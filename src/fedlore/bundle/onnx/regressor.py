@@ -34,8 +34,7 @@ from .mixtures import KnownNodes, body_nodes, foresee_nodes, guard_nodes, scale_
 from .networks import network
 from .numbers import ToldNodes, tell_nodes
 from .sets import SetNodes, nearest_nodes
-
-NUMBER_OUTPUTS = ("number", "interval", "lower", "upper", "refused")
+from .unapplied import give_unapplied
 
 
 def regressor_to_onnx(
@@ -45,13 +44,15 @@ def regressor_to_onnx(
 
     Input `rows`, float64 (n, d), as for classes. Outputs, all float64: `number` (n,); `interval`
     (n, 2), the ends of the central 90 %; `lower` and `upper` (n, s), the intervals of S(x), NaN
-    where there are fewer than s; and `refused` (n,) bool, where number and interval are NaN.
+    where there are fewer than s; `refused` (n,) bool, where number and interval are NaN; and where
+    values may be missing `unapplied` (n, d) int64, as for classes.
     """
     build, bins, known = Builder(), personal.bins, personal.knowledge
     x = build.cast("rows", SINGLE)
     if any(feature.may_miss or feature.other for feature in schema.features):
         build.width = len(schema.features)
-    told = tell_nodes(build, hide_nodes(build, x, schema), known, bins)
+    seen = hide_nodes(build, x, schema)
+    told = tell_nodes(build, seen, known, bins)
     unusable = refuse_nodes(build, x, 2, schema)
     told = replace(told, refused=build.either(unusable, told.refused))
     cut = cut_nodes(build, told, bins)
@@ -89,6 +90,7 @@ def regressor_to_onnx(
         ("lower", "DOUBLE", ["n", cut.sets.count]),
         ("upper", "DOUBLE", ["n", cut.sets.count]),
         ("refused", "BOOL", ["n"]),
+        *give_unapplied(build, seen, (known.range, known.prediction)),
     ]
     return finish_graph(build, (len(schema.features),), results, about)
 
