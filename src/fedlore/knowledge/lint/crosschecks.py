@@ -16,13 +16,13 @@ from ..schema import Schema
 from ..tables.cells import Condition, Levels
 from ..tables.table import Rule, Table
 
-_BUDGET = 4_000  # boxes per rule
-_MOST_RULES = 500
+BOXES_PER_RULE = 4_000  # boxes per rule
+MOST_CROSSED = 500  # rules of one table
 _MOST_BOXES = 64  # of one rule
 
 
 def cross_check(
-    predict: Sequence[Any], ranges: Sequence[Any], *, budget: int = _BUDGET
+    predict: Sequence[Any], ranges: Sequence[Any], *, budget: int = BOXES_PER_RULE
 ) -> list[Finding]:
     """Where a table's prediction can leave a range of formulas, or a formula's a table's range.
 
@@ -41,9 +41,9 @@ def cross_check(
 def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Finding]:
     """One finding per rule of the table that goes wrong, and one for what was left open."""
     undecided: list[int] = []
-    for index, rule in enumerate(table.rules[:_MOST_RULES]):
+    for index, rule in enumerate(table.rules[:MOST_CROSSED]):
         verdicts = [
-            _verdict(table, rule, box, expert, limits, budget) for box in _boxes(table, rule)
+            _verdict(table, rule, box, expert, limits, budget) for box in rule_boxes(table, rule)
         ]
         rows = [v.example for v in verdicts if v.status == "refuted" and v.example]
         found = next((row for row in rows if _leaves(expert, limits, row)), None)
@@ -53,12 +53,12 @@ def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Find
                 "outside-range",
                 f"{table.label(index)}: the prediction leaves the range",
                 rule.place,
-                counterexample=_name_cells(table.schema, found),
+                counterexample=name_cells(table.schema, found),
                 suggestion="correct the rule or the formula: one of them is wrong there",
             )
         elif any(v.status != "proved" for v in verdicts):
             undecided.append(index)
-    open_ones = [*undecided, *range(_MOST_RULES, len(table.rules))]
+    open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
     if open_ones:
         yield Finding(
             "info",
@@ -78,7 +78,7 @@ def _verdict(
     return stays_within(expert, allowed, box, budget=budget)
 
 
-def _boxes(table: Table, rule: Rule) -> list[Region]:
+def rule_boxes(table: Table, rule: Rule) -> list[Region]:
     """The closed boxes that hold a rule's rows within the scope; their hull if they are many."""
     whole = list(scope(table.schema))
     choices = [[side] for side in whole]
@@ -121,7 +121,7 @@ def _readable(model: Any) -> bool:
     return all(side is None or isinstance(side, Formula) for side in (model.lower, model.upper))
 
 
-def _name_cells(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
+def name_cells(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
     return {
         feature.name: feature.levels[int(value)] if feature.levels else value
         for feature, value in zip(schema.features, row, strict=True)

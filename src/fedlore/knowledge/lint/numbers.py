@@ -12,7 +12,6 @@ from typing import Any
 from ...core.still import without_gradient
 from ..findings import Finding, Place, Severity
 from ..formulas.formula import Formula
-from ..formulas.grading import FormulaRange
 from ..numbers.bins import Bins
 from ..numbers.files import NumberDocument
 from ..numbers.measured import Measured
@@ -24,13 +23,13 @@ from ..schema import Schema
 from ..tables.table import Rule, Table
 from .arithmetic import lint_formulas
 from .logic import lint_tables
+from .numbercross import NumberPairs, cross_numbers, pair_limits, rule_outcomes
 
 _SEVERITY: dict[NumberConflict, Severity] = {
     "error": "error",
     "abstain": "warning",
     "project": "info",
 }
-_Pairs = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -73,21 +72,20 @@ def lint_numbers(
     formulas = [one for one in points if isinstance(one, Formula)]
     for formula in formulas:
         found += [
-            f for f in lint_formulas(None, _pair(formula, None), place=place) if f.code != "gave-up"
+            f
+            for f in lint_formulas(None, pair_limits(formula, None), place=place)
+            if f.code != "gave-up"
         ]
     for one in limits:
-        found += lint_formulas(None, _pair(one.lower, one.upper), place=place)
+        found += lint_formulas(None, pair_limits(one.lower, one.upper), place=place)
         if document.range.empty == "error":
             found += _bounds(one, bins, place)
         for formula in formulas if together else ():
             found += _leaves(formula, one, severity, place)
+    if together:
+        empty = document.range.empty == "error"
+        found += cross_numbers(points, ranges, outside=severity, empty=empty)
     return found
-
-
-def _pair(lower: Any, upper: Any) -> FormulaRange:
-    """Two formulas as limits; where classes end does not matter to whether they cross."""
-    schema = next(s.schema for s in (lower, upper) if isinstance(s, Formula))
-    return FormulaRange(lower, upper, tuple(map(float, range(len(schema.classes) - 1))))
 
 
 def _bounds(one: Between, bins: Bins, place: Place) -> Iterator[Finding]:
@@ -109,7 +107,7 @@ def _fixed(side: Any, one: Between) -> Any:
 
 
 def _crossed(lower: Formula, upper: Formula, place: Place) -> list[Finding]:
-    found = lint_formulas(None, _pair(lower, upper), place=place)
+    found = lint_formulas(None, pair_limits(lower, upper), place=place)
     return [f for f in found if f.code in ("empty-range", "gave-up")]
 
 
@@ -139,7 +137,7 @@ def _tables(
     """The tables as tables of pieces of the line, and rules that say nothing within the bounds."""
     named = [one for one in points if isinstance(one, NumberTable)]
     limits = [one for one in ranges if isinstance(one, IntervalTable)]
-    line = _cut(bins, [*map(_outcomes, named), *map(_outcomes, limits)])
+    line = _cut(bins, [*map(rule_outcomes, named), *map(rule_outcomes, limits)])
     found = [finding for one in named for finding in _beyond(one, bins)]
     found += [finding for one in limits for finding in _beyond(one, bins)]
     first = [as_classes(one, line, document.schema) for one in named]
@@ -152,13 +150,7 @@ def _tables(
     return [replace(f, severity=severity) if f.code == "outside-range" else f for f in found]
 
 
-def _outcomes(model: NumberTable | IntervalTable) -> list[_Pairs]:
-    if isinstance(model, NumberTable):
-        return [((value, value),) for value in model.values]
-    return list(model.sets)
-
-
-def _cut(bins: Bins, outcomes: Sequence[Sequence[_Pairs]]) -> list[tuple[float, float]]:
+def _cut(bins: Bins, outcomes: Sequence[Sequence[NumberPairs]]) -> list[tuple[float, float]]:
     """Points and what lies between them, from bound to bound."""
     ends = {end for some in outcomes for pairs in some for pair in pairs for end in pair}
     inner = sorted(end for end in ends if bins.lower < end < bins.upper)
@@ -179,14 +171,14 @@ def as_classes(
     held = [
         tuple(i for i, (a, b) in enumerate(line) if any(p <= a and b <= q for p, q in pairs))
         or (len(line),)
-        for pairs in _outcomes(model)
+        for pairs in rule_outcomes(model)
     ]
     rules = tuple(replace(rule, outcome=held[rule.outcome[0]]) for rule in model.table.rules)
     return replace(model.table, schema=replace(schema, classes=classes), rules=rules)
 
 
 def _beyond(model: NumberTable | IntervalTable, bins: Bins) -> Iterator[Finding]:
-    pairs = _outcomes(model)
+    pairs = rule_outcomes(model)
     for index, rule in enumerate(model.table.rules):
         inside = any(p <= bins.upper and bins.lower <= q for p, q in pairs[rule.outcome[0]])
         if not inside:

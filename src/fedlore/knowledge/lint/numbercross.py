@@ -1,0 +1,128 @@
+"""Tables of numbers against formulas, over the whole scope: a rule is a box with room for both."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...core.tensors import torch
+from ...errors import KnowledgeError
+from ..findings import Finding, Severity
+from ..formulas.formula import Formula
+from ..formulas.grading import FormulaRange
+from ..formulas.proofs import never_crossed
+from ..formulas.search import Verdict
+from ..missing import hear_number
+from ..numbers.ranges import Between
+from ..numbers.sets import allow_numbers
+from ..numbers.tables import IntervalTable, NumberTable
+from .crosschecks import BOXES_PER_RULE, MOST_CROSSED, name_cells, rule_boxes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NumberPairs = tuple[tuple[float, float], ...]
+_NumberRules = NumberTable | IntervalTable
+
+
+def cross_numbers(
+    points: Sequence[Any], ranges: Sequence[Any], *, outside: Severity, empty: bool
+) -> list[Finding]:
+    """Where a table and formulas leave no number between them, or a prediction leaves the range.
+
+    `outside` is how bad the latter is; `empty` whether the former is asked about. What a search
+    suggests is only reported after the models themselves confirmed it on that very row.
+    """
+    found: list[Finding] = []
+    for point, limits in itertools.product(points, ranges):
+        clash = _Clash("outside-range", outside, "the prediction leaves the range", _left)
+        if isinstance(point, NumberTable) and isinstance(limits, Between):
+            found += _check(point, (limits.lower, limits.upper), (point, limits), clash)
+        elif isinstance(point, Formula) and isinstance(limits, IntervalTable):
+            found += _check(limits, (point, point), (point, limits), clash)
+    for table, limits in itertools.product(ranges, ranges) if empty else ():
+        if isinstance(table, IntervalTable) and isinstance(limits, Between):
+            clash = _Clash("empty-range", "error", "the formulas leave none of its numbers", _empty)
+            found += _check(table, (limits.lower, limits.upper), (table, limits), clash)
+    return found
+
+
+def pair_limits(lower: Any, upper: Any) -> FormulaRange:
+    """Two formulas as limits; where classes end does not matter to whether they cross."""
+    schema = next(s.schema for s in (lower, upper) if isinstance(s, Formula))
+    return FormulaRange(lower, upper, tuple(map(float, range(len(schema.classes) - 1))))
+
+
+def rule_outcomes(model: _NumberRules) -> list[NumberPairs]:
+    """What each outcome of a table names, as closed intervals."""
+    if isinstance(model, NumberTable):
+        return [((value, value),) for value in model.values]
+    return list(model.sets)
+
+
+@dataclass(frozen=True)
+class _Clash:
+    """What may go wrong between two models, and how they themselves say so of a row."""
+
+    code: str
+    severity: Severity
+    words: str
+    confirm: Callable[[Any, Any, Tensor], bool]
+
+
+def _check(
+    model: _NumberRules, sides: tuple[Any, Any], both: tuple[Any, Any], clash: _Clash
+) -> Iterator[Finding]:
+    """One finding per rule that goes wrong, and one for what was left open."""
+    table, outcomes, undecided = model.table, rule_outcomes(model), list[int]()
+    for index, rule in enumerate(table.rules[:MOST_CROSSED]):
+        verdicts = list(_verdicts(model, index, outcomes[rule.outcome[0]], sides))
+        rows = [list(v.example) for v in verdicts if v.status == "refuted" and v.example]
+        wrong = next((row for row in rows if _confirmed(clash, both, row)), None)
+        if wrong is not None:
+            yield Finding(
+                clash.severity,
+                clash.code,
+                f"{table.label(index)}: {clash.words}",
+                rule.place,
+                counterexample=name_cells(table.schema, wrong),
+                suggestion="correct the rule or the formula: one of them is wrong there",
+            )
+        elif any(v.status != "proved" for v in verdicts):
+            undecided.append(index)
+    open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
+    if open_ones:
+        text = f"not decided whether {table.labels(open_ones)} and the formulas leave a number"
+        yield Finding("info", "gave-up", text, table.place)
+
+
+def _verdicts(
+    model: _NumberRules, index: int, pairs: NumberPairs, sides: tuple[Any, Any]
+) -> Iterator[Verdict]:
+    """Whether the lower side exceeds all that a rule names anywhere, or the upper side none."""
+    least, most = min(low for low, _ in pairs), max(high for _, high in pairs)
+    for box in rule_boxes(model.table, model.table.rules[index]):
+        for side, end, below in ((sides[0], most, True), (sides[1], least, False)):
+            if isinstance(side, Formula) and math.isfinite(end):
+                fixed = Formula.parse(repr(end), side.schema)
+                both = (side, fixed) if below else (fixed, side)
+                yield never_crossed(pair_limits(*both), box, budget=BOXES_PER_RULE)
+
+
+def _confirmed(clash: _Clash, both: tuple[Any, Any], row: list[float]) -> bool:
+    try:
+        return clash.confirm(*both, torch.tensor([row], dtype=torch.float64))
+    except KnowledgeError:  # limits that cross: told elsewhere
+        return False
+
+
+def _left(point: Any, limits: Any, x: Tensor) -> bool:
+    said = hear_number(point, x)
+    return bool((said.isfinite() & ~allow_numbers(limits, x).holds(said)).any())
+
+
+def _empty(one: Any, other: Any, x: Tensor) -> bool:
+    return bool(allow_numbers(one, x).meet(allow_numbers(other, x)).empty.any())
