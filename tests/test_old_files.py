@@ -6,6 +6,7 @@ The files and how they were made: tests/files/v0_1_0.
 import csv
 import hashlib
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -61,8 +62,8 @@ def assert_same_answers(path, name):
             if column.startswith("p_") or column in ("strength", "low", "high", "trust"):
                 assert float(new[column]) == pytest.approx(float(value), rel=ROUNDING, abs=ROUNDING)
                 assert (float(new[column]) == 0) == (float(value) == 0)
-            else:
-                assert new[column] == value
+            else:  # rules are told by the files that their experts wrote
+                assert new[column] == re.sub(r"table-\d+-", "", value)
 
 
 def bits(name):

@@ -107,6 +107,8 @@ def test_predict(world, task, tmp_path):
     rows = write_rows(tmp_path / "rows.csv", task, 9, rows=20)
     said = typed("predict", world / "east.lore", rows, "--out", tmp_path / "a.csv", "--why")
     assert "20 rows; decided by" in said
+    told = (tmp_path / "a.csv").read_text()
+    assert "range.csv, row" in told and "table-" not in told  # as its expert calls it
     answers = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
     assert len(answers) == 20
     if task == "number":
@@ -181,6 +183,17 @@ def test_reknow_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkey
     assert "audit: 60 rows" in said
     assert ("rmse" in said) == (task == "number") and ("coverage" in said) == (task == "number")
     assert read_bundle(tmp_path / "n.lore").personal.knowledge.trust == 0.5
+
+
+def test_reknow_says_that_a_file_sets_another_trust(world, task, tmp_path):
+    """The λ that a site chose is not in the new file: that is said, and how to keep it."""
+    typed("reknow", world / "east.lore", "--trust", "0.7", "--out", tmp_path / "o.lore")
+    known = write_knowledge(tmp_path / "k", task)
+    said = typed("reknow", tmp_path / "o.lore", known, "--out", tmp_path / "n.lore")
+    assert "λ at prediction was 0.7 and is now 0.3, as the new file says (--trust" in said
+    kept = typed("reknow", tmp_path / "o.lore", known, "--trust", "0.7",
+                 "--out", tmp_path / "n.lore")  # fmt: skip
+    assert "λ at prediction was" not in kept
 
 
 def test_reknow_refuses_rules_that_leave_nothing(world, task, tmp_path):

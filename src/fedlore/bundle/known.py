@@ -24,7 +24,7 @@ from .archive import Members
 
 #: The files of sources; those of other packages' kinds are called source-N.
 _MEMBER = re.compile(
-    r"knowledge\.toml|table-[0-9]+(-[A-Za-z0-9_-]+)?\.csv|model-[0-9]+\.onnx"
+    r"knowledge\.toml|table-[0-9]+(-[A-Za-z0-9_-]+(\.tsv|\.xls[xm])?)?\.csv|model-[0-9]+\.onnx"
     r"|source-[0-9]+(-[A-Za-z0-9_-]+)?\.[a-z0-9]{1,8}"
 )
 

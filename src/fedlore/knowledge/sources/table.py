@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
 from ..schema import Schema
 from ..tables.cells import TableKind as Outcome
 from ..tables.cells import format_condition, format_outcome
-from ..tables.rulesheets import check_written, examine_table, parse_table, table_cells
+from ..tables.rulesheets import MOST_RULES, check_written, examine_table, parse_table, table_cells
 from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
 from ..tables.table import Rule, Table, TablePolicy
 from .kind import Asked, Attached, Lines, Opened, Setting, SourceKind
@@ -38,7 +39,8 @@ def _page(entry: TableEntry, setting: Setting) -> Sheet:
     path = setting.files.path(entry.table)
     if path is not None:
         return read_sheet(path, sheet=entry.sheet)
-    return parse_sheet(setting.files.read(entry.table), entry.table, sheet=entry.sheet)
+    page = parse_sheet(setting.files.read(entry.table), entry.table, sheet=entry.sheet)
+    return replace(page, file=own_name(entry.table))
 
 
 def _kind(asked: Asked) -> Outcome:
@@ -69,7 +71,8 @@ def _write(model: Any, inner: object) -> dict[str, Any]:
     else:
         table, cells = model.table, _outcome_cells(model)
         check = partial(_read_again, model, cells)
-    said = Attached(cells, partial(csv_bytes, cells), partial(table_file, table.name), check)
+    lines = _in_their_rows(cells, table.rules)
+    said = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
     return {"table": said, "hit": table.policy}
 
 
@@ -88,17 +91,41 @@ def _read_again(model: NumberTable | IntervalTable, cells: list[list[str]]) -> N
     parse_numbers_table(page, table.schema, kind=table.kind, policy=table.policy, outcome="then")
 
 
+def _in_their_rows(cells: list[list[str]], rules: Sequence[Rule]) -> list[list[str]]:
+    """The header, and each rule in the row in which it was written, where that can be."""
+    rows = [1, *(rule.place.row or 0 for rule in rules)]
+    steps = [after - before for before, after in itertools.pairwise(rows)]
+    if min(steps) < 1 or rows[-1] > MOST_RULES:
+        return cells
+    found = cells[:1]
+    for step, row in zip(steps, cells[1:], strict=True):
+        found += [[]] * (step - 1) + [row]
+    return found
+
+
 def table_file(name: str, place: int) -> str:
     """What the table at a place is written as: its own name is kept, so that people know it.
 
     >>> table_file("rules of 2024.xlsx", 2), table_file("table-2-rules-of-2024.csv", 1)
-    ('table-2-rules-of-2024.csv', 'table-1-rules-of-2024.csv')
-    >>> table_file("table", 1)
-    'table-1.csv'
+    ('table-2-rules-of-2024.xlsx.csv', 'table-1-rules-of-2024.csv')
+    >>> table_file("table", 1), table_file("table-2.csv", 1)
+    ('table-1.csv', 'table-1.csv')
     """
-    stem = re.sub(r"^table(-\d+)?(-|$)", "", Path(name).stem)
-    plain = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40]
-    return f"table-{place}-{plain}.csv" if plain else f"table-{place}.csv"
+    path = Path(own_name(name))
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", path.stem).strip("-")[:40]
+    kind = path.suffix.lower() if path.suffix.lower() in (".tsv", ".xlsx", ".xlsm") else ""
+    nameless = not plain or re.fullmatch(r"table(-\d+)?", plain)
+    return f"table-{place}.csv" if nameless else f"table-{place}-{plain}{kind}.csv"
+
+
+def own_name(name: str) -> str:
+    """What the file was called by who wrote it, of which `table_file` made a name.
+
+    >>> own_name("table-2-rules-of-2024.xlsx.csv"), own_name("table-1-range.csv")
+    ('rules-of-2024.xlsx', 'range.csv')
+    """
+    own = re.sub(r"^table-\d+-", "", name)
+    return re.sub(r"(\.tsv|\.xls[xm])\.csv$", r"\1", own)
 
 
 def _words(model: Any, x: Tensor) -> Lines:
