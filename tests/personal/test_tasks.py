@@ -1,7 +1,7 @@
 """A task is one object: what it asks of clients, models and knowledge, and who belongs to it."""
 
 import inspect
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -27,6 +27,7 @@ from fedlore import (
     mlp,
 )
 from fedlore.engine import Training
+from fedlore.engine.tuning import Tuning
 from fedlore.personal import TASKS, task_for, task_of
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -60,9 +61,17 @@ def test_rows_of_two_tasks_do_not_mix():
         fit(SITES, mlp(3, 12))
 
 
-def test_a_private_trust_is_for_classes_alone():
-    with pytest.raises(ConfigError, match="trust = auto is for task = classification"):
-        fit(SITES, mlp(3, 12), task=Regression(CUT), trust="auto")
+def test_each_site_chooses_how_far_a_number_of_its_expert_is_trusted():
+    """An expert who is always right is followed, and one who is always wrong is not."""
+
+    def right(x):
+        return (2 * x[:, 0] + x[:, 1].abs()).double()
+
+    tuning = Tuning(folds=2, training=(0.0,))
+    for expert, follows in ((right, True), (lambda x: -right(x), False)):
+        sites = [replace(site, knowledge=Numbers(expert)) for site in SITES]
+        fitted = fit(sites, mlp(3, 12, hidden=(4,)), bins=CUT, trust=tuning, plan=PLAN, rounds=2)
+        assert [k.trust_at_prediction > 0.5 for k in fitted.knowledge.values()] == [follows] * 3
 
 
 def test_a_model_and_its_task_find_each_other():

@@ -10,8 +10,7 @@ import typer
 
 from ..config import build
 from ..core.store import write_whole
-from ..engine import Client, NumberClient
-from ..engine.tuning import Trust, Tuning, tune, tune_numbers
+from ..engine.tuning import Trust, Tuning, choose_trust
 from ..errors import FedloreError
 from ..workbench.federations import gather, site_folders
 from .gauge import Gauge
@@ -40,16 +39,12 @@ def tune_sites(
         def on_training(done: int, total: int) -> None:
             gauge.step(f"λ by {method}", done, total)
 
-        numbers = [c for c in gathering.clients if isinstance(c, NumberClient)]
-        classes = [c for c in gathering.clients if isinstance(c, Client)]
-        found = (
-            tune_numbers(
-                numbers, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
-            )
-            if numbers
-            else tune(
-                classes, gathering.train, tuning=tuning, seed=setting.seed, on_training=on_training
-            )
+        found = choose_trust(
+            gathering.clients,
+            gathering.train,
+            tuning=tuning,
+            seed=setting.seed,
+            on_training=on_training,
         )
     told.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
     if write:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from torch import nn
 
@@ -11,16 +11,16 @@ from ..core.aggregate import Aggregate
 from ..core.scaler import Scaler
 from ..errors import ConfigError
 from ..knowledge.numbers.bins import Bins
-from ..personal.classifier import Personal
-from ..personal.client import Client, Member, P
-from ..personal.tasks import TaskKind, TaskName, name_for, task_for
+from ..personal.client import Member, P
+from ..personal.tasks import TaskKind, TaskName, task_for
 from ..privacy.settings import Privacy
 from .fitted import Fitted
 from .loop import Run, Weights
 from .lore import Menu, train_lore
 from .lore.agreement import ModelMaker
 from .training import Training, train
-from .tuning.trust import trusting, tune
+from .tuning.members import choose_trust
+from .tuning.trust import trusting
 from .tuning.ways import Tuning
 
 
@@ -63,9 +63,8 @@ def fit(
 
     How far the expert is followed:
 
-    - `trust` = "auto", for classification: every client first chooses its own λ for training and
-      for prediction, on rows of its own that it holds out of trial trainings (`Tuning` says how,
-      and the cost).
+    - `trust` = "auto": every client first chooses its own λ for training and for prediction, on
+      rows of its own that it holds out of trial trainings (`Tuning` says how, and the cost).
     - `recipe` = "lore": the federation chooses its common recipe by votes on short trials (a
       `Menu` says of what), and each client's model is a mixture of all that it has, weighed in
       private: `Fitted.brought` tells what it brought. It needs no `model`; given one, networks
@@ -86,8 +85,6 @@ def fit(
     - `privacy` says what the server may see of single clients: see `fedlore.privacy`. What it
       spends of a budget is kept in the folder `ledgers`, or forgotten after this call.
     """
-    if trust != "own" and name_for(clients, task) != "classification":
-        raise ConfigError("trust = auto is for task = classification")
     if ordered is not None and recipe is None:
         raise ConfigError("ordered belongs to recipe = lore: elsewhere the model says it")
     asked = task_for(clients, task, bins=bins, ordinal=ordinal, hears=hears)
@@ -115,26 +112,18 @@ def fit(
             raise ConfigError(f"recipe must be lore or a Menu, got {recipe!r}")
         menu = recipe if isinstance(recipe, Menu) else None
         return train_lore(clients, training, model=model, menu=menu, bins=bins, ordered=ordered)
-    if trust == "own":
-        return train(clients, _network(model), training, task=asked)
-    known = [asked.enter(client) for client in clients]
-    found = _with_trust(known, _network(model), trust, training)
-    return cast(Fitted[P], found)  # of classes, as was made sure above
-
-
-def _with_trust(
-    clients: Sequence[Client], model: nn.Module, trust: str | Tuning, training: Training
-) -> Fitted[Personal]:
-    """Each client's own λ first, then the training."""
-    if not isinstance(trust, Tuning) and trust != "auto":
-        raise ConfigError(f"trust must be own, auto or a Tuning, got {trust!r}")
-    chosen = tune(
-        clients,
-        lambda some: train(some, model, training.quiet()),
-        tuning=trust if isinstance(trust, Tuning) else Tuning(),
-        seed=training.seed,
-    )
-    return train(trusting(clients, chosen), model, training)
+    network = _network(model)
+    if trust != "own":
+        if not isinstance(trust, Tuning) and trust != "auto":
+            raise ConfigError(f"trust must be own, auto or a Tuning, got {trust!r}")
+        chosen = choose_trust(
+            clients,
+            lambda some: train(some, network, training.quiet(), task=asked),
+            tuning=trust if isinstance(trust, Tuning) else None,
+            seed=training.seed,
+        )
+        clients = trusting(clients, chosen)
+    return train(clients, network, training, task=asked)
 
 
 def _network(model: nn.Module | ModelMaker | None) -> nn.Module:

@@ -139,8 +139,6 @@ def test_bad_settings_are_named():
         Tuning(training=(1.0,))
     with pytest.raises(ConfigError, match="trust must be own, auto or a Tuning, got 'all'"):
         fit(federation(), MODEL, trust="all")
-    with pytest.raises(ConfigError, match="for task = classification"):
-        fit(federation(), MODEL, trust="auto", task="regression")
     with pytest.raises(ConfigError, match="only recipe = lore takes a function"):
         fit(federation(), lambda hears: MODEL)
 

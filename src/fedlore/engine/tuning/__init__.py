@@ -4,6 +4,7 @@ from ...knowledge.confusion import Recalibrated
 from .candidates import CANDIDATES, ClassCandidate, PrivateTrust, Trials, choose, settle_trust
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .lore import Lore, lore
+from .members import choose_trust
 from .numbers import tune_numbers
 from .recalibrate import recalibrate_client
 from .trust import trusting, tune
@@ -21,6 +22,7 @@ __all__ = [
     "Trust",
     "Tuning",
     "choose",
+    "choose_trust",
     "hits",
     "least_loss",
     "lore",

@@ -8,14 +8,17 @@ which of them suited it better is again the client's secret.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 from ...personal.classifier import Personal
-from ...personal.client import Client
+from ...personal.client import Client, Member, NumberClient, Predictor
 from ..fitted import Fitted
 from .curves import Cached, hits, least_loss, loss, most_hits
 from .folds import Train, held_out
 from .tpe import search_trust
 from .ways import OnTraining, Trust, Tuning
+
+Chooser = TypeVar("Chooser", bound=Member[Predictor])
 
 
 def tune(
@@ -73,19 +76,20 @@ def pick(trials: Sequence[tuple[float, Cached]], tuning: Tuning) -> Trust:
     return best[1]
 
 
-def trusting(clients: Sequence[Client], chosen: Mapping[str, Trust]) -> list[Client]:
+def trusting(clients: Sequence[Chooser], chosen: Mapping[str, Trust]) -> list[Chooser]:
     """The clients with the λ they chose."""
-    return [
-        replace(
-            client,
-            knowledge=replace(
-                client.knowledge, trust=chosen[client.id].trust, reliance=chosen[client.id].reliance
-            ),
-        )
-        if client.id in chosen
-        else client
-        for client in clients
-    ]
+    return [_heeding(c, chosen[c.id]) if c.id in chosen else c for c in clients]
+
+
+def _heeding(client: Chooser, own: Trust) -> Chooser:
+    both: dict[str, Any] = {"trust": own.trust, "reliance": own.reliance}
+    changed: Client | NumberClient
+    if isinstance(client, NumberClient):
+        changed = replace(client, knowledge=replace(client.knowledge, **both))
+    else:
+        assert isinstance(client, Client)  # nobody else chooses
+        changed = replace(client, knowledge=replace(client.knowledge, **both))
+    return cast(Chooser, changed)
 
 
 def _trusting(client: Client, value: float | None) -> Client:
