@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
@@ -14,12 +14,13 @@ from torch import Tensor
 from .algorithms import Alone, Plan
 from .core.examples import Examples
 from .core.nets import mlp
-from .data.rows.levels import code_levels, order_labels, place_labels
+from .data.rows.levels import add_columns, has_names, number_rows, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
-from .knowledge import Knowledge, Mask, Schema
+from .knowledge import Knowledge, Mask
 from .knowledge.numbers import Bins, Measured, Numbers, Sets
 from .knowledge.numbers.files import read_numbers
+from .knowledge.scope import count_inputs
 from .knowledge.views import SeenModel
 from .personal import Client, Member, NumberClient, Regression, TaskKind
 from .personal.client import P
@@ -38,6 +39,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 _Array = NDArray[np.generic]
+AnyRows = Any  # an array, a frame of any kind, columns by name, records
 Hidden = int | Sequence[int]
 Seed = int | np.random.RandomState | None
 
@@ -78,11 +80,9 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "KnowledgeClassifier":
+    def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeClassifier":
         """Train on the rows of X (n, d) in raw units and their labels y (n,)."""
-        known = self._known()
-        self.schema_ = known.schema
-        rows, labels = validate_data(self, code_levels(X, self.schema_), y, dtype=np.float64)
+        known, rows, labels = _open(self, self._known(), X, y)
         check_classification_targets(labels)
         spoken = order_labels(labels, known, self.classes)  # in the order of the knowledge
         self.classes_, self.order_ = np.unique(spoken, return_index=True)
@@ -92,28 +92,28 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise FedloreError(
                 f"a classifier needs at least 2 classes, the labels have one class: {spoken[0]!r}"
             )
-        self.knowledge_ = known = _watch_columns(self, known, known.schema, rows.shape[1])
+        self.knowledge_ = known
         self.personal_ = _train(
             self,
             Client(_NAME, Examples(_tensor(rows), place_labels(labels, spoken)), known),
-            (rows.shape[1], len(spoken)),
+            (_width(self, rows), len(spoken)),
             hears=self.hears and (known.prediction is not None or known.range is not None),
         )
         self.trust_ = self.personal_.knowledge.trust_at_prediction
         return self
 
-    def predict(self, X: ArrayLike) -> _Array:
+    def predict(self, X: AnyRows) -> _Array:
         """The label of each row, (n,); one that the range allows."""
         x = _rows(self, X)
         back = np.argsort(self.order_)  # from the knowledge's order to that of classes_
         return np.asarray(self.classes_[back[self.personal_.predict(x).numpy()]])
 
-    def predict_proba(self, X: ArrayLike) -> _Array:
+    def predict_proba(self, X: AnyRows) -> _Array:
         """Probabilities in the order of classes_, (n, k); exactly 0 outside the range."""
         x = _rows(self, X)
         return np.asarray(self.personal_.predict_proba(x).numpy()[:, self.order_])
 
-    def allowed(self, X: ArrayLike) -> _Array:
+    def allowed(self, X: AnyRows) -> _Array:
         """Which labels the range allows, in the order of classes_, (n, k) bool."""
         x = _rows(self, X)
         allowed = self.personal_.annotate(x).allowed
@@ -128,12 +128,7 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             known = Knowledge.read(known)
         if known is not None and not isinstance(known, Knowledge):
             raise ConfigError(f"knowledge must be a Knowledge or a path, got {known!r}")
-        known = known or Knowledge()
-        if self.trust is None or self.trust == "auto":
-            return known
-        if not isinstance(self.trust, float | int | np.number):
-            raise ConfigError(f"trust must be a number in [0, 1], auto or None, got {self.trust!r}")
-        return replace(known, trust=float(self.trust), reliance=None)
+        return _trusted(known or Knowledge(), self.trust)
 
 
 class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -153,7 +148,7 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         lower: float | None = None,
         upper: float | None = None,
         bins: int = 50,
-        trust: float | None = None,
+        trust: float | Literal["auto"] | None = None,
         decode: Decode = "mean",
         hidden: Hidden = (64,),
         hears: bool = False,
@@ -171,47 +166,45 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs, self.batch, self.lr, self.decay = epochs, batch, lr, decay
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> "KnowledgeRegressor":
+    def fit(self, X: AnyRows, y: ArrayLike) -> "KnowledgeRegressor":
         """Train on the rows of X (n, d) in raw units and their numbers y (n,)."""
-        known, self.schema_, declared = self._known()
-        coded = code_levels(X, self.schema_)
-        rows, numbers = validate_data(self, coded, y, dtype=np.float64, y_numeric=True)
+        given, declared = self._known()
+        known, rows, numbers = _open(self, given, X, y, y_numeric=True)
         self.bins_ = self._bins(_tensor(numbers), known, declared)
-        self.knowledge_ = known = _watch_columns(self, known, self.schema_, rows.shape[1])
+        self.knowledge_ = known
         hears = self.hears and (known.prediction is not None or known.range is not None)
         task = Regression(self.bins_, self.ordinal, hears)
         client = NumberClient(_NAME, Measured(_tensor(rows), _tensor(numbers)), known)
-        self.personal_ = _train(self, client, (rows.shape[1] + task.told, self.bins_.k), task=task)
+        size = _width(self, rows) + task.told, self.bins_.k
+        self.personal_ = _train(self, client, size, task=task)
+        self.trust_ = self.personal_.knowledge.trust_at_prediction
         return self
 
-    def predict(self, X: ArrayLike) -> _Array:
+    def predict(self, X: AnyRows) -> _Array:
         """One number for each row, (n,), in its set."""
         x = _rows(self, X)
         return np.asarray(self.personal_.predict(x, decode=self.decode).numpy())
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> _Array:
+    def predict_interval(self, X: AnyRows, level: float = 0.9) -> _Array:
         """The ends of a central interval with that probability, (n, 2), both in the set."""
         x = _rows(self, X)
         return np.asarray(torch.stack(self.personal_.interval(x, level), 1).numpy())
 
-    def allowed(self, X: ArrayLike) -> Sets:
+    def allowed(self, X: AnyRows) -> Sets:
         """The set of each row within the bounds."""
         x = _rows(self, X)
         found = self.personal_.annotate(x).sets
         return Sets.whole(len(x), self.bins_.lower, self.bins_.upper) if found is None else found
 
-    def _known(self) -> tuple[Numbers, Schema | None, Bins | None]:
-        """The knowledge with the λ that was asked for, and what its file declares."""
-        known, schema, bins = self.knowledge, None, None
+    def _known(self) -> tuple[Numbers, Bins | None]:
+        """The knowledge with the λ that was asked for, and the bounds that its file declares."""
+        known, bins = self.knowledge, None
         if isinstance(known, str | Path):
             file = read_numbers(known)
-            known, schema, bins = file.knowledge, file.schema, file.bins
+            known, bins = file.knowledge, file.bins
         if known is not None and not isinstance(known, Numbers):
             raise ConfigError(f"knowledge must be a Numbers or a path, got {known!r}")
-        known = known or Numbers()
-        if self.trust is not None:
-            known = replace(known, trust=float(self.trust), reliance=None)
-        return known, schema, bins
+        return _trusted(known or Numbers(), self.trust), bins
 
     def _bins(self, y: Tensor, known: Numbers, declared: Bins | None) -> Bins:
         if self.lower is not None and self.upper is not None:
@@ -228,8 +221,20 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return Bins.around(y, self.bins)
 
 
+Estimator = KnowledgeClassifier | KnowledgeRegressor
+
+
+def _trusted(known: K, trust: object) -> K:
+    """The knowledge with the λ that was asked for."""
+    if trust is None or trust == "auto":
+        return known
+    if not isinstance(trust, float | int | np.number):
+        raise ConfigError(f"trust must be a number in [0, 1], auto or None, got {trust!r}")
+    return replace(known, trust=float(trust), reliance=None)
+
+
 def _train(
-    how: KnowledgeClassifier | KnowledgeRegressor,
+    how: Estimator,
     client: Member[P],
     size: tuple[int, int],
     *,
@@ -247,29 +252,48 @@ def _train(
     return site([client], network.double(), task=task, trust=trust).model(_NAME)
 
 
-def _rows(estimator: object, X: ArrayLike) -> Tensor:
-    """Rows to be answered, (n, d), by an estimator that has been fitted."""
-    check_is_fitted(estimator)
-    coded = code_levels(X, getattr(estimator, "schema_", None))
-    return _tensor(validate_data(estimator, coded, dtype=np.float64, reset=False))
+def _open(
+    how: Estimator, known: K, X: AnyRows, y: ArrayLike, **more: bool
+) -> tuple[K, _Array, _Array]:
+    """The first rows that an estimator sees, checked, and the knowledge that reads them."""
+    how.schema_ = None if known.schema is None else add_columns(known.schema, X)
+    rows, labels = validate_data(how, number_rows(X, how.schema_), y, **_asked(how), **more)
+    if how.schema_ is None or known.schema is None:
+        return known, rows, labels
+    if has_names(X):
+        how.feature_names_in_ = np.array([f.column or f.name for f in how.schema_.features], object)
+    own = range(len(known.schema.features))
+
+    def seen(model: M) -> M:
+        if model is None or len(own) == rows.shape[1]:
+            return model
+        return cast(M, Mask(tuple(own), cast(SeenModel, model)))  # gives what the model gives
+
+    prediction, limits = seen(known.prediction), seen(known.range)
+    seeing = replace(known, schema=how.schema_, prediction=prediction, range=limits)
+    return seeing, rows, labels
+
+
+def _rows(how: Estimator, X: AnyRows) -> Tensor:
+    """AnyRows to be answered, (n, d), by an estimator that has been fitted."""
+    check_is_fitted(how)
+    rows = number_rows(X, how.schema_)
+    if how.schema_ is None or not has_names(X):  # else they were found by their names
+        rows = validate_data(how, rows, reset=False, **_asked(how))
+    return _tensor(rows)
+
+
+def _asked(how: Estimator) -> dict[str, object]:
+    """What scikit-learn is to make sure of; where values may be missing, the knowledge says."""
+    holes = how.schema_ is not None and any(f.may_miss for f in how.schema_.features)
+    return {"dtype": np.float64, "ensure_all_finite": "allow-nan" if holes else True}
+
+
+def _width(how: Estimator, rows: _Array) -> int:
+    """How many inputs the network has for a row."""
+    return rows.shape[1] if how.schema_ is None else count_inputs(how.schema_)
 
 
 def _tensor(x: ArrayLike) -> Tensor:
     """A copy in float64: the array may be read-only, and what an expert compares stays exact."""
     return torch.tensor(np.asarray(x, dtype=np.float64))
-
-
-def _watch_columns(estimator: object, known: K, schema: Schema | None, width: int) -> K:
-    """Knowledge whose models read X, which may have other columns too."""
-    names: Sequence[str] | None = getattr(estimator, "feature_names_in_", None)
-    places = None if schema is None else schema.places(names, width)
-
-    def seen(model: M) -> M:
-        if places is None or model is None:
-            return model
-        return cast(M, Mask(places, cast(SeenModel, model)))  # gives what the model gives
-
-    # in X its columns may stand elsewhere, and what may be missing is for scikit-learn to refuse
-    plain = places is None and not any(f.may_miss for f in (schema.features if schema else ()))
-    held = known.schema if plain else None
-    return replace(known, prediction=seen(known.prediction), range=seen(known.range), schema=held)

@@ -1,11 +1,13 @@
 """Names where numbers are wanted: frames, arrays, and rows for a trained federation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge, fit, mlp
-from fedlore.data.rows.levels import code_levels
+from fedlore.data.rows.levels import add_columns, number_rows
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Feature, Schema
 from fedlore.knowledge.scope import count_inputs
@@ -23,20 +25,33 @@ class Frame:
     def __getitem__(self, name):
         return self.values[name]
 
-    def assign(self, **more):
-        return Frame(**{**self.values, **more})
+
+def test_levels_become_positions_and_all_that_is_none_is_placed():
+    frame = Frame(note=["a", "b"], mine=["south", "north"], ash=[1.0, 2.0])
+    wanted = [[1.0, 1.0], [2.0, 0.0]]
+    assert number_rows(frame, SCHEMA).tolist() == wanted
+    assert number_rows(frame, None) is frame
+    records = [{"ash": 1.0, "mine": "south"}, {"mine": "north", "ash": 2.0}]
+    assert number_rows(records, SCHEMA).tolist() == wanted
+    assert number_rows([[1.0, "south"], [2.0, "north"]], SCHEMA).tolist() == wanted
+    coded = np.array(wanted)
+    assert number_rows(coded, SCHEMA) is coded
+    with pytest.raises(FedloreError, match="row 2, column 'ash' is missing.*\n.*row 3.*'east'"):
+        number_rows(Frame(ash=[None, 2.0], mine=["south", "east"]), SCHEMA)
 
 
-def test_levels_become_positions_and_what_is_none_is_placed():
-    frame = Frame(ash=[1.0, 2.0], mine=["south", "north"], note=["a", "b"])
-    assert code_levels(frame, SCHEMA)["mine"].tolist() == [1.0, 0.0]
-    assert code_levels(frame, None) is frame
-    coded = Frame(mine=np.array([1, 0]))
-    assert code_levels(coded, SCHEMA) is coded
-    with pytest.raises(FedloreError, match="data row 1, column 'mine': .*'east'"):
-        code_levels(Frame(mine=["south", "east"]), SCHEMA)
-    with pytest.raises(FedloreError, match="data row 0, column 'mine' is missing"):
-        code_levels(Frame(mine=[None, "north"]), SCHEMA)
+def test_further_columns_of_a_frame_are_further_numbers_but_the_label_is_none():
+    frame = Frame(label=["I"], more=[1.0], mine=["south"], ash=[2.0], **{"ore (t)": [3.0]})
+    schema = replace(SCHEMA, features=(*SCHEMA.features, Feature("more_x")))
+    assert add_columns(schema, np.zeros((1, 3))) is schema
+    wide = add_columns(schema, frame)
+    assert [f.column for f in wide.features] == [None, None, None, "more", "ore (t)"]
+    frame = Frame(**{**frame.values, "more_x": [None]})
+    with pytest.raises(FedloreError, match="column 'more_x' is missing"):
+        number_rows(frame, wide)
+    holed = replace(wide, features=(*wide.features[:2], replace(wide.features[2], missing="mean"),
+                                    *wide.features[3:]))  # fmt: skip
+    assert str(number_rows(frame, holed).tolist()) == "[[2.0, 1.0, nan, 1.0, 3.0]]"
 
 
 def test_examples_take_arrays_and_say_what_reads_frames():

@@ -63,7 +63,7 @@ class Feature:
         """What a page must know of it, in what JSON has: an open end is none."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
         known: dict[str, object] = {"name": self.name, "unit": self.unit, "low": low, "high": high}
-        return known | {"levels": list(self.levels), "other": self.other}
+        return known | {"levels": list(self.levels), "other": self.other, "column": self.column}
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
@@ -117,6 +117,12 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         return tuple(feature.name for feature in self.features)
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """The name behind each title that a column of data may have: that of the feature first."""
+        columns = {f.column.strip(): f.name for f in self.features if f.column is not None}
+        return columns | {name: name for name in self.names}
+
     def column(self, name: str) -> int:
         """The position of a feature."""
         if name not in self.names:
@@ -128,27 +134,6 @@ class Schema:
         if name not in self.classes:
             raise KnowledgeError(unknown("class", name, self.classes))
         return self.classes.index(name)
-
-    def places(self, names: Sequence[str] | None, width: int) -> tuple[int, ...] | None:
-        """Where the features are among the columns of a table; None where they are all, in order.
-
-        With named columns they are found by name and the table may have more; without names it
-        has just the columns of the schema.
-        """
-        if names is None:
-            if width != len(self.features):
-                raise KnowledgeError(
-                    f"the knowledge has {len(self.features)} columns ({', '.join(self.names)}), "
-                    f"X has {width} without names: give a data frame, or just those columns"
-                )
-            return None
-        absent = [name for name in self.names if name not in names]
-        if absent:
-            raise KnowledgeError(
-                f"the knowledge needs the column '{absent[0]}', X does not have it"
-            )
-        found = tuple(list(names).index(name) for name in self.names)
-        return None if found == tuple(range(width)) else found
 
     def check(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != len(self.features):

@@ -77,7 +77,7 @@ def tell_schema(members: Any) -> dict[str, Any] | None:
 
 
 def _features(schema: Schema) -> list[dict[str, Any]]:
-    return [f.describe() | {"missing": f.missing, "column": f.column} for f in schema.features]
+    return [f.describe() | {"missing": f.missing} for f in schema.features]
 
 
 def _sources(values: dict[str, Any], side: str) -> list[dict[str, Any]]:

@@ -25,15 +25,17 @@ ROW = {"ash": 13.0, "heat": 1000.0, "seam": "A"}
 TOKEN = "a-token-of-some-length"
 
 
-def grades(*, trust: float = 0.3, policies: Policies | None = None) -> Bundle:
+def grades(
+    *, trust: float = 0.3, policies: Policies | None = None, schema: Schema = SCHEMA
+) -> Bundle:
     """Much ash is never I, little never III; the expert judges by heat."""
     allowed = [{"ash": "> 12", "then": "III..II"}, {"ash": "< 8", "then": "II..I"}]
     said = [{"heat": "> 1200", "then": "I"}, {"heat": "< 1000", "seam": "C", "then": "III"}]
     known = Knowledge(
-        table_of(said, SCHEMA, kind="predict", name="practice"),
-        table_of(allowed, SCHEMA, kind="range", name="physics"),
+        table_of(said, schema, kind="predict", name="practice"),
+        table_of(allowed, schema, kind="range", name="physics"),
         trust,
-        schema=SCHEMA,
+        schema=schema,
     )
     scaler = Scaler(*(torch.tensor(v).double() for v in ([10.0, 1100.0, 1.0], [2.0, 90.0, 0.8])))
     personal = Personal(mlp(3, 3, hidden=(8,), seed=1), known, scaler=scaler)

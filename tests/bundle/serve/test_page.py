@@ -1,12 +1,14 @@
 """The page in a real browser: typed and pasted rows, wide and narrow, with and without a token."""
 
+from dataclasses import replace
+
 import pytest
 
 from fedlore.bundle import write_bundle
 
 from ...browser import browsing
 from .process import INSIST, serving
-from .sites import TOKEN, grades, number
+from .sites import SCHEMA, TOKEN, grades, number
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +79,20 @@ def test_a_pasted_row_fills_the_fields(browser, place, pasted):
     press(browser)
     assert browser.text("predicted") in ("III", "II")
     assert browser.complaints == []
+
+
+def test_titles_of_data_files_are_known_to_the_page(browser, tmp_path):
+    ash, *others = SCHEMA.features
+    schema = replace(SCHEMA, features=(replace(ash, column="ash content"), *others))
+    write_bundle(grades(schema=schema), tmp_path / "plant.lore")
+    with serving(tmp_path / "plant.lore", *INSIST) as (_, port, _):
+        visit(browser, f"http://127.0.0.1:{port}/")
+        assert browser.ask("document.querySelector('[for=f-ash]').textContent").startswith(
+            "ash content"
+        )
+        browser.fill("paste", "heat (K)\tseam\tash content [%]\n1000\tA\t13")
+        press(browser)
+        assert browser.text("predicted") in ("III", "II") and browser.complaints == []
 
 
 def test_what_is_missing_wrong_or_out_of_scope_is_shown_at_its_field(browser, place):

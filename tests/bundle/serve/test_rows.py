@@ -102,6 +102,21 @@ def test_a_missing_value_becomes_nan_where_it_may_be_missing():
         Reader(SCHEMA, most=1).read(text(ash=None))
 
 
+def test_a_column_goes_by_its_name_or_by_its_title_in_data_files():
+    schema = replace(SCHEMA, features=(replace(ASH, column="ash content"), HEAT, SEAM))
+    reader = Reader(schema, most=1)
+    rest = {"heat": 1.0, "seam": "A"}
+    for title in ("ash", "ash content"):
+        assert reader.read(json.dumps({title: 13, **rest}).encode())[0].tolist() == [13, 1, 0]
+    with pytest.raises(Unusable, match="row 1: the column 'ash' is there twice"):
+        reader.read(json.dumps({"ash": 1, "ash content": 1, **rest}).encode())
+    with pytest.raises(Unusable, match="there is no column 'ash_content'"):
+        reader.read(json.dumps({"ash": 1, "ash_content": 1, **rest}).encode())
+    told = row_schema(schema)
+    assert told["required"] == ["heat", "seam"] and "ash content" in told["properties"]
+    assert told["allOf"] == [{"oneOf": [{"required": ["ash"]}, {"required": ["ash content"]}]}]
+
+
 def test_the_schema_of_a_row_says_what_the_reader_takes():
     found = row_schema(SCHEMA)
     assert found["required"] == ["ash", "heat", "seam"]

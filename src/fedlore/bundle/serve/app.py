@@ -42,6 +42,7 @@ class ColumnInfo(BaseModel):
     levels: list[str]
     missing: bool  # whether null may stand for it
     other: bool  # whether a level that is not named may stand for it
+    column: str | None  # its title in data files, which may stand for its name
 
 
 class TargetInfo(BaseModel):

@@ -52,12 +52,16 @@ def _parse(body: bytes) -> Any:
 
 
 def row_schema(schema: Schema) -> dict[str, Any]:
-    """JSON Schema of one row."""
+    """JSON Schema of one row; a feature with a title of its own goes by that or by its name."""
+    names = {title: schema.features[schema.column(name)] for title, name in schema.titles.items()}
+    twice = [[name, title] for title, name in schema.titles.items() if title != name]
+    either = [{"oneOf": [{"required": [word]} for word in words]} for words in twice]
     return {
         "type": "object",
         "title": "Row",
-        "properties": {f.name: _property(f) for f in schema.features},
-        "required": list(schema.names),
+        "properties": {title: _property(feature) for title, feature in names.items()},
+        "required": [name for name in schema.names if name not in (words[0] for words in twice)],
+        **({"allOf": either} if either else {}),
         "additionalProperties": False,
     }
 

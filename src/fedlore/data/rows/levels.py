@@ -1,5 +1,7 @@
 """Frames and labels with names, for whoever takes numbers only."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,29 +11,74 @@ from torch import Tensor
 
 from ...errors import ConfigError, FedloreError
 from ...knowledge import Knowledge
-from ...knowledge.schema import Schema
-from .cells import place_cells
+from ...knowledge.schema import Feature, Schema
+from .cells import Floats
+from .memory import Frame, frame_of
+from .problems import Problems
+from .reading import feature_cells, feature_faults
+from .titles import find_columns, passed_over
 
 _Array = NDArray[np.generic]
+_NAMED = ("columns", "column_names", "__dataframe__", "__arrow_c_stream__")
 
 
-def code_levels(frame: Any, schema: Schema | None) -> Any:
-    """The same frame with the positions of levels in place of their names; arrays stay as are."""
-    if schema is None or not hasattr(frame, "assign") or not hasattr(frame, "columns"):
-        return frame
-    for feature in schema.features:
-        if not feature.levels or feature.name not in frame.columns:
-            continue
-        column = np.asarray(frame[feature.name])
-        if column.dtype.kind in "fiub":
-            continue
-        values, wrong = place_cells(column, feature.levels, "level")
-        gone = np.flatnonzero(np.isnan(values)).tolist()
-        if gone:
-            said = wrong.get(gone[0]) or " is missing"
-            raise FedloreError(f"data row {gone[0]}, column '{feature.name}'{said}")
-        frame = frame.assign(**{feature.name: values})
-    return frame
+def has_names(data: Any) -> bool:
+    """Whether rows come with the names of their columns: frames, columns by name, records."""
+    if isinstance(data, Sequence) and len(data):
+        data = data[0]
+    return _is_dict(data) or any(hasattr(data, word) for word in _NAMED)
+
+
+def _is_dict(data: Any) -> bool:
+    return isinstance(data, Mapping) and not hasattr(data, "shape")  # as some sparse matrices are
+
+
+def add_columns(schema: Schema, data: Any) -> Schema:
+    """The schema with what else a frame holds as further numbers; its label is none of them."""
+    if not has_names(data):
+        return schema
+    titles = passed_over(frame_of(data, schema).titles, schema, ())
+    word = "more"
+    while any(name.startswith(word) for name in schema.names):
+        word += "_"
+    more = tuple(Feature(f"{word}{i}", column=title) for i, title in enumerate(titles))
+    return replace(schema, features=(*schema.features, *more))
+
+
+def number_rows(data: Any, schema: Schema | None) -> Any:
+    """Rows as (n, d) float64 in the schema's order, NaN where a value may be missing and is.
+
+    Levels become their positions. All that cannot be used is refused together. An array of
+    numbers stays as it is, and so does everything without a schema.
+    """
+    if schema is None:
+        if _is_dict(data):
+            raise FedloreError("rows by name need knowledge with a schema: give an array")
+        return data
+    if not has_names(data):
+        width = np.shape(data)[1:]
+        if width and width != (len(schema.features),):
+            raise FedloreError(
+                f"the knowledge has {len(schema.features)} columns ({', '.join(schema.names)}), "
+                f"X has {width[0]} without names: give a data frame, or just those columns"
+            )
+        if not width or np.asarray(data).dtype.kind in "fiub":
+            return data
+        data = np.asarray(data, dtype=object)
+    return _numbers(frame_of(data, schema), schema)
+
+
+def _numbers(frame: Frame, schema: Schema) -> Floats:
+    places = find_columns(frame.titles, schema)
+    problems = Problems("")
+    columns = []
+    for order, (feature, place) in enumerate(zip(schema.features, places, strict=True)):
+        values, wrong = feature_cells(frame.cells[place], feature, frame.decimal)
+        wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
+        problems.add(wrong, frame.lines, feature.column or feature.name, order)
+        columns.append(values)
+    problems.check()
+    return np.column_stack(columns)
 
 
 def order_labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:

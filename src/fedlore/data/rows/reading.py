@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ...core.files.workbook import SUFFIXES, Broken
 from ...errors import FedloreError
-from ...knowledge.schema import Schema
-from .cells import number_cells, place_cells
+from ...knowledge.schema import Feature, Schema
+from .cells import Floats, Wrong, number_cells, place_cells
 from .columnar import open_parquet
 from .memory import frame_of, open_json, open_workbook
 from .problems import Problems, Stumbled, refusal
@@ -164,10 +164,7 @@ def _tensors(
     exact, faulty = [], []
     for place, feature in enumerate(features):
         cells = batch.columns[place]
-        if feature.levels:
-            values, wrong = place_cells(cells, feature.levels, "level", other=feature.other)
-        else:
-            values, wrong = number_cells(cells, source.decimal)
+        values, wrong = feature_cells(cells, feature, source.decimal)
         with np.errstate(over="ignore"):  # told below, with its row
             x[:, place] = values
         exact.append(values)
@@ -177,8 +174,7 @@ def _tensors(
         if source.fast and bad.all(1).any():
             raise Stumbled(f"{source.place}: a row may be blank, and rows that are do not count")
         for place, feature in enumerate(features):
-            reason = None if feature.may_miss else f"{FILL}{_HINTS[bool(feature.levels)]}"
-            wrong = faulty[place] | _faults(bad[:, place], exact[place], faulty[place], reason)
+            wrong = feature_faults(bad[:, place], exact[place], faulty[place], feature)
             problems.add(wrong, batch.lines, feature.name, place)
     rows = torch.from_numpy(x)
     if label is None:
@@ -192,9 +188,20 @@ def _tensors(
     return rows, torch.from_numpy(values.astype(np.int64))
 
 
-def _faults(
-    bad: NDArray[np.bool_], values: NDArray[np.float64], known: dict[int, str], blank: str | None
-) -> dict[int, str]:
+def feature_cells(cells: Any, feature: Feature, decimal: str) -> tuple[Floats, Wrong]:
+    """A column of a feature, (n,) float64: numbers, or the positions of levels; NaN for blanks."""
+    if feature.levels:
+        return place_cells(cells, feature.levels, "level", other=feature.other)
+    return number_cells(cells, decimal)
+
+
+def feature_faults(bad: NDArray[np.bool_], values: Floats, known: Wrong, feature: Feature) -> Wrong:
+    """All that is wrong with the cells of a feature; those of `bad` are no finite numbers."""
+    blank = None if feature.may_miss else f"{FILL}{_HINTS[bool(feature.levels)]}"
+    return known | _faults(bad, values, known, blank)
+
+
+def _faults(bad: NDArray[np.bool_], values: Floats, known: Wrong, blank: str | None) -> Wrong:
     """What is missing, unless that is no fault, and what single precision cannot hold."""
     found = {}
     for i in np.flatnonzero(bad).tolist():

@@ -4,7 +4,7 @@ Nothing is turned into anything here: a number must be one already, and a level 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import FedloreError
@@ -25,10 +25,12 @@ class Unusable(FedloreError):
 def strict_values(records: Sequence[Any], schema: Schema) -> list[list[float]]:
     """Records of floats and level names as numbers in the schema's order, n lists of d.
 
-    None stands for a value where it may be missing, and becomes NaN. A column that is no feature
-    is refused, and so is one that is absent.
+    A column has the name of its feature or its title in data files. None stands for a value where
+    it may be missing, and becomes NaN. A column that is no feature is refused, and so is one that
+    is absent.
     """
-    return [_record(record, schema, row) for row, record in enumerate(records, 1)]
+    titles = schema.titles
+    return [_record(record, schema, titles, row) for row, record in enumerate(records, 1)]
 
 
 def excerpt(text: str) -> str:
@@ -36,17 +38,22 @@ def excerpt(text: str) -> str:
     return text[:60].encode("utf-8", "replace").decode()
 
 
-def _record(said: Any, schema: Schema, row: int) -> list[float]:
+def _record(said: Any, schema: Schema, titles: Mapping[str, str], row: int) -> list[float]:
     if not isinstance(said, dict):
         raise Unusable(f"row {row} must be an object of columns, got {_kind(said)}", row)
+    named = {titles.get(title, title): value for title, value in said.items()}
+    if len(named) < len(said):
+        own = [titles.get(title, title) for title in said]
+        twice = excerpt(next(name for name in own if own.count(name) > 1))
+        raise Unusable(f"row {row}: the column '{twice}' is there twice", row, twice)
     values = []
     for feature in schema.features:
-        if feature.name not in said:
+        if feature.name not in named:
             text = f"row {row}: the column '{feature.name}' is missing"
             raise Unusable(text, row, feature.name)
-        values.append(_value(said[feature.name], feature, row))
-    if len(said) > len(values):
-        extra = next(name for name in said if name not in schema.names)
+        values.append(_value(named[feature.name], feature, row))
+    if len(named) > len(values):
+        extra = next(title for title in said if title not in titles)
         shown = excerpt(extra)
         raise Unusable(f"row {row}: there is no column '{shown}'", row, shown)
     return values

@@ -40,8 +40,7 @@ def find_columns(
     asked for where `extra` is "error", except the label and `also`. `units` are told by the file
     beside its titles.
     """
-    known = {f.column: f.name for f in schema.features if f.column is not None}
-    known |= {name: name for name in schema.names}
+    known = schema.titles
     features = {feature.name: feature for feature in schema.features}
     asked = [*schema.names, *([] if label is None else [label])]
     found: dict[str, int] = {}

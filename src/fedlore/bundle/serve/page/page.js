@@ -34,7 +34,7 @@ function build() {
   at("label").textContent = form.label;
   const fields = at("fields");
   for (const feature of form.features) {
-    const box = make("div"), label = make("label", feature.name);
+    const box = make("div"), label = make("label", feature.column || feature.name);
     if (feature.unit) label.append(make("span", ` ${feature.unit}`, "soft"));
     label.htmlFor = "f-" + feature.name;
     const field = make(feature.levels.length ? "select" : "input");
@@ -73,6 +73,13 @@ function cells(line, apart) {
   return line.split(apart).map((cell) => cell.trim().replace(/^"(.*)"$/, "$1"));
 }
 
+// the feature behind a title, which may carry a unit or be the one of the data files
+function called(title) {
+  const plain = title.replace(/\s*(\[.*\]|\(.*\))$/, "");
+  const own = (key) => form.features.find((f) => [title, plain].includes(f[key]));
+  return (own("name") || own("column") || { name: plain }).name;
+}
+
 // tabs come from spreadsheets; commas separate only where nothing else does
 function spread() {
   const lines = at("paste").value.split(/\r?\n/).filter((line) => line.trim());
@@ -80,7 +87,7 @@ function spread() {
   const text = lines.join("");
   const apart = text.includes("\t") ? "\t" : text.includes(";") ? ";" : ",";
   const first = cells(lines[0], apart), names = form.features.map((f) => f.name);
-  const bare = first.map((cell) => cell.replace(/\s*\[.*\]$/, ""));
+  const bare = first.map(called);
   const named = names.some((name) => bare.includes(name));
   const values = named ? (lines[1] ? cells(lines[1], apart) : []) : first;
   if (named && !values.length) return;  // the values are still to come
