@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fedlore import Knowledge
+from fedlore import Knowledge, Personal, mlp
 from fedlore.algorithms import Plan
 from fedlore.algorithms.catalog import Method
 from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
@@ -24,7 +24,7 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.federation.journal import write_state
 from fedlore.federation.settings import Model
 from fedlore.federation.terms import Terms, fedlore_version
-from fedlore.knowledge import table_of
+from fedlore.knowledge import Feature, Schema, table_of
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows
 
@@ -158,6 +158,26 @@ def test_rows_that_cannot_be_answered_are_marked_and_all_others_answered(tmp_pat
     assert read(out) == wanted
     with pytest.raises(FedloreError, match="has 3 problems"):
         predict_file(MADE, tmp_path / "rows.csv", out)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_one_unseen_level_far_down_a_file_leaves_all_others_answered(tmp_path, monkeypatch, fast):
+    """Behind several batches, where a fast reader must begin anew with the slow one."""
+    monkeypatch.setattr(source, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(text, "CELL_BY_CELL", 0)
+    mine = Feature("mine", levels=("north", "south"))
+    schema = Schema((Feature("ash"), mine), SCHEMA.classes)
+    model = Personal(mlp(2, len(SCHEMA.classes)), Knowledge(schema=schema))
+    made = bundle_of(model, "plant")
+    lines = ["ash,mine", *(f"{i},{'north' if i % 3 else 'south'}" for i in range(300))]
+    lines[201] = "200,east"
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "o.csv"
+    told = predict_file(made, tmp_path / "rows.csv", out, on_error="mark", fast=fast)
+    assert (told.rows, told.wrong) == (299, 1)
+    assert told.first == "row 202: column 'mine': unknown level 'east'; known: north, south"
+    found = read(out)
+    assert [i for i, row in enumerate(found, 2) if row["error"]] == [202] and len(found) == 300
 
 
 def test_a_row_that_the_knowledge_refuses_is_marked_too(tmp_path):

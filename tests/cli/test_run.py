@@ -66,6 +66,14 @@ def test_only_the_two_lambdas_of_a_file_change():
     assert _with_trust(told, Trust(0.0, 0.25, 0.8, 10)) == told
 
 
+def test_what_a_person_wrote_behind_the_lambdas_stays():
+    """And so do lines of their own, wherever they stand."""
+    text = "# ours\ntrust = 0.3  # Eva, in May\n# the file\nrely = 0.2 # too low?\n[card]\n"
+    assert _with_trust(text, Trust(0.0, 0.25, 0.8, 10)) == (
+        "trust = 0.0  # Eva, in May\nreliance = 0.25  # too low?\n# ours\n# the file\n[card]\n"
+    )
+
+
 def test_a_federation_that_is_not_there_leaves_no_folder_behind(tmp_path):
     done = CliRunner().invoke(app, ["run", str(tmp_path / "no.toml"), "--out", str(tmp_path / "o")])
     assert "there is no" in str(done.exception) and not list(tmp_path.iterdir())

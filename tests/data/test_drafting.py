@@ -118,6 +118,16 @@ def test_what_cannot_be_drafted_says_why(tmp_path, text, label, error):
         draft_knowledge(read_cells(tmp_path / "rows.csv"), label)
 
 
+def test_blanks_in_other_words_leave_a_column_of_numbers_and_other_words_are_named(tmp_path):
+    blanks = ["n/a", "-", "?", "#NV", "NULL", "None", "<NA>"]
+    cells = [*blanks, *(f"{i}.5" for i in range(40))]
+    lines = [f"{cell},{'ca. 7' if i == 9 else i + 0.25},{i % 2}" for i, cell in enumerate(cells)]
+    (tmp_path / "rows.csv").write_text("\n".join(["ash,heat,class", *lines]) + "\n")
+    draft = draft_knowledge(read_cells(tmp_path / "rows.csv"), "class")
+    assert draft.left_out == {"heat": "1 of its cells are no numbers, the first is 'ca. 7'"}
+    assert 'name = "ash"\nlow = ' in draft.text and 'missing = "median"' in draft.text
+
+
 def test_a_file_that_is_there_is_not_written_over(tmp_path):
     rows = semicolons(tmp_path / "rows.csv")
     arguments = ["draft", str(rows), "--label", "class", "--out", str(rows)]

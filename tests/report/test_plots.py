@@ -8,11 +8,20 @@ import pytest
 from fedlore import FedloreError
 from fedlore.look.palette import COLOURS, colour, shades
 from fedlore.look.plots import draw, figure, inline, short_text
+from fedlore.report.heat import confusion_matrix
 from fedlore.report.panels import cases
 from fedlore.report.scores import read_scores
 from fedlore.report.write import plots
 
 from .rows import confusion, history, row, table
+
+
+def test_a_confusion_matrix_has_the_names_of_the_classes():
+    (case,) = cases(read_scores(table()))
+    (plot,) = confusion_matrix(case, confusion(), "c", ("soft", "firm", "hard"))
+    axes = figure(plot).axes[0]
+    for told in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [label.get_text() for label in told] == ["soft", "firm", "hard"]
 
 
 def all_plots() -> list:

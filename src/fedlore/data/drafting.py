@@ -44,6 +44,14 @@ class CellTable:
         finite = np.isfinite(values) | np.isnan(values)
         return None if wrong or not finite.all() or np.isnan(values).all() else values
 
+    def words_among_numbers(self, column: int) -> str:
+        """What keeps a column from being one of numbers, where most of its cells are."""
+        values, wrong = number_cells(self.columns[column], self.decimal)
+        if len(wrong) > np.isfinite(values).sum():
+            return ""
+        first = self.columns[column][min(wrong)]
+        return f"{len(wrong)} of its cells are no numbers, the first is {first!r:.40}"
+
     def texts(self, column: int) -> list[str]:
         """A column as words, empty where it is blank."""
         return ["" if text in BLANK else text for text in text_cells(self.columns[column])]
@@ -143,7 +151,9 @@ def _features(table: CellTable, label: int) -> tuple[list[dict[str, Any]], dict[
         elif len(words) < 2 and numbers is None:
             left_out[title] = "it says the same in every row"
         elif numbers is None and len(words) > MOST_LEVELS:
-            left_out[title] = f"it holds {len(words)} different words"
+            left_out[title] = table.words_among_numbers(place) or (
+                f"it holds {len(words)} different words"
+            )
         else:
             word = _word(name, taken)
             taken.add(word)

@@ -13,7 +13,9 @@ from ...core.files.workbook import Broken
 from ...errors import unknown
 from .problems import SHOWN
 
-BLANK = frozenset(("", "NA", "N/A", "#N/A", "NaN", "nan", "null"))
+BLANK = frozenset(  # as spreadsheets, statistics packages and laboratories write it
+    ("", "-", "?", "NA", "N/A", "n/a", "#N/A", "#NV", "<NA>", "NaN", "nan", "NULL", "null", "None")
+)
 MISSING = float("nan")
 
 Floats = NDArray[np.float64]
