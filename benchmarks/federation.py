@@ -6,6 +6,7 @@ since writing such a log takes time.
 """
 
 import argparse
+import csv
 import os
 import re
 import statistics
@@ -101,6 +102,18 @@ def measure(
     return row
 
 
+def read_rows(path: Path) -> list[dict[str, object]]:
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return [dict(row) for row in csv.DictReader(file)]
+
+
+def _same(one: dict[str, object], other: dict[str, object]) -> bool:
+    """Whether two rows are of one case under one label: the newer takes the place of the older."""
+    return all(str(one[key]) == str(other[key]) for key in ("label", "sites", "masked"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", default="4,4m,20m", help="sites, with m under masks")
@@ -110,7 +123,7 @@ def main() -> None:
     parser.add_argument("--ahead", action="store_true", help=str(go_ahead.__doc__))
     parser.add_argument("--out", default=str(HERE / "results" / "federation.csv"))
     options = parser.parse_args()
-    rows: list[dict[str, object]] = []
+    rows = read_rows(Path(options.out))  # what was measured before stays in the table
     for case in options.cases.split(","):
         sites, masked = int(case.removesuffix("m")), case.endswith("m")
         row = {
@@ -124,7 +137,7 @@ def main() -> None:
             ]
         row |= {"date": time.strftime("%Y-%m-%d"), **machine()}
         print(row, flush=True)
-        rows.append(row)
+        rows = [one for one in rows if not _same(one, row)] + [row]
         write_csv(rows, options.out)
 
 

@@ -1,21 +1,26 @@
 """What fedlore counts on of Flower's server, tried on a real one, since each release moves some."""
 
+import os
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 import torch
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.server import _command, healthy
-from fedlore.federation.flower.names import fleet_pb2, node_pb2
+from fedlore.federation.flower import node as node_module
+from fedlore.federation.flower.names import fleet_pb2, heartbeat_pb2, node_pb2
 from fedlore.federation.flower.node import door
 from fedlore.federation.flower.parcels import IN_HEAD, pack_parcel
 from fedlore.federation.flower.transport import Link, Mail, respond
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.node import ShutOut
-from fedlore.federation.processes import Child, free_port
+from fedlore.federation.processes import Child, free_port, script
 from fedlore.federation.remote import LinkLost
 
 from .test_bell import wait_for
@@ -125,3 +130,84 @@ def test_a_half_pushed_reply_is_not_there_and_holds_up_nobody(link, site):
 def test_only_who_knows_the_secret_drives_a_run(link):
     with pytest.raises(LinkLost), link.run(b"a guess"):
         pass
+
+
+def test_a_task_that_is_too_large_is_left_and_the_next_one_answered(link, site, monkeypatch):
+    monkeypatch.setattr(node_module, "LARGEST_TASK", 3 * IN_HEAD)
+    key, entrance = site(link, "h")
+    public = {"h": raw_key(key.public_key())}
+    link.enrol(public)
+    entrance.enter()
+    with link.run(SECRET) as grid:
+        mail = Mail(grid, public)
+        mail.online()
+        huge, fine = ({"model": {"w": torch.ones(n)}} for n in (2 * IN_HEAD, 10))
+        mail.push(Task("train", 1, huge), ["h"], 300.0)
+        assert entrance.turn()
+        (name,) = mail.push(Task("train", 2, fine), ["h"], 300.0)
+        wait_for(entrance.turn, 60.0)
+        wait_for(lambda: [m.about for m in mail.pull([name])] == [name], 60.0)
+
+
+def test_a_site_cannot_speak_for_another(link, site):
+    """Each request names a node; the server holds it against the key that signed it."""
+    (one, entrance), (other, theirs) = site(link, "f"), site(link, "g")
+    link.enrol({"f": raw_key(one.public_key()), "g": raw_key(other.public_key())})
+    entrance.enter()
+    victim = node_pb2.Node(node_id=theirs.enter())
+    mine = entrance.fleet
+    for ask in (
+        lambda: mine.PullMessages(fleet_pb2.PullMessagesRequest(node=victim)),
+        lambda: mine.PushMessages(fleet_pb2.PushMessagesRequest(node=victim)),
+        lambda: mine.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=victim.node_id)),
+        lambda: mine.SendNodeHeartbeat(heartbeat_pb2.SendNodeHeartbeatRequest(node=victim)),
+        lambda: mine.UnregisterNode(fleet_pb2.UnregisterNodeFleetRequest(node_id=victim.node_id)),
+    ):
+        with pytest.raises(httpx.HTTPStatusError) as refused:
+            ask()
+        assert 400 <= refused.value.response.status_code < 500
+    public = raw_key(other.public_key())
+    with pytest.raises(httpx.HTTPStatusError):  # nor come in under the other's key
+        mine.ActivateNode(fleet_pb2.ActivateNodeRequest(public_key=public, heartbeat_interval=10))
+    assert link.online()[raw_key(other.public_key())]
+
+
+PROJECT = b"""[project]
+name = "evil"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "evil"
+[tool.flwr.app.components]
+serverapp = "evil:server"
+clientapp = "evil:client"
+[tool.flwr.app.config]
+"""
+
+
+def hostile(canary: Path) -> dict[str, bytes]:
+    """An app that leaves a trace as soon as it is loaded."""
+    code = f"open({str(canary)!r}, 'a').write('executed')\nraise SystemExit(1)\n"
+    return {"pyproject.toml": PROJECT, "evil.py": code.encode()}
+
+
+def test_flower_s_own_node_would_run_the_code_of_a_run(link, tmp_path):
+    """What fedlore's sites never do: so it is no accident that nothing happens there."""
+    before, canary = set(link.online()), tmp_path / "canary"
+    command = [script("flower-supernode"), "--superlink", link.address, "--insecure"]
+    command += ["--port", str(free_port())]
+    found = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    found["FLWR_HOME"] = str(tmp_path / "home")
+    node = Child(command, log=tmp_path / "node.log", env=found)
+    try:
+        wait_for(lambda: set(link.online()) - before, 300.0)
+        (key,) = set(link.online()) - before
+        with link.run(SECRET, app=hostile(canary)) as grid:
+            mail = Mail(grid, {"theirs": key})
+            mail.online()
+            # in objects: a message that is all in its head is one between nodes of ours
+            mail.push(Task("moments", 0, {"w": {"w": torch.ones(IN_HEAD)}}), ["theirs"], 300.0)
+            wait_for(canary.exists, 300.0)
+    finally:
+        node.stop()

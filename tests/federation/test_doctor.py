@@ -1,8 +1,11 @@
 """The doctor names what is wrong with a site, and the commands what they did."""
 
+import datetime
 import shutil
+from types import SimpleNamespace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from typer.testing import CliRunner
 
 from fedlore import FedloreError
@@ -10,10 +13,12 @@ from fedlore.cli.app import app
 from fedlore.coke.together import free_port
 from fedlore.coke.trial import make_trial
 from fedlore.federation.coordinator.server import serve_federation
-from fedlore.federation.kits.certificates import new_authority
+from fedlore.federation.flower.signing import Signing, Unsigned, read_signer
+from fedlore.federation.kits.certificates import new_authority, raw_key
 from fedlore.federation.kits.making import enrolled_keys
 from fedlore.federation.processes import alone
 from fedlore.federation.settings import read_deployed
+from fedlore.federation.site import doctor
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.joining import join_federation
 
@@ -65,6 +70,26 @@ def test_what_is_wrong_is_named(home, file, old, new, name, says):
     edited(home / file, (old, new))
     check = found(home)[name]
     assert not check.fine and says in check.detail
+
+
+@pytest.mark.parametrize(("off", "fine"), [(3, True), (-200, True), (9, False), (-400, False)])
+def test_a_clock_is_let_in_as_far_as_the_gate_does(home, monkeypatch, off, fine):
+    there = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=off)
+    monkeypatch.setattr(doctor, "_ask", lambda kit: there)
+    check = found(home)["clock"]
+    assert check.fine == fine
+    assert fine or "set it" in check.detail and f"{off:+d} s off" in check.detail
+    key = ec.generate_private_key(ec.SECP384R1())
+    now = datetime.datetime.now(datetime.UTC)
+    signed = SimpleNamespace(request=SimpleNamespace(headers={}))
+    Signing(key, "visit").intercept(signed, lambda context: None)
+    at = now - datetime.timedelta(seconds=off)
+    if fine:
+        assert read_signer(signed.request.headers, [raw_key(key.public_key())], now=at)
+    else:
+        word = "ahead of" if off > 0 else "behind"
+        with pytest.raises(Unsigned, match=f"the site's clock is .* s {word} the coordinator's"):
+            read_signer(signed.request.headers, [raw_key(key.public_key())], now=at)
 
 
 def test_keys_and_certificates_are_looked_at(home, tmp_path):

@@ -147,8 +147,7 @@ def test_the_names_of_flwr_that_are_used_are_there():
     from flwr.supercore.runtime import RuntimeHttpClient
     from flwr.supernode.fleet_http_client import FleetHttpClient
 
-    major, minor = map(int, version("flwr").split(".")[:2])
-    assert (major, minor) in ((1, 41), (1, 42))
+    assert version("flwr").startswith("1.41.")  # what was tried, as pyproject.toml has it
     with Link("127.0.0.1:9").open(RuntimeHttpClient) as client:
         assert client._client.timeout.read == SILENCE
     runtime = ("GetNodes", "PushMessages", "PushObject", "PullMessages", "PullObject")

@@ -16,15 +16,18 @@ from typer.testing import CliRunner
 from fedlore import FedloreError
 from fedlore.cli.app import app
 from fedlore.coke.experts import COKE
+from fedlore.federation.coordinator.server import ending_soon
 from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
     add_authorities,
     check_dates,
     new_authority,
     new_server,
+    private_key,
     raw_key,
     read_certificate,
     read_site_key,
+    vouch,
 )
 from fedlore.federation.kits.making import (
     MEMBERS,
@@ -35,7 +38,7 @@ from fedlore.federation.kits.making import (
     renew_site,
     unpack,
 )
-from fedlore.federation.kits.renewing import renew_authority, renew_server
+from fedlore.federation.kits.renewing import renew_authority, renew_server, shown_authorities
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.joining import learn_authority
@@ -201,10 +204,40 @@ def test_an_authority_is_renewed_beside_the_old_one(folder):
     both = (folder / "ca.crt").read_bytes()
     assert old in both and trusts(old, folder) and trusts(both, folder)
     assert check_dates(folder / "ca.crt").days > 600
-    learned = add_authorities(old, both)
-    assert add_authorities(learned, both) == learned != old
+    shown = shown_authorities(folder)
+    learned = add_authorities(old, shown)
+    assert add_authorities(learned, shown) == learned != old
+    assert ending_soon(folder) == []
     renew_server(folder, days=600)  # when all have learned of it
     assert trusts(learned, folder) and not trusts(old, folder)
+
+
+def test_a_server_s_word_makes_no_authority(folder, tmp_path):
+    """Who has stolen server.key may show what he likes: the old authority's key has to sign it."""
+    old = (folder / "ca.crt").read_bytes()
+    init(tmp_path / "thief", name="coke", address="h:1", schema=read_deployed(folder).schema)
+    theirs = (tmp_path / "thief" / "ca.crt").read_bytes()
+    assert add_authorities(old, old + theirs) == old
+    assert add_authorities(old, old + theirs + (folder / "server.pem").read_bytes()) == old
+    renew_authority(tmp_path / "thief")  # vouched for by one that nobody here knows
+    assert add_authorities(old, old + shown_authorities(tmp_path / "thief")) == old
+    renew_authority(folder)
+    both = shown_authorities(folder)
+    assert theirs not in add_authorities(old, both + theirs)
+    again = add_authorities(old, both)
+    assert again.count(b"BEGIN") == 2 and again.startswith(old)
+
+
+def test_a_certificate_that_ends_soon_is_named(folder):
+    assert ending_soon(folder) == []
+    new_server(folder, ["localhost"], days=12)
+    (line,) = ending_soon(folder)
+    assert "'server.pem' holds for another 11 days: fedlore federation renew --dir" in line
+    new_authority(folder, "coke", days=12)
+    first, _ = ending_soon(folder)
+    assert "'ca.crt'" in first and "renew --authority" in first
+    new_server(folder, ["localhost"], days=-1)
+    assert "expired on" in ending_soon(folder)[1]
 
 
 def test_an_authority_that_has_expired_is_renewed(folder):
@@ -294,7 +327,8 @@ def test_a_site_learns_a_renewed_authority_from_a_server_that_the_old_one_vouche
     lines = []
     with staged(tmp_path / "coordinator") as stage:
         old, new = (tmp_path / n / "ca.crt" for n in ("coordinator", "renewed"))
-        stage.gate.authority = lambda: old.read_bytes() + new.read_bytes()
+        shown = [old.read_bytes() + new.read_bytes()]
+        stage.gate.authority = lambda: shown[0]
         address = f"localhost:{stage.door}"
         kit = SimpleNamespace(folder=tmp_path / "site", file=SimpleNamespace(address=address))
         kept = kit.folder / "ca.crt"
@@ -302,6 +336,10 @@ def test_a_site_learns_a_renewed_authority_from_a_server_that_the_old_one_vouche
         learn_authority(kit, lines.append)  # a server that nobody we trust vouches for
         assert kept.read_bytes() == (tmp_path / "stranger" / "ca.crt").read_bytes() and not lines
         kept.write_bytes(old.read_bytes())
+        learn_authority(kit, lines.append)  # its server shows one that it does not vouch for
+        assert kept.read_bytes() == old.read_bytes() and not lines
+        before, key = read_certificate(old), private_key(old.with_name("ca.key"))
+        shown[0] += vouch(before, key, read_certificate(new))
         learn_authority(kit, lines.append)
         assert kept.read_bytes() == old.read_bytes() + new.read_bytes()
         assert lines == ["the coordinator has a new authority, which the one before vouches for"]

@@ -72,3 +72,12 @@ def test_room_is_made_in_the_log_of_a_child_that_goes_on_writing(tmp_path):
         child.flush()
     assert path.read_bytes() == b"after"  # nothing lost, and no hole before it
     assert (tmp_path / "superlink.log.1").read_bytes() == b"x" * 2000
+
+
+def test_a_log_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "site.log").symlink_to("/dev/full")
+    with write_log(tmp_path / "site.log") as write:
+        for number in range(5):
+            write(f"line {number}")
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "site.log': No space left on device" in told

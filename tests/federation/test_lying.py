@@ -20,6 +20,7 @@ from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.agreeing import accept_terms, describe_changes
+from fedlore.federation.site.audit import AuditLog
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.joining import join_federation
@@ -147,6 +148,37 @@ def test_two_hundred_questions_of_one_round_are_not_answered(folder, home):
     assert worker(task_of(terms, shift=0.0), terms.text()).upload  # the very same one again
 
 
+def test_another_scaling_makes_another_question(folder, home):
+    """It is no part of what was agreed to: else it could be turned as often as one likes."""
+    plain, worker, answered = terms_in(folder), Worker(read_kit(home)), 0
+    features = len(plain.schema.features)
+    for number in range(8):
+        spread = (1.0 + number,) * features
+        terms = replace(plain, shift=(0.0,) * features, spread=spread)
+        for shift in (0.0, 1.0):  # in turns, so that no stored answer is given again
+            try:
+                worker(task_of(plain, shift=shift), terms.text())
+                answered += 1
+            except Refusal as refusal:
+                assert "answered for 3 other models already" in str(refusal)
+    assert answered == REPEATS
+
+
+def test_who_asks_in_vain_is_answered_slowly(folder, home, monkeypatch):
+    slept, terms = [], terms_in(folder)
+    monkeypatch.setattr(worker_module, "_VAIN", 3)
+    monkeypatch.setattr(worker_module.time, "sleep", slept.append)
+    worker = Worker(read_kit(home))
+    for _ in range(5):
+        with pytest.raises(Refusal):
+            worker(Task("moments", 1), terms.text())
+    assert slept == [1.0, 1.0]
+    assert worker(task_of(terms), terms.text()).upload
+    with pytest.raises(Refusal):
+        worker(Task("moments", 1), terms.text())
+    assert slept == [1.0, 1.0]
+
+
 def test_rounds_that_the_terms_do_not_have_are_not_answered(folder, home):
     terms, worker = terms_in(folder), Worker(read_kit(home))
     for kind, round in (("train", 4), ("train", 0), ("evaluate", 5), ("evaluate", -1)):
@@ -158,16 +190,22 @@ def test_rounds_that_the_terms_do_not_have_are_not_answered(folder, home):
 
 def test_questions_are_counted_whatever_the_runs_are_called(tmp_path):
     now = [0.0]
+
+    def questions(run):
+        return Questions(AuditLog(tmp_path / "asked"), run, lambda: now[0])
+
     for run in range(5):
-        Questions(tmp_path / "asked", f"run {run}", lambda: now[0]).allow(Task("train", 1), most=5)
-    sixth = Questions(tmp_path / "asked", "another", lambda: now[0])
+        questions(f"run {run}").allow(Task("train", 1), "terms", most=5)
+    sixth = questions("another")
     with pytest.raises(Refusal, match="at most 5 questions a day"):
-        sixth.allow(Task("train", 1), most=5)
+        sixth.allow(Task("train", 1), "terms", most=5)
     now[0] = DAY + 1.0
-    sixth.allow(Task("train", 1), most=5)
+    sixth.allow(Task("train", 1), "terms", most=5)
     with open(tmp_path / "asked", "a") as file:
         file.write('{"at": 1.0, "ru')  # a crash in the middle of a line
-    Questions(tmp_path / "asked", "after", lambda: now[0]).allow(Task("train", 1), most=5)
+    questions("after").allow(Task("train", 1), "terms", most=5)
+    with pytest.raises(Refusal, match="at most 2 questions"):  # none was lost with that line
+        questions("last").allow(Task("train", 1), "terms", most=2)
 
 
 DP = Dp(1.0, 1e-5)
@@ -282,9 +320,10 @@ def test_of_the_same_weights_no_second_sum_is_opened(tmp_path):
     folder = masked(tmp_path / "fed", sites=4)
     terms = terms_of(read_deployed(folder), run="x", participants=4)
     homes = sorted((folder / "sites").iterdir())
-    task, names = task_of(terms), [home.name for home in homes]
+    names = [home.name for home in homes]
 
-    def summed(**lies):
+    def summed(shift=0.0, **lies):
+        task = task_of(terms, shift=shift)
         way = Lying({h.name: Worker(read_kit(h)) for h in homes}, terms.text(), **lies)
         return [
             r.names for r in SecureAggregation(asked=4, run="x").over(way).exchange(task, names)
@@ -298,6 +337,26 @@ def test_of_the_same_weights_no_second_sum_is_opened(tmp_path):
     assert found == [] and len(refusals) == 3
     assert all("it would tell single uploads" in reason for reason in refusals)
     assert summed() == ([tuple(names)], [])  # the same sum again tells nothing new
+    # weights that are next to the same give next to the same uploads
+    found, refusals = summed(1e-6, lost=names[3:])
+    assert found == [] and len(refusals) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"seed": 7}, "seed 7 was asked for, the terms have 0"),
+        ({"rate": 1e6}, "came with 1e\\+06 times the learning rate, the plan has 1"),
+        ({"rate": float("nan")}, "came with nan times"),
+        ({"rate": -1.0}, "came with -1 times"),
+        ({"round": 2}, "came with 1 times the learning rate, the plan has 0.75"),
+    ],
+)
+def test_a_training_by_another_plan_is_not_answered(folder, home, changes, reason):
+    """A rate of a million blows an upload up, and a seed of one's choice draws other batches."""
+    terms = terms_in(folder)
+    with pytest.raises(Refusal, match=reason):
+        Worker(read_kit(home))(replace(task_of(terms), **changes), terms.text())
 
 
 def test_policies_have_bounds_by_themselves():

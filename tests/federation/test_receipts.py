@@ -5,10 +5,21 @@ import shutil
 
 import pytest
 
+from fedlore.core.wire import Task
+from fedlore.errors import FedloreError
 from fedlore.federation.books import SiteBooks
-from fedlore.federation.receipts import RECEIPTS, Receipts
-from fedlore.federation.remote import QuorumLost
+from fedlore.federation.kits.certificates import raw_key
+from fedlore.federation.kits.making import enrolled_keys, init
+from fedlore.federation.kits.receipts import RECEIPTS, Receipts, name_key
+from fedlore.federation.kits.renewing import renew_authority, renew_server
+from fedlore.federation.kits.roll import read_roll, sign_roll
+from fedlore.federation.remote import QuorumLost, Refusal
+from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.audit import AuditLog
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.held import HeldReceipts
+from fedlore.federation.site.worker import Worker
+from fedlore.federation.terms import terms_of
 
 from .inside import Inside, edited, small
 from .test_masked import home_of
@@ -89,12 +100,100 @@ def test_the_coordinator_names_books_that_have_become_shorter(tmp_path):
     assert receipts.of("north") == ""
     receipts.keep("north", SiteBooks(7, "a", 2, "b").text())
     receipts.keep("north", SiteBooks(8, "c", 1, "b").text())
-    assert lines == ["site 'north': its ledger has 1 lines and had 2: it was cut or put back"]
+    assert lines == [
+        "site 'north': its privacy ledger has 1 lines and had 2: it was cut or put back"
+    ]
     again = Receipts(tmp_path, {"north": b"key", "south": b"new"}, lines.append)
     assert SiteBooks.read(again.of("north")) == SiteBooks(7, "a", 2, "b")
     assert again.of("south") == ""
     renewed = Receipts(tmp_path, {"north": b"another key"}, lines.append)
     assert renewed.of("north") == ""  # a new kit has new books
+
+
+def test_questions_that_were_put_back_are_noticed(folder, monkeypatch):
+    """Else three more models of every round would be answered, and a second sum be opened."""
+    trained(folder, monkeypatch)
+    path = home_of(folder) / "state" / "asked"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:1]) + "\n")
+    (why,) = refusals(folder, monkeypatch)
+    assert f"list of questions has 1 lines and does not hold line {len(lines)}" in why
+
+
+def test_a_coordinator_that_forgets_is_not_believed(folder, monkeypatch):
+    """A site holds the receipt itself: the log alone cannot be put back, whatever is told."""
+    trained(folder, monkeypatch)
+    path = home_of(folder) / "audit.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:-3]) + "\n")  # of its last answer it has no receipt yet
+    (folder / RECEIPTS).unlink()
+    (why,) = refusals(folder, monkeypatch)
+    assert "audit log" in why and "it was cut, rewritten or put back" in why
+
+
+def test_a_site_and_the_coordinator_who_forget_together_are_noticed_by_the_others(
+    folder, monkeypatch, tmp_path
+):
+    home = home_of(folder)
+    before = shutil.copytree(home, tmp_path / "before")
+    trained(folder, monkeypatch)
+    shutil.rmtree(home)
+    shutil.copytree(before, home)  # all of it, the receipts it held too
+    kept = json.loads((folder / RECEIPTS).read_text())
+    own = name_key(raw_key(enrolled_keys(folder)["plant-1"]))
+    (folder / RECEIPTS).write_text(json.dumps({k: v for k, v in kept.items() if k != own}))
+    assert trained(folder, monkeypatch).round == 2
+    for other in PLANTS[1:]:
+        text = (home_of(folder, other) / "audit.jsonl").read_text()
+        noticed = [
+            e["reason"] for e in map(json.loads, text.splitlines()) if e["event"] == "noticed"
+        ]
+        assert f"the books of site {own} are not in it any more" in noticed
+        assert any(f"site {own} went back: audit log has" in reason for reason in noticed)
+        assert len(noticed) == len(set(noticed))
+
+
+def test_only_the_coordinator_signs_receipts(folder, tmp_path):
+    books, ca = {"0123": SiteBooks(7, "a").text()}, (folder / "ca.crt").read_bytes()
+    signed = sign_roll(folder, books, 5.0)
+    assert read_roll(signed, ca) == (5.0, books)
+    told = json.loads(signed)
+    changed = told | {"roll": told["roll"].replace("0123", "0124")}
+    with pytest.raises(FedloreError, match="signature of the receipt .* is wrong"):
+        read_roll(json.dumps(changed), ca)
+    init(tmp_path / "other", name="o", address="h:1", schema=read_deployed(folder).schema)
+    with pytest.raises(FedloreError, match="no authority of ours vouches for"):
+        read_roll(sign_roll(tmp_path / "other", books, 5.0), ca)
+    for text in ("{}", "[]", "x", json.dumps(books), json.dumps(told | {"by": "x"})):
+        with pytest.raises(FedloreError, match="cannot be read"):
+            read_roll(text, ca)
+    renew_authority(folder)  # with overlap, and then with a server of the new one
+    assert read_roll(sign_roll(folder, books, 5.0), ca) == (5.0, books)
+    with_both = (folder / "ca.crt").read_bytes()
+    renew_server(folder)
+    assert read_roll(sign_roll(folder, books, 5.0), with_both) == (5.0, books)
+
+
+def test_a_roll_that_was_overtaken_on_its_way_is_no_alarm(folder):
+    ca, held = (folder / "ca.crt").read_bytes(), HeldReceipts(home_of(folder), b"key")
+    of = name_key(b"other")
+    old, new, back = ({of: SiteBooks(n, str(n)).text()} for n in (7, 8, 6))
+    assert held.take(sign_roll(folder, new, 2.0), ca) == []
+    assert held.take(sign_roll(folder, old, 1.0), ca) == []
+    again = HeldReceipts(home_of(folder), b"key")  # it is on the disk
+    assert again.take(sign_roll(folder, old, 1.0), ca) == []
+    (line,) = again.take(sign_roll(folder, back, 3.0), ca)
+    assert line == f"the books of site {of} went back: audit log has 6 lines and had 8"
+    with pytest.raises(FedloreError, match="cannot be read"):
+        again.take(" " * 2_000_000, ca)
+
+
+def test_a_task_with_a_receipt_that_nobody_signed_gets_nothing(folder):
+    terms = terms_of(read_deployed(folder), run="x", participants=3)
+    worker = Worker(read_kit(home_of(folder)))
+    with pytest.raises(Refusal, match="cannot be read"):
+        worker(Task("moments", 0, receipt=SiteBooks().text()), terms.text())
+    assert worker(Task("moments", 0), terms.text()).upload
 
 
 @pytest.mark.parametrize("text", ["", "{}x", "[]", '{"audit": -1}', '{"audit": "1"}', '{"x": 1}'])

@@ -123,7 +123,7 @@ def test_a_task_that_is_sent_again_gets_the_very_same_reply(home, terms, monkeyp
     assert replace(again, upload={}, books="") == replace(first, upload={}, books="")
     assert_close(again.upload, first.upload)
     with pytest.raises(TypeError):
-        worker(replace(task, seed=task.seed + 1), terms.text())
+        worker(replace(task, sums=not task.sums), terms.text())  # another question
 
 
 def test_memory_follows_what_the_coordinator_accepted(home, terms):
@@ -131,12 +131,16 @@ def test_memory_follows_what_the_coordinator_accepted(home, terms):
     task = first_task(terms)
     worker = Worker(read_kit(home))
     worker(task, terms.text())
-    second = replace(task, round=2)
+    second = in_round(2, task, terms)
     counted = worker(replace(second, accepted={NAME: 1}), terms.text())
     void = Worker(read_kit(home))(second, terms.text())
     assert not torch.equal(counted.upload["control"][b0(counted)], void.upload["control"][b0(void)])
     back = Worker(read_kit(home))(replace(second, accepted={NAME: 1}), terms.text())
     assert_close(back.upload, counted.upload)
+
+
+def in_round(round, task, terms):
+    return replace(task, round=round, rate=terms.plan.rate(round, terms.rounds))
 
 
 def b0(reply):
@@ -146,7 +150,7 @@ def b0(reply):
 def test_memory_that_is_lost_is_said_to_be_lost(home, terms):
     worker, task = Worker(read_kit(home)), first_task(terms)
     with pytest.raises(Refusal, match="memory of round 2 is lost: start a new run"):
-        worker(replace(task, round=3, accepted={NAME: 2}), terms.text())
+        worker(replace(in_round(3, task, terms), accepted={NAME: 2}), terms.text())
 
 
 def test_old_versions_and_other_runs_are_cleared_away(tmp_path):
@@ -273,11 +277,11 @@ def test_on_a_full_disk_nothing_leaves_and_the_owner_is_told(home, terms, monkey
     def fail(*_, **__):
         raise full
 
-    where = {"audit": AuditLog, "questions": Questions}.get(fails)
-    if where is None:
+    if fails == "store":
         monkeypatch.setattr(journal, "write_whole", fail)
     else:
-        monkeypatch.setattr(where, "write" if fails == "audit" else "_write", fail)
+        where = {"audit": AuditLog, "questions": Questions}[fails]
+        monkeypatch.setattr(where, "write" if fails == "audit" else "allow", fail)
     with pytest.raises((Refusal, OSError, FedloreError)):
         worker(first_task(terms), terms.text())
     assert any("No space left on device" in line for line in told)

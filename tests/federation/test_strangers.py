@@ -1,10 +1,13 @@
 """Strangers against real processes: what they can reach, and that a training goes on meanwhile."""
 
+import json
 import os
 import shutil
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -24,13 +27,22 @@ from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.journal import read_state
-from fedlore.federation.kits.renewing import renew_server
+from fedlore.federation.kits.renewing import renew_authority, renew_server
 from fedlore.federation.processes import Child, fedlore_command
 from fedlore.federation.settings import read_deployed
+from fedlore.federation.watching.overview import Watcher
 
 from ..laws.test_algorithms import assert_close
 from .inside import reference
-from .test_processes import left_behind, rounds_done, running, start_training, trial, wait_until
+from .test_processes import (
+    crowded,
+    left_behind,
+    rounds_done,
+    running,
+    start_training,
+    trial,
+    wait_until,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +88,8 @@ def outside() -> str:
 
 
 def log_of(folder: Path) -> str:
-    return (folder / "logs" / "gateway.log").read_text()
+    path = folder / "logs" / "gateway.log"
+    return path.read_text() if path.exists() else ""  # it is begun with its first line
 
 
 def test_nothing_but_the_gate_can_be_reached_from_elsewhere(tmp_path):
@@ -158,7 +171,7 @@ def test_a_stranger_stops_nothing(tmp_path):
             thread.start()
         try:
             child = start_training(folder)
-            assert child.wait(240) == 0, child.tail()
+            assert child.wait(600) == 0, child.tail()
         finally:
             over.set()
             for thread in threads:
@@ -181,7 +194,7 @@ def test_sites_that_were_unregistered_come_back_by_themselves(tmp_path):
         with link_of(folder).open(ControlHttpClient) as control:
             for node in control.ListNodes(control_pb2.ListNodesRequest()).nodes_info:
                 control.UnregisterNode(control_pb2.UnregisterNodeRequest(node_id=node.node_id))
-        assert child.wait(240) == 0, child.tail()
+        assert child.wait(600) == 0, child.tail()
         assert all(site.code() is None for site in federation.sites.values())
     assert_close(
         read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
@@ -200,13 +213,13 @@ def test_who_is_stopped_and_not_dead_holds_up_nothing_for_long(tmp_path, victim)
         pid = federation.sites[victim].pid if victim in federation.sites else superlink_of(folder)
         os.kill(pid, signal.SIGSTOP)
         at, began = rounds_done(folder), time.monotonic()
-        wait_until(lambda: rounds_done(folder) > at + 1, 60.0)
+        wait_until(lambda: rounds_done(folder) > at + 1)
         took = time.monotonic() - began
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-        assert child.wait(240) == 0, child.tail()
+        assert child.wait(600) == 0, child.tail()
     print(f"{victim} stopped: the next round was done after {took:.1f} s")
-    assert took < 8.0 + 15.0 + 15.0  # the deadline, the silence, and slack for a busy machine
+    assert took < 8.0 + 15.0 + 15.0 * crowded()  # the deadline, the silence, and to start anew
     if victim == "superlink":
         assert "has not answered for" in (folder / "logs" / "server.log").read_text()
 
@@ -225,7 +238,7 @@ def test_another_federation_on_the_port_is_a_sentence(tmp_path):
     folder = trial(tmp_path / "fed", sites=2)
     with socket.create_server(("127.0.0.1", read_deployed(folder).port)):
         child = Child(fedlore_command("server", str(folder)), log=tmp_path / "server.log")
-        assert child.wait(60) == 2
+        assert child.wait(200) == 2
     assert "does another federation, or another program, use this port" in " ".join(
         child.tail().split()
     )
@@ -239,6 +252,78 @@ def test_a_kit_that_was_copied_is_noticed(tmp_path):
         copy = shutil.copytree(home, tmp_path / "copy", ignore=shutil.ignore_patterns("state"))
         twin = start_site(copy)
         try:
-            wait_until(lambda: "speaks from two places" in log_of(folder), 60.0)
+            wait_until(lambda: "speaks from two places" in log_of(folder))
+            told = (folder / "logs" / "server.log").read_text()
+            assert "speaks from two places" in " ".join(told.split())
+            wait_until(lambda: [s.state for s in Watcher(folder).look().sites][0] == "copied")
         finally:
             twin.stop()
+
+
+def test_a_full_disk_at_a_site_is_a_sentence_and_the_others_go_on(tmp_path):
+    folder = trial(tmp_path / "fed", ("deadline = 120.0", "deadline = 20.0"), sites=3, rounds=2)
+    home, kept = folder / "sites" / "plant-1", tmp_path / "kept"
+    shutil.copytree(home, kept)
+    small = f"mount -t tmpfs -o size=400k none '{home}' && cp -a '{kept}/.' '{home}' && "
+    small += f"(dd if=/dev/zero of='{home}/fill' bs=1k 2>/dev/null || true)"
+    inside = ["unshare", "--mount", "sh", "-c", small + ' && exec "$@"', "sh"]
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine does not let us mount a small disk")
+    with running(folder) as federation:
+        federation.sites["plant-1"].stop()
+        full = Child([*inside, *fedlore_command("join", str(home))], log=tmp_path / "full.log")
+        try:
+            wait_until(lambda: "is in, at" in full.tail(), 300.0)
+            train_federation(folder)
+            told = " ".join(full.tail(60).split())
+            assert full.code() is None, told
+        finally:
+            full.stop()
+    assert "No space left on device; nothing leaves this site" in told, told
+    assert "Traceback" not in told and told.count("site.log': No space left") == 1
+    rows = [json.loads(x) for x in (folder / "rounds.jsonl").read_text().splitlines()]
+    assert [row["merged"] for row in rows] == [2, 2]
+
+
+def test_what_a_site_writes_is_its_owner_s_alone(tmp_path):
+    """With the loosest mask that a machine can have."""
+    folder = trial(tmp_path / "fed", sites=2, rounds=2)
+    before = os.umask(0)
+    try:
+        with running(folder):
+            train_federation(folder)
+    finally:
+        os.umask(before)
+    homes = sorted((folder / "sites").iterdir())
+    for home in homes:
+        written = [home / name for name in ("audit.jsonl", "personal.weights", "receipts.json")]
+        written += [home / "site.key", *(path for path in (home / "state").rglob("*"))]
+        loose = {str(p) for p in written if p.stat().st_mode & 0o077}
+        assert loose == set() and len(written) > 6
+
+
+PATCHED = "import sys, fedlore.federation.site.joining as j; j.LEARN = 1.0\n" \
+    "from fedlore.cli import main; sys.argv[1:] = ['join', sys.argv[1]]; main()"  # fmt: skip
+
+
+def test_a_running_site_learns_a_new_authority_before_the_server_needs_it(tmp_path):
+    folder = trial(tmp_path / "fed", sites=2, rounds=2)
+    home = folder / "sites" / "plant-1"
+    with running(folder) as federation:
+        federation.sites["plant-1"].stop()
+        command = [sys.executable, "-c", PATCHED, str(home)]
+        federation.sites["plant-1"] = Child(command, log=home / "join.log")
+        old = (home / "ca.crt").read_bytes()
+        assert renew_authority(folder)
+        wait_until(lambda: (home / "ca.crt").read_bytes() != old)
+        renew_server(folder)  # of the new one from here on
+        federation.server.kill()
+        federation.restart_server()  # so that everybody has to shake hands anew
+        assert federation.sites["plant-2"].wait(300) == 2  # it had an hour to learn of it
+        assert "certificate is not accepted" in " ".join(federation.sites["plant-2"].tail().split())
+        (folder / "sites" / "plant-2" / "ca.crt").write_bytes((folder / "ca.crt").read_bytes())
+        federation.restart_site("plant-2")  # by hand: its key and its history stay
+        assert train_federation(folder).round == 2
+        assert federation.sites["plant-1"].code() is None

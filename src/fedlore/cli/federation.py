@@ -1,9 +1,7 @@
 """fedlore server, train, up: sites on several machines."""
 
 import importlib.util
-import signal
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -75,10 +73,10 @@ def train_command(
     """Train, with a line per round and for every site in trouble."""
     need_flower()
     from ..federation.coordinator.training import train_federation as run_all
+    from ..federation.processes import interrupting
 
-    signal.signal(signal.SIGTERM, _interrupt)
-    with keeping(lambda: _kept(folder, "train")):
-        run = run_all(folder, resume=resume, reports=_reports(folder))
+    with keeping(lambda: _kept(folder, "train")), interrupting() as stop:
+        run = run_all(folder, resume=resume, reports=_reports(folder, stop))
     _say_finished(folder, run.round)
 
 
@@ -95,11 +93,7 @@ def _kept(folder: Path, command: str) -> str:
     return f"round {done} is journalled in {folder}; fedlore {command} {folder} --resume goes on"
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _reports(folder: Path) -> "Reports":
+def _reports(folder: Path, stop: "Stop") -> "Reports":
     from ..federation.coordinator.reports import Reports
     from ..federation.settings import read_deployed
 
@@ -128,7 +122,7 @@ def _reports(folder: Path) -> "Reports":
             f"{seconds:.1f} s ({times})"
         )
 
-    return Reports(say, notice, round)
+    return Reports(say, notice, round, stop)
 
 
 def _say_finished(folder: Path, rounds: int) -> None:
@@ -168,11 +162,12 @@ def up(
     need_flower()
     from ..coke.together import together
     from ..federation.coordinator.training import train_federation as run_all
+    from ..federation.processes import interrupting
 
-    signal.signal(signal.SIGTERM, _interrupt)
     with (
         keeping(lambda: _kept(folder, "up")),
+        interrupting() as stop,
         together(folder, sites=sites, rounds=rounds, told=teller().say, recipe=recipe),
     ):
-        run = run_all(folder, resume=resume, reports=_reports(folder))
+        run = run_all(folder, resume=resume, reports=_reports(folder, stop))
     _say_finished(folder, run.round)

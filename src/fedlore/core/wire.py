@@ -44,7 +44,7 @@ class Task:
     accepted: Mapping[str, int] = field(default_factory=dict)  # client -> last round merged
     trial: str = ""  # which candidate and fold is trained; "" where nothing is being chosen
     sums: bool = False  # the server needs no single upload: a reply may stand for many clients
-    receipt: str = ""  # what the server holds of this client's books; no part of the question
+    receipt: str = ""  # what the server holds of the clients' books; no part of the question
 
     def told_to(self, client: str) -> "Task":
         """The task as one client gets it, which hears nothing of the others' rounds."""

@@ -1,25 +1,29 @@
-"""How far a site's books go: its audit log and its privacy ledger, each a chain of hashes."""
+"""How far a site's books go, each a chain of hashes: of what it sent, spent and was asked."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 _HASH = 64  # characters
+_TITLES = {"audit": "audit log", "ledger": "privacy ledger", "asked": "list of questions"}
 
 
 @dataclass(frozen=True)
 class SiteBooks:
-    """The number of lines of both, and the hashes of the last ones."""
+    """The number of lines of each, and the hashes of the last ones."""
 
     audit: int = 0
     audit_last: str = ""
     ledger: int = 0
     ledger_last: str = ""
+    asked: int = 0
+    asked_last: str = ""
 
     @staticmethod
-    def of(audit: Sequence[str], ledger: Sequence[str]) -> "SiteBooks":
-        """From the hashes of all lines."""
-        return SiteBooks(len(audit), "".join(audit[-1:]), len(ledger), "".join(ledger[-1:]))
+    def of(hashes: Mapping[str, Sequence[str]]) -> "SiteBooks":
+        """From the hashes of all lines of each book."""
+        audit, ledger, asked = ((len(h), "".join(h[-1:])) for h in (hashes[n] for n in _TITLES))
+        return SiteBooks(*audit, *ledger, *asked)
 
     def text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -29,29 +33,35 @@ class SiteBooks:
         """What `text` wrote, None for anything else: it comes from the network."""
         try:
             found = SiteBooks(**json.loads(text))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return None
-        counts = all(type(n) is int and n >= 0 for n in (found.audit, found.ledger))
-        lasts = (found.audit_last, found.ledger_last)
-        hashes = all(type(h) is str and len(h) <= _HASH for h in lasts)
-        return found if counts and hashes else None
+        legal = all(
+            type(count) is int and count >= 0 and type(last) is str and len(last) <= _HASH
+            for _, count, last in found._books()
+        )
+        return found if legal else None
 
-    def shorter_than(self, other: "SiteBooks") -> str:
-        """Which book has fewer lines than another time, in words; empty where none has."""
-        for name, now, before in (
-            ("audit log", self.audit, other.audit),
-            ("ledger", self.ledger, other.ledger),
-        ):
+    def behind(self, other: "SiteBooks") -> str:
+        """Which book is not as far as another time, or went another way; empty where none is."""
+        for (name, now, last), (_, before, then) in zip(self._books(), other._books(), strict=True):
             if now < before:
-                return f"{name} has {now} lines and had {before}"
+                return f"{_TITLES[name]} has {now} lines and had {before}"
+            if now == before and last != then:
+                return f"{_TITLES[name]} has another line {now} than before"
         return ""
 
-    def missing_in(self, audit: Sequence[str], ledger: Sequence[str]) -> str:
-        """Which book no longer holds what is said here of it, in words; empty where both do."""
-        for name, hashes, count, last in (
-            ("audit log", audit, self.audit, self.audit_last),
-            ("privacy ledger", ledger, self.ledger, self.ledger_last),
-        ):
-            if count and (len(hashes) < count or hashes[count - 1] != last):
-                return f"{name} has {len(hashes)} lines and does not hold line {count} as it was"
+    def missing_in(self, hashes: Mapping[str, Sequence[str]]) -> str:
+        """Which book no longer holds what is said here of it, in words; empty where all do."""
+        for name, count, last in self._books():
+            found = hashes[name]
+            if count and (len(found) < count or found[count - 1] != last):
+                return (
+                    f"{_TITLES[name]} has {len(found)} lines and does not hold line {count} as it "
+                    "was"
+                )
         return ""
+
+    def _books(self) -> Iterator[tuple[str, int, str]]:
+        yield "audit", self.audit, self.audit_last
+        yield "ledger", self.ledger, self.ledger_last
+        yield "asked", self.asked, self.asked_last

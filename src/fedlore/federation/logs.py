@@ -3,8 +3,9 @@
 import json
 import logging
 import shutil
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
@@ -50,9 +51,26 @@ def _as_json(when: datetime, level: str, who: str, text: str, **more: str) -> st
     return json.dumps(told | {"message": text} | {k: v for k, v in more.items() if v})
 
 
+class _Rotating(RotatingFileHandler):
+    """A log that cannot be written is one sentence on the screen, not a traceback for each line."""
+
+    _trouble = ""  # that was told already
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        reason = str(getattr(error, "strerror", None) or error)
+        if reason != self._trouble:
+            self._trouble = reason
+            print(f"cannot write '{self.baseFilename}': {reason}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        with suppress(OSError):  # what could not be written was told already
+            super().close()
+
+
 def log_handler(path: Path, form: LogForm) -> logging.Handler:
     """A file that makes room for a new one when it has grown."""
-    handler = RotatingFileHandler(
+    handler = _Rotating(
         path, maxBytes=form.size, backupCount=form.kept, encoding="utf-8", delay=True
     )
     handler.setLevel(form.level.upper())

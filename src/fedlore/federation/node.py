@@ -9,6 +9,7 @@ from typing import Protocol
 from ..errors import FedloreError
 from .remote import LinkLost
 
+AHEAD, BEHIND = 5.0, 300.0  # seconds that a site's clock may be off, as Flower has it
 BEAT = 10.0  # seconds between signs of life; after two without one a site counts as gone
 
 

@@ -139,6 +139,27 @@ def stopping() -> Iterator[Stop]:
             signal.signal(sign, old)
 
 
+@contextmanager
+def interrupting() -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM interrupt at once; the event is for loops to look at.
+
+    An interrupt that comes while something is being thrown away is lost in Python.
+    """
+    stop = Stop()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.by = number
+        stop.set()
+        raise KeyboardInterrupt
+
+    before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for sign, old in before.items():
+            signal.signal(sign, old)
+
+
 class TookTooLong(FedloreError):
     """Work that was cut off at its time."""
 

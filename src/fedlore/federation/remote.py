@@ -24,6 +24,10 @@ class LinkLost(FedloreError):
     """The coordinator's server does not answer, or has given up the run."""
 
 
+class NotTrusted(FedloreError):
+    """Who answers in the coordinator's place cannot show that it is the coordinator."""
+
+
 @dataclass(frozen=True)
 class Notice:
     """What happened between the coordinator and one site in one exchange."""

@@ -26,6 +26,7 @@ KINDS = {
     "training": ("asked", 0.4, ""),
     "sent": ("reply", 0.4, ""),
     "late": ("silent", 3.0, ""),
+    "copied": ("reply", 0.4, ""),
     "lost": ("asked", 30.0, ""),
     "refused": ("refused", 0.4, "round 7: refused: policy: at most 5 rounds"),
     "spent": ("refused", 0.4, "round 7: refused: the privacy budget is spent: ε = 4 of 4"),
@@ -47,6 +48,7 @@ def stage(folder: Path, states: list[str], *, rounds: int = 12, now: float = NOW
         records[name] = {"counts": counts, "round": rounds, "bytes": 27716 * rounds}
         records[name] |= {"note": note, "last": last, "asked": asked, "seconds": 1.25}
         presence.sites[name] = Sighting(now - heard, 1, 0.0, False, 140, 331_000, 362_000)
+        presence.sites[name].copied = now - 60.0 if state == "copied" else 0.0
     write_status(folder, sites=records, round=rounds)
     presence.write(folder / "presence.json", ready=True)
     lines = [

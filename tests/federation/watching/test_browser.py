@@ -10,7 +10,7 @@ from ...accessible import axe, violations
 from ...browser import browsing
 from .stage import KINDS, stage
 
-TWENTY = ["training"] * 6 + ["sent"] * 6 + list(KINDS)
+TWENTY = ["training"] * 5 + ["sent"] * 6 + list(KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +76,17 @@ def test_the_page_breaks_no_rule_of_accessibility(browser, tmp_path, sites, widt
         assert violations(browser, script) == []
         browser.ask("document.getElementById('pause').click()")
     assert browser.ask("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("site", ["plant-1", "plant-3"])  # one that answers, one that refuses
+def test_a_site_s_page_breaks_no_rule_of_accessibility(browser, trained, site, width, dark):
+    script, home = axe(), trained / "sites" / site
+    with showing_folder(home, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
+        browser.open(f"{address}/", width=width, dark=dark)
+        assert violations(browser, script) == []
+        browser.ask("document.getElementById('pause').click()")
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    assert browser.complaints == []

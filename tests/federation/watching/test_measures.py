@@ -27,7 +27,10 @@ def test_what_is_measured_is_what_is_seen(tmp_path):
         assert found["fedlore_site_answers_total", (("result", "reply"), site)] == 24
         assert found["fedlore_site_received_bytes_total", (site,)] == 331_000
         assert found["fedlore_site_answer_seconds", (site,)] == 1.25
-    heard = found["fedlore_site_last_heard_timestamp_seconds", (("site", "plant-04"),)]
+    heard = found[
+        "fedlore_site_last_heard_timestamp_seconds",
+        (("site", f"plant-{list(KINDS).index('lost') + 1:02d}"),),
+    ]
     assert heard == NOW - 30.0
 
 

@@ -56,11 +56,12 @@ class Gateway:
     report: Callable[[Presence], None] = lambda presence: None  # told who is here, each second
     presence: Presence = field(default_factory=Presence)
     bell: DoorBell | None = None  # rings for those who wait
+    alarm: Callable[[str], None] = lambda line: None  # what the operator should hear of
 
     def __post_init__(self) -> None:
         self._refusals = RefusalLog(self.log)
         self._strangers = Strangers(self.limits.strangers)
-        self._twins = Twins(self.log)
+        self._twins = Twins(self.alarm)
         self._rates: dict[bytes, Bucket] = {}
         self._waiting: dict[bytes, object] = {}  # the last request for tasks of each site
         self._tasks: set[asyncio.Task[None]] = set()
@@ -163,8 +164,8 @@ class Gateway:
             raise TurnedAway(
                 429, f"site '{keys[key]}' asks more than {self.limits.rate:g} a second"
             )
-        self._twins.seen(keys[key], headers.get(VISIT, ""), who)
-        self.presence.hear(keys[key], leaving=path == LEAVE)
+        twice = self._twins.seen(keys[key], headers.get(VISIT, ""), who)
+        self.presence.hear(keys[key], leaving=path == LEAVE, twice=twice)
         if int(headers.get("content-length", 0)) > self.limits.body:
             raise TurnedAway(413, f"a request of {headers['content-length']} bytes")
         return key

@@ -17,6 +17,7 @@ from ..node import BEAT
 EVERY = 1.0  # seconds between two writings
 STALE = 5.0  # seconds after which nobody writes any more
 GONE = 2.0  # seconds without any connection: one that is replaced is so at once
+COPIED = 600.0  # seconds for which a site that spoke from two places is shown as such
 PRESENCE_FILE = "presence.json"
 
 
@@ -31,16 +32,19 @@ class Sighting:
     requests: int = 0
     received: int = 0  # bytes of bodies
     sent: int = 0
+    copied: float = 0.0  # when two starts of it last spoke in turn, 0: never
 
     def here(self, now: float) -> str:
-        """here, left, lost, or absent where it has not come yet."""
+        """here, copied, left, lost, or absent where it has not come yet."""
         if not self.heard:
             return "absent"
         if self.left:
             return "left"
         gone = not self.lines and now - self.alone > GONE
         # signs of life come twice within a beat, from a thread that no training holds up
-        return "lost" if gone or now - self.heard > BEAT else "here"
+        if gone or now - self.heard > BEAT:
+            return "lost"
+        return "copied" if self.copied and now - self.copied < COPIED else "here"
 
 
 @dataclass
@@ -64,10 +68,11 @@ class Presence:
             seen = self.sites[site]
             seen.lines, seen.alone = seen.lines - 1, self.clock()
 
-    def hear(self, site: str, *, leaving: bool = False) -> None:
-        """A site has signed a request."""
+    def hear(self, site: str, *, leaving: bool = False, twice: bool = False) -> None:
+        """A site has signed a request; `twice` where another of its name does so in turn."""
         seen = self.sites.setdefault(site, Sighting())
         seen.heard, seen.left = self.clock(), leaving
+        seen.copied = self.clock() if twice else seen.copied
         seen.requests += 1
 
     def carry(self, site: str, received: int, sent: int) -> None:

@@ -16,6 +16,7 @@ from ..bell import DoorBell, Ringer, bell_token
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
 from ..kits.making import enrolled_keys
+from ..kits.renewing import shown_authorities
 from ..logs import LogForm, cut_log, write_log
 from ..processes import Child, alone, free_port, script
 from ..remote import LinkLost
@@ -27,6 +28,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _START = 90.0  # seconds that a loaded machine may need to start it
 LOOK = 10.0  # seconds between looks at the server's keys: its control interface has no login
 SILENT = 8.0  # seconds without an answer after which the server counts as stopped
+_DAY = 86_400.0  # seconds between two warnings of a certificate that ends soon
+_SOON = 30  # days
 _RESTARTS = 5  # ends of the server within five minutes that are borne
 
 
@@ -55,15 +58,21 @@ def serve_federation(
         bell = DoorBell(bell_token((folder / "runner.secret").read_bytes()))
         keeper = Keeper(folder, federation, tls, stop, told, bell.port)
         with write_log(folder / "logs" / "gateway.log", form) as log:
+
+            def alarm(line: str) -> None:
+                log(line)
+                told(line)
+
             gate = Gateway(
                 federation.host if federation.host in LOOPBACK else "0.0.0.0",
                 federation.port,
                 tls,
                 keeper.keys,
                 lambda: keeper.port,
-                (folder / "ca.crt").read_bytes,
+                lambda: shown_authorities(folder),
                 log,
                 keeper.lose,
+                alarm=alarm,
                 report=lambda seen: seen.write(folder / PRESENCE_FILE, ready=bool(keeper.port)),
                 bell=bell,
             )
@@ -119,6 +128,7 @@ class Keeper:
         self._bell = bell
         self._folder, self._federation, self._stop, self._told = folder, federation, stop, told
         self._tls, self._certified = tls, 0.0
+        self._warned = -_DAY
         self.port: int | None = None  # where it listens on loopback, once it answers
         self._lost: set[str] = set()  # sites that it does not know any more
         self._enrolled: dict[str, bytes] = {}
@@ -213,8 +223,29 @@ class Keeper:
         if self._tls is not None and written != self._certified:
             self._tls.load_cert_chain(self._folder / "server.pem", self._folder / "server.key")
             self._certified = written
+        if self._tls is not None and time.monotonic() - self._warned >= _DAY:
+            self._warned = time.monotonic()
+            for line in ending_soon(self._folder):
+                self._told(line)
         found = {name: raw_key(key) for name, key in enrolled_keys(self._folder).items()}
         self._enrolled, self._names = found, {key: name for name, key in found.items()}
+
+
+def ending_soon(folder: Path) -> list[str]:
+    """A sentence for each certificate that has to be renewed within a month."""
+    found = []
+    for name, how in (("ca.crt", " --authority"), ("server.pem", "")):
+        try:
+            days = check_dates(folder / name).days
+        except FedloreError as error:
+            found.append(str(error))
+            continue
+        if days < _SOON:
+            found.append(
+                f"'{name}' holds for another {days} days: fedlore federation renew{how} --dir "
+                f"'{folder}'"
+            )
+    return found
 
 
 def _command(folder: Path, port: int) -> list[str]:

@@ -27,8 +27,8 @@ from ..flower.transport import Link, Mail
 from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
 from ..kits.making import enrolled_keys
+from ..kits.receipts import Receipts
 from ..processes import alone
-from ..receipts import Receipts
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of
@@ -134,7 +134,9 @@ class Session:
             try:
                 with link.run(secret) as grid, closing(bell_of(self.folder)) as bell:
                     kept = Receipts(self.folder, self.keys, self.reports.line)
-                    return self._rounds(Mail(grid, self.keys, bell=bell, receipts=kept))
+                    return self._rounds(
+                        Mail(grid, self.keys, bell=bell, receipts=kept, stop=self.reports.stop)
+                    )
             except LinkLost as error:
                 self.reports.line(f"{error}; waiting for it")
             except QuorumLost as error:

@@ -108,12 +108,14 @@ class Twins:
         self._before: dict[str, dict[str, str]] = {}  # visits that another took the place of
         self._told: set[str] = set()
 
-    def seen(self, site: str, visit: str, who: str) -> None:
-        """Each start of a site has a name of its own; one that was replaced should be gone."""
+    def seen(self, site: str, visit: str, who: str) -> bool:
+        """Whether there are two: a start that another took the place of speaks again."""
         current, place = self._now.get(site, (visit, who))
+        twice = False
         if visit != current:
             before = self._before.setdefault(site, {})
-            if visit in before and site not in self._told:
+            twice = visit in before
+            if twice and site not in self._told:
                 self._told.add(site)
                 self._write(
                     f"site '{site}' speaks from two places ({place} and {who}): somebody has a "
@@ -123,3 +125,4 @@ class Twins:
                 before.pop(next(iter(before)))
             before[current] = place
         self._now[site] = (visit, who)
+        return twice

@@ -4,8 +4,10 @@ Flower's executes the code of whatever run is submitted, in a new process for ea
 one never fetches that code: it answers in this process with the fedlore that is installed.
 """
 
+import logging
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ...errors import FedloreError
 from ..node import BEAT, ShutOut
+from ..remote import LinkLost, NotTrusted
 from .names import (
     FleetHttpClient,
     Message,
@@ -30,7 +34,10 @@ from .parcels import pack_parcel, read_head
 from .signing import Signing
 from .transport import Answerer, Link, link, respond
 
+LARGEST_TASK = 1 << 30  # bytes of one task
 UNFINISHED = 10.0  # seconds after which a task that is not all there is left to be asked again
+
+_log = logging.getLogger("fedlore.site")
 
 
 def door(
@@ -80,8 +87,14 @@ class FlowerDoor:
             return False
         head, tree = found.messages_list[0], found.message_object_trees[0]
         run = head.metadata.run_id
-        with link():
-            message = read_head(head, tree) or self._pull(tree, node, run)
+        try:
+            with link():
+                message = read_head(head, tree) or self._pull(tree, node, run)
+        except (LinkLost, NotTrusted):
+            raise
+        except Exception as error:  # whatever was put together there: who asks hears nothing
+            _log.error("a task was left that cannot be read: %r", error)
+            return True
         began = time.monotonic()
         reply = respond(message, self.site, self.answerer)
         parcel = pack_parcel(reply)
@@ -108,7 +121,7 @@ class FlowerDoor:
         """A task that comes in objects."""
         message: Message = pull_and_inflate_object_from_tree(
             tree,
-            transfer.make_pull_object_fn_protobuf(self.fleet.PullObject, node, run),
+            _bounded(transfer.make_pull_object_fn_protobuf(self.fleet.PullObject, node, run)),
             transfer.make_confirm_message_received_fn_protobuf(
                 self.fleet.ConfirmMessageReceived, node, run
             ),
@@ -123,6 +136,24 @@ class FlowerDoor:
         with link():
             self.fleet.DeactivateNode(fleet_pb2.DeactivateNodeRequest(node_id=self.node))
         self.fleet.close()
+
+
+class TooLarge(FedloreError):
+    """A task that would take more memory than any model needs."""
+
+
+def _bounded(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    """The same, until so many bytes have come."""
+    total = [0]
+
+    def pulled(name: str) -> bytes:
+        data = pull(name)
+        total[0] += len(data)
+        if total[0] > LARGEST_TASK:
+            raise TooLarge(f"more than {LARGEST_TASK} bytes")
+        return data
+
+    return pulled
 
 
 def _explain(site: str, error: httpx.HTTPStatusError) -> str:

@@ -11,6 +11,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ...errors import FedloreError
+from ..node import AHEAD, BEHIND
 from .names import (
     FLEET_HTTP_PUBLIC_KEY_HEADER,
     FLEET_HTTP_SIGNATURE_HEADER,
@@ -21,7 +22,6 @@ from .names import (
     verify_signature,
 )
 
-AHEAD, BEHIND = 5.0, 300.0  # seconds that a site's clock may be off, as Flower has it
 VISIT = "fedlore-visit"  # a header that names one start of a site
 SIGNED = (FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER, TIMESTAMP_HEADER)
 

@@ -6,6 +6,7 @@ its run from here, and a site answers with the fedlore it has installed.
 
 import hashlib
 import io
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +18,10 @@ from typing import Any
 import httpx
 
 from ...core.wire import Reply, Task
-from ...errors import FedloreError
 from ..bell import Ringer
+from ..kits.receipts import Receipts
 from ..node import BEAT, beating
-from ..receipts import Receipts
-from ..remote import Letter, LinkLost, Refusal
+from ..remote import Letter, LinkLost, NotTrusted, Refusal
 from .courier import BadReply, Courier, RunCourier
 from .names import (
     ControlHttpClient,
@@ -74,6 +74,7 @@ class Mail:
     terms: str = ""
     bell: Ringer | None = None
     receipts: Receipts | None = None
+    stop: threading.Event | None = None  # whether nobody waits for anything any more
     _nodes: dict[str, int] = field(default_factory=dict)
     _asked: dict[str, str] = field(default_factory=dict)  # message -> site
 
@@ -87,9 +88,11 @@ class Mail:
 
     def push(self, task: Task, to: Sequence[str], ttl: float) -> Sequence[str]:
         kind = task.kind if task.kind in ("train", "evaluate") else "query"
+        if self.receipts is not None:
+            task = replace(task, receipt=self.receipts.roll())
         letters = [
             Message(
-                task_record(self._told(task, site), site, self.terms),
+                task_record(task, site, self.terms),
                 self._nodes[site],
                 kind,
                 ttl=ttl,
@@ -109,13 +112,12 @@ class Mail:
             return [self._read(message) for message in self.grid.pull_messages(about)]
 
     def wait(self, seconds: float) -> None:
+        if self.stop is not None and self.stop.is_set():
+            raise KeyboardInterrupt
         if self.bell is None:
             time.sleep(seconds)
         else:
             self.bell.wait(seconds)
-
-    def _told(self, task: Task, site: str) -> Task:
-        return task if self.receipts is None else replace(task, receipt=self.receipts.of(site))
 
     def _read(self, message: Message | BadReply) -> Letter:
         if isinstance(message, BadReply):
@@ -226,7 +228,7 @@ def link() -> Iterator[None]:
         yield
     except httpx.TransportError as error:
         if "certificate" in str(error).lower():
-            raise FedloreError(f"the server's certificate is not accepted: {error}") from None
+            raise NotTrusted(f"the server's certificate is not accepted: {error}") from None
         raise LinkLost(f"the server does not answer: {error}") from None
     except httpx.HTTPStatusError as error:
         code = error.response.status_code

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -15,7 +16,7 @@ from ...core.store import write_private
 from ...errors import FedloreError
 from ...privacy.keys import openssh_pair
 
-_AUTHORITIES = 4  # that a coordinator may have at a time
+_AUTHORITIES = 12  # certificates of authorities that a coordinator may show at a time
 _SLACK = datetime.timedelta(minutes=5)  # a certificate made now holds for clocks a little behind
 
 
@@ -24,26 +25,43 @@ def new_authority(folder: Path, name: str, *, days: int) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     # two of one name, while one takes the other's place, would be taken for each other
     title = f"{name} authority {secrets.token_hex(4)}"
-    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-    certificate = (
-        _certificate(title, title, key.public_key(), days)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .sign(key, hashes.SHA256())
-    )
+    certificate = _authority(title, title, key.public_key(), days).sign(key, hashes.SHA256())
     write_private(folder / "ca.key", _pem(key))
     (folder / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def vouch(old: x509.Certificate, key: ec.EllipticCurvePrivateKey, new: x509.Certificate) -> bytes:
+    """A certificate by which the key of an old authority says which the new one is."""
+    public = new.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise FedloreError("an authority must have an elliptic-curve key")
+    certificate = _authority(_title(new), _title(old), public, 3650).sign(key, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _authority(
+    title: str, issuer: str, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    return (
+        _certificate(title, issuer, key, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+    )
+
+
+def _title(certificate: x509.Certificate) -> str:
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
 def new_server(folder: Path, hosts: Sequence[str], *, days: int) -> None:
     """server.key and server.pem, good for these host names and addresses."""
     authority = read_certificate(folder / "ca.crt")
-    signer = _private(folder / "ca.key")
+    signer = private_key(folder / "ca.key")
     key = ec.generate_private_key(ec.SECP256R1())
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
-    issuer = authority.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
     certificate = (
-        _certificate(hosts[0], str(issuer), key.public_key(), days)
+        _certificate(hosts[0], _title(authority), key.public_key(), days)
         .add_extension(x509.SubjectAlternativeName([_place(host) for host in hosts]), False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(usage, critical=True)
@@ -99,16 +117,37 @@ def read_certificate(path: Path) -> x509.Certificate:
     return max(found, key=lambda one: one.not_valid_after_utc)
 
 
+def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether an authority has signed a certificate; dates are not looked at."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
 def add_authorities(known: bytes, told: bytes) -> bytes:
-    """What a site may trust from now on: what it trusts, and what a trusted server adds to it."""
+    """What a site may trust from now on: what it trusts, and what that vouches for.
+
+    A server's word is not enough: who has stolen a server's key could else make himself believed
+    for ever. The key of an authority that is known must have signed which the new one is.
+    """
     try:
         before, after = (x509.load_pem_x509_certificates(pem) for pem in (known, told))
     except ValueError as error:
         raise FedloreError(f"the coordinator's authority cannot be read: {error}") from None
     if len(after) > _AUTHORITIES:
         raise FedloreError(f"{len(after)} authorities of one coordinator are too many")
-    new = [one for one in after if one not in before]
+    vouched = {_identity(one) for one in after if any(issued_by(one, known) for known in before)}
+    own = [one for one in after if one.issuer == one.subject and one not in before]
+    new = [one for one in own if _identity(one) in vouched]
     return known + b"".join(one.public_bytes(serialization.Encoding.PEM) for one in new)
+
+
+def _identity(authority: x509.Certificate) -> tuple[str, bytes]:
+    key = authority.public_key()
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return authority.subject.rfc4514_string(), key.public_bytes(serialization.Encoding.DER, form)
 
 
 def check_dates(path: Path, *, now: datetime.datetime | None = None) -> datetime.timedelta:
@@ -159,7 +198,8 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _private(path: Path) -> ec.EllipticCurvePrivateKey:
+def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """The key of a server or of an authority."""
     key = serialization.load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise FedloreError(f"'{path}' must be an elliptic-curve key")

@@ -5,8 +5,17 @@ from pathlib import Path
 from ...core.store import write_whole
 from ...errors import FedloreError
 from ..settings import read_deployed
-from .certificates import check_dates, new_authority, new_server
+from .certificates import (
+    check_dates,
+    new_authority,
+    new_server,
+    private_key,
+    read_certificate,
+    vouch,
+)
 from .making import hosts_of
+
+VOUCHED = "ca.vouched"  # by which an authority says which the next one is
 
 
 def renew_server(folder: Path, *, days: int = 365) -> None:
@@ -28,6 +37,7 @@ def renew_authority(folder: Path, *, days: int = 365) -> bool:
     """
     federation = read_deployed(folder)
     old = (folder / "ca.crt").read_bytes()
+    before, key = read_certificate(folder / "ca.crt"), private_key(folder / "ca.key")
     try:
         left = check_dates(folder / "ca.crt")
     except FedloreError:
@@ -36,5 +46,14 @@ def renew_authority(folder: Path, *, days: int = 365) -> bool:
         return False
     new_server(folder, hosts_of(federation.host), days=max(1, left.days))
     new_authority(folder, federation.name, days=days)
+    vouched = vouch(before, key, read_certificate(folder / "ca.crt"))
+    shown = folder / VOUCHED
+    write_whole(shown, vouched + (shown.read_bytes() if shown.exists() else b""))
     write_whole(folder / "ca.crt", (folder / "ca.crt").read_bytes() + old)
     return True
+
+
+def shown_authorities(folder: Path) -> bytes:
+    """What is told to whoever asks: the authorities, and which of them another vouches for."""
+    vouched = folder / VOUCHED
+    return (folder / "ca.crt").read_bytes() + (vouched.read_bytes() if vouched.exists() else b"")

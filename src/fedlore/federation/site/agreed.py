@@ -6,6 +6,7 @@ from ...errors import FedloreError
 from ..remote import Refusal
 from ..terms import Terms
 
+_ROUNDED = 1e-9
 #: Tasks that a recipe which is chosen has in addition.
 CHOOSING = ("gram", "vote", "settle", "scores", "hold")
 
@@ -32,7 +33,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         last = terms.rounds if kind == "train" else terms.rounds + 1
         if not 1 <= task.round <= last:
             return f"'{kind}' of round {task.round} was asked for, the terms have {terms.rounds}"
-        return None
+        return _find_unplanned(terms, task, terms.rounds)
     if kind == "finish":
         return "last local steps are chosen in private under these terms, not asked for"
     if kind == "gram":
@@ -47,7 +48,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         return str(error)
     if str(trial) != task.trial or trial not in agreed_trials(terms):
         return f"trial '{task.trial[:40]}' is not one of those agreed to"
-    return _find_misplaced(task, trial)
+    return _find_misplaced(task, trial) or _find_unplanned(terms, task, trial.rounds)
 
 
 def agreed_trials(terms: Terms) -> set[Trial]:
@@ -73,3 +74,18 @@ def _find_misplaced(task: Task, trial: Trial) -> str | None:
         "hold": main and task.round == trial.rounds + 3,
     }[task.kind]
     return None if fits else f"'{task.kind}' does not belong to round {task.round} of {trial}"
+
+
+def _find_unplanned(terms: Terms, task: Task, rounds: int) -> str | None:
+    """Why a training is not by the seed and the learning rate of the plan, or None."""
+    if task.kind not in ("train", "finish"):
+        return None
+    if task.seed != terms.seed:
+        return f"seed {task.seed} was asked for, the terms have {terms.seed}"
+    planned = terms.plan.rate(min(task.round, rounds), rounds)
+    if not abs(task.rate - planned) <= _ROUNDED:  # not a number is none of the plan's either
+        return (
+            f"'{task.kind}' of round {task.round} came with {task.rate:g} times the learning rate, "
+            f"the plan has {planned:g}"
+        )
+    return None

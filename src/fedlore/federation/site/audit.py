@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,11 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.hashes = read_audit(path)  # of all lines
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """All that was written."""
+        texts = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        yield from map(json.loads, filter(None, texts))
 
     def write(self, **facts: Any) -> None:
         """Add a line, and make it last before anything leaves the site."""

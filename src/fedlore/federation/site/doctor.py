@@ -19,11 +19,12 @@ from ...knowledge.lint.checkup import check_file
 from ...personal.own.best import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
+from ..node import AHEAD, BEHIND
 from ..terms import describe_difference, fedlore_version
 from .agreeing import OFFERED
 from .folder import Kit, read_kit
 
-CLOCK = 60.0  # seconds of difference that a signed request bears
+_TOLD = 1.0  # seconds: the coordinator tells its time without fractions
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,10 @@ def _clock(kit: Kit) -> str:
     if there is None:
         return "the coordinator does not tell its time"
     ahead = (datetime.datetime.now(datetime.UTC) - there).total_seconds()
-    if abs(ahead) > CLOCK:
+    if not -BEHIND < ahead < AHEAD + _TOLD:
         raise FedloreError(
             f"this machine's clock is {ahead:+.0f} s off the coordinator's: requests are signed "
-            "with the time, set it"
+            f"with the time, at most {AHEAD:g} s ahead or {BEHIND:g} s behind are let in: set it"
         )
     return f"within {abs(ahead):.0f} s of the coordinator's"
 

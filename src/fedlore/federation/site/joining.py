@@ -6,6 +6,8 @@ import ssl
 import threading
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ...core.store import write_whole
@@ -14,10 +16,13 @@ from ..flower.node import door
 from ..flower.transport import Link
 from ..kits.certificates import add_authorities, check_dates, read_site_key
 from ..logs import LogForm, log_handler
-from ..node import attend
+from ..node import attend, beating
 from ..processes import alone, limit_memory
+from ..remote import NotTrusted
 from .folder import Kit, read_kit
 from .worker import Worker
+
+LEARN = 3600.0  # seconds between two looks for a renewed authority
 
 
 def _link_of(kit: Kit) -> Link:
@@ -45,8 +50,7 @@ def join_federation(
             f"fedlore accept '{folder}'"
         )
     kit.client(kit.terms().schema, kit.terms().bins)
-    if not kit.file.insecure:
-        learn_authority(kit, told)
+    _learn(kit, told)
     limit_memory(kit.file.policy.max_memory)
     with alone(kit.state / "lock", f"site '{kit.file.name}'"):
         log = _log_to(folder / "site.log", form or LogForm())
@@ -58,14 +62,36 @@ def join_federation(
         node = kit.state / "node"
 
         def entered(number: int) -> None:
-            node.write_text(str(number), encoding="utf-8")
+            with suppress(OSError):  # without it the next start takes some seconds longer
+                write_whole(node, str(number), private=True)
             tell(f"site '{kit.file.name}' is in, at {kit.file.address}")
 
-        before = int(node.read_text(encoding="utf-8")) if node.exists() else 0
         tell(f"site '{kit.file.name}' is ready")
-        way_in = door(_link_of(kit), kit.file.name, key, Worker(kit, tell), before=before)
-        attend(way_in, stop, on_enter=entered)
+        worker = Worker(kit, tell)
+        with beating(partial(_learn, kit, tell), LEARN):
+            while True:
+                link = _link_of(kit)
+                try:
+                    way_in = door(link, kit.file.name, key, worker, before=_number(node))
+                    attend(way_in, stop, on_enter=entered)
+                    break
+                except NotTrusted:
+                    if _link_of(kit) == link:  # else a new authority has come meanwhile
+                        raise
         node.unlink(missing_ok=True)
+
+
+def _number(path: Path) -> int:
+    """By which the server knew a site that could not say goodbye, 0 where nothing is known."""
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _learn(kit: Kit, told: Callable[[str], None]) -> None:
+    if not kit.file.insecure:
+        learn_authority(kit, told)
 
 
 def learn_authority(kit: Kit, told: Callable[[str], None]) -> None:

@@ -1,6 +1,7 @@
 """A site at work: policy first, then the same `answer` as in every engine, then the books."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from ...personal.tasks import Classification
 from ...privacy.books import read_marks
 from ..books import SiteBooks
 from ..journal import write_state
+from ..kits.certificates import raw_key, read_public_key
 from ..processes import cut_after
 from ..remote import Refusal
 from ..terms import (
@@ -31,10 +33,12 @@ from .audit import AuditLog, describe_payload
 from .choosing import Choosing
 from .folder import Kit
 from .guard import Guard
+from .held import HeldReceipts
 from .questions import Questions
 from .store import Store
 
 _log = logging.getLogger("fedlore.site")
+_VAIN = 1000  # refusals in a row after which a site takes its time
 
 
 class _Plain:
@@ -54,6 +58,9 @@ class Worker:
         self._kit, self._told = kit, told
         kit.state.mkdir(parents=True, exist_ok=True)
         self._audit = AuditLog(kit.folder / "audit.jsonl")
+        self._asked = AuditLog(kit.state / "asked")
+        self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
+        self._vain = 0  # refusals since the last answer
         self._ready: tuple[str, _Plain | Choosing, Guard, Questions] | None = None
 
     def __call__(self, asked: Task, text: str) -> Reply:
@@ -75,25 +82,37 @@ class Worker:
             reason = str(error) if isinstance(error, FedloreError | OSError) else repr(error)
             self._told(f"round {task.round}: {task.kind} refused: {reason}")
             self._note(event="refused", reason=reason, **where)
+            self._vain += 1
+            if self._vain > _VAIN:  # who only asks in vain shall not fill the disk with it
+                time.sleep(1.0)
             _log.exception("round %s: %s refused", task.round, task.kind)
             raise
+        self._vain = 0
         sent = {"sent": describe_payload(reply.upload), "metrics": sorted(reply.metrics)}
         self._note(event="answered", **sent, **where)
         self._told(f"round {task.round}: {task.kind} answered")
-        return replace(reply, books=SiteBooks.of(self._audit.hashes, self._spent()).text())
+        return replace(reply, books=SiteBooks.of(self._books()).text())
 
-    def _compare(self, receipt: str) -> None:
-        """Refuse where the coordinator has a receipt of more than the books of this site hold."""
-        held = SiteBooks.read(receipt)
-        missing = "" if held is None else held.missing_in(self._audit.hashes, self._spent())
+    def _compare(self, roll: str) -> None:
+        """Refuse where there is a receipt of more than the books of this site hold."""
+        try:
+            behind = self._held.take(roll, self._kit.path("ca.crt").read_bytes())
+        except FedloreError as error:
+            raise Refusal(str(error)) from None
+        for line in behind:
+            self._told(f"the coordinator's receipts: {line}")
+            self._note(event="noticed", kind="receipts", reason=line)
+        missing = self._held.missing(self._books())
         if missing:
             raise Refusal(
                 f"the {missing}, of which the coordinator has a receipt: it was cut, rewritten or "
                 "put back; with the file of then, or a new kit (federation renew), it goes on"
             )
 
-    def _spent(self) -> list[str]:
-        return read_marks(self._kit.path("ledger.json"))
+    def _books(self) -> dict[str, list[str]]:
+        """The hashes of all lines of each."""
+        spent = read_marks(self._kit.path("ledger.json"))
+        return {"audit": self._audit.hashes, "ledger": spent, "asked": self._asked.hashes}
 
     def _note(self, **facts: Any) -> None:
         """A line of the audit log, before anything leaves."""
@@ -123,7 +142,7 @@ class Worker:
         refuse_breach(terms, task)
         part, guard, questions = self._prepared(terms, text)
         if task.kind in TASK_KINDS:
-            questions.allow(task, most=policy.max_questions)
+            questions.allow(task, text, most=policy.max_questions)
         read = guard.summed(task)
         if read is not None:
             where["survivors"] = sorted(read)  # the audit log tells whose sum was read
@@ -195,7 +214,7 @@ class Worker:
                     "this site's data or knowledge does not fit the federation's schema: its own "
                     "log says what to mend (fedlore doctor)"
                 ) from error
-            questions = Questions(self._kit.state / "asked", terms.run)
+            questions = Questions(self._asked, terms.run)
             self._ready = (text, part, Guard(self._kit, terms, recipe, questions), questions)
         return self._ready[1:]
 

@@ -89,11 +89,12 @@ def _warnings(seen: Overview) -> Sequence[str]:
 def _sites(seen: Overview) -> str:
     scores = list(dict.fromkeys(key for site in seen.sites for key in site.scores))[:3]
     head = ["site", "state", "asked", "for", "last heard", "last round", "answers", "last took"]
-    head += ["from it", "to it", *(_BETTER.get(s, s) for s in scores), "last trouble"]
-    rows = [[*_row(site), *(_score(site, s) for s in scores), site.note] for site in seen.sites]
-    words = (0, 1, 2, len(head) - 1)
+    head += ["from it", "to it", *(_BETTER.get(s, s) for s in scores)]
+    rows = [[*_row(site), *(_score(site, s) for s in scores)] for site in seen.sites]
     notes = ["Bytes are counted at the gate since the server started."]
-    return "<h2>Sites</h2>\n" + rows_table("Sites now", head, rows, words=words, notes=notes)
+    # who is in trouble now is told at the top
+    notes += [f"{s.name}, before: {s.note}" for s in seen.sites if s.note and s.state not in _TOLD]
+    return "<h2>Sites</h2>\n" + rows_table("Sites now", head, rows, words=(0, 1, 2), notes=notes)
 
 
 def _row(site: SiteView) -> list[str | Cell]:

@@ -52,6 +52,7 @@ def _warnings(seen: SiteOverview) -> Iterator[str]:
         yield "This site has agreed to no terms yet: fedlore accept shows them."
     if seen.offered:
         yield "Other terms than those agreed to were asked for and refused: fedlore accept."
+    yield from (f"Noticed: {one.reason}" for one in seen.events if one.event == "noticed")
     budget = seen.budget
     if budget is not None and (budget.trouble or budget.spent >= budget.allowed * 0.9):
         yield f"The privacy budget is spent, or nearly so: {say_budget(budget)}"
@@ -66,16 +67,16 @@ def _asked(seen: SiteOverview) -> str:
 
 
 def _events(seen: SiteOverview) -> str:
-    head = ["time", "round", "kind", "event", "what left", "why it was refused"]
+    head = ["time", "event", "kind", "round", "what left", "why"]
     rows = [_event(event) for event in seen.events]
     notes = ["All of it is in audit.jsonl, each line chained to the one before."]
-    return rows_table("Newest first", head, rows, words=(0, 2, 3, 4, 5), notes=notes)
+    return rows_table("Newest first", head, rows, words=(0, 1, 2, 4, 5), notes=notes)
 
 
 def _event(event: AuditEvent) -> list[str | Cell]:
-    mark = Cell(event.event, mark="bad" if event.event == "refused" else "plain")
-    when = event.time[:19].replace("T", " ")
-    return [when, str(event.round), event.kind, mark, event.left, event.reason]
+    mark = Cell(event.event, mark="plain" if event.event == "answered" else "bad")
+    when = event.time[5:19].replace("T", " ")  # the year is in the log
+    return [when, mark, event.kind, str(event.round), event.left, event.reason]
 
 
 def measure_site(seen: SiteOverview) -> bytes:

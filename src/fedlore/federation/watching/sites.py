@@ -63,9 +63,9 @@ class SiteWatcher:
     def look(self) -> SiteOverview:
         """The site now."""
         now, kit = self._clock(), read_kit(self._folder)
-        self._go_on(kit.path("audit.jsonl"))
-        asked = kit.state / "asked"
-        last = now - asked.stat().st_mtime if asked.exists() else None
+        audit = kit.path("audit.jsonl")
+        self._go_on(audit)
+        last = now - audit.stat().st_mtime if audit.exists() else None
         return SiteOverview(
             kit.file.name,
             now,
@@ -76,7 +76,7 @@ class SiteWatcher:
             _policy(kit),
             {kind: dict(count) for kind, count in sorted(self._counts.items())},
             self._values,
-            _questions(asked, now),
+            _questions(kit.state / "asked", now),
             kit.file.policy.max_questions,
             self._spent(kit),
             last,
@@ -108,7 +108,8 @@ class SiteWatcher:
         if "kind" not in line:
             return
         kind, event = str(line["kind"]), str(line.get("event", ""))
-        self._counts.setdefault(kind, Counter())[event] += 1
+        if event != "noticed":  # of nothing that was asked
+            self._counts.setdefault(kind, Counter())[event] += 1
         values, left = _left(line)
         self._values += values
         reason = str(line.get("reason", "")).partition("\n")[0]

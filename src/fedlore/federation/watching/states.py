@@ -9,6 +9,7 @@ STATES = {
     "training": "was asked, and gives signs of life; however long it takes, it is not dead",
     "sent": "has answered, others have not yet",
     "late": "gives signs of life, but its answer was not there at the deadline",
+    "copied": "speaks from two places: somebody has a copy of its kit (federation renew)",
     "lost": "has hung up, or given no sign of life for ten seconds",
     "refused": "its policy refused the last task",
     "spent": "its privacy budget is spent",
@@ -18,7 +19,7 @@ STATES = {
     "absent": "has not come since the server was started",
     "unknown": "the server is down, so nobody knows",
 }
-TROUBLE = ("late", "lost", "refused", "spent", "failed", "rejected")
+TROUBLE = ("copied", "late", "lost", "refused", "spent", "failed", "rejected")
 SPENT = "the privacy budget is spent"  # how a site's ledger begins its refusal
 
 

@@ -1,0 +1,180 @@
+"""A lying coordinator against real processes: nothing leaves that was not agreed to."""
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+
+from fedlore.core.wire import Task
+from fedlore.engine.lore import Menu
+from fedlore.federation.coordinator.server import link_of
+from fedlore.federation.coordinator.training import train_federation
+from fedlore.federation.flower.transport import Mail
+from fedlore.federation.journal import read_state
+from fedlore.federation.kits.certificates import raw_key
+from fedlore.federation.kits.making import enrolled_keys
+from fedlore.federation.remote import Letter, Remote
+from fedlore.federation.settings import read_deployed
+from fedlore.federation.site.agreeing import accept_terms
+from fedlore.federation.site.folder import read_kit
+from fedlore.federation.site.questions import REPEATS
+from fedlore.federation.terms import terms_of
+from fedlore.privacy import Dp, Privacy
+from fedlore.privacy.secagg.filter import SecureAggregation
+
+from ..laws.test_algorithms import assert_close
+from .inside import agree, edited, reference
+from .test_lying import task_of
+from .test_processes import running, trial
+
+pytestmark = pytest.mark.slow
+
+DP = Dp(1.0, 1e-5)
+#: What a coordinator may write into its terms, and what a site says that has agreed to them.
+BEYOND = [
+    ({"participants": 10**8}, "at most 1000 participants"),
+    ({"least": 10**8, "privacy": Privacy(dp=DP)}, "count on 100000000 answers"),
+    ({"privacy": Privacy(dp=replace(DP, delta=0.99))}, "delta of at most 0.001"),
+    ({"privacy": Privacy(dp=replace(DP, where="central"))}, "leaves it to the coordinator"),
+    ({"privacy": Privacy(dp=Dp(8.0, 1e-5, level="record", noise=0.001))}, "budget is spent"),
+    ({"menu": Menu(folds=10**9)}, "at most 50 folds"),
+    ({"rounds": 10**6}, "at most 1000 rounds"),
+    ({"model": ("hidden", (60_000, 60_000))}, "at most 10000000 parameters"),
+    ({"plan": ("epochs", 10**9)}, "at most 100000 local steps"),
+]
+
+
+@dataclass
+class Liar:
+    """A coordinator's run of its own, in which anything may be asked under any terms."""
+
+    mail: Mail
+    sites: list[str]
+
+    def ask(self, task: Task, terms, *, seconds=120.0) -> dict[str, Letter]:
+        """What each site says to it."""
+        self.mail.online()
+        mail = replace(self.mail, terms=terms.text())
+        names = dict(zip(mail.push(task, self.sites, seconds), self.sites, strict=True))
+        found: dict[str, Letter] = {}
+        end = time.monotonic() + seconds
+        while len(found) < len(names) and time.monotonic() < end:
+            left = [name for name, site in names.items() if site not in found]
+            found |= {names[letter.about]: letter for letter in mail.pull(left)}
+            time.sleep(0.1)
+        assert set(found) == set(self.sites), "a site says nothing any more"
+        return found
+
+    def refused(self, task: Task, terms, words: str) -> None:
+        for site, letter in self.ask(task, terms).items():
+            assert letter.reply is None and letter.wrong == "refused", (site, letter)
+            assert words in letter.detail, letter.detail
+
+
+@contextmanager
+def lying(folder):
+    keys = {name: raw_key(key) for name, key in enrolled_keys(folder).items()}
+    with link_of(folder).run((folder / "runner.secret").read_bytes()) as grid:
+        yield Liar(Mail(grid, keys), sorted(keys))
+
+
+def homes(folder):
+    return sorted((folder / "sites").iterdir())
+
+
+def audit(home):
+    return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
+
+
+def changed(terms, changes):
+    """Terms with a field set, or with a field of one of their tables."""
+    inner = {k: replace(getattr(terms, k), **{v[0]: v[1]}) for k, v in changes.items()
+             if isinstance(v, tuple)}  # fmt: skip
+    return replace(terms, **{**changes, **inner})
+
+
+def test_whatever_is_asked_nothing_leaves_that_was_not_agreed_to(tmp_path):
+    folder = trial(tmp_path / "fed", sites=3, rounds=3)
+    terms = terms_of(read_deployed(folder), run="lies", participants=3)
+    task = task_of(terms)
+    with running(folder) as federation:
+        with lying(folder) as liar:
+            for changes, _ in BEYOND:  # not agreed to: whatever the policy says of them
+                liar.refused(task, changed(terms, changes), "")
+            for other in ({"rounds": 4}, {"seed": 1}, {"largest": 1e9}):
+                liar.refused(task, replace(terms, **other), "are not those that this site agreed")
+            for odd, words in (
+                ({"seed": 7}, "seed 7 was asked for"),
+                ({"rate": 1e9}, "times the learning rate"),
+                ({"round": 4}, "the terms have 3"),
+                ({"trial": "0/0/3"}, "have no candidates"),
+                ({"kind": "vote"}, "have no candidates"),
+                ({"kind": "unmask"}, "a defence that these terms do not have"),
+                ({"kind": "dump"}, "unknown task 'dump'"),
+                ({"receipt": "{}"}, "the receipt that came with a task cannot be read"),
+            ):
+                liar.refused(replace(task, **odd), terms, words)
+            sent = {site: audit(home) for site, home in zip(liar.sites, homes(folder), strict=True)}
+            assert all(e["event"] == "refused" for lines in sent.values() for e in lines)
+            answered = sum(
+                all(letter.reply is not None for letter in liar.ask(shifted, terms).values())
+                for shifted in (task_of(terms, shift=n * 1e-3) for n in range(12))
+            )
+            assert answered == REPEATS
+            # and where a careless owner agrees to all of it, each in a run without questions yet
+            for number, (changes, words) in enumerate(BEYOND):
+                beyond = replace(changed(terms, changes), run=f"lies {number}")
+                for home in homes(folder):
+                    accept_terms(read_kit(home), beyond)
+                liar.refused(task, beyond, words)
+        agree(folder)
+        assert all(child.code() is None for child in federation.sites.values())
+        train_federation(folder)  # and all of them go on
+    assert_close(
+        read_state(folder / "shared.weights")[1], {"model": reference(folder).state["model"]}
+    )
+    for home in homes(folder):
+        lies = [e for e in audit(home) if str(e.get("run", "lies")).startswith("lies")]
+        assert sum(e["event"] == "answered" for e in lies) == REPEATS
+        reasons = " ".join(e["reason"] for e in lies if e["event"] == "refused")
+        assert all(words in reasons for _, words in BEYOND)  # every refusal has a line
+
+
+class Losing:
+    """A way on which answers to `train` of some sites get lost on purpose."""
+
+    def __init__(self, remote, lost):
+        self._remote, self._lost = remote, lost
+
+    def clients(self):
+        return self._remote.clients()
+
+    def exchange(self, task, to):
+        replies = self._remote.exchange(task, to)
+        return [r for r in replies if task.kind != "train" or r.client not in self._lost]
+
+
+def test_no_second_sum_of_a_round_is_opened(tmp_path):
+    """The sum of four sites beside that of three of them would be the fourth's upload."""
+    folder = trial(tmp_path / "fed", sites=4, rounds=2)
+    edited(folder / "federation.toml", ("secure_aggregation = false", "secure_aggregation = true"))
+    terms = terms_of(read_deployed(folder), run="twice", participants=4)
+    with running(folder), lying(folder) as liar:
+
+        def summed(shift=0.0, lost=()):
+            liar.mail.online()
+            mail = replace(liar.mail, terms=terms.text())
+            remote = Remote(mail, liar.sites, 1, 60.0, needed=0)
+            way = SecureAggregation(asked=4, run="twice").over(Losing(remote, lost))
+            return [r.names for r in way.exchange(task_of(terms, shift=shift), liar.sites)]
+
+        assert summed() == [tuple(liar.sites)]
+        assert summed(lost=liar.sites[3:]) == []
+        assert summed(1e-6, lost=liar.sites[3:]) == []  # next to the same weights
+        bare = replace(terms, privacy=Privacy())
+        liar.refused(task_of(bare), bare, "are not those that this site agreed")
+    for home in homes(folder)[:3]:
+        reasons = [e["reason"] for e in audit(home) if e["event"] == "refused"]
+        assert sum("it would tell single uploads" in reason for reason in reasons) == 2
