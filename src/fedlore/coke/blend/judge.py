@@ -109,22 +109,31 @@ class Judge:
     targets: tuple[BlendTarget, ...]
     also: tuple[Limiter, ...] = ()
 
-    def __call__(self, shares: Array) -> JudgedBlends:
-        """(n, c) -> n verdicts."""
+    def __call__(self, shares: Array, *, only: Goal | None = None) -> JudgedBlends:
+        """(n, c) -> n verdicts.
+
+        With `only` other limits are looked at where this goal is reached without them, and taken
+        for broken elsewhere: enough where nothing else would be taken.
+        """
         parts = [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
         if not parts:
             none = np.empty((0, len(self.targets)))
             margins = np.empty((0, len(self.also)))
             return JudgedBlends(none, none, np.empty(0), np.empty(0, dtype=bool), margins)
-        return self._limit(shares, JudgedBlends.join(parts))
+        seen = JudgedBlends.join(parts)
+        return self._limit(shares, seen, seen.good(only) if only is not None else None)
 
-    def _limit(self, shares: Array, seen: JudgedBlends) -> JudgedBlends:
-        """The verdicts with those of the other limits."""
+    def _limit(
+        self, shares: Array, seen: JudgedBlends, some: NDArray[np.bool_] | None
+    ) -> JudgedBlends:
+        """The verdicts with those of the other limits, of all blends or of some."""
         if not self.also:
             return seen
-        found = [limit.margins(shares) for limit in self.also]
-        outside = np.max([seen.outside, *(beyond for _, beyond in found)], axis=0)
-        margins = np.stack([margin for margin, _ in found], 1)
+        rows = np.ones(len(shares), dtype=bool) if some is None else some
+        outside, margins = seen.outside.copy(), np.full((len(shares), len(self.also)), -1.0)
+        for place, limit in enumerate(self.also if rows.any() else ()):
+            margins[rows, place], beyond = limit.margins(shares[rows])
+            outside[rows] = np.maximum(outside[rows], beyond)
         return JudgedBlends(seen.chance, seen.stray, outside, seen.refused, margins)
 
     def _part(self, shares: Array) -> JudgedBlends:
