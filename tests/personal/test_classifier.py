@@ -39,6 +39,15 @@ def test_weights_that_are_not_finite_are_refused():
         Personal(model, knowing(), weights={f"body.{k}": v for k, v in weights.items()})
 
 
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_with_what_is_no_value_gets_no_answer(bad):
+    personal = Personal(nn.Linear(2, 3), knowing())
+    x = torch.tensor([[1.0, 0.0], [0.0, bad]])
+    for ask in (personal, personal.predict, personal.predict_proba):
+        with pytest.raises(FedloreError, match="data row 1: column 1"):
+            ask(x)
+
+
 def test_full_trust_is_the_expert_where_the_expert_speaks():
     personal = Personal(nn.Linear(2, 3), knowing(trust=1.0))
     spoken, silent = personal.predict_proba(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))

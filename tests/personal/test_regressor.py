@@ -272,6 +272,10 @@ def test_a_hole_is_refused_where_no_value_may_be_missing():
         NumberClient("a", holed)
     with pytest.raises(FedloreError, match="'a': test rows: data row 4: column 1 is missing"):
         NumberClient("a", rows, test=holed)
+    regressor = PersonalRegressor(mlp(3, 12, hidden=(4,)), CUT, KNOWN)
+    for ask in (regressor, regressor.predict, regressor.interval, regressor.distribution):
+        with pytest.raises(FedloreError, match="data row 4: column 1 is missing"):
+            ask(holed.x)
 
 
 FEATURES = (Feature("a", missing="mean"), Feature("b"), Feature("c", levels=("u", "v"), other=True))

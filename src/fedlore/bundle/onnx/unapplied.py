@@ -55,9 +55,8 @@ def _count_one(build: Builder, x: str, model: Any) -> str | None:
     asks = np.zeros((len(table.rules), build.width))
     for place, index in enumerate(table.order):
         asks[place, [column for column, _ in table.rules[index].conditions]] = 1.0
-    may, sure = (hit_nodes(build, x, table, perhaps=perhaps) for perhaps in (True, False))
-    open_ = build.op("MatMul", build.op("Sub", may, sure), build.constant(asks))
-    return build.op("Mul", open_, _holes(build, x))
+    may_hit = hit_nodes(build, x, table, perhaps=True)  # surely it does not, where it asks a hole
+    return build.op("Mul", build.op("MatMul", may_hit, build.constant(asks)), _holes(build, x))
 
 
 def _holes(build: Builder, x: str) -> str:
