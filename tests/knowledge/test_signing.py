@@ -116,3 +116,55 @@ def test_nobody_signs_without_the_passphrase_or_twice_makes_a_key(site):
         make_key(site / "other.pem", "short")
     assert (site / "key.pem").stat().st_mode & 0o077 == 0
     assert b"ENCRYPTED" in (site / "key.pem").read_bytes()
+
+
+RANGE = '[range]\n{keys}\n[[range.sources]]\ntable = "range.csv"\n'
+CALIBRATED = """[[range.sources]]
+[range.sources.conformal]
+alpha = 0.1
+thresholds = [0.2, 0.2, 0.2]
+rows = 50
+scorer = {formula = "-ash", edges = [-14.0, -9.0], spread = 2.0}
+"""
+
+
+def with_range(folder, keys, *, first=False):
+    """The site with a range of rules and a calibrated one, which may stand first."""
+    (folder / "range.csv").write_text("ash,then\n> 12,III..II\n")
+    rules = RANGE.format(keys=keys)
+    if first:
+        head, _, tail = rules.partition("[[")
+        rules = f"{head}{CALIBRATED}[[{tail}"
+    else:
+        rules += CALIBRATED
+    (folder / "knowledge.toml").write_text(TOML + rules)
+
+
+@pytest.fixture
+def ranged(site):
+    """The site, signed again with a range of rules alone."""
+    (site / "range.csv").write_text("ash,then\n> 12,III..II\n")
+    (site / "knowledge.toml").write_text(TOML + RANGE.format(keys=""))
+    sign_file(site / "knowledge.toml", key=site / "key.pem", passphrase=WORDS, signer="Ann")
+    return site
+
+
+@pytest.mark.parametrize("keys", ["", 'empty = "error"', 'empty = "first"'])
+def test_a_calibrated_range_that_only_narrows_leaves_it_signed(ranged, keys):
+    with_range(ranged, keys)
+    assert check_signed(ranged / "knowledge.toml").signer == "Ann"
+
+
+@pytest.mark.parametrize(
+    ("keys", "first"),
+    [('combine = "any"', False), ('empty = "all"', False), ('empty = "first"', True)],
+)
+def test_a_calibrated_range_that_lets_in_what_the_expert_excludes_is_a_draft(ranged, keys, first):
+    with_range(ranged, keys, first=first)
+    with pytest.raises(KnowledgeError, match="no longer says what Ann signed"):
+        check_signed(ranged / "knowledge.toml")
+
+
+def test_a_file_without_a_range_may_be_calibrated(site):
+    (site / "knowledge.toml").write_text(TOML + CALIBRATED)
+    assert check_signed(site / "knowledge.toml").signer == "Ann"

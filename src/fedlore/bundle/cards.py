@@ -10,6 +10,7 @@ from ..knowledge.either import Held
 from ..knowledge.kinds import kind_of
 from ..knowledge.schema import Feature
 from .archive import Members
+from .signed import read_signature, signer_words
 
 
 def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
@@ -34,6 +35,7 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         f"- missing values: {header['policies']['blanks']}; other columns: "
         f"{header['policies']['extra']}",
         *_owner(owner),
+        *_signer(members),
         "",
         "| feature | unit | scope |",
         "|---|---|---|",
@@ -78,6 +80,11 @@ def _mixture(header: Mapping[str, Any]) -> list[str]:
 def _owner(card: Card | None) -> list[str]:
     said = {} if card is None else vars(card)
     return [f"- knowledge, {name}: {text}" for name, text in said.items() if text]
+
+
+def _signer(members: Members) -> list[str]:
+    signed = read_signature(members)
+    return [] if signed is None else [f"- knowledge, signed by: {signer_words(signed)}"]
 
 
 def _scope(feature: Feature) -> str:

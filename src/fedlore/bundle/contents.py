@@ -21,6 +21,7 @@ class Policies:
 
     blanks: Blanks = "error"  # a missing value: refuse, or take the federation's mean
     extra: Extra = "ignore"  # a column that is no feature: pass over, or refuse
+    signed: bool = False  # whether it is used only with the signature of its knowledge
 
     def __post_init__(self) -> None:
         for name, value, kinds in (

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..errors import KnowledgeError
 from ..knowledge.schema import Schema
+from ..knowledge.signing import find_signature
 from ..knowledge.sources.found import plugins_in
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
@@ -13,6 +14,7 @@ from .contents import Bundle
 from .header import read_header, task_about
 from .known import read_held, restore, store, with_trust
 from .mixtures import with_expert
+from .signed import SIGNATURE, pack_signature
 from .storing import bundle_members
 
 
@@ -29,11 +31,11 @@ def reknow(
     The members of a mixture and their weights stay under other rules, although they were learned
     under the old ones; another λ is the expert's new weight, and the others share the rest as
     before. The features and classes must be the network's own. An expert's confusion belongs to
-    his rules: new rules drop it, a new λ alone keeps it. Scores do not carry over: give new
-    `metrics`.
+    his rules: new rules drop it, a new λ alone keeps it. So does a signature, which new rules bring
+    along where their file is signed. Scores do not carry over: give new `metrics`.
     """
     header = read_header(bundle.members["bundle.json"])
-    confusion = header.confusion
+    confusion, signature = header.confusion, bundle.members.get(SIGNATURE)
     files, held = dict(bundle.members), None
     if knowledge is not None:
         held = read_held(knowledge)
@@ -44,6 +46,8 @@ def reknow(
             raise KnowledgeError(f"{Path(knowledge).name}: bounds or bins are not the network's")
         files, held = store(held.knowledge, held.schema, held.bins)
         confusion = None
+        found = find_signature(Path(knowledge))
+        signature = None if found is None else pack_signature(found, files)
     if trust is not None:
         if not 0.0 <= trust <= 1.0:
             raise KnowledgeError(f"trust must lie in [0, 1], got {trust:g}")
@@ -59,6 +63,7 @@ def reknow(
         confusion=confusion,
         metrics=metrics,
         policies=bundle.policies,
+        signature=signature,
     )
 
 

@@ -13,6 +13,7 @@ from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge.either import Held
 from ..knowledge.schema import Schema
+from ..knowledge.signing import Signature
 from ..knowledge.sources.found import plugins_in
 from ..personal.classifier import Personal
 from ..personal.client import Predictor
@@ -40,9 +41,10 @@ from .holdings import HOLDINGS, pack_holdings, read_holdings
 from .known import knowledge_members, restore, schema_values, store, unwrap_confusion
 from .mixtures import describe_beside, restore_beside
 from .networks import build_network, describe_network
+from .signed import SIGNATURE, pack_signature, read_signature
 
 BESIDE = "beside.safetensors"  # of a mixture
-OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE, HOLDINGS)
+OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE, HOLDINGS, SIGNATURE)
 
 
 def read_bundle(path: str | Path, *, plugins: Collection[str] = ()) -> Bundle:
@@ -75,8 +77,12 @@ def bundle_of(
     metrics: Mapping[str, float] | None = None,
     policies: Policies | None = None,
     holdings: Sequence[Holding] = (),
+    signature: Signature | None = None,
 ) -> Bundle:
-    """A bundle of a model in memory. Without `schema` it is the one of the model's knowledge."""
+    """A bundle of a model in memory. Without `schema` it is the one of the model's knowledge.
+
+    It holds `signature` where its knowledge is what was signed.
+    """
     known, confusion = unwrap_confusion(personal.knowledge)
     own = known.schema
     names = schema or own
@@ -86,7 +92,14 @@ def bundle_of(
         raise KnowledgeError("schema= and the knowledge name other features or classes")
     files, held = store(known, names, task_of(personal).bins)
     found = bundle_members(
-        personal, client, files, held, confusion=confusion, metrics=metrics, policies=policies
+        personal,
+        client,
+        files,
+        held,
+        confusion=confusion,
+        metrics=metrics,
+        policies=policies,
+        signature=None if signature is None else pack_signature(signature, files),
     )
     return with_holdings(found, holdings, held) if holdings else found
 
@@ -127,6 +140,7 @@ def bundle_members(
     confusion: Sequence[Sequence[float]] | None = None,
     metrics: Mapping[str, float] | None = None,
     policies: Policies | None = None,
+    signature: bytes | None = None,
 ) -> Bundle:
     """A bundle of a model's network, seen through the knowledge in `files`, read as `held`."""
     task, inner, known = task_of(personal), personal.inner, held.knowledge
@@ -151,7 +165,7 @@ def bundle_members(
         "conflict": known.conflict,
         "outside": known.outside,
         "confusion": None if confusion is None else [list(row) for row in confusion],
-        "policies": asdict(policies or Policies()),
+        "policies": _policy_values(policies or Policies()),
         "metrics": finite_scores(metrics or {}),
         "versions": versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -166,6 +180,7 @@ def bundle_members(
         "bundle.json": _json(header),
         "weights.safetensors": pack_tensors(weights),
         **({} if about is None else {BESIDE: pack_tensors(tensors)}),
+        **({} if signature is None else {SIGNATURE: signature}),
     }
     members["card.md"] = card_of(header, held, members).encode()
     return open_members(members, held)
@@ -185,6 +200,7 @@ def open_members(
     if extra:
         raise Refused(f"a bundle has no member '{min(extra)}'")
     header = read_header(members["bundle.json"])
+    read_signature(members)
     held = restore(members, plugins=plugins) if held is None else held
     check_agreement(header, held)
     if (header.beside is None) != (BESIDE not in members):
@@ -236,11 +252,16 @@ def _tensors(members: Members, name: str) -> Params:
 def with_policies(bundle: Bundle, policies: Policies) -> Bundle:
     """The same bundle with other policies about missing values and other columns."""
     header = json.loads(bundle.members["bundle.json"])
-    header["policies"] = asdict(policies)
+    header["policies"] = _policy_values(policies)
     members = {**bundle.members, "bundle.json": _json(header)}
     held = restore(members, plugins=plugins_in(members))  # those of a bundle that was opened
     members["card.md"] = card_of(header, held, members).encode()
     return open_members(members, held)
+
+
+def _policy_values(policies: Policies) -> dict[str, object]:
+    """Policies for JSON; what an older fedlore does not know is said only where it is so."""
+    return {key: value for key, value in asdict(policies).items() if key != "signed" or value}
 
 
 def _json(values: Mapping[str, Any]) -> bytes:

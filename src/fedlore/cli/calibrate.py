@@ -16,6 +16,7 @@ from ..knowledge.lint.numbers import audit_numbers
 from ..knowledge.numbers import ConformalInterval, Join, Meet, Numbers
 from ..knowledge.numbers.files import write_numbers
 from ..knowledge.schema import Schema
+from ..knowledge.signing import find_signature
 from .teller import teller
 
 
@@ -28,6 +29,8 @@ def calibrate(
 ) -> None:
     """Add a statistical range, calibrated on data, to knowledge without rules for one."""
     held = read_either(knowledge)
+    if find_signature(out) is not None:
+        raise ConfigError(f"'{out}' is signed and is not written over: choose another --out")
     if held.knowledge.prediction is None:
         raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
     if isinstance(held.knowledge, Knowledge):
@@ -38,6 +41,8 @@ def calibrate(
         said = _calibrate_number(held.knowledge, held, data, out, alpha)
     told = teller()
     told.say(f"{said} This range is statistical, not certain. Written to {out}")
+    if find_signature(knowledge) is not None:
+        told.say(f"{out.name} is a draft: what calibration settles is not what was signed")
     told.give({"said": said, "alpha": alpha, "out": out})
 
 

@@ -28,7 +28,7 @@ def certify_command(
     certificate says so); 2: the bundle cannot be certified.
     """
     told, opened = teller(), read_bundle(bundle, plugins=plugins or ())
-    refuse_bundle(opened, told, accept=accept)
+    refuse_bundle(opened, told, accept=accept, beside=bundle.parent)
     values = issue(opened)
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
     write_certificate(values, place)

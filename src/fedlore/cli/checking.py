@@ -43,10 +43,22 @@ def refuse_conflicts(where: Where, name: str, told: Teller, *, accept: bool) -> 
     refuse_errors(check_file(where).findings, name, told, accept=accept)
 
 
-def refuse_bundle(bundle: Bundle, told: Teller, *, accept: bool) -> None:
-    """The same for the knowledge in a bundle."""
-    from ..bundle.known import knowledge_members
+def refuse_bundle(
+    bundle: Bundle, told: Teller, *, accept: bool, beside: Path | None = None
+) -> None:
+    """The same for the knowledge in a bundle; a draft is refused where signed rules are wanted.
 
+    That says the bundle itself, or the site.toml in the folder `beside`.
+    """
+    from ..bundle.known import knowledge_members
+    from ..bundle.signed import refuse_draft
+
+    if beside is not None and (beside / "site.toml").is_file():
+        from ..federation.site.folder import read_kit
+
+        file = read_kit(beside).file
+        refuse_draft(bundle, file.signers if file.signed else (), needed=file.signed)
+    refuse_draft(bundle)
     name = f"the knowledge of '{bundle.client}'"
     refuse_conflicts(knowledge_members(bundle.members), name, told, accept=accept)
 

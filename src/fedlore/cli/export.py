@@ -1,7 +1,7 @@
 """fedlore export: one site's model as a bundle, from a run, a site's kit, or shared weights."""
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -46,14 +46,15 @@ def export(
     asked = {"blanks": blanks, "extra": extra}
     said = {key: value for key, value in asked.items() if value is not None}
     policies = build(Policies, said)
-    if source.is_file() or (source / "manifest.sha256").is_file():
+    if _is_bundle(source):
         found = read_bundle(source, plugins=plugins or ())
         own = asdict(found.policies)  # it keeps what nothing else was said about
         found = with_policies(found, build(Policies, own | said)) if said else found
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
     told = teller()
-    refuse_bundle(found, told, accept=accept)
+    beside = source if source.is_dir() and not _is_bundle(source) else source.parent
+    refuse_bundle(found, told, accept=accept, beside=beside)
     if blanks is not None:
         told.remark(DEPRECATED)
     if out is not None:
@@ -70,6 +71,10 @@ def export(
         told.say(f"{found.client}: graph written to {onnx}")
     made = {"client": found.client, "task": found.task, "fingerprint": found.fingerprint}
     told.give({**made, "bundle": out, "onnx": onnx})
+
+
+def _is_bundle(source: Path) -> bool:
+    return source.is_file() or (source / "manifest.sha256").is_file()
 
 
 def _parts(bundle: Bundle) -> str:
@@ -102,7 +107,8 @@ def _find(
     if (source / "weights").is_dir():
         if client is None:
             raise ConfigError("a run has several sites: say which with --client")
-        return with_policies(find_bundle(source, client, approach, plugins=plugins), policies)
+        found = find_bundle(source, client, approach, plugins=plugins)
+        return with_policies(found, replace(policies, signed=found.policies.signed))
     raise FedloreError(
         f"'{source}' is nothing to export from: neither a folder of fedlore run, nor a site's kit, "
         "nor a coordinator that has finished, nor a bundle"

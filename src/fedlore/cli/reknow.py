@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from ..bundle import read_bundle, write_bundle
+from ..bundle import Bundle, read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
 from ..bundle.mixtures import share_words
 from ..bundle.reknowing import reknow as renew
+from ..bundle.signed import read_signature, signer_words
 from ..errors import ConfigError
 from .checking import AcceptOption, check_with_rows, refuse_errors
 from .forms import PluginOption
@@ -50,10 +51,20 @@ def reknow_command(
     if new.personal.beside is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
         told.say(f"{kept}: {share_words(new.personal.beside)}")
+    _say_signed(old, new, told)
     write_bundle(new, out)
     told.say(f"written to {out}")
     told.say(f"fingerprint {new.fingerprint}")
     told.give({"bundle": out, "fingerprint": new.fingerprint, "trust": now, "scores": scores})
+
+
+def _say_signed(old: Bundle, new: Bundle, told: Teller) -> None:
+    """Whose word the rules are now; rules that nobody signed are a draft."""
+    signed = read_signature(new.members)
+    if signed is not None:
+        told.say(f"rules signed by {signer_words(signed)}")
+    elif new.policies.signed or read_signature(old.members) is not None:
+        told.say("the new rules are a draft: nobody has signed them")
 
 
 def _audit(knowledge: Path, data: Path | None, told: Teller, *, accept: bool) -> None:

@@ -40,7 +40,7 @@ def serve_command(
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
     told = teller()
-    refuse_bundle(opened, told, accept=accept)
+    refuse_bundle(opened, told, accept=accept, beside=bundle.parent)
     guarded = "needs a token" if token else "open to whoever can connect"
 
     def ready(address: str) -> None:

@@ -1,14 +1,12 @@
 """Signatures: the owner of a knowledge file says that its rules are his, by an Ed25519 key.
 
-A signature stands beside the file (knowledge.sig) and covers what the file, its tables and its
-examples mean, not how they are written. λ, the weights of an average and calibrated ranges are not
-covered: they are chosen on data, after the expert has spoken.
+A signature stands beside the file (knowledge.sig) and covers what `meaning` says: the file, its
+tables and its examples, not how they are written, and neither λ nor calibration.
 """
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,16 +14,9 @@ from typing import Any
 from ..config import build
 from ..core.store import write_private, write_whole
 from ..errors import ConfigError, FedloreError, KnowledgeError
-from .content import Where, files_at, toml_in
-from .either import read_either
-from .files import describe
-from .models import Knowledge
-from .numbers.files import describe_numbers
-from .sources.writing import plain
-from .tables.sheets import parse_sheet
+from .meaning import examples_in, features_in, meaning_of, packed
 
 KIND = "fedlore knowledge 1"
-_BESIDE = ("card", "trust", "reliance", "floor")  # of the file: not part of what is signed
 
 
 @dataclass(frozen=True)
@@ -45,37 +36,13 @@ class SignedBy:
         return json.dumps(said, sort_keys=True, ensure_ascii=False).encode()
 
 
-def meaning_of(where: Where) -> str:
-    """A hash of what a knowledge file says, its examples included, without λ and calibration."""
-    held = read_either(where)
-    known = held.knowledge
-    if isinstance(known, Knowledge):
-        said = describe(known)
-    else:
-        assert held.bins is not None
-        said = describe_numbers(known, held.schema, held.bins)
-    kept = {key: _covered(value) for key, value in plain(said).items() if key not in _BESIDE}
-    text = json.dumps([kept, _examples(where)], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+@dataclass(frozen=True)
+class Signature:
+    """A signature as a bundle holds it: with what its meaning needs and the rules do not say."""
 
-
-def _covered(value: Any) -> Any:
-    """One side of a file without the weights of an average and without calibrated ranges."""
-    if not isinstance(value, Mapping) or "sources" not in value:
-        return value
-    sources = [source for source in value["sources"] if "conformal" not in source]
-    return {**{k: v for k, v in value.items() if k != "weights"}, "sources": sources}
-
-
-def _examples(where: Where) -> list[list[str]]:
-    files, name = files_at(where)
-    named = toml_in(files, name).get("examples")
-    if not isinstance(named, str):
-        return []
-    rows = [
-        [str(cell).strip() for cell in row] for _, row in parse_sheet(files.read(named), named).rows
-    ]
-    return [row for row in rows if any(row)]
+    by: SignedBy
+    examples: tuple[tuple[str, ...], ...] = ()  # cells of rows, with the answer that is expected
+    features: dict[str, dict[str, Any]] = field(default_factory=dict)  # see `meaning.Unsaid`
 
 
 def signature_path(knowledge: Path) -> Path:
@@ -130,7 +97,7 @@ def check_signed(knowledge: Path, keys: Sequence[str] = ()) -> SignedBy:
         ) from None
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise KnowledgeError(f"{path.name} is no signature: {error}") from None
-    if not _holds(found):
+    if not holds(found):
         raise KnowledgeError(f"{path.name}: the signature does not hold")
     if keys and found.key not in keys:
         raise KnowledgeError(
@@ -144,7 +111,20 @@ def check_signed(knowledge: Path, keys: Sequence[str] = ()) -> SignedBy:
     return found
 
 
-def _holds(found: SignedBy) -> bool:
+def find_signature(knowledge: Path) -> Signature | None:
+    """The signature of a knowledge file for a bundle; None of a draft, or of what is no file."""
+    if not signature_path(knowledge).exists():
+        return None
+    try:
+        by = check_signed(knowledge)
+    except FedloreError:
+        return None
+    examples = tuple(map(tuple, examples_in(knowledge)))
+    return Signature(by, examples, features_in(packed(knowledge)))
+
+
+def holds(found: SignedBy) -> bool:
+    """Whether a signature is the one of its key under what it says."""
     keys, _ = _packages()
     from cryptography.exceptions import InvalidSignature
 

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..bundle import Bundle, bundle_of, read_bundle, write_bundle
+from ..bundle import Bundle, Policies, bundle_of, read_bundle, write_bundle
 from ..engine import Client, Fitted, NumberClient
 from ..errors import FedloreError, unknown
+from ..knowledge.signing import Signature
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from .approaches import Approach, trust_client
@@ -21,6 +22,9 @@ def keep_bundle(
     fitted: Fitted[Any],
     client: Client | NumberClient,
     scores: Mapping[str, Any],
+    *,
+    signature: Signature | None = None,
+    signed: bool = False,
 ) -> None:
     """Write a site's bundle; what keeps it from being one is written down in its place."""
     path, note = weights.with_suffix(".lore"), weights.with_suffix(".note")
@@ -30,7 +34,9 @@ def keep_bundle(
             client.id,
             schema=client.knowledge.schema,
             metrics={k: v for k, v in scores.items() if k in BUNDLE_SCORES},
+            policies=Policies(signed=signed),
             holdings=fitted.holdings.get(client.id, ()) if approach.chosen else (),
+            signature=signature,
         )
         write_bundle(found, path)
         note.unlink(missing_ok=True)

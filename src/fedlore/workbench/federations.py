@@ -1,8 +1,8 @@
 """A federation.toml with the sites of a run in one process."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch import nn
@@ -15,7 +15,7 @@ from ..federation.settings import Federation, read_federation
 from ..knowledge.numbers import HEARD, Bins
 from ..knowledge.schema import Schema
 from ..knowledge.scope import count_inputs, scaler_of_scope
-from ..knowledge.signing import check_signed
+from ..knowledge.signing import Signature, check_signed, find_signature
 from ..personal.client import Member, P
 from ..privacy.settings import Privacy
 from .approaches import APPROACHES, LORE, LORE_1, Approach
@@ -33,6 +33,7 @@ class Gathering:
     digest: str  # of every file of every site
     bins: Bins | None = None  # of a number
     quiet: tuple[str, ...] = ()  # sites without knowledge
+    signatures: Mapping[str, Signature] = field(default_factory=dict)  # of those that have one
 
     @property
     def approaches(self) -> list[Approach]:
@@ -143,7 +144,9 @@ def gather(path: str | Path) -> Gathering:
     numbers = [c for c in clients if isinstance(c, NumberClient)]
     classes = [c for c in clients if isinstance(c, Client)]
     quiet = tuple(folder.name for folder in where if not knows(folder))
-    return Gathering(setting, numbers or classes, _digest(where), bins, quiet)
+    found = {folder.name: find_signature(folder / "knowledge.toml") for folder in where}
+    signatures = {name: one for name, one in found.items() if one is not None}
+    return Gathering(setting, numbers or classes, _digest(where), bins, quiet, signatures)
 
 
 def site_folders(path: str | Path) -> list[Path]:

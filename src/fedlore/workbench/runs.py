@@ -70,7 +70,7 @@ def run_federation(
         fresh = not found or not _weights_there(out, approach, gathering.clients)
         if fresh:
             made = _compute(gathering, approach, trained)
-            _save(out, cell, approach, made)
+            _save(out, cell, approach, made, gathering)
             if made.fitted is not None and made.fitted.tables:
                 write_tables(gathering, made.fitted, out)
             own = {"config": config, "versions": package_versions()}
@@ -252,14 +252,24 @@ def _weights_there(
     return all(any(path.with_suffix(end).exists() for end in KEPT) for path in paths)
 
 
-def _save(out: Path, cell: ResultCell, approach: Approach, made: _Made) -> None:
+def _save(
+    out: Path, cell: ResultCell, approach: Approach, made: _Made, gathering: Gathering
+) -> None:
     """Everything of one approach but its rows, which come last: they say that it is finished."""
     if made.fitted is not None:
         for client in made.clients:
             path = weights_path(out, cell.approach, client.id)
             write_weights(made.fitted, client.id, path)
             scores = next((r for r in made.rows if r["client"] == client.id), {})
-            keep_bundle(path, approach, made.fitted, client, scores)
+            keep_bundle(
+                path,
+                approach,
+                made.fitted,
+                client,
+                scores,
+                signature=gathering.signatures.get(client.id),
+                signed=gathering.setting.run.signed,
+            )
     for name, rows in ((HISTORY, made.history), (CONFUSION, made.confusion)):
         replace_rows(out / name, [{**cell.tags, **row} for row in rows], cell.belongs)
 

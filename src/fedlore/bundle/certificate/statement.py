@@ -1,7 +1,7 @@
 """The range certificate of a bundle: what is claimed, of which bytes, and how it is known.
 
-It is signed by a hash only. That shows that its text and the files it names have not been changed
-since; it does not show who wrote it.
+It is sealed by a hash only. That shows that its text and the files it names have not been changed
+since; it does not show who wrote it. Whose rules they are it shows where their owner signed them.
 """
 
 import hashlib
@@ -31,6 +31,7 @@ from ...version import __version__
 from .. import Bundle
 from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
+from ..signed import check_signature
 from .checker.graphs import Graph, structure
 from .checker.numbergraphs import number_structure
 from .checker.verdict import FORMAT, VERSION, seal
@@ -46,6 +47,11 @@ _LIMITS = (
     "to the nearest and miss roots, exp, log and powers by at most 8 units in the last place.",
     "The structure argument is about fedlore's own Personal, or the graph that was checked.",
     "The hash shows that nothing was changed since; it does not show who issued it.",
+)
+_SIGNED = (
+    "The signature shows that the holder of its key stands behind the rules and examples; λ, "
+    "weights of an average and calibrated ranges that only narrow are not signed. Whose key it is "
+    "must be known from elsewhere."
 )
 STRUCTURE = (
     "structure: scores are made finite, those outside the range become -inf before the softmax, "
@@ -85,6 +91,7 @@ def _sealed(
     bundle: Bundle, claims: list[Claim], confusion: Any, conflict: str, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Claims about the very bytes of a bundle, with their hash."""
+    signed = check_signature(bundle.members)
     values = {
         "format": FORMAT,
         "version": VERSION,
@@ -110,10 +117,11 @@ def _sealed(
         "numbers": "float32",
         "classes": list(bundle.schema.classes),
         "conflict": conflict,
+        **({} if signed is None else {"signature": signed}),
         **more,
         "claims": [claim.as_row() for claim in claims],
         "verdict": claim_verdict(claims),
-        "limits": list(_LIMITS),
+        "limits": [*_LIMITS, *(() if signed is None else (_SIGNED,))],
     }
     return values | {"sha256": seal(values)}
 

@@ -12,6 +12,7 @@ import uvicorn
 
 from ...errors import FedloreError
 from .. import Bundle
+from ..signed import refuse_draft
 from .app import make_app
 from .guard import App
 from .limits import ServeLimits, check_host, names_of
@@ -32,8 +33,11 @@ def serve_bundle(
 ) -> None:
     """Answer until SIGTERM or SIGINT; `on_ready` is told the address once it can be asked.
 
+    A bundle that wants signed knowledge and holds a draft is refused.
+
     A host that other machines can reach is refused without a token, unless `insecure`.
     """
+    refuse_draft(bundle)
     check_host(host, token=token, insecure=insecure)
     names = names_of(host, token=token, insecure=insecure)
     app = make_app(bundle, limits=limits, token=token, hosts=names)

@@ -9,6 +9,7 @@ from ...bundle.reknowing import check_columns
 from ...engine.lore import Trial
 from ...engine.lore.seat import number_task
 from ...errors import FedloreError
+from ...knowledge.signing import find_signature
 from ...personal.tasks import Classification, Regression
 from ..journal import read_state
 from ..terms import Terms, read_terms
@@ -39,12 +40,14 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     else:
         recipe = terms.recipe()
         model = task.build(recipe.model, known, scaler=recipe.scaler, weights=payload["model"])
+    file, policies = kit.file, policies or Policies()
     return bundle_of(
         model,
-        kit.file.name,
+        file.name,
         schema=known.schema or terms.schema,
-        policies=policies,
+        policies=replace(policies, signed=policies.signed or file.signed),
         holdings=holdings_of(about),
+        signature=None if file.knowledge is None else find_signature(kit.path(file.knowledge)),
     )
 
 
@@ -71,7 +74,7 @@ def bundle_of_shared(
         )
     task = _task(terms, about.get("trial", ""))
     model = task.build(recipe.model, held.knowledge, scaler=recipe.scaler, weights=weights)
-    return bundle_of(model, client, policies=policies)
+    return bundle_of(model, client, policies=policies, signature=find_signature(knowledge))
 
 
 def _task(terms: Terms, trial: str) -> Classification | Regression:

@@ -1,4 +1,6 @@
-"""python checker CERTIFICATE BUNDLE|MODEL.onnx
+"""python checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]
+
+With KEY, 64 hexadecimal digits, the knowledge must be signed by that key.
 
 Exit code 0: everything was proved; 3: it holds, and part of it was only tested on rows; 1: it does
 not hold; 2: this is not how it is called.
@@ -27,11 +29,11 @@ def package() -> Any:
 
 def main(arguments: list[str]) -> int:
     """Check and print one line for each thing that was looked at."""
-    if len(arguments) != 2:
-        print("usage: python checker CERTIFICATE BUNDLE|MODEL.onnx", file=sys.stderr)
+    if len(arguments) not in (2, 3):
+        print("usage: python checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]", file=sys.stderr)
         return 2
     checker = package()
-    lines = checker.check(Path(arguments[0]), Path(arguments[1]))
+    lines = checker.check(Path(arguments[0]), Path(arguments[1]), *arguments[2:])
     for line in lines:
         print(line)
     outcome = checker.outcome_of(lines)

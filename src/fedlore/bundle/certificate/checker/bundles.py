@@ -17,7 +17,8 @@ Array = np.ndarray
 MANIFEST = "manifest.sha256"
 LARGEST = 1 << 30
 _MEMBER = re.compile(
-    r"bundle\.json|holdings\.json|card\.md|knowledge\.toml|(weights|beside)\.safetensors"
+    r"bundle\.json|holdings\.json|signature\.json|card\.md|knowledge\.toml"
+    r"|(weights|beside)\.safetensors"
     r"|[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.csv"
 )
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I32": "<i4", "I16": "<i2"}

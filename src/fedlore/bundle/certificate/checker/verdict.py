@@ -22,6 +22,7 @@ from .members import mixture_faults
 from .numbersets import is_about_number, read_number_knowledge
 from .numberverdict import number_bundle, number_claims, number_graph
 from .proofs import agrees, inside, never_empty, samples
+from .signatures import signature_faults
 
 FORMAT = "fedlore range certificate"
 VERSION = 1
@@ -32,11 +33,14 @@ UNREADABLE = (  # what values of another kind than expected raise, and broken zi
 _AGREES = "prediction-agrees"
 
 
-def check(certificate: Path, subject: Path) -> list[Line]:
-    """Everything that was checked; `outcome_of` says what it comes to."""
+def check(certificate: Path, subject: Path, key: str | None = None) -> list[Line]:
+    """Everything that was checked; `outcome_of` says what it comes to.
+
+    With `key`, the knowledge must be signed by it.
+    """
     lines: list[Line] = []
     try:
-        for line in _check(certificate, subject):
+        for line in _check(certificate, subject, key):
             lines.append(line)
     except UNREADABLE as error:
         lines.append(Line("readable", False, f"{error}"))
@@ -50,7 +54,7 @@ def seal(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _check(certificate: Path, subject: Path) -> Iterator[Line]:
+def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
     said = read_json(certificate.read_bytes(), "the certificate")
     if said.get("format") != FORMAT or said.get("version") != VERSION:
         raise Unreadable(f"no {FORMAT} of version {VERSION}")
@@ -62,6 +66,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         graph = Graph(subject.read_bytes())
         texts = graph.knowledge()
         yield from _hashes(texts, said)
+        yield from _signature(texts, said, key)
         yield _weights(graph.weights, said)
         if is_about_number(texts):
             number = read_number_knowledge(texts)
@@ -80,6 +85,7 @@ def _check(certificate: Path, subject: Path) -> Iterator[Line]:
         whole = {name: digest(data) for name, data in members.items()} == said["files"]
         whole = whole and digest(manifest(members)) == said["bundle"]
         yield Line("files as certified", whole, "" if whole else "other files than certified")
+        yield from _signature(texts, said, key, members)
         weights = read_weights(members["weights.safetensors"])
         yield _weights(weights, said)
         header = read_json(members["bundle.json"], "bundle.json")
@@ -120,6 +126,28 @@ def _hashes(texts: Mapping[str, str], said: Mapping[str, Any]) -> Iterator[Line]
         not wrong,
         f"{wrong[0]} is not the one certified" if wrong else f"{len(found)} files",
     )
+
+
+def _signature(
+    texts: Mapping[str, str],
+    said: Mapping[str, Any],
+    key: str | None,
+    members: Mapping[str, bytes] | None = None,
+) -> Iterator[Line]:
+    """The signature that the certificate names, under this very knowledge."""
+    what, told = "knowledge signed", said.get("signature")
+    if members is not None and ("signature.json" in members or told is not None):
+        own = members.get("signature.json")
+        if own is None or read_json(own, "signature.json") != told:
+            yield Line(what, False, "the bundle's signature is not the one certified")
+            return
+    if told is None:
+        if key is not None:
+            yield Line(what, False, "nobody signed it")
+        return
+    wrong = signature_faults(told, {name: text.encode() for name, text in texts.items()}, key)
+    words = wrong[0] if wrong else f"by {told['signer']}, {told['date']}, key {told['key']}"
+    yield Line(what, not wrong, "".join(c if c.isprintable() else " " for c in words))
 
 
 def _weights(weights: Mapping[str, Any], said: Mapping[str, Any]) -> Line:

@@ -1,0 +1,90 @@
+"""Whose word the knowledge is: a signature over what it means, established without fedlore."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from .cells import Unreadable
+from .curve import verify
+
+KIND = "fedlore knowledge 1"
+_BESIDE = ("card", "trust", "reliance", "floor")  # chosen on data, not signed
+_AGREED = ("missing", "other")  # of a feature: a federation may decide them
+_WORDS = ("signer", "date", "meaning", "key", "signature")
+
+
+def signature_faults(said: Any, texts: Mapping[str, bytes], key: str | None = None) -> list[str]:
+    """What is wrong with a signature under the knowledge in `texts`; `key`: the one expected."""
+    if not isinstance(said, dict) or set(said) != {*_WORDS, "examples", "features"}:
+        return ["it is no signature"]
+    if not all(isinstance(said[word], str) for word in _WORDS):
+        return ["it is no signature"]
+    if key is not None and said["key"] != key.lower():
+        return [f"it was made with the key {said['key']}, not with the one expected"]
+    told = {word: said[word] for word in ("meaning", "signer", "date")} | {"kind": KIND}
+    message = json.dumps(told, sort_keys=True, ensure_ascii=False).encode()
+    if not verify(_bytes(said["key"]), message, _bytes(said["signature"])):
+        return ["it does not hold"]
+    if meaning(texts, said["examples"], said["features"]) != said["meaning"]:
+        return [f"the rules or examples are not those that {said['signer']} signed"]
+    return []
+
+
+def meaning(texts: Mapping[str, bytes], examples: Any, features: Any) -> str:
+    """A hash of what packed knowledge says, without λ and calibration."""
+    values = tomllib.loads(texts["knowledge.toml"].decode())
+    kept = {key: value for key, value in values.items() if key not in _BESIDE}
+    odd = [keys for keys in features.values() if not set(keys) <= set(_AGREED)]
+    if odd:
+        raise Unreadable(f"the signature speaks of a feature's {', '.join(odd[0])}")
+    kept["features"] = [
+        {k: v for k, v in one.items() if k not in _AGREED} | features.get(one["name"], {})
+        for one in kept["features"]
+    ]
+    for side in ("predict", "range"):
+        found = _covered(kept.pop(side, {}), "target" in values)
+        if found:
+            kept[side] = _filled(found, texts)
+    text = json.dumps([kept, examples], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _covered(side: Mapping[str, Any], number: bool) -> dict[str, Any]:
+    """Without weights, and without calibrated ranges that can only narrow what others allow."""
+    said = {key: value for key, value in side.items() if key != "weights"}
+    sources = said.get("sources", [])
+    kept = [one for one in sources if "conformal" not in one]
+    if len(kept) == len(sources):
+        return said
+    empty = said.get("empty", "error")
+    harmless = empty == "error"
+    if empty == "first":
+        harmless = len(kept) == 1 and "conformal" not in sources[0]
+    if kept and not (harmless and said.get("combine", "all") == "all"):
+        return said
+    del said["sources"]
+    if len(kept) < 2:
+        said.pop("combine", None)
+        if not number:
+            said.pop("empty", None)
+    if kept:
+        said["sources"] = kept
+    return said
+
+
+def _filled(value: Any, texts: Mapping[str, bytes]) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(one, texts) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, texts) for one in value]
+    if isinstance(value, str) and value in texts:
+        return {"sha256": hashlib.sha256(texts[value]).hexdigest()}
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    """Lower-case hexadecimal digits as bytes; a second way of writing them is refused."""
+    data = bytes.fromhex(text) if text.isascii() else b""
+    return data if data.hex() == text else b""

@@ -1,0 +1,84 @@
+"""Thirty workbooks of several programs: what the user did not touch keeps its very bytes."""
+
+import io
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+from fedlore.errors import KnowledgeError
+from fedlore.studio.grids import grid_bytes, read_grids
+
+from .books import BOOKS, HEAD, _sheet, pack, parts
+from .test_workbooks import files, members
+
+pytest.importorskip("openpyxl")
+pytest.importorskip("xlsxwriter")
+LIBREOFFICE = ("openpyxl-formulas", "xlsxwriter-rich", "hand-extended", "openpyxl-merged")
+
+
+def about(data):
+    """All that a zip says of its members but where they lie."""
+    with zipfile.ZipFile(io.BytesIO(data)) as book:
+        return [
+            (i.filename, i.date_time, i.compress_type, i.external_attr) for i in book.infolist()
+        ]
+
+
+def survives(data):
+    """One cell changed, a rule added: the rest is as it was, and the book reads back."""
+    grid = read_grids(files(data))[1]
+    assert not grid.fault and list(grid.header[:2]) == HEAD
+    wide = [""] * (len(grid.header) - 2)
+    rows = [list(row) for row in grid.rows]
+    place = next(i for i, row in enumerate(rows) if row[0] == "> 12")
+    rows[place][0] = '> 13 & "much"'
+    rows.append(["[9..10)", "II", *wide])
+    after = grid_bytes(files(data), "book.xlsx", "rules", grid.header, rows)
+    old, new = members(data), members(after)
+    touched = [name for name in old if old[name] != new[name]]
+    assert list(old) == list(new) and about(data) == about(after)
+    assert len(touched) == 1 and "/worksheets/" in touched[0]
+    again = read_grids(files(after))[1]
+    assert [list(row) for row in again.rows] == rows and again.header == grid.header
+    back = [list(row) for row in grid.rows] + [[""] * len(grid.header)]
+    third = grid_bytes(files(after), "book.xlsx", "rules", grid.header, back)
+    assert [row for row in read_grids(files(third))[1].rows if any(row)] == [
+        row for row in grid.rows if any(row)
+    ]
+    assert [name for name in old if old[name] != members(third)[name]] in ([], touched)
+
+
+def test_there_are_thirty():
+    assert len(BOOKS) == 30
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_a_book_comes_back(name):
+    survives(BOOKS[name]())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
+@pytest.mark.parametrize("name", LIBREOFFICE)
+def test_a_book_that_libreoffice_wrote_comes_back(name, tmp_path):
+    (tmp_path / "in.xlsx").write_bytes(BOOKS[name]())
+    home, out = f"-env:UserInstallation=file://{tmp_path}/home", tmp_path / "out"
+    asked = ["soffice", home, "--headless", "--convert-to", "xlsx", "--outdir", str(out)]
+    subprocess.run(
+        [*asked, str(tmp_path / "in.xlsx")], check=True, timeout=180, capture_output=True
+    )
+    survives((out / "in.xlsx").read_bytes())
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "latin-1"])
+def test_a_sheet_in_an_unusual_encoding_is_left_alone(coding):
+    made = parts()
+    text = f'<?xml version="1.0" encoding="{coding}"?>{_sheet()}'.replace("> 12", "ä")
+    data = pack(made | {"xl/worksheets/sheet1.xml": (text + "<!-- ä -->").encode(coding)})
+    with pytest.raises(KnowledgeError, match="encoding|cannot be|not readable"):
+        grid = read_grids(files(data))[1]
+        if grid.fault:
+            raise KnowledgeError(grid.fault)
+        grid_bytes(files(data), "book.xlsx", "rules", HEAD, [["> 1", "II"], ["< 8", "II..I"]])
