@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of
 from fedlore.bundle.answer.answers import answer_rows, reasons
+from fedlore.bundle.certificate.checker.answers import said_of
+from fedlore.bundle.certificate.checker.bundles import knowledge_texts
+from fedlore.bundle.certificate.checker.knowledge import read_knowledge
 from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp
 from fedlore.errors import KnowledgeError
+from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.tables.sheets import csv_bytes
 from fedlore.studio.asking import hear_knowledge
 from fedlore.studio.checks import judge
@@ -61,6 +65,9 @@ def test_the_studio_says_what_knowledge_says(files, rows):
     checkup, known = judge(files).checkup, Knowledge.read(files)
     x = torch.tensor([[ash, float(seam)] for ash, seam in rows])
     refused = hear_knowledge(checkup, x).refused.tolist()
+    checker = read_knowledge(knowledge_texts(pack_knowledge(describe(known))))
+    proved = said_of(checker, x.numpy())
+    assert proved.refused.tolist() == refused
     for row, contradicted in enumerate(refused):
         one = x[row : row + 1]
         told = judge_row(checkup, one, read_grids(files))
@@ -72,6 +79,8 @@ def test_the_studio_says_what_knowledge_says(files, rows):
         assert not contradicted and told["refused"] == ""
         spoken = CLASSES[int(said.prior[0].argmax())] if said.prior[0].sum() > 0 else None
         assert (told["allowed"], told["expert"]) == (named(said.allowed), spoken)
+        assert named(proved.allowed[row : row + 1]) == told["allowed"]
+        assert proved.prior[row].tolist() == said.prior[0].tolist()
 
 
 @pytest.mark.slow
@@ -87,6 +96,9 @@ def test_predict_and_its_reasons_say_the_same(files, rows):
         assert told["allowed"] == named(answers.allowed)
         spoken = -1 if told["expert"] is None else CLASSES.index(told["expert"])
         assert answers.expert[0] == spoken
+        proved = said_of(read_knowledge(knowledge_texts(bundle.members)), one.numpy())
+        assert named(proved.allowed) == told["allowed"] and not proved.refused[0]
+        assert (proved.prior[0].argmax() if proved.prior[0].any() else -1) == spoken
         why = reasons(bundle, one, answers)[0][: len(told["why"])]
         assert bare(why) == bare(told["why"])
 

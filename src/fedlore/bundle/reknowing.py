@@ -54,7 +54,7 @@ def reknow(
         files, held = with_trust(files, trust), None
     personal = bundle.personal
     if trust is not None and personal.beside is not None:
-        personal = _reweigh(personal, trust)
+        personal = reweigh(personal, trust)
     return bundle_members(
         personal,
         client or bundle.client,
@@ -67,7 +67,7 @@ def reknow(
     )
 
 
-def _reweigh(personal: Personal | PersonalRegressor, trust: float) -> Personal | PersonalRegressor:
+def reweigh(personal: Personal | PersonalRegressor, trust: float) -> Personal | PersonalRegressor:
     """The same model, its expert with another weight in the mixture."""
     assert personal.beside is not None
     beside = with_expert(personal.beside, trust)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from ..core.examples import Examples
-from ..data.rows import read_table
+from ..data.rows import read_measured, read_table
 from ..errors import FedloreError, KnowledgeError
 from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup, check_data
+from ..knowledge.numbers import Measured
 from ..knowledge.schema import Schema
 from ..knowledge.tables.cells import number, parse_condition
 from ..knowledge.tables.rulestats import rule_report
@@ -25,20 +26,54 @@ LEAST_ROWS = 5  # rows that a suggested rule must have
 PURE = 0.7  # share of them that it must get right
 
 
-def rows_of_site(data: Path | None, checkup: Checkup) -> Examples:
+def rows_of_site(data: Path | None, checkup: Checkup) -> Examples | Measured:
     """The site's labelled rows, or a sentence why there are none."""
     _, schema = usable(checkup)
     if data is None:
         raise FedloreError("there are no rows in this folder: add train.csv, or give --data")
     if checkup.bins is not None:
-        raise FedloreError(
-            "counting rule by rule is for classes; fedlore lint --data counts for a number"
-        )
+        return read_measured(data, schema, label=schema.label)
     return read_table(data, schema, label=schema.label)
 
 
+def tell_data(checkup: Checkup, rows: Examples | Measured, name: str) -> dict[str, Any]:
+    """The draft on the site's rows: of classes rule by rule, of a number how far it is off."""
+    if isinstance(rows, Measured):
+        return _tell_numbers(checkup, rows, name)
+    return _tell_classes(checkup, rows, name)
+
+
 @torch.no_grad()
-def tell_data(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
+def _tell_numbers(checkup: Checkup, rows: Measured, name: str) -> dict[str, Any]:
+    """How far the expert is off, labels outside their range, and how wide the range is."""
+    _, schema = usable(checkup)
+    assert rows.y is not None
+    findings = check_data(checkup, rows, name).findings[len(checkup.findings) :]
+    heard, y = hear_knowledge(checkup, rows.x), rows.y.double()
+    assert heard.low is not None and heard.high is not None
+    spoken = ~heard.expert.isnan() & ~heard.refused
+    off = (heard.expert - y)[spoken]
+    outside = ((y < heard.low) | (y > heard.high)) & ~heard.refused
+    return {
+        "number": True,
+        "rows": len(rows),
+        "unit": schema.unit,
+        "spoken": int(spoken.sum()),
+        "rmse": float(off.square().mean().sqrt()) if len(off) else None,
+        "mae": float(off.abs().mean()) if len(off) else None,
+        "contradicted": int(heard.refused.sum()),
+        "outside": [
+            _row(rows, i, schema) for i in outside.nonzero().flatten().tolist()[:ROWS_TOLD]
+        ],
+        "outside_count": int(outside.sum()),
+        "silent": int((heard.expert.isnan() & ~heard.refused).sum()),
+        "width": float((heard.high - heard.low)[~heard.refused].mean()),
+        "findings": [finding.as_row() for finding in findings],
+    }
+
+
+@torch.no_grad()
+def _tell_classes(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
     """Per rule hits, right, wrong and contradicted; labels outside the range; rows in no rule."""
     known, schema = usable(checkup)
     assert isinstance(known, Knowledge) and rows.y is not None
@@ -72,13 +107,16 @@ def tell_data(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
     }
 
 
-def _row(rows: Examples, place: int, schema: Schema) -> dict[str, Any]:
+def _row(rows: Examples | Measured, place: int, schema: Schema) -> dict[str, Any]:
     assert rows.y is not None
     values = {
         f.name: _value(float(v), f.levels)
         for f, v in zip(schema.features, rows.x[place], strict=True)
     }
-    return {"line": place + 2, "label": schema.classes[int(rows.y[place])], "row": values}
+    label = float(f"{float(rows.y[place]):.7g}")
+    if isinstance(rows, Examples):
+        return {"line": place + 2, "label": schema.classes[int(label)], "row": values}
+    return {"line": place + 2, "label": label, "row": values}
 
 
 def _value(value: float, levels: Sequence[str]) -> float | str | None:
@@ -89,12 +127,14 @@ def _value(value: float, levels: Sequence[str]) -> float | str | None:
     return float(f"{value:.7g}")
 
 
-def suggest_rule(checkup: Checkup, rows: Examples) -> dict[str, Any] | None:
+def suggest_rule(checkup: Checkup, rows: Examples | Measured) -> dict[str, Any] | None:
     """A rule for rows on which no expert speaks, from a shallow tree; None where none is good.
 
     In the table's own words, with its counts on all rows: a draft, until a person accepts it.
     """
     _, schema = usable(checkup)
+    if isinstance(rows, Measured):
+        raise FedloreError("a rule is suggested for classes, this knowledge is about a number")
     assert rows.y is not None
     heard = hear_knowledge(checkup, rows.x)
     whole = ~rows.x.isnan().any(1)

@@ -49,6 +49,13 @@ class NewTable(Change):
     columns: list[str] = Field(max_length=200)
 
 
+class Calibrating(Change):
+    """A range calibrated on the site's rows."""
+
+    alpha: float = Field(gt=0, lt=1)  # the share of labels that it may miss
+    per_class: bool = False
+
+
 class FormulaText(Asking):
     """A formula to be looked at."""
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from ..errors import FedloreError
 from ..knowledge.content import files_at, toml_in
+from ..knowledge.schema import Schema
 from ..knowledge.signing import check_signed
 from ..look.page import Section, page
 from ..look.tables import Cell, TextTable
 from .checks import judge
 from .desk import now
 from .grids import RuleGrid, read_grids
+from .printed import draw_formulas
 from .telling import read_schema
 
 _TITLES = {
@@ -27,7 +29,7 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     facts = {**card, "printed": now(), "signature": _signature(knowledge)}
     facts |= {key: str(values[key]) for key in ("trust", "outside", "conflict") if key in values}
     grids = read_grids(members)
-    sections = [_features(members), *map(_rules, grids), *_formulas(values)]
+    sections = [_features(members), *map(_rules, grids), *_formulas(values, read_schema(members))]
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
     sections.append(
@@ -80,7 +82,7 @@ def _rules(grid: RuleGrid) -> Section:
     return Section(title, tables=(_table("By row of the file", ("row", *grid.header), rows, note),))
 
 
-def _formulas(values: Mapping[str, object]) -> list[Section]:
+def _formulas(values: Mapping[str, object], schema: Schema | None) -> list[Section]:
     rows = []
     for side in ("predict", "range"):
         part = values.get(side)
@@ -90,15 +92,14 @@ def _formulas(values: Mapping[str, object]) -> list[Section]:
                 for key in ("formula", "lower", "upper", "edges")
                 if key in source
             ]
-    return (
-        [
-            Section(
-                "Formulas", tables=(_table("As they are written", ("says", "as", "formula"), rows),)
-            )
-        ]
-        if rows
-        else []
-    )
+    if not rows:
+        return []
+    table = _table("As they are written", ("says", "as", "formula"), rows)
+    try:
+        plots = () if schema is None else draw_formulas(values, schema)
+    except FedloreError as error:  # a book without drawings is still one
+        return [Section("Formulas", warnings=(str(error),), tables=(table,))]
+    return [Section("Formulas", tables=(table,), plots=plots)]
 
 
 def _table(

@@ -24,7 +24,7 @@ from ..knowledge.tables.cells import format_outcome
 from ..knowledge.tables.table import Table
 from .asking import Heard, hear_knowledge, usable
 from .checks import judge
-from .maps import ends_of, thresholds
+from .maps import ends_of, middle_of, thresholds
 
 MOST_ASKED = 120_000
 REGIONS = 12  # told of one comparison
@@ -64,11 +64,9 @@ def compare_answers(
     if (schema.names, schema.classes) != (other.names, other.classes) or [
         f.levels for f in schema.features
     ] != [f.levels for f in other.features]:
-        raise KnowledgeError(
-            "the two versions have other features or answers: compare_answers the files"
-        )
-    if old.bins is not None or new.bins is not None:
-        raise KnowledgeError("versions about a number are not compared in meaning yet")
+        raise KnowledgeError("the two versions have other features or answers: compare their files")
+    if old.bins != new.bins:
+        raise KnowledgeError("the two versions learn another number, or one of them none")
     stops = _stops(old, new, schema)
     shape = tuple(len(stop.values) for stop in stops)
     cells, sampled = math.prod(shape), _sampled(old) or _sampled(new)
@@ -77,8 +75,8 @@ def compare_answers(
     places = (
         np.stack(np.unravel_index(np.arange(cells), shape), 1) if stops else np.zeros((1, 0), int)
     )
-    words, changed = _answers(old, new, _rows(schema, stops, places), schema)
-    groups = _groups(words, changed).reshape(shape)
+    words, kinds, changed = _answers(old, new, _rows(schema, stops, places), schema)
+    groups = _groups(kinds, changed).reshape(shape)
     regions = _regions(groups, stops, words, schema)
     told = {"exact": not sampled, "changed": int(changed.sum()), "cells": cells, "regions": regions}
     return {**told, "rows": _own(old, new, rows, schema)}
@@ -129,29 +127,43 @@ def _stop(old: Checkup, new: Checkup, schema: Schema, column: int, dense: bool) 
 
 
 def _rows(schema: Schema, stops: Sequence[Stops], places: NDArray[np.int64]) -> Tensor:
-    base = torch.tensor([[_middle(f) for f in schema.features]])
+    base = torch.tensor([[middle_of(f) for f in schema.features]])
     rows = base.repeat(len(places), 1)
     for axis, stop in enumerate(stops):
         rows[:, stop.column] = torch.tensor(stop.values)[torch.from_numpy(places[:, axis])]
     return rows
 
 
-def _middle(feature: Feature) -> float:
-    low, high = ends_of(feature, [], math.nan)
-    return 0.0 if feature.levels else low + (high - low) / 2
-
-
 def _answers(
     old: Checkup, new: Checkup, rows: Tensor, schema: Schema
-) -> tuple[list[tuple[str, str]], NDArray[np.bool_]]:
-    one, two = (_words(hear_knowledge(checkup, rows), schema) for checkup in (old, new))
-    words = list(zip(one, two, strict=True))
-    return words, np.array([a != b for a, b in words])
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], NDArray[np.bool_]]:
+    """Before and after in words, what kind of change it is, and whether it is one."""
+    one, two = hear_knowledge(old, rows), hear_knowledge(new, rows)
+    words = list(zip(_words(one, schema), _words(two, schema), strict=True))
+    kinds = words if one.allowed is not None else _directions(one, two)
+    return words, kinds, np.array([a != b for a, b in kinds])
+
+
+def _directions(one: Heard, two: Heard) -> list[tuple[str, str]]:
+    """Of numbers, which differ from place to place: what rose and what fell."""
+    found = []
+    parts = [(heard.expert, heard.low, heard.high) for heard in (one, two)]
+    told = [torch.stack([end.double() for end in ends if end is not None], 1) for ends in parts]
+    near = 1e-6 * (1 + told[0].nan_to_num().abs())
+    rose, fell = (told[1] > told[0] + near).tolist(), (told[1] < told[0] - near).tolist()
+    lost = (told[0].isnan() != told[1].isnan()).tolist()
+    clash = (one.refused != two.refused).tolist()
+    for up, down, gone, odd in zip(rose, fell, lost, clash, strict=True):
+        signs = zip(up, down, gone, strict=True)
+        kind = "".join("?" if g else "+" if u else "-" if d else "=" for u, d, g in signs)
+        found.append(("===", kind + "!" if odd else kind))
+    return found
 
 
 def _words(heard: Heard, schema: Schema) -> list[str]:
     """The answer to each row in few words: what the expert says, and what is possible."""
-    assert heard.allowed is not None
+    if heard.allowed is None:
+        return _number_words(heard)
     found = []
     for place, may, refused in zip(
         heard.expert.tolist(), heard.allowed.tolist(), heard.refused.tolist(), strict=True
@@ -164,6 +176,17 @@ def _words(heard: Heard, schema: Schema) -> list[str]:
         said = "silent" if place < 0 else schema.classes[place]
         found.append(f"{said} (possible: {possible})" if possible != "all" else said)
     return found
+
+
+def _number_words(heard: Heard) -> list[str]:
+    assert heard.low is not None and heard.high is not None
+    ends = zip(heard.expert.tolist(), heard.low.tolist(), heard.high.tolist(), strict=True)
+    return [
+        "contradiction"
+        if refused
+        else f"{'silent' if said != said else f'{said:.4g}'} (possible: {low:.4g}..{high:.4g})"
+        for (said, low, high), refused in zip(ends, heard.refused.tolist(), strict=True)
+    ]
 
 
 def _groups(words: Sequence[tuple[str, str]], changed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -198,12 +221,13 @@ def _regions(
         area = tuple(slice(a, b + 1) for a, b in box)
         count = int((left[area] == kind).sum()) if left.ndim else 1
         left[area] = 0
+        inside = tuple((a + b) // 2 for a, b in box)  # the words are those of the row that is told
         before, after = (
-            words[int(np.ravel_multi_index(start, groups.shape))] if left.ndim else words[0]
+            words[int(np.ravel_multi_index(inside, groups.shape))] if left.ndim else words[0]
         )
         where = {s.feature.name: text for s, (a, b) in zip(stops, box, strict=True)
                  if (text := s.tell(a, b)) is not None}  # fmt: skip
-        places = np.array([[(a + b) // 2 for a, b in box]], dtype=np.int64)
+        places = np.array([inside], dtype=np.int64)
         row = _rows(schema, stops, places)[0].tolist()
         told.append({"where": where, "before": before, "after": after, "cells": count,
                      "example": _named(row, schema)})  # fmt: skip
@@ -222,14 +246,14 @@ def _by_sample(
     draw = np.random.default_rng(0)
     places = np.stack([draw.integers(0, len(stop.values), MOST_ASKED // 4) for stop in stops], 1)
     asked = _rows(schema, stops, places)
-    words, changed = _answers(old, new, asked, schema)
+    words, kinds, changed = _answers(old, new, asked, schema)
     seen: dict[tuple[str, str], int] = {}
     for place in np.flatnonzero(changed).tolist():
-        seen.setdefault(words[place], place)
+        seen.setdefault(kinds[place], place)
     regions = [
-        {"where": {}, "before": a, "after": b, "example": _named(asked[place].tolist(), schema),
-         "cells": sum(w == (a, b) for w in words)}
-        for (a, b), place in list(seen.items())[:REGIONS]
+        {"where": {}, "before": words[place][0], "after": words[place][1],
+         "example": _named(asked[place].tolist(), schema), "cells": kinds.count(kind)}
+        for kind, place in list(seen.items())[:REGIONS]
     ]  # fmt: skip
     told = {"exact": False, "changed": int(changed.sum()), "cells": len(places), "regions": regions}
     return {**told, "rows": _own(old, new, rows, schema)}
@@ -239,5 +263,5 @@ def _own(old: Checkup, new: Checkup, rows: Tensor | None, schema: Schema) -> dic
     """How many of the site's own rows are answered otherwise."""
     if rows is None:
         return None
-    _, changed = _answers(old, new, rows, schema)
+    _, _, changed = _answers(old, new, rows, schema)
     return {"all": len(rows), "changed": int(changed.sum())}

@@ -86,6 +86,12 @@ def ends_of(feature: Feature, cuts: Sequence[float], at: float) -> tuple[float, 
     return (low, high) if low < high else (low, low + 1.0)
 
 
+def middle_of(feature: Feature) -> float:
+    """A value to hold a feature at: the middle of its scope, or its first level."""
+    low, high = ends_of(feature, [], math.nan)
+    return 0.0 if feature.levels else low + (high - low) / 2
+
+
 def draw_curve(checkup: Checkup, x: Tensor, name: str) -> dict[str, Any]:
     """The answer along one feature, all others as in the row."""
     _, schema = usable(checkup)

@@ -11,6 +11,7 @@ from ..knowledge.lint.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
 from .against import rows_of_site, suggest_rule, tell_data
 from .asked import (
+    Calibrating,
     Change,
     DocumentChange,
     FormulaText,
@@ -28,11 +29,13 @@ from .asked import (
 )
 from .asking import tried_row
 from .book import write_book
+from .calibrating import calibrate_draft
 from .checks import jsonable, judge
 from .desk import Workdesk
 from .grids import read_grids
 from .maps import draw_curve, draw_map, find_nearest
 from .model import SiteModel
+from .moving import draw_trust
 from .proposing import example_rows, propose_rows, start_examples
 from .saving import compare_versions, save_draft
 from .telling import tell_desk
@@ -70,6 +73,11 @@ def add_writing(app: FastAPI, desk: Workdesk) -> None:
         add_table(desk, said)
         return tell_desk(desk)
 
+    @app.post("/api/calibrate")
+    def calibrated(said: Calibrating) -> dict[str, Any]:
+        calibrate_draft(desk, said)
+        return tell_desk(desk)
+
     @app.post("/api/check")
     def check() -> dict[str, Any]:
         return check_draft(desk.members)
@@ -100,6 +108,7 @@ def add_writing(app: FastAPI, desk: Workdesk) -> None:
 
 def add_versions(app: FastAPI, desk: Workdesk) -> None:
     """What was saved when, by whom and why, and what it changed."""
+    model = SiteModel(desk.place.bundle)
 
     @app.get("/api/versions")
     def versions() -> list[dict[str, Any]]:
@@ -107,7 +116,7 @@ def add_versions(app: FastAPI, desk: Workdesk) -> None:
 
     @app.post("/api/compare")
     def two(said: TwoVersions) -> dict[str, Any]:
-        return dict(jsonable(compare_versions(desk, said.before, said.after)))
+        return dict(jsonable(compare_versions(desk, said.before, said.after, model)))
 
     @app.get("/api/book")
     def book() -> dict[str, Any]:
@@ -191,6 +200,12 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
         rows = rows_of_site(desk.place.data, checkup)
         name = desk.place.data.name if desk.place.data else ""
         return dict(jsonable(tell_data(checkup, rows, name)))
+
+    @app.post("/api/trust")
+    def trust() -> dict[str, Any]:
+        checkup = present()[1]
+        opened = model.bundle()
+        return draw_trust(opened, checkup, rows_of_site(desk.place.data, checkup))
 
     @app.post("/api/suggest")
     def suggest() -> dict[str, Any]:

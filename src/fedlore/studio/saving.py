@@ -11,6 +11,8 @@ from .asked import Saving
 from .checks import judge
 from .desk import Workdesk
 from .differing import compare_answers
+from .model import SiteModel
+from .moving import tell_moves
 from .telling import read_schema
 from .versions import keep_version, list_versions, version_files
 
@@ -50,10 +52,23 @@ def files_of(desk: Workdesk, name: str) -> Mapping[str, bytes]:
     return version_files(desk.place, int(name))
 
 
-def compare_versions(desk: Workdesk, before: str, after: str) -> dict[str, Any]:
-    """Where two states answer otherwise, on all inputs and on the site's own rows."""
+def compare_versions(
+    desk: Workdesk, before: str, after: str, model: SiteModel | None = None
+) -> dict[str, Any]:
+    """Where two states answer otherwise, on all inputs and on the site's own rows.
+
+    With a model also which of its predictions on these rows move.
+    """
     old, new = files_of(desk, before), files_of(desk, after)
-    return compare_answers(old, new, own_rows(desk, new))
+    rows = own_rows(desk, new)
+    told = compare_answers(old, new, rows)
+    if rows is None or model is None or desk.place.bundle is None:
+        return told
+    try:
+        checkups = judge(old).checkup, judge(new).checkup
+        return {**told, "model": tell_moves(model.bundle(), *checkups, rows)}
+    except FedloreError as error:
+        return {**told, "model": {"fault": str(error)}}
 
 
 def own_rows(desk: Workdesk, members: Mapping[str, bytes]) -> Tensor | None:

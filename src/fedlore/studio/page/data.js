@@ -4,6 +4,7 @@ import { ask } from "./ask.js";
 import { desk } from "./desk.js";
 import { tryRow } from "./findings.js";
 import { make } from "./make.js";
+import { drawTrust } from "./trust.js";
 import { say, shown } from "./words.js";
 
 const percent = (part, whole) => (whole ? `${shown(100 * part / whole, 3)} %` : "–");
@@ -21,14 +22,28 @@ export class SiteDataView extends HTMLElement {
     if (!this.isConnected) return;
     if (said.fault) { this.append(make("p", { class: "warn" }, said.fault)); return; }
     this.draft = make("div", { "aria-live": "polite" });
-    this.append(this.facts(said), make("h3", {}, say("data.rules")), this.rules(said.rules),
-      make("h3", {}, say("data.outside", { count: said.outside_count })), this.outside(said.outside),
-      make("h3", {}, say("data.draft")), make("p", { class: "soft" }, say("data.draft.help", { count: said.silent })),
+    this.trust = make("div", { "aria-live": "polite" });
+    if (desk.now.bundle) this.trusted();
+    this.append(this.facts(said), ...(said.number ? [] : [make("h3", {}, say("data.rules")), this.rules(said.rules)]),
+      make("h3", {}, say("data.outside", { count: said.outside_count })), this.outside(said.outside), this.trust);
+    if (!said.number) this.append(make("h3", {}, say("data.draft")), make("p", { class: "soft" }, say("data.draft.help", { count: said.silent })),
       make("button", { id: "suggest", onclick: () => this.suggest() }, say("data.suggest")), this.draft);
+  }
+
+  // how the site's model would do under each λ: it has seen these rows, which is said
+  async trusted() {
+    const said = await ask("/api/trust", {}).catch((error) => ({ fault: error.message || say("away") }));
+    if (!this.isConnected) return;
+    this.trust.replaceChildren(make("h3", {}, say("trust.title")), make("p", { class: "soft" }, say("trust.help", { count: said.rows ?? 0 })),
+      said.fault ? make("p", { class: "warn" }, said.fault) : drawTrust(said));
   }
 
   facts(said) {
     const fact = (word, value) => make("div", { class: "card" }, make("p", { class: "big" }, value), make("p", { class: "soft" }, say(word)));
+    if (said.number) {
+      return make("div", { class: "fields" }, fact("data.rows", String(said.rows)), fact("data.rmse", said.rmse === null ? "–" : `${shown(said.rmse, 4)} ${said.unit}`),
+        fact("data.silent", percent(said.silent, said.rows)), fact("data.width.number", `${shown(said.width, 4)} ${said.unit}`), fact("data.contradicted", String(said.contradicted)));
+    }
     return make("div", { class: "fields" }, fact("data.rows", String(said.rows)), fact("data.right", percent(said.right, said.spoken)),
       fact("data.silent", percent(said.silent, said.rows)), fact("data.width", `${shown(said.width, 3)} / ${said.classes}`), fact("data.contradicted", String(said.contradicted)));
   }

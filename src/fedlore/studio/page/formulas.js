@@ -3,6 +3,7 @@
 import { ask } from "./ask.js";
 import { desk } from "./desk.js";
 import { choose, field, fresh, make } from "./make.js";
+import { otherSources } from "./sources.js";
 import { say, shown } from "./words.js";
 
 const KEYS = { predict: ["formula"], range: ["lower", "upper"] };
@@ -26,6 +27,7 @@ export class FormulasView extends HTMLElement {
     parts.push(make("p", { class: "line" },
       make("button", { onclick: () => this.add("predict", { formula: "0" }) }, say("formulas.predict")),
       make("button", { onclick: () => this.add("range", { lower: "0", upper: "100" }) }, say("formulas.range"))));
+    parts.push(...otherSources());
     this.replaceChildren(make("datalist", { id: "names" }, (desk.now.schema?.features || []).map((f) => make("option", { value: f.name }))), ...parts);
   }
 

@@ -56,9 +56,19 @@ export class VersionsView extends HTMLElement {
     } catch (error) { this.result.replaceChildren(make("p", { class: "warn" }, error.message || say("away"))); }
   }
 
+  moves(model) {
+    if (model.fault) return make("p", { class: "soft" }, model.fault);
+    const text = make("p", {}, say("versions.moves", model));
+    if (!model.rows.length) return text;
+    const number = (v) => (typeof v === "number" ? shown(v, 5) : v);
+    return make("details", {}, make("summary", {}, say("versions.moves", model)),
+      make("ul", {}, model.rows.map((one) => make("li", {}, say("versions.move", { line: one.line, before: number(one.before), after: number(one.after) })))));
+  }
+
   tell(said) {
     const parts = [make("p", { class: "soft" }, say(said.exact ? "versions.exact" : "versions.sampled"))];
     if (said.rows) parts.push(make("p", {}, say("versions.rows", said.rows)));
+    if (said.model) parts.push(this.moves(said.model));
     if (!said.changed) return [make("p", {}, make("strong", {}, say("versions.same"))), ...parts];
     for (const region of said.regions) {
       const where = Object.entries(region.where).map(([name, cell]) => `${name} ${cell}`).join(" · ") || say("versions.everywhere");

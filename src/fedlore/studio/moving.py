@@ -1,0 +1,103 @@
+"""What the site's model would say under other rules or another λ, on the site's own rows."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..bundle import Bundle
+from ..bundle.reknowing import reweigh
+from ..core.examples import Examples
+from ..errors import FedloreError
+from ..knowledge import Knowledge
+from ..knowledge.lint.checkup import Checkup
+from ..knowledge.numbers import Measured, Numbers
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
+from .asking import hear_knowledge, usable
+
+LAMBDAS = tuple(i / 20 for i in range(21))
+MOST_ROWS = 5_000  # looked at, the first ones
+MOVES_TOLD = 20  # one by one
+
+
+@torch.no_grad()
+def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> dict[str, Any]:
+    """The score of the site's model behind the draft's rules over λ: accuracy, of a number RMSE."""
+    known, _ = usable(checkup)
+    assert rows.y is not None
+    x, y = rows.x[:MOST_ROWS], rows.y[:MOST_ROWS]
+    good = ~hear_knowledge(checkup, x).refused
+    if not good.any():
+        raise FedloreError(
+            "the rules contradict each other on every row: there is nothing to score"
+        )
+    x, y = x[good], y[good]
+    scores = []
+    for trust in LAMBDAS:
+        said = predict_under(bundle, known, x, trust=trust)
+        if isinstance(known, Knowledge):
+            scores.append(float((said == y).double().mean()))
+        else:
+            scores.append(float((said.double() - y.double()).square().mean().sqrt()))
+    number = isinstance(known, Numbers)
+    best = min(scores) if number else max(scores)
+    return {
+        "trust": list(LAMBDAS),
+        "scores": scores,
+        "score": "rmse" if number else "accuracy",
+        "rows": len(x),
+        "now": known.trust_at_prediction,
+        "best": LAMBDAS[scores.index(best)],  # the least of equals
+    }
+
+
+def predict_under(
+    bundle: Bundle, known: Knowledge | Numbers, x: Tensor, *, trust: float | None = None
+) -> Tensor:
+    """The answers of a bundle's model to rows, (n,), seen through other rules, with another λ."""
+    personal = bundle.personal
+    schema = known.schema
+    if schema is None or schema.names != bundle.schema.names:
+        raise FedloreError("the model has other features than the draft")
+    if schema.classes != bundle.schema.classes:
+        raise FedloreError("the model has other answers than the draft")
+    model: Personal | PersonalRegressor
+    if isinstance(personal, Personal) and isinstance(known, Knowledge):
+        seen = known if trust is None else replace(known, trust=trust, reliance=None)
+        model = personal.with_knowledge(seen).eval()
+    elif isinstance(personal, PersonalRegressor) and isinstance(known, Numbers):
+        told = known if trust is None else replace(known, trust=trust, reliance=None)
+        model = personal.with_knowledge(told).eval()
+    else:
+        raise FedloreError("of model and draft one is about a class, the other about a number")
+    if trust is not None and model.beside is not None:
+        model = reweigh(model, trust)
+    return model.predict(x)
+
+
+@torch.no_grad()
+def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict[str, Any]:
+    """Which predictions of the site's model move on its rows from one version to the other.
+
+    Each version is heard with its own λ; rows that either of them contradicts are left out.
+    """
+    (before, schema), (after, _) = usable(old), usable(new)
+    x = rows[:MOST_ROWS]
+    places = (~hear_knowledge(old, x).refused & ~hear_knowledge(new, x).refused).nonzero().flatten()
+    one, two = (predict_under(bundle, known, x[places]) for known in (before, after))
+    apart = one != two
+    if isinstance(before, Numbers):
+        apart = (one - two).abs() > 1e-6 * (1 + one.abs())
+    moved = apart.nonzero().flatten().tolist()
+
+    def word(said: Tensor, place: int) -> float | str:
+        if isinstance(before, Knowledge):
+            return schema.classes[int(said[place])]
+        return float(f"{float(said[place]):.6g}")
+
+    told = [
+        {"line": int(places[i]) + 2, "before": word(one, i), "after": word(two, i)} for i in moved
+    ]
+    return {"all": len(places), "moved": len(moved), "rows": told[:MOVES_TOLD]}

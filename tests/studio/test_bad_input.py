@@ -1,0 +1,136 @@
+"""Whatever is put before the studio: a sentence, and nothing that was typed is lost."""
+
+import errno
+
+import pytest
+
+import fedlore.studio.desk as module
+from fedlore.studio import make_studio
+
+from ..bundle.serve.asking import ask
+from .sites import FILES, desk, site
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+HALF = b'ash [%],seam,then\n> 14,,III\n"<= 14,C'
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("predict.csv", PICTURE),
+        ("predict.csv", b""),
+        ("predict.csv", HALF),
+        ("predict.csv", "ash,then\n> 14,III\n".encode("utf-16")[:-1]),
+        ("predict.csv", b"then\n" * 3),
+        ("range.csv", b"PK\x03\x04 no zip"),
+        ("knowledge.toml", b"classes = [\n"),
+        ("knowledge.toml", PICTURE),
+        ("knowledge.toml", b""),
+        ("knowledge.toml", b"features = 3\n"),
+        ("knowledge.toml", FILES["knowledge.toml"].replace(b"range.csv", b"range.xlsx")),
+        ("knowledge.toml", FILES["knowledge.toml"].replace(b"range.csv", b"../../etc/passwd")),
+        ("train.csv", PICTURE),
+        ("train.csv", b"ash;seam\n1"),
+    ],
+)
+def test_wrong_files_and_half_a_table_are_told_and_left_alone(tmp_path, name, data):
+    site(tmp_path)
+    (tmp_path / name).write_bytes(data)
+    app = make_studio(module.Workdesk(place_of(tmp_path)))
+    whole = ask(app, "GET", "/api/desk")
+    assert whole.status_code == 200
+    row = {"row": {"ash": 10, "seam": "A"}}
+    for path, body in (
+        ("/api/check", {}),
+        ("/api/data", {}),
+        ("/api/try", row),
+        ("/api/map", {**row, "features": ["ash", "seam"]}),
+        ("/api/compare", {"before": "saved", "after": "draft"}),
+    ):
+        answer = ask(app, "POST", path, json=body)
+        assert answer.status_code in (200, 422), (path, answer.text)
+        if answer.status_code == 422:
+            said = answer.json()["error"]
+            assert said and "Traceback" not in said and len(said) < 1_000
+    assert ask(app, "GET", "/api/book").status_code in (200, 422)
+    assert (tmp_path / name).read_bytes() == data
+
+
+def place_of(folder):
+    from fedlore.studio import find_workplace
+
+    return find_workplace(folder)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ash + " * 1_666 + "ash",
+        "(" * 5_000 + "ash" + ")" * 4_997,
+        "-" * 9_999 + "1",
+        "a" * 10_000,
+        "1" * 10_000,
+        "where(" * 1_600 + "ash",
+        "\0" * 10_000,
+    ],
+)
+def test_a_formula_of_ten_thousand_characters_is_answered(tmp_path, text):
+    one = desk(tmp_path)
+    app = make_studio(one)
+    said = ask(app, "POST", "/api/formula", json={"text": text}).json()
+    assert said["ok"] is False and said["message"] and len(said["message"]) < 1_000
+    entry = {"path": ["predict", "sources", 0], "value": {"formula": text, "edges": [1, 2]}}
+    put = ask(app, "PUT", "/api/document", json={"token": one.token, "edits": [entry]})
+    assert put.status_code in (200, 422)  # kept as a draft with its finding, or refused in words
+    if put.status_code == 200:
+        assert any(f["severity"] == "error" for f in put.json()["findings"]) or put.json()["fault"]
+    assert (tmp_path / "knowledge.toml").read_bytes() == FILES["knowledge.toml"]
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_a_full_disk_says_so_through_the_page_and_keeps_what_was_there(
+    tmp_path, monkeypatch, fault
+):
+    one = desk(tmp_path)
+    app = make_studio(one)
+
+    def full(path, data):
+        raise OSError(fault, "No space left on device")
+
+    rows = [["> 13", "", "III"]]
+    change = {"token": one.token, "grid": 0, "header": ["ash [%]", "seam", "then"], "rows": rows}
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "write_whole", full)
+        answer = ask(app, "PUT", "/api/table", json=change)
+        assert answer.status_code >= 400 and "No space left" in answer.json()["error"]
+    assert ask(app, "PUT", "/api/table", json=change).status_code == 200  # once there is room
+    saving = {"token": one.token, "why": "", "who": "", "anyway": True}
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "write_whole", full)
+        answer = ask(app, "POST", "/api/save", json=saving)
+        assert answer.status_code >= 400 and "No space left" in answer.json()["error"]
+    assert (tmp_path / "predict.csv").read_bytes() == FILES["predict.csv"]
+    assert one.draft.changed  # what was typed is still the draft
+    assert ask(app, "POST", "/api/save", json=saving).status_code == 200
+
+
+def test_the_second_of_two_windows_is_refused_on_every_change(tmp_path):
+    one = desk(tmp_path)
+    app = make_studio(one)
+    old = one.token
+    rows = [["> 13", "", "III"]]
+    change = {"grid": 0, "header": ["ash [%]", "seam", "then"], "rows": rows, "who": "Ann"}
+    assert ask(app, "PUT", "/api/table", json={**change, "token": old}).status_code == 200
+    late = {"token": old, "who": "Bo"}
+    for method, path, body in (
+        ("PUT", "/api/table", change | late),
+        ("PUT", "/api/document", {**late, "edits": [{"path": ["trust"], "value": 0.9}]}),
+        ("POST", "/api/table", {**late, "side": "range", "file": "more.csv", "columns": ["ash"]}),
+        ("POST", "/api/save", late),
+        ("POST", "/api/discard", late),
+        ("POST", "/api/examples", late),
+        ("POST", "/api/calibrate", {**late, "alpha": 0.1}),
+    ):
+        answer = ask(app, method, path, json=body)
+        assert answer.status_code == 409 and "Ann" in answer.json()["error"], (path, answer.text)
+    assert b"> 13" in one.members["predict.csv"]
