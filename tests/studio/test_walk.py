@@ -16,13 +16,17 @@ from ..accessible import axe, violations
 from ..browser import browsing
 from .keys import READY, focus_grid, leave, press, rows_of, settled, type_row, type_text
 from .process import opened
-from .sites import site
+from .sites import TOML, site
+from .test_moving import lore
 
 pytestmark = pytest.mark.slow
 
 TABLE = """> 14,,III|(13..14],A,II|(13..14],B,II|(13..14],C,III|(12..13],A,II|(12..13],B,II
 (11..12],A,II|(11..12],C,II|(9..10],A,II|< 7,,I|[7..8),A,I|(8..9],,I"""
 RULES = [rule.split(",") for rule in re.split(r"[|\n]", TABLE)]
+DOUBTFUL = TOML.replace(
+    'table = "predict.csv"', 'formula = "-ash"\nedges = [-13.4, -8]\nspread = 1.5'
+)
 EDIT = "import('/page/desk.js').then(({desk}) => desk.edit([{path: PATH, value: VALUE}], 'x'))"
 
 
@@ -151,13 +155,40 @@ def test_from_rows_to_rules_that_train(tmp_path):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_no_view_breaks_a_rule_of_accessibility(tmp_path, width, dark):
     script, found = axe(), {}
-    home = site(tmp_path / "plant", predict="ash [%],seam,then\n> 14,,I\noops,A,II\n")
-    with opened(home) as (address, _), browsing(tmp_path / "profile") as page:
-        for view in ("rules", "formulas", "try", "examples", "data", "versions", "settings"):
-            page.open("about:blank")
-            page.open(f"{address}#{view}", width=width, dark=dark)
-            page.wait(READY)
-            page.wait(f"document.querySelector('{view}-view')?.children.length > 0")
-            found[view] = violations(page, script)
-            assert page.ask("document.documentElement.scrollWidth") <= width, view
+    faulty = site(tmp_path / "plant", predict="ash [%],seam,then\n> 14,,I\noops,A,II\n")
+    whole = site(tmp_path / "whole", knowledge=DOUBTFUL, train=rows())
+    lore(whole)  # a model, so that there is a curve over λ
+    views = ("rules", "formulas", "try", "examples", "data", "versions", "settings")
+    with browsing(tmp_path / "profile") as page:
+        for home, some in ((faulty, views), (whole, ("formulas", "data"))):
+            with opened(home) as (address, _):
+                for view in some:
+                    page.open("about:blank")
+                    page.open(f"{address}#{view}", width=width, dark=dark)
+                    page.wait(READY)
+                    page.wait(f"document.querySelector('{view}-view')?.children.length > 0")
+                    if (home, view) == (whole, "data"):
+                        page.wait("document.querySelector('data-view .curve') !== null")
+                    found[home.name, view] = violations(page, script)
+                    assert page.ask("document.documentElement.scrollWidth") <= width, view
+                leave(page)
     assert {view: some for view, some in found.items() if some} == {}
+
+
+def test_a_range_is_calibrated_and_trust_is_drawn(tmp_path):
+    home = site(tmp_path / "plant", knowledge=DOUBTFUL, train=rows())
+    lore(home)
+    with opened(home) as (address, _), browsing(tmp_path / "profile") as page:
+        page.open(f"{address}#formulas")
+        page.wait(READY)
+        page.wait("document.getElementById('calibrate') !== null")
+        page.ask("document.getElementById('calibrate').click()")
+        page.wait("document.querySelector('formulas-view').innerText.includes('Holds the label')")
+        click(page, "Data")
+        page.wait("document.querySelector('data-view .curve') !== null")
+        told = page.ask("document.querySelector('data-view').innerText")
+        assert "Right most often at λ" in told
+        click(page, "Versions")
+        page.wait("document.querySelector('versions-view').innerText.includes('predictions of')")
+        assert page.complaints == []
+        leave(page)
