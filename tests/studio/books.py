@@ -222,7 +222,7 @@ def parts(
     )
     style = (
         f'<styleSheet xmlns="{MAIN}"><fonts><font/></fonts><fills>'
-        "<fill/></fills><borders><border/></borders><cellStyleXfs><xf/></cellStyleXfs>"
+        "<fill><patternFill/></fill></fills><borders><border/></borders><cellStyleXfs><xf/></cellStyleXfs>"
         '<cellXfs count="2"><xf/><xf numFmtId="49"/></cellXfs></styleSheet>'
     )
     found = {

@@ -13,17 +13,22 @@ from fedlore.studio.grids import grid_bytes, read_grids
 from .books import BOOKS, HEAD, _sheet, pack, parts
 from .test_workbooks import files, members
 
-pytest.importorskip("openpyxl")
+openpyxl = pytest.importorskip("openpyxl")
 pytest.importorskip("xlsxwriter")
 LIBREOFFICE = ("openpyxl-formulas", "xlsxwriter-rich", "hand-extended", "openpyxl-merged")
 
 
 def about(data):
-    """All that a zip says of its members but where they lie."""
+    """All that a zip says of its members but where they lie, and its own remark."""
     with zipfile.ZipFile(io.BytesIO(data)) as book:
-        return [
-            (i.filename, i.date_time, i.compress_type, i.external_attr) for i in book.infolist()
-        ]
+        kept = ("filename", "date_time", "compress_type", "external_attr")
+        return [[getattr(i, key) for key in kept] for i in book.infolist()], book.comment
+
+
+def styles(data, row):
+    """The formats of a row, as numbers into the styles of the book."""
+    page = openpyxl.load_workbook(io.BytesIO(data))["rules"]
+    return [page.cell(row, column).style_id for column in (1, 2)]
 
 
 def survives(data):
@@ -42,6 +47,7 @@ def survives(data):
     assert len(touched) == 1 and "/worksheets/" in touched[0]
     again = read_grids(files(after))[1]
     assert [list(row) for row in again.rows] == rows and again.header == grid.header
+    assert styles(after, grid.first + 1 + place) == styles(data, grid.first + 1 + place)
     back = [list(row) for row in grid.rows] + [[""] * len(grid.header)]
     third = grid_bytes(files(after), "book.xlsx", "rules", grid.header, back)
     assert [row for row in read_grids(files(third))[1].rows if any(row)] == [

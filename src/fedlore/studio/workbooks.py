@@ -21,7 +21,7 @@ _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id
 _DATA = re.compile(r"<(?P<p>(?:\w+:)?)sheetData\s*(?:/>|>(?P<in>.*?)</(?P=p)sheetData>)", re.DOTALL)
 _ROW = re.compile(r"<(?:\w+:)?row\b(?P<at>[^>]*?)(?:/>|>(?P<in>.*?)</(?:\w+:)?row>)", re.DOTALL)
 _CELL = re.compile(r"<(?:\w+:)?c\b(?P<at>[^>]*?)(?:/>|>(?P<in>.*?)</(?:\w+:)?c>)", re.DOTALL)
-_AT = re.compile(r'\b(\w+)="([^"]*)"')
+_AT = re.compile(r"""\b(\w+)=(?:"([^"]*)"|'([^']*)')""")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CHAIN = "xl/calcChain.xml"
 
@@ -41,17 +41,24 @@ def replace_cells(data: bytes, sheet: str, old: TextRows, new: TextRows, first: 
         return data
     with zipfile.ZipFile(io.BytesIO(data)) as book:
         parts = {info.filename: book.read(info) for info in book.infolist()}
-        infos = book.infolist()
+        infos, comment = book.infolist(), book.comment
     member, number = _member(parts, sheet)
     if any(row == first for row, _ in wanted) and _has_tables(parts, member):
         raise KnowledgeError(
             f"the header of sheet '{sheet}' belongs to a table of the spreadsheet program: change "
             "its columns there"
         )
-    text, formulas = _edit(parts[member].decode("utf-8"), wanted, sheet)
+    try:
+        before = parts[member].decode("utf-8")
+    except UnicodeDecodeError:
+        raise KnowledgeError(
+            f"sheet '{sheet}' is written in an unusual encoding: save it in a spreadsheet program"
+        ) from None
+    text, formulas = _edit(before, wanted, sheet)
     changed = {member: text.encode(), **_without_formulas(parts, formulas, number)}
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as out:
+        out.comment = comment
         for info in infos:
             out.writestr(info, changed.get(info.filename, parts[info.filename]), info.compress_type)
     return made.getvalue()
@@ -109,7 +116,9 @@ def _edit_row(
 ) -> str:
     found = _ROW.fullmatch(before) if before else None
     about = found["at"] if found else f' r="{row}"'
-    about = re.sub(r'\s+spans="[^"]*"', "", about)  # a hint that may no longer be true
+    about = re.sub(
+        r"""\s+spans=("[^"]*"|'[^']*')""", "", about
+    )  # a hint that may no longer be true
     cells: dict[int, tuple[str, str, str]] = {}  # column -> whole, attributes, inside
     column = 0
     for cell in _CELL.finditer((found["in"] or "") if found else ""):
@@ -119,7 +128,7 @@ def _edit_row(
     for column, said in wanted.items():
         _, at, inside = cells.get(column, ("", "", ""))
         if re.search(r"<(?:\w+:)?f\b", inside):
-            if re.search(r'<(?:\w+:)?f\b[^>]*\b(ref|t="shared")', inside):
+            if re.search(r'<(?:\w+:)?f\b[^>]*\b(ref|t=["\']shared)', inside):
                 raise KnowledgeError(
                     f"sheet '{sheet}', cell {column_letters(column)}{row} shares its formula with "
                     "others: change it in the spreadsheet program"
@@ -165,7 +174,7 @@ def _without_formulas(
 
 
 def _attributes(text: str) -> dict[str, str]:
-    return dict(_AT.findall(text))
+    return {name: one or two for name, one, two in _AT.findall(text)}
 
 
 def column_letters(column: int) -> str:
