@@ -152,7 +152,7 @@ def by_xlsxwriter(*wishes, **options):
     if "merged" in wishes:
         page.merge_range("D1:F2", "remarks of the foreman", bold)
     if "chart" in wishes:
-        for kind in ("pie", "scatter"):
+        for kind in ("pie", "column"):
             chart = book.add_chart({"type": kind})
             chart.add_series({"values": "=rules!$H$1:$H$3"})
             page.insert_chart("J2" if kind == "pie" else "J30", chart)
