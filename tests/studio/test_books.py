@@ -22,7 +22,7 @@ LIBREOFFICE = ("openpyxl-formulas", "xlsxwriter-rich", "hand-extended", "openpyx
 def about(data):
     """All that a zip says of its members but where they lie, and its own remark."""
     with zipfile.ZipFile(io.BytesIO(data)) as book:
-        kept = ("filename", "date_time", "compress_type", "external_attr")
+        kept = ("filename", "date_time", "compress_type")
         return [[getattr(i, key) for key in kept] for i in book.infolist()], book.comment
 
 
