@@ -34,11 +34,11 @@ function calibrated(source, path) {
 }
 
 function calibrate() {
-  const alpha = make("input", { value: "5", inputMode: "decimal" }), each = make("input", { type: "checkbox" });
+  const alpha = make("input", { value: "5", inputMode: "decimal" }), each = choose([["no", say("no")], ["yes", say("yes")]], "no", () => {});
   const begin = () => {
     const share = Number(alpha.value.replace(",", ".")) / 100;
     alpha.classList.toggle("wrong", !(share > 0 && share < 1));
-    if (share > 0 && share < 1) desk.change("/api/calibrate", { alpha: share, per_class: each.checked });
+    if (share > 0 && share < 1) desk.change("/api/calibrate", { alpha: share, per_class: each.value === "yes" });
   };
   return make("section", { class: "card" }, make("h3", {}, say("sources.calibrate")), make("p", { class: "soft" }, say("sources.calibrate.help")),
     make("div", { class: "fields" }, field(say("sources.alpha"), alpha), desk.now.schema?.number ? null : field(say("sources.each"), each)),

@@ -16,5 +16,5 @@ export function drawTrust(said) {
     draw("line", { x1: LEFT, x2: WIDE - 10, y1: TALL - BOTTOM, y2: TALL - BOTTOM, class: "thin" }),
     ...[0, 0.25, 0.5, 0.75, 1].map((t) => draw("text", { x: x(t), y: TALL - 8, "text-anchor": "middle" }, shown(t, 3))),
     ...[...new Set([low, high])].map((v) => draw("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, words(v))));
-  return make("div", {}, svg, make("p", {}, sentence));
+  return make("div", { class: "trust" }, svg, make("p", {}, sentence));
 }
