@@ -23,7 +23,7 @@ MOST_PLOTS = 6
 _STEPS = 200
 _LINES = tuple(COLOURS[name] for name in ("FLwKM", "lore", "FL+mask", "P-KM"))
 
-Line = tuple[str, str, Tensor]  # formula, lower or upper; its text; its values along x, (n,)
+_Drawn = tuple[str, str, Tensor]  # formula, lower or upper; its text; its values along x, (n,)
 
 
 def draw_formulas(values: Mapping[str, Any], schema: Schema) -> tuple[Drawing, ...]:
@@ -68,7 +68,7 @@ def _plot(feature: Feature, formulas: list[tuple[str, Formula]], schema: Schema)
     return Plot(f"formulas-{feature.name}", f"Along {feature.name}", others, caption, 2.2, paint)
 
 
-def _paint(axes: "Axes", *, name: str, x: Tensor, lines: list[Line]) -> None:
+def _paint(axes: "Axes", *, name: str, x: Tensor, lines: list[_Drawn]) -> None:
     ends = {key: values.numpy() for key, _, values in lines if key in ("lower", "upper")}
     if len(ends) == 2 and len([key for key, _, _ in lines if key != "formula"]) == 2:
         axes.fill_between(x.numpy(), ends["lower"], ends["upper"], alpha=0.2, color=_LINES[0])
