@@ -13,7 +13,7 @@ from fedlore.errors import KnowledgeError
 from fedlore.studio import Workdesk, make_studio
 from fedlore.studio.checks import judge
 from fedlore.studio.differing import compare_answers
-from fedlore.studio.moving import LAMBDAS, draw_trust, tell_moves
+from fedlore.studio.moving import TRUSTS, draw_trust, tell_moves
 from fedlore.studio.workplace import find_workplace
 
 from ..bundle.serve.asking import ask
@@ -58,7 +58,7 @@ def test_the_curve_over_trust_is_what_reknow_would_score(tmp_path):
         right = reknow(made, trust=trust).personal.predict(rows.x) == rows.y
         assert score == pytest.approx(float(right.double().mean()))
     assert (said["score"], said["rows"], said["now"]) == ("accuracy", 6, 0.3)
-    assert said["scores"][LAMBDAS.index(said["best"])] == max(said["scores"])
+    assert said["scores"][TRUSTS.index(said["best"])] == max(said["scores"])
 
 
 def test_the_curve_leaves_out_rows_that_rules_contradict(tmp_path):

@@ -17,7 +17,7 @@ from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from .asking import hear_knowledge, usable
 
-LAMBDAS = tuple(i / 20 for i in range(21))
+TRUSTS = tuple(i / 20 for i in range(21))
 MOST_ROWS = 5_000  # looked at, the first ones
 MOVES_TOLD = 20  # one by one
 
@@ -35,7 +35,7 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
         )
     x, y = x[good], y[good]
     scores = []
-    for trust in LAMBDAS:
+    for trust in TRUSTS:
         said = predict_under(bundle, known, x, trust=trust)
         if isinstance(known, Knowledge):
             scores.append(float((said == y).double().mean()))
@@ -44,12 +44,12 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
     number = isinstance(known, Numbers)
     best = min(scores) if number else max(scores)
     return {
-        "trust": list(LAMBDAS),
+        "trust": list(TRUSTS),
         "scores": scores,
         "score": "rmse" if number else "accuracy",
         "rows": len(x),
         "now": known.trust_at_prediction,
-        "best": LAMBDAS[scores.index(best)],  # the least of equals
+        "best": TRUSTS[scores.index(best)],  # the least of equals
     }
 
 
