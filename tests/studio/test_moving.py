@@ -54,9 +54,9 @@ def test_the_curve_over_trust_is_what_reknow_would_score(tmp_path):
     app = make_studio(desk(tmp_path))
     said = ask(app, "POST", "/api/trust", json={}).json()
     rows = read_table(tmp_path / "train.csv", made.schema, label="grade")
-    for trust, score in zip(said["trust"], said["scores"], strict=True):
-        right = reknow(made, trust=trust).personal.predict(rows.x) == rows.y
-        assert score == pytest.approx(float(right.double().mean()))
+    for place in (0, 5, 20):
+        right = reknow(made, trust=said["trust"][place]).personal.predict(rows.x) == rows.y
+        assert said["scores"][place] == pytest.approx(float(right.double().mean()))
     assert (said["score"], said["rows"], said["now"]) == ("accuracy", 6, 0.3)
     assert said["scores"][TRUSTS.index(said["best"])] == max(said["scores"])
 
@@ -179,6 +179,7 @@ def test_two_experts_are_not_calibrated_together(tmp_path):
     assert answer.status_code == 422 and "there are 2" in answer.json()["error"]
 
 
+@pytest.mark.slow  # matplotlib alone takes seconds to load
 def test_the_rule_book_draws_formulas(numbers):
     pytest.importorskip("matplotlib")
     html = ask(make_studio(opened(numbers)), "GET", "/api/book").json()["html"]

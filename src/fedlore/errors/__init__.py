@@ -40,9 +40,13 @@ def _names(cls: type) -> tuple[str, ...]:
     return tuple(one.__name__ for one in cls.__mro__ if issubclass(one, FedloreError))
 
 
+_LONGEST = 100  # letters of a name that a message repeats
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """A message for a name that does not exist, with the nearest one that does."""
     options = sorted(known)
     near = difflib.get_close_matches(name, options, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(options)}"
-    return f"unknown {what} '{name}'{hint}"
+    shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return f"unknown {what} '{shown}'{hint}"
