@@ -104,5 +104,16 @@ def _filled(value: Any, members: Mapping[str, bytes]) -> Any:
     if isinstance(value, list):
         return [_filled(one, members) for one in value]
     if isinstance(value, str) and value in members:
-        return {"sha256": hashlib.sha256(members[value]).hexdigest()}
+        data = _unspaced(members[value]) if value.endswith(".csv") else members[value]
+        return {"sha256": hashlib.sha256(data).hexdigest()}
     return value
+
+
+def _unspaced(table: bytes) -> bytes:
+    """A table without blank lines: they only keep each rule in the row of its expert's file."""
+    kept, quoted = [], False
+    for line in table.split(b"\n"):
+        if quoted or line.strip(b"\r"):
+            kept.append(line)
+        quoted ^= line.count(b'"') % 2 == 1
+    return b"\n".join(kept)
