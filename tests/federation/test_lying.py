@@ -31,6 +31,7 @@ from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.ledger import Ledger
 from fedlore.privacy.secagg.filter import SecureAggregation
+from fedlore.privacy.secagg.opened import OpenedSums
 
 from .inside import small
 from .test_masked import masked
@@ -340,6 +341,37 @@ def test_of_the_same_weights_no_second_sum_is_opened(tmp_path):
     # weights that are next to the same give next to the same uploads
     found, refusals = summed(1e-6, lost=names[3:])
     assert found == [] and len(refusals) == 3
+
+
+class Mute(Lying):
+    """The same where one site is killed before it answers `unmask`."""
+
+    def exchange(self, task, to):
+        yield from super().exchange(task, [n for n in to if task.kind != "unmask" or n not in MUTE])
+
+
+MUTE = ("plant-3",)
+
+
+def test_a_sum_that_was_opened_by_half_is_opened_over_the_same_sites(tmp_path):
+    """A coordinator that was killed, or lost a site, asks for no other one: nobody could open it."""
+    folder = masked(tmp_path / "fed", sites=4)
+    terms = terms_of(read_deployed(folder), run="x", participants=4)
+    workers = {home.name: Worker(read_kit(home)) for home in sorted((folder / "sites").iterdir())}
+    names = sorted(workers)
+
+    def summed(way):
+        opened = OpenedSums(tmp_path / "opened.json", "x")  # as after a start anew
+        masks = SecureAggregation(asked=4, run="x", opened=opened)
+        return [r.names for r in masks.over(way).exchange(task_of(terms), names)]
+
+    assert summed(Mute(workers, terms.text(), lost=names[3:])) == []
+    assert summed(Lying(workers, terms.text(), lost=names[:1])) == []  # one of them is away
+    way = Lying(workers, terms.text())
+    assert summed(way) == [tuple(names[:3])] and way.refusals == []
+    assert OpenedSums(tmp_path / "opened.json", "y").before(task_of(terms)) == ()
+    bare = SecureAggregation(asked=4, run="x").over(way)
+    assert list(bare.exchange(task_of(terms), names)) == [] and len(way.refusals) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The coordinator's halves of the filters that a federation asks for."""
 
+from pathlib import Path
+
 from ...engine.lore import MAIN, Trial
 from ...privacy.defence import Standing, around_of
 from ...privacy.filters import Filter
@@ -8,7 +10,9 @@ from ..settings import Federation
 from ..terms import terms_of
 
 
-def coordinator_filters(federation: Federation, sites: int, run: str = "") -> list[Filter]:
+def coordinator_filters(
+    federation: Federation, sites: int, run: str = "", folder: Path | None = None
+) -> list[Filter]:
     """The filters, or why there cannot be any; none of the candidates may be unfit for them."""
     a = federation
     terms = terms_of(a, run="", participants=sites)
@@ -26,5 +30,5 @@ def coordinator_filters(federation: Federation, sites: int, run: str = "") -> li
             least=a.least(sites),
             sums=recipe.exact is not None,
         )
-        found.append(filters_of(a.privacy, around, Standing("coordinator", run=run)))
+        found.append(filters_of(a.privacy, around, Standing("coordinator", folder, run=run)))
     return found[0]

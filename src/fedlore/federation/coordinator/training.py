@@ -102,7 +102,7 @@ def _session(
         aside = folder / "journal.before"
         shutil.rmtree(aside, ignore_errors=True)
         journal.folder.rename(aside)
-    filters = coordinator_filters(federation, len(keys), terms.run)
+    filters = coordinator_filters(federation, len(keys), terms.run, folder)
     status = Status(folder / "status.json", sorted(keys), run=terms.run, rounds=federation.rounds)
     told, usual = (status, reports, entry, filters, steps), UsualNorm(federation.excess)
     return Session(folder, federation, keys, terms, journal, *told, usual)

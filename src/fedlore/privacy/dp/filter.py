@@ -53,7 +53,7 @@ class Noise:
 
 def _book(place: Standing, site: str) -> Ledger:
     """A site's ledger, which outlives the run where there is a folder for it."""
-    if place.folder is None:
+    if place.folder is None or place.role == "coordinator":  # what is spent is the sites' to know
         return Ledger()
     own = place.role == "site"
     return Ledger(place.folder / ("ledger.json" if own else f"{quote(site, safe='')}.json"))

@@ -28,8 +28,10 @@ from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
 from ..defence import Around, Standing
 from ..filters import Filter, Half
+from .opened import OpenedSums
 from .pact import LEAST, PHASES, Identity, Pact, least, make_pact, masked_flaw
 
+OPENED = "opened.json"
 THRESHOLD = 2 / 3  # see pact.least
 
 
@@ -62,8 +64,10 @@ class Masks:
             from .peers import Peers
 
             identity = Peers(place.folder, place.site)
-        asked = around.cohort
-        return SecureAggregation(self.threshold, around.weights, identity, asked, place.run)
+        asked, opened = around.cohort, None
+        if place.role == "coordinator" and place.folder is not None:
+            opened = OpenedSums(place.folder / OPENED, place.run)
+        return SecureAggregation(self.threshold, around.weights, identity, asked, place.run, opened)
 
     def least(self, cohort: int) -> int:
         return least(cohort, self.threshold)
@@ -85,6 +89,7 @@ class SecureAggregation:
     identity: Identity | None = None  # signs this site's keys, where sites know each other
     asked: int = 0  # sites in a round as agreed: fewer do not lower the threshold
     run: str = ""  # a name for one training
+    opened: OpenedSums | None = None  # at a coordinator that may be started anew
     entropy: Callable[[int], bytes] = os.urandom  # anything else is for tests
 
     name: ClassVar[str] = "secure aggregation"
@@ -106,7 +111,7 @@ class SecureAggregation:
         _need_cryptography()
         from .server import Summing
 
-        return Summing(transport, self.pact)
+        return Summing(transport, self.pact, self.opened)
 
     def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
         return masked_flaw(task, reply, like)

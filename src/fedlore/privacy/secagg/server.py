@@ -15,6 +15,7 @@ from ..filters import SUMMED
 from .channels import COMMITMENT, KEY, add_mask, commitment
 from .dealing import box_size, others_of, sign
 from .fixedpoint import Words, encode_words, read_summands
+from .opened import OpenedSums
 from .pact import PACT, Agree, Pact, add_directory, pack_message, packed_all, raw_all, raw_bytes
 from .shamir import SHARE, join_shares
 
@@ -34,8 +35,10 @@ class Summing:
     exchanges. Sites of which no unused key is known are asked for one before.
     """
 
-    def __init__(self, transport: Transport, agree: Agree) -> None:
-        self._transport, self._agree = transport, agree
+    def __init__(
+        self, transport: Transport, agree: Agree, opened: OpenedSums | None = None
+    ) -> None:
+        self._transport, self._agree, self._opened = transport, agree, opened
         self._keys: dict[str, bytes] = {}  # not used yet, with a signature where the site gave one
 
     def clients(self) -> Sequence[str]:
@@ -54,11 +57,17 @@ class Summing:
         yield reply
 
     def _summed(self, task: Task, to: Sequence[str]) -> Reply:
-        pact, replies = self._uploads(task, to)
+        before = () if self._opened is None else self._opened.before(task)
+        pact, replies = self._uploads(task, [s for s in to if s in before] if before else to)
         layout, words = alike(replies, pact.round)
         sealed = {s: part for s in words if (part := _read_sealed(pact, s, replies[s])) is not None}
         survivors = sorted(sealed)  # U
         _enough(pact, survivors, task.kind)
+        if before and survivors != list(before):
+            missing = ", ".join(sorted(set(before) - set(survivors)))
+            raise _Void(f"a sum with {missing} was asked for before, and sites open no other one")
+        if self._opened is not None:
+            self._opened.note(task, survivors)
         steps = _lockstep([replies[site] for site in survivors])
         shares = self._open(pact, {site: boxes for site, (boxes, _) in sealed.items()})
         total = np.zeros(encode_words(layout), np.uint64)
