@@ -354,7 +354,7 @@ MUTE = ("plant-3",)
 
 
 def test_a_sum_that_was_opened_by_half_is_opened_over_the_same_sites(tmp_path):
-    """A coordinator that was killed, or lost a site, asks for no other one: nobody could open it."""
+    """A coordinator that was killed, or lost a site, asks for no other: nobody could open it."""
     folder = masked(tmp_path / "fed", sites=4)
     terms = terms_of(read_deployed(folder), run="x", participants=4)
     workers = {home.name: Worker(read_kit(home)) for home in sorted((folder / "sites").iterdir())}
