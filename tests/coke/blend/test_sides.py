@@ -101,11 +101,3 @@ def test_limits_are_read_as_they_are_written():
         parse_limit("cri<=30 by cri.lore at most")
     with pytest.raises(FedloreError, match=r"confidence must lie in \(0, 1\]"):
         model_limit(wild(3), HARD, three(), "hardness>=good", confidence=1.5)
-
-
-def test_looking_only_where_the_goal_is_reached_leaves_what_is_good_as_it_is():
-    order = ordered(offer(2, 3), ("hardness>=good", 0.3), ("ash<=12", None), confidence=0.5)
-    points = lattice(order.limits, 20)
-    every, some = order.judge(points), order.judge(points, only=order.goal)
-    assert (every.good(order.goal) == some.good(order.goal)).all()
-    assert (some.margins == -1.0).any() and every.good(order.goal).any()

@@ -103,8 +103,7 @@ def trade(
         points = points[field.limits.holds(points)]
         if not len(points):
             break
-        good = bool(seen.good(field.goal)[0])
-        looked = field.judge(points, only=field.goal if good else None)
+        looked = field.judge(points)
         order = field.better(points, looked)
         best = int(order.argmin())
         if not order[best] < rank - 1e-7 * max(abs(rank), 1.0):

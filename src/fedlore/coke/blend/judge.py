@@ -109,31 +109,23 @@ class Judge:
     targets: tuple[BlendTarget, ...]
     also: tuple[Limiter, ...] = ()
 
-    def __call__(self, shares: Array, *, only: Goal | None = None) -> JudgedBlends:
-        """(n, c) -> n verdicts.
-
-        With `only` other limits are looked at where this goal is reached without them, and taken
-        for broken elsewhere: enough where nothing else would be taken.
-        """
+    def __call__(self, shares: Array) -> JudgedBlends:
+        """(n, c) -> n verdicts."""
         parts = [self._part(shares[i : i + _CHUNK]) for i in range(0, len(shares), _CHUNK)]
         if not parts:
             none = np.empty((0, len(self.targets)))
             margins = np.empty((0, len(self.also)))
             return JudgedBlends(none, none, np.empty(0), np.empty(0, dtype=bool), margins)
-        seen = JudgedBlends.join(parts)
-        return self._limit(shares, seen, seen.good(only) if only is not None else None)
+        return self._limit(shares, JudgedBlends.join(parts))
 
-    def _limit(
-        self, shares: Array, seen: JudgedBlends, some: NDArray[np.bool_] | None
-    ) -> JudgedBlends:
-        """The verdicts with those of the other limits, of all blends or of some."""
+    def _limit(self, shares: Array, seen: JudgedBlends) -> JudgedBlends:
+        """The verdicts with those of the other limits."""
         if not self.also:
             return seen
-        rows = np.ones(len(shares), dtype=bool) if some is None else some
-        outside, margins = seen.outside.copy(), np.full((len(shares), len(self.also)), -1.0)
-        for place, limit in enumerate(self.also if rows.any() else ()):
-            margins[rows, place], beyond = limit.margins(shares[rows])
-            outside[rows] = np.maximum(outside[rows], beyond)
+        outside, margins = seen.outside, np.empty((len(shares), len(self.also)))
+        for place, limit in enumerate(self.also):
+            margins[:, place], beyond = limit.margins(shares)
+            outside = np.maximum(outside, beyond)
         return JudgedBlends(seen.chance, seen.stray, outside, seen.refused, margins)
 
     def _part(self, shares: Array) -> JudgedBlends:
