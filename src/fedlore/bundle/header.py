@@ -83,7 +83,7 @@ def format_of(network: Mapping[str, object], beside: object, inputs: object) -> 
     """The least format that can say all this: what an older fedlore can read, it should."""
     if inputs is not None:
         return FORMAT
-    new = beside is not None or network.get("layer") == "ordered"
+    new = beside is not None or network.get("layer") in ("ordered", "lipschitz")
     return _MIXED if new else PLAIN
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ..config import build
+from ..core.lipschitz import Lipschitz, Shaping
 from ..core.nets import Deaf, Hearing, _AsImage, server
 from ..core.ordinal import Ordered, Ordinal
 from ..core.tree import Params
@@ -28,7 +29,7 @@ class LayerValues:
 
 
 #: Layers that hold others.
-NESTED = ("sequential", "deaf", "hearing", "ordered")
+NESTED = ("sequential", "deaf", "hearing", "ordered", "lipschitz")
 #: All that a bundle may hold beside those.
 LAYERS: dict[str, LayerValues] = {
     "linear": LayerValues(nn.Linear, ("in_features", "out_features"), bias=True),
@@ -126,6 +127,9 @@ def _describe(module: nn.Module) -> dict[str, object]:
         line = None if module.line is None else _describe(module.line)
         about = {"classes": module.classes, "options": asdict(module.options)}
         return {"layer": "ordered", **parts, "line": line, **about}
+    if type(module) is Lipschitz:
+        about = {"classes": module.classes, "options": asdict(module.options)}
+        return {"layer": "lipschitz", "hidden": list(module.hidden), **about}
     for name, layer in LAYERS.items():
         if type(module) is layer.kind:
             said = {key: getattr(module, key) for key in layer.said}
@@ -177,6 +181,10 @@ def _make(said: Mapping[str, Any], depth: int, budget: list[int]) -> nn.Module:
             raise FedloreError(f"the line of an ordinal head must be linear, got {type(line)}")
         options = build(Ordinal, values["options"], "options")
         return Ordered(trunk, head, int(values["classes"]), options, line=line)
+    if name == "lipschitz":
+        budget[0] -= len(values["hidden"])
+        shaping = build(Shaping, values["options"], "options")
+        return Lipschitz([int(n) for n in values["hidden"]], int(values["classes"]), shaping)
     if name not in LAYERS:
         raise FedloreError(unknown("layer", str(name), [*NESTED, *LAYERS]))
     layer = LAYERS[name]

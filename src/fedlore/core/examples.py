@@ -24,6 +24,7 @@ class Examples:
     prior: Tensor | None = None  # (n, k)  rows of g_p(x); a zero row abstains
     allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
     target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
+    signs: Tensor | None = None  # (n, d + 2)  which way features move the answer, see core.shaped
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):
@@ -40,7 +41,7 @@ class Examples:
             raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
         if not self.x.is_floating_point():
             raise FedloreError(f"x must be floating point, got {self.x.dtype}")
-        for name in ("y", "prior", "allowed", "target"):
+        for name in ("y", "prior", "allowed", "target", "signs"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.x):
                 raise FedloreError(f"{name} has {len(value)} rows, x has {len(self.x)}")
@@ -91,7 +92,7 @@ class Examples:
         def apply(t: Tensor | None) -> Tensor | None:
             return None if t is None else change(t)
 
-        rest = (self.y, self.prior, self.allowed, self.target)
+        rest = (self.y, self.prior, self.allowed, self.target, self.signs)
         return Examples(change(self.x), *map(apply, rest))
 
 

@@ -23,11 +23,21 @@ def nll(log_probs: Tensor, y: Tensor) -> float:
     return float(torch.nn.functional.nll_loss(log_probs.double(), y))
 
 
-def decide(log_probs: Tensor, prior: Tensor | None = None) -> Tensor:
+def find_median(log_probs: Tensor) -> Tensor:
+    """The first class with at least half of the probability below or at it, (n, k) -> (n,)."""
+    share = log_probs.double().exp()
+    reached = share.cumsum(1) >= 0.5 * share.sum(1, keepdim=True)
+    return (reached & (share > 0)).double().argmax(1)
+
+
+def decide(log_probs: Tensor, prior: Tensor | None = None, signs: Tensor | None = None) -> Tensor:
     """The most probable class of each row; at an exact tie the expert's class wins, (n, k) -> (n,).
 
-    Where the expert has no part in the tie, the lowest class wins.
+    Where the expert has no part in the tie, the lowest class wins. Of rows with shapes (`signs`)
+    it is the median: dominance orders medians, but not the most probable classes.
     """
+    if signs is not None:
+        return find_median(log_probs)
     best = log_probs.max(1, keepdim=True)
     if prior is None:
         return best.indices.squeeze(1)

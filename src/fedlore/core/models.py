@@ -13,6 +13,7 @@ from torch import nn
 
 from ..errors import ConfigError, FedloreError
 from .cells import Bell
+from .lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from .nets import mlp, server
 from .ordinal import Ordinal, Start, ordered_mlp
 from .plugins import make_named
@@ -71,6 +72,23 @@ class OrdinalNet:
         return ordered_mlp(features, classes, hidden=self.hidden, options=options, seed=seed)
 
 
+@dataclass(frozen=True)
+class ShapedNet:
+    """A perceptron for ordered answers that keeps each site's shapes, see `Lipschitz`."""
+
+    hidden: tuple[int, ...] = (32,)
+    slope: float = 0.1
+
+    def __post_init__(self) -> None:
+        Mlp(self.hidden)  # the same rule
+        Shaping(1, slope=self.slope)
+
+    def make(self, features: int, classes: int, *, hears: bool, seed: int) -> nn.Module:
+        start: Start = "middle" if hears else "none"
+        options = Shaping(features, hears, start, self.slope)
+        return lipschitz_mlp(classes, options, hidden=self.hidden, seed=seed)
+
+
 MODELS: dict[str, type[ModelKind]] = {"mlp": Mlp, "logistic": Logistic}
 
 
@@ -101,6 +119,6 @@ def make_network(
     if not isinstance(made, nn.Module):
         raise FedloreError(f"model kind '{name}' must make a torch module, got {made!r}")
     model = server(made)
-    if hears and not getattr(model, "hears", False):
+    if hears and not (getattr(model, "hears", False) or isinstance(model, Lipschitz)):
         raise ConfigError(f"model kind '{name}' cannot hear the expert: hears must be false")
     return model

@@ -120,7 +120,7 @@ class Ordered(nn.Module):
 
 def reads_between(model: nn.Module) -> bool:
     """Whether a network of a number hears where in its bin the expert's number lies."""
-    return isinstance(model, Ordered) and model.options.between
+    return bool(getattr(getattr(model, "options", None), "between", False))
 
 
 def find_places(

@@ -8,6 +8,7 @@ from torch import nn
 from ..core.examples import Examples
 from ..core.inject import guard, inject
 from ..core.lesson import Lesson, teach
+from ..core.lipschitz import lay_shapes
 from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Scaler
 from ..errors import FedloreError
@@ -29,11 +30,10 @@ class Site:
 
 def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     """Check a client against the server model and turn its rows into what training reads."""
-    kind = next(model.parameters())
     client = client.encode(scaler)
-    data = scale_rows(client.data, scaler, kind)
-    test = None if client.test is None else scale_rows(client.test, scaler, kind)
     try:
+        data = see_rows(client, client.data, scaler, model)
+        test = None if client.test is None else see_rows(client, client.test, scaler, model)
         with torch.no_grad():
             classes = model(data.x[:1], _first(data.prior), _first(data.allowed)).shape[1]
         for part in (client.data, client.test):
@@ -78,7 +78,7 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
         log_probs = inject(
             logits, test.prior, test.allowed, site.client.knowledge.trust_at_prediction
         )
-        predicted = decide(log_probs, test.prior)
+        predicted = decide(log_probs, test.prior, test.signs)
     else:
         log_probs = guard(model(test.x)).log_softmax(1)
         predicted = decide(log_probs)
@@ -86,6 +86,17 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
     if test.allowed is not None:
         scores["pov"] = violation(predicted, test.allowed)
     return scores
+
+
+def see_rows(client: Client, data: Examples, scaler: Scaler | None, model: nn.Module) -> Examples:
+    """A client's rows as the network takes them, with its shapes where it has some."""
+    like = next(model.parameters())
+    scaled = scale_rows(data, scaler, like)
+    inputs = None if scaler is None else scaler.inputs
+    if client.injected:
+        return lay_shapes(model, scaled, inputs)
+    bare = lay_shapes(model, replace(scaled, prior=None, allowed=None, signs=None), inputs)
+    return replace(scaled, x=bare.x, signs=None)
 
 
 def scale_rows(data: Examples, scaler: Scaler | None, like: torch.Tensor) -> Examples:

@@ -54,7 +54,7 @@ def train(
     task: TaskKind[P] | None = None,
 ) -> Fitted[P]:
     """Train `model` over the clients as `training` says; the model passed in is not changed."""
-    task = task or task_for(members)
+    task = (task or task_for(members)).suit(model)
     clients = [task.enter(member) for member in members]
     clients = fit_inputs(clients, server(model))
     inputs = inputs_of_all(clients)

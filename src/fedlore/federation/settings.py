@@ -11,7 +11,7 @@ from torch import nn
 from ..algorithms import Plan, facts_of
 from ..algorithms.catalog import Method
 from ..config import build, read_toml
-from ..core.models import MODELS, ModelKind, make_kind, make_network
+from ..core.models import MODELS, ModelKind, ShapedNet, make_kind, make_network
 from ..engine.loop import Weights
 from ..engine.lore import Menu, menu_for
 from ..errors import ConfigError
@@ -32,6 +32,7 @@ class Model:
     kind: str = "mlp"  # mlp, logistic, or a kind from another package
     hidden: tuple[int, ...] = (64, 64)  # of an mlp
     hears: bool = False  # whether it gets what the expert says as input
+    lipschitz: bool = False  # whether it keeps the sites' shapes: an mlp for ordered answers
     settings: dict[str, Any] = field(default_factory=dict)  # of a kind from another package
 
     def __post_init__(self) -> None:
@@ -43,8 +44,18 @@ class Model:
                 )
             self.load()
 
+        if self.lipschitz and self.kind != "mlp":
+            raise ConfigError(f"lipschitz = true is for kind = mlp, got '{self.kind}'")
+
+    @property
+    def widens(self) -> bool:
+        """Whether what is said of a number comes as columns of its rows, beside the features."""
+        return self.hears and not self.lipschitz
+
     def load(self) -> ModelKind:
         """The kind with its settings; one of another package is imported for it."""
+        if self.lipschitz:
+            return ShapedNet(self.hidden)
         own = {"hidden": self.hidden} if self.kind == "mlp" else {}
         return make_kind(self.kind, own | self.settings)
 
@@ -126,6 +137,7 @@ class Federation:
         self.model.load()  # whoever reads this file chose what it names
         self.algorithm.make()
         self._check_recipe()
+        self._check_shapes()
 
     def _check_recipe(self) -> None:
         if self.recipe == "none":
@@ -142,6 +154,20 @@ class Federation:
                 'with [privacy] dp recipe = "lore" takes one fixed candidate, since every trial '
                 f"would spend the budget again: write it as [menu] candidates = [{{...}}], got "
                 f"{count}"
+            )
+
+    def _check_shapes(self) -> None:
+        if not self.model.lipschitz:
+            return
+        if self.recipe == "lore":
+            raise ConfigError(
+                '[model] lipschitz = true belongs to recipe = "none": what lore mixes does not '
+                "keep shapes"
+            )
+        if self.schema is not None and self.target is None and not self.schema.ordered:
+            raise ConfigError(
+                "[model] lipschitz = true is for ordered classes and numbers: say ordered = true "
+                "in [schema] where the classes rise"
             )
 
     def offered(self) -> Menu | None:

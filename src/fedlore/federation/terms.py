@@ -143,7 +143,7 @@ class Terms:
     @property
     def columns(self) -> int:
         """Columns of a row in a site's sums: features, and what the network of a number hears."""
-        told = self.target is not None and self.model.hears and self.menu is None
+        told = self.target is not None and self.model.widens and self.menu is None
         return len(self.schema.features) + HEARD * told
 
     def task(self) -> Regression | None:
@@ -152,7 +152,11 @@ class Terms:
         return (
             None
             if bins is None
-            else Regression(bins, hears=self.columns > len(self.schema.features))
+            else Regression(
+                bins,
+                hears=self.columns > len(self.schema.features),
+                between=self.model.lipschitz,
+            )
         )
 
     def common(self) -> Agreement:
@@ -201,7 +205,7 @@ class Terms:
                 self.features,
                 len(self.schema.classes),
                 seed=self.seed,
-                hears=self.model.hears and self.target is None,
+                hears=self.model.hears and (self.target is None or self.model.lipschitz),
             ),
             self.algorithm.make(),
             self.plan,

@@ -16,6 +16,7 @@ from .content import FILE, Files, Where, files_at, toml_in
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .schema import Feature, Schema, in_order
+from .shapes.shape import FeatureShape, SiteShapes, shape_values
 from .sources.kind import Setting
 from .sources.opening import check_entry, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
@@ -43,6 +44,8 @@ class Stated(Protocol):
     def card(self) -> Card | None: ...
     @property
     def floor(self) -> float: ...
+    @property
+    def shapes(self) -> SiteShapes | None: ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,17 @@ class Range:
 
 
 @dataclass(frozen=True)
+class ShapeTable:
+    """[shape]: in which direction features move the answer."""
+
+    sources: tuple[FeatureShape, ...] = ()
+
+    def read(self, schema: Schema, bounds: tuple[float, float] | None = None) -> SiteShapes | None:
+        """The shapes, checked against the columns; None where there are none."""
+        return SiteShapes(self.sources, schema, bounds) if self.sources else None
+
+
+@dataclass(frozen=True)
 class Document:
     """All that a knowledge.toml may say."""
 
@@ -82,6 +96,7 @@ class Document:
     card: Card = field(default_factory=Card)
     predict: Predict = field(default_factory=Predict)
     range: Range = field(default_factory=Range)
+    shape: ShapeTable = field(default_factory=ShapeTable)
 
     @property
     def schema(self) -> Schema:
@@ -96,6 +111,7 @@ def read_document(where: Where) -> Document:
         values = toml_in(files, name)
         document = build(Document, values)
         check_sources(document.predict.sources, document.range.sources)
+        document.shape.read(document.schema)
     return document
 
 
@@ -142,6 +158,7 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "schema": document.schema,
         "card": document.card,
         "floor": document.floor,
+        "shapes": document.shape.read(document.schema),
     }
 
 
@@ -197,6 +214,8 @@ def describe(knowledge: Stated) -> dict[str, Any]:
     for side, (extras, models) in sides.items():
         if models:
             values[side] = {**extras, "sources": [source_of(m, schema) for m in models]}
+    if knowledge.shapes is not None:
+        values["shape"] = {"sources": shape_values(knowledge.shapes.shapes)}
     kinds = [kind_of_model(model) for model in leaves(knowledge.prediction, knowledge.range)]
     values["entry_points"] = any(kind is not None and kind.code for kind in kinds)
     return {key: value for key, value in values.items() if value is not None}

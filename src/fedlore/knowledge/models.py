@@ -19,6 +19,8 @@ from .missing import allow, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .schema import Schema
+from .shapes.shape import SiteShapes
+from .shapes.verdicts import Orders, ears_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,9 +40,11 @@ class Knowledge:
     schema: Schema | None = None  # what the columns and classes are called, where it is known
     card: Card | None = None
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
+    shapes: SiteShapes | None = None  # in which direction features move the answer
 
     def __post_init__(self) -> None:
-        for name, value in (("trust", self.trust), ("reliance", self.trust_at_prediction)):
+        reliance = self.trust if self.reliance is None else self.reliance
+        for name, value in (("trust", self.trust), ("reliance", reliance)):
             if not 0.0 <= value <= 1.0:
                 raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
         if not 0.0 <= self.floor < 1.0:
@@ -77,8 +81,19 @@ class Knowledge:
 
     @property
     def trust_at_prediction(self) -> float:
-        """λ at prediction."""
+        """λ at prediction; none where the prediction is not shown to move as the shapes say."""
+        if self.orders is not None and not self.orders.hears_prediction:
+            return 0.0
         return self.trust if self.reliance is None else self.reliance
+
+    @property
+    def orders(self) -> Orders | None:
+        """Whether range and prediction move the way the shapes say; None without shapes."""
+        if self.shapes is None:
+            return None
+        from .shapes.standing import orders_of_classes  # here: it knows all kinds of sources
+
+        return orders_of_classes(self, self.shapes)
 
     @without_gradient
     def annotate(self, data: Examples, classes: int | None = None) -> Examples:
@@ -126,7 +141,13 @@ class Knowledge:
                     left = inside.sum(1, keepdim=True)  # nothing left: he is silent too
                     inside = inside / torch.where(left > 0, left, 1.0)
                 prior = torch.where(conflicts.unsqueeze(1), inside, prior)
-        return replace(data, prior=prior, allowed=allowed), left_range
+        signs = None if self.shapes is None else self._signs(x)
+        return replace(data, prior=prior, allowed=allowed, signs=signs), left_range
+
+    def _signs(self, x: Tensor) -> Tensor:
+        """Which way each feature moves the answer, and what of range and prediction is heard."""
+        assert self.shapes is not None and self.orders is not None
+        return ears_for(self.shapes.signs(x), self.orders)
 
 
 def _refuse_outside(report: Audit) -> None:

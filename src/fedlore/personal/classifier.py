@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..core.examples import Examples
 from ..core.inject import guard, inject
+from ..core.lipschitz import Lipschitz, lay_shapes
 from ..core.metrics import decide
 from ..core.nets import server
 from ..core.scaler import Scaler
@@ -15,7 +16,8 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.door import check_values
-from .beside import Beside
+from ..knowledge.shapes import SiteShapes
+from .beside import Beside, NumberBeside
 
 
 class Personal(nn.Module):
@@ -41,6 +43,7 @@ class Personal(nn.Module):
         self.scaler = scaler
         if weights is not None:
             self.model.load_state_dict(weights)
+        refuse_shapes(self.model, self.knowledge.shapes, beside)
         for name, values in self.model.named_parameters():
             if not values.isfinite().all():
                 raise FedloreError(f"weights must be finite: '{name}' is not")
@@ -92,13 +95,18 @@ class Personal(nn.Module):
     def logits(self, known: Examples) -> Tensor:
         """What the network alone says, (n, k), before the range."""
         x = known.x if self.scaler is None else self.scaler(known.x)
-        return guard(self.model(x, known.prior, known.allowed))
+        inputs = None if self.scaler is None else self.scaler.inputs
+        seen = lay_shapes(self.model, replace(known, x=x), inputs)
+        return guard(self.model(seen.x, known.prior, known.allowed))
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """The class of each row, (n,); at an exact tie the expert's class wins."""
+        """The class of each row, (n,); at an exact tie the expert's class wins.
+
+        Of a site with shapes it is the median of the row's distribution.
+        """
         known = self.annotate(x)
-        return decide(self.log_probs(known), known.prior)
+        return decide(self.log_probs(known), known.prior, known.signs)
 
     @torch.no_grad()
     def predict_proba(self, x: Tensor) -> Tensor:
@@ -109,3 +117,19 @@ class Personal(nn.Module):
     def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
         """The same network seen through other knowledge, without retraining."""
         return Personal(self.model, knowledge, scaler=self.scaler, beside=self.beside)
+
+
+def refuse_shapes(
+    model: nn.Module, shapes: SiteShapes | None, beside: Beside | NumberBeside | None
+) -> None:
+    """Refuse shapes that a network or its mixture cannot keep, before anybody relies on them."""
+    if shapes is None:
+        return
+    said = ", ".join(map(str, shapes))
+    if not isinstance(model, Lipschitz):
+        raise FedloreError(
+            f"this network cannot keep the shapes ({said}): that needs one of [model] lipschitz = "
+            "true, agreed by all"
+        )
+    if beside is not None:
+        raise FedloreError(f"members beside the network do not keep the shapes ({said})")

@@ -194,4 +194,4 @@ def _inputs(schema: Schema | None, x: Tensor, told: int = 0) -> Inputs | None:
 
 
 def _is_told(data: Examples) -> bool:
-    return data.prior is not None or data.allowed is not None
+    return any(part is not None for part in (data.prior, data.allowed, data.signs))

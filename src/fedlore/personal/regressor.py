@@ -20,7 +20,7 @@ from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.numbers.told import Told
 from .beside import NumberBeside
-from .classifier import Personal
+from .classifier import Personal, refuse_shapes
 from .distribution import Distribution
 
 Decode = Literal["mean", "mode", "median"]
@@ -55,6 +55,7 @@ class PersonalRegressor(nn.Module):
         self.knowledge = knowledge or Numbers()
         # the network and its scaling; what is known about numbers comes with each row
         self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
+        refuse_shapes(self.personal.model, self.knowledge.shapes, beside)
 
     @property
     def inner(self) -> Personal:
@@ -124,7 +125,7 @@ class PersonalRegressor(nn.Module):
         """What the network says, (n, k), before the range and the expert."""
         x = self._see(told).inputs(hears=self.hears)
         prior = told.between if reads_between(self.personal.model) else told.prior
-        logits = self.personal.logits(Examples(x, None, prior, told.allowed))
+        logits = self.personal.logits(Examples(x, None, prior, told.allowed, signs=told.signs))
         if logits.shape[1] != self.bins.k:
             raise FedloreError(
                 f"the server model has {logits.shape[1]} outputs, there are {self.bins.k} bins"

@@ -13,6 +13,7 @@ import torch
 
 from ..algorithms import Algorithm, Alone, FedAvg, Plan
 from ..core.examples import Examples
+from ..core.lipschitz import Lipschitz
 from ..core.marks import class_scores
 from ..core.metrics import accuracy, decide, violation
 from ..core.scaler import Scaler
@@ -122,11 +123,12 @@ def train_approach(
         for client in clients
     ]
     alone = isinstance(approach.algorithm, Alone)
+    model = make_model(approach.hears)
     return fit(
         asked,
-        make_model(approach.hears),
+        model,
         bins=bins,
-        hears=approach.hears and bins is not None,
+        hears=approach.hears and bins is not None and not isinstance(model, Lipschitz),
         algorithm=approach.algorithm,
         plan=replace(plan, plain=approach.plain),
         rounds=rounds,
@@ -178,8 +180,8 @@ def predict_approach(
 @torch.no_grad()
 def foresee_approach(
     approach: Approach, fitted: Fitted[Personal], client: Client
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probabilities of the client's test rows, (n, k), and the expert who decides at a tie.
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """Log-probabilities of the client's test rows, (n, k), and what `decide` needs beside them.
 
     What the knowledge says of these rows was worked out when the client was made.
     """
@@ -194,7 +196,8 @@ def foresee_approach(
     else:
         known = Examples(known.x)
     parts = [known[start : start + _BATCH] for start in range(0, len(known), _BATCH)]
-    return torch.cat([personal.log_probs(part) for part in parts]), known.prior
+    said = torch.cat([personal.log_probs(part) for part in parts])
+    return said, known.prior, known.signs
 
 
 def _expert(client: Client) -> torch.Tensor:

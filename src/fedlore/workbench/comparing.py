@@ -115,12 +115,13 @@ def judge_classes(
     if not approach.alone and fitted is None:
         predicted = predict_approach(approach, None, client)
         return predicted, dict(score_approach(approach, client, predicted))
+    signs = None
     if approach.alone:
         log_probs, prior = foresee_own(best[client.id], client)
     else:
         assert fitted is not None
-        log_probs, prior = foresee_approach(approach, fitted, client)
-    predicted, y = decide(log_probs, prior), labels_of(client)
+        log_probs, prior, signs = foresee_approach(approach, fitted, client)
+    predicted, y = decide(log_probs, prior, signs), labels_of(client)
     said, loss = log_probs.double().exp(), nll(log_probs, y)
     scores: dict[str, float | str] = {**score_approach(approach, client, predicted)}
     if math.isfinite(loss):  # it is infinite where a range misses a label

@@ -86,7 +86,13 @@ class Gathering:
     def make_model(self, hears: bool) -> nn.Module:
         """A fresh network; of a number the expert's word comes as columns of the rows."""
         features, outputs = count_inputs(self.schema), len(self.schema.classes)
-        told = self.bins is not None and hears
+        lipschitz = self.setting.model.lipschitz
+        if lipschitz and self.bins is None and not self.schema.ordered:
+            raise ConfigError(
+                "[model] lipschitz = true is for ordered classes and numbers: these classes have "
+                "no order (ordered = true in each knowledge.toml says that they rise)"
+            )
+        told = self.bins is not None and hears and not lipschitz
         return self.setting.model.make(
             features + HEARD * told, outputs, hears=hears and not told, seed=self.setting.seed
         )
@@ -98,7 +104,7 @@ class Gathering:
             members,
             self.make_model(setting.model.hears),
             bins=self.bins,
-            hears=self.bins is not None and setting.model.hears,
+            hears=self.bins is not None and setting.model.widens,
             algorithm=setting.algorithm.make(),
             plan=setting.plan,
             rounds=setting.rounds,

@@ -30,7 +30,7 @@ def predicted_classes(fitted: Fitted[Personal], client: Client) -> torch.Tensor:
     personal = fitted.model(client.id)
     test = client.test
     parts = [test[start : start + _BATCH] for start in range(0, len(test), _BATCH)]
-    return torch.cat([decide(personal.log_probs(part), part.prior) for part in parts])
+    return torch.cat([decide(personal.log_probs(part), part.prior, part.signs) for part in parts])
 
 
 def score_fitted(

@@ -60,6 +60,9 @@ def run_federation(
         if approach.silent and silent:
             left_out[approach.name] = f"site '{silent[0]}' has no P-KM"
             continue
+        if approach.chosen and gathering.setting.model.lipschitz:
+            left_out[approach.name] = "what lore mixes does not keep shapes"
+            continue
         few = too_few(gathering.clients) if approach.alone else None
         if few is not None:
             left_out[approach.name] = few

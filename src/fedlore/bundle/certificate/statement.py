@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ...core.lipschitz import Lipschitz
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge
@@ -70,6 +71,11 @@ _NOT_NEEDED = {False: "; not needed, the policy removes what is outside", True: 
 def certify(bundle: Bundle) -> dict[str, Any]:
     """The certificate of a bundle, as plain values with their hash."""
     personal = bundle.personal
+    if isinstance(personal.inner.model, Lipschitz):
+        raise FedloreError(
+            "a certificate does not speak of networks that keep shapes (lipschitz = true) yet: "
+            "fedlore lint says what of a site's shapes holds over its whole scope"
+        )
     if not isinstance(personal, Personal):
         about = {"target": {"lower": personal.bins.lower, "upper": personal.bins.upper}}
         claims = [_finite(personal.inner), *claim_number(bundle, personal)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from ...core.lipschitz import Lipschitz
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
@@ -16,6 +17,7 @@ from .finishing import GraphOutput, describe_graph, finish_graph, save_graph
 from .holes import encode_nodes, hide_nodes, refuse_nodes
 from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weigh_parts
 from .networks import network
+from .shapes import shape_nodes
 from .sources import add_source
 from .tables import Said
 from .unapplied import give_unapplied
@@ -50,13 +52,19 @@ def to_onnx(
     single = build.cast("rows", SINGLE)
     known = _add_knowledge(build, single, len(row) + 1, personal.knowledge, schema)
     seen = encode_nodes(build, single, personal.scaler.inputs if personal.scaler else None)
-    logits = _logits(build, seen, len(row) + 1, personal, known)
+    hidden = hide_nodes(build, single, schema)
+    logits = _logits(build, seen, hidden, len(row) + 1, personal, known)
     k = _classes(personal, schema)
     dtype: Any = SINGLE
     parts = [Part(logits)]
     if personal.beside is not None:
         parts, dtype = mixed_parts(build, seen, logits, known, personal.beside), DOUBLE
     _outputs(build, parts, known, personal.reliance, k, dtype)
+    refused = build.op("Unsqueeze", "refused", build.constant([1], INT64))
+    if personal.knowledge.shapes is None:
+        _decide(build, known.prior, refused)
+    else:
+        _median(build, k, refused)
     results: list[GraphOutput] = [
         ("probabilities", "FLOAT", ["n", k]),
         ("class", "INT64", ["n"]),
@@ -123,9 +131,15 @@ def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[st
     return build.op("Where", conflict, inside, prior.rows), None
 
 
-def _logits(build: Builder, x: str, rank: int, personal: Personal, known: KnownNodes) -> str:
+def _logits(
+    build: Builder, x: str, raw: str, rank: int, personal: Personal, known: KnownNodes
+) -> str:
     """What the network says, finite whatever its weights are, (n, k)."""
     x = scale_nodes(build, x, personal.scaler, "scaler")
+    if isinstance(personal.model, Lipschitz):
+        inputs = None if personal.scaler is None else personal.scaler.inputs
+        about = personal.knowledge
+        x = shape_nodes(build, x, raw, personal.model, known, about.shapes, about.orders, inputs)
     logits = network(
         build,
         personal.model,
@@ -162,7 +176,6 @@ def _outputs(
         mixed = build.op("Add", kept, told)
     mixed = mixed if dtype is SINGLE else build.cast(mixed, SINGLE)
     build.op("Where", allowed, mixed, zero, name="probabilities")
-    _decide(build, known.prior, refused)
     build.op("Squeeze", refused, build.constant([1], INT64), name="refused")
 
 
@@ -179,9 +192,23 @@ def _decide(build: Builder, prior: str | None, refused: str) -> None:
     build.op("Squeeze", chosen, build.constant([1], INT64), name="class")
 
 
+def _median(build: Builder, k: int, refused: str) -> None:
+    """The first class with half of the probability below or at it, as `metrics.find_median`."""
+    share = build.cast("probabilities", DOUBLE)
+    below = build.op("CumSum", share, build.constant(1, INT64))
+    half = build.op("Mul", build.total(share), build.constant(0.5, DOUBLE))
+    some = build.op("Greater", share, build.constant(0.0, DOUBLE))
+    reached = build.op("And", build.op("GreaterOrEqual", below, half), some)
+    chosen = build.op("ArgMax", build.cast(reached, SINGLE), axis=1, keepdims=1)
+    chosen = build.op("Where", refused, build.constant(-1, INT64), chosen)
+    build.op("Squeeze", chosen, build.constant([1], INT64), name="class")
+
+
 def _classes(personal: Personal, schema: Schema | None) -> int:
     if schema is not None:
         return len(schema.classes)
+    if isinstance(personal.model, Lipschitz):
+        return personal.model.classes
     layers = [m for m in personal.model.modules() if isinstance(m, nn.Linear)]
     if not layers:
         raise FedloreError("a graph needs a schema, or a network that ends with a Linear layer")

@@ -7,11 +7,13 @@ import numpy as np
 from torch import Tensor, nn
 
 from ...core import nets
+from ...core.lipschitz import Lipschitz
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
 from ...errors import FedloreError
 from .builder import DOUBLE, INT64, SINGLE, Builder
 from .cells import heard_nodes, logistic_cells, normal_cells, place_nodes
+from .shapes import lipschitz_nodes
 
 _PLAIN = {  # layers without weights or settings
     nn.ReLU: "Relu",
@@ -98,6 +100,9 @@ class _Walk:
         cells = logistic_cells if options.bell == "logistic" else normal_cells
         made = cells(build, build.cast(place, DOUBLE), build.cast(width, DOUBLE), k)
         return build.cast(made, SINGLE), 2
+
+    def lipschitz(self, module: Lipschitz, x: str, name: str, rank: int) -> tuple[str, int]:
+        return lipschitz_nodes(self.build, module, x, name), 2
 
     def sequential(self, module: nn.Sequential, x: str, name: str, rank: int) -> tuple[str, int]:
         for place, layer in module.named_children():
@@ -230,6 +235,7 @@ _STEPS: dict[type[nn.Module], Callable[..., tuple[str, int]]] = {
     Deaf: _Walk.deaf,
     Hearing: _Walk.hearing,
     Ordered: _Walk.ordered,
+    Lipschitz: _Walk.lipschitz,
     nn.Sequential: _Walk.sequential,
     nn.Linear: _Walk.linear,
     nn.Flatten: _Walk.flatten,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...errors import FedloreError
 from ...knowledge.numbers.bins import Bins
@@ -34,6 +35,7 @@ from .mixtures import KnownNodes, body_nodes, foresee_nodes, guard_nodes, scale_
 from .networks import network
 from .numbers import ToldNodes, tell_nodes
 from .sets import SetNodes, nearest_nodes
+from .shapes import shape_nodes
 from .unapplied import give_unapplied
 
 
@@ -64,8 +66,9 @@ def regressor_to_onnx(
     if reads_between(personal.inner.model):
         heard = between
     scaler = personal.inner.scaler
+    raw = hide_nodes(build, x, schema)
     x = encode_nodes(build, x, None if scaler is None else scaler.inputs)
-    logits = _logits(build, x, personal, heard, told, cut)
+    logits = _logits(build, x, raw, personal, heard, told, cut)
     learned = softmax_nodes(build, logits, cut)
     reliance = known.trust_at_prediction
     if personal.beside is not None:
@@ -119,6 +122,7 @@ def _give_out(build: Builder, number: str, ends: list[str], told: ToldNodes, cut
 def _logits(
     build: Builder,
     x: str,
+    raw: str,
     personal: PersonalRegressor,
     heard: KnownNodes,
     told: ToldNodes,
@@ -127,11 +131,17 @@ def _logits(
     inputs = x
     if personal.hears:
         inputs = build.op("Concat", x, build.cast(_heard(build, told, cut), SINGLE), axis=1)
-    inner = personal.inner
+    inner, about = personal.inner, personal.knowledge
+    inputs = scale_nodes(build, inputs, inner.scaler, "scaler")
+    if isinstance(inner.model, Lipschitz):
+        spread = None if inner.scaler is None else inner.scaler.inputs
+        inputs = shape_nodes(
+            build, inputs, raw, inner.model, heard, about.shapes, about.orders, spread
+        )
     logits = network(
         build,
         inner.model,
-        scale_nodes(build, inputs, inner.scaler, "scaler"),
+        inputs,
         name="model",
         rank=2,
         prior=heard.prior,

@@ -14,7 +14,7 @@ from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...personal.client import Client
-from ..client import lesson_of, ready, scale_rows
+from ..client import lesson_of, ready, see_rows
 from .nets import Layers, layers_of
 
 
@@ -134,7 +134,10 @@ def _lessons(clients: Sequence[Client], model: nn.Module, scaler: Scaler | None)
 
 def _kind(i: int, client: Client) -> tuple[object, ...]:
     data, knowledge = client.data, client.knowledge
-    parts = tuple(part is None for part in (data.y, data.prior, data.allowed, data.target))
+    tensors = (data.y, data.prior, data.allowed, data.target, data.signs)
+    parts = tuple(part is None for part in tensors)
+    if data.signs is not None:  # what is withheld differs from site to site
+        return (*parts, i)
     if not client.injected:
         return parts
     dropping = knowledge.outside == "drop" and data.allowed is not None  # rows are left out
@@ -147,7 +150,6 @@ def _together(
     if len(clients) == 1:
         lesson = ready(clients[0], model, scaler).lesson
         return members, lesson, [len(lesson)]
-    like = next(model.parameters())
     classes = ready(clients[0], model, scaler).lesson.target.shape[1]
     whole = join_examples([c.data for c in clients])
     whole.check(classes)
@@ -157,7 +159,7 @@ def _together(
     for c in clients:
         if c.test is not None:
             c.test.check(classes)
-    lesson = lesson_of(clients[0], scale_rows(whole, scaler, like), classes, model)
+    lesson = lesson_of(clients[0], see_rows(clients[0], whole, scaler, model), classes, model)
     return members, lesson, [len(c.data) for c in clients]
 
 
@@ -170,4 +172,4 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
 
     x = cat("x")
     assert x is not None
-    return Examples(x, cat("y"), cat("prior"), cat("allowed"), cat("target"))
+    return Examples(x, *(cat(n) for n in ("y", "prior", "allowed", "target", "signs")))

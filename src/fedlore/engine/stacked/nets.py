@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from ...core.lipschitz import Lipschitz
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
 from .convs import ConvPool
 from .layers import Dense, Flat, Hear, Layer
 from .ordinals import OrdinalHead
+from .shaped import ShapedLayers
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,9 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
     try:
         if type(model) is Ordered:
             found, images, heard = *_ordinal_layers(model, x), False
+        elif type(model) is Lipschitz:
+            _check_hooks(model)
+            found, images, heard = [ShapedLayers.of(model)], False, False
         else:
             parts, heard = _parts(model)
             found, images, _ = _layers(parts, x)
@@ -41,7 +46,9 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
 
 def _names(layer: object) -> Iterator[str]:
     """The parameters of a layer, and of those inside it."""
-    if isinstance(layer, OrdinalHead):
+    if isinstance(layer, ShapedLayers):
+        yield from layer.names
+    elif isinstance(layer, OrdinalHead):
         for inner in layer.dense:
             yield from _names(inner)
         yield from (n for n in (layer.line, layer.shift, layer.width) if n is not None)

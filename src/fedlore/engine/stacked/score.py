@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ...core.inject import guard, inject
-from ...core.metrics import decide
+from ...core.metrics import decide, find_median
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...personal.client import Client, Measure
+from ..client import see_rows
 from .bench import Bench
 from .fleet import Ears, ears_of
 
@@ -32,6 +33,7 @@ class Exam:
     limits: Tensor  # (n, k)  against which violations count, injected or not
     limited: tuple[bool, ...]  # whether a client has such limits
     measures: tuple[Measure | None, ...]
+    shaped: Tensor  # (n,) bool: rows of sites with shapes
 
     def told(self, rows: slice | Tensor) -> Tensor | None:
         """What a hearing network gets of these rows, (..., 2k) or less."""
@@ -61,8 +63,8 @@ def exam_of(
     nothing, everything = torch.zeros(1, 1, dtype=like.dtype), torch.ones(1, 1, dtype=torch.bool)
     trust = [c.knowledge.trust_at_prediction if c.injected else 0.0 for c, _ in pairs]
     rows = torch.tensor([len(test) for _, test in pairs])
-    x = torch.cat([test.x for _, test in pairs])
-    x = x if scaler is None else scaler(x)
+    seen = [see_rows(client, test, scaler, model) for client, test in pairs]
+    x = torch.cat([part.x for part in seen])
     return Exam(
         tuple(0 if test is None else len(test) for test in tests),
         x.to(like),
@@ -74,6 +76,7 @@ def exam_of(
         whole("allowed", everything),
         tuple(test is not None and test.allowed is not None for test in tests),
         tuple(c.measure for c in clients),
+        torch.tensor([part.signs is not None for part in seen]).repeat_interleave(rows),
     )
 
 
@@ -83,6 +86,9 @@ def marks(exam: Exam, logits: Tensor) -> list[dict[str, float]]:
     logits = guard(logits)
     log_probs = inject(logits, exam.prior, exam.allowed, exam.trust)
     predicted = decide(log_probs, exam.prior)
+    shaped = exam.shaped.to(logits.device)
+    if shaped.any():
+        predicted = torch.where(shaped, find_median(log_probs), predicted)
     clients = torch.arange(len(exam.sizes))
     owner = clients.repeat_interleave(torch.tensor(exam.sizes)).to(logits.device)
     right = (predicted == exam.y).double()

@@ -95,7 +95,7 @@ def hits(cached: Cached, trust: Sequence[float]) -> Tensor:
     rows = []
     for at in trust:
         log_probs = inject(cached.logits, known.prior, known.allowed, at)
-        rows.append(decide(log_probs, known.prior) == cached.y)
+        rows.append(decide(log_probs, known.prior, known.signs) == cached.y)
     return torch.stack(rows)
 
 

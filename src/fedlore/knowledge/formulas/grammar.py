@@ -97,10 +97,10 @@ class _Operand:
     at: int  # where it begins in the text
 
 
-def parse(text: str, schema: Schema) -> tuple[Step, ...]:
+def parse(text: str, schema: Schema, *, truth: bool = False) -> tuple[Step, ...]:
     """The steps of a formula over the features of a schema, the last one being its result.
 
-    Equal parts share one step, so nothing is computed twice.
+    Equal parts share one step, so nothing is computed twice. With `truth` it is a comparison.
     """
     if len(text) > _LONGEST:
         raise KnowledgeError(
@@ -111,7 +111,7 @@ def parse(text: str, schema: Schema) -> tuple[Step, ...]:
     token = reader.token
     if token.what != "end":
         reader.refuse(_say_unwanted(token, "an operator"), token.at)
-    reader.want(whole, truth=False, what="a formula")
+    reader.want(whole, truth=truth, what="a region" if truth else "a formula")
     return tuple(reader.steps)
 
 

@@ -34,6 +34,7 @@ from .crosschecks import cross_check
 from .expected import check_expected, read_expected
 from .logic import lint_tables
 from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
+from .shapes import check_shapes, lint_shapes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,6 +83,7 @@ def check_file(where: Where) -> Checkup:
         knowledge = Knowledge(**assemble(document, predict, ranges))
     findings += _logic(document, predict, ranges, place)
     findings += _each(predict, ranges, place)
+    findings += lint_shapes(knowledge, place)
     findings += _examples(document.examples, files, knowledge, document.schema)
     tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
     return Checkup(findings, knowledge, tables)
@@ -101,6 +103,7 @@ def _check_numbers(where: Where) -> Checkup:
     findings += lint_numbers(document, points, ranges, place)
     findings += _each(points, ranges, place)
     found = read_numbers(where)
+    findings += lint_shapes(found.knowledge, place)
     findings += _examples(document.examples, files, found.knowledge, schema, found.bins)
     return Checkup(findings, found.knowledge, bins=found.bins)
 
@@ -173,6 +176,8 @@ def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") 
         findings.append(Finding("error", "data", str(error), Place(file)))
         return Checkup(findings, knowledge, checkup.tables)
     findings += _labels(knowledge, audit, data, file)
+    if data.y is not None:
+        findings += check_shapes(knowledge.shapes, data.x, data.y, file)
     return Checkup(findings, knowledge, checkup.tables, audit)
 
 
@@ -185,6 +190,8 @@ def _check_measured(checkup: Checkup, data: Measured, file: str) -> Checkup:
     try:
         audit = audit_numbers(known, data, bins)
         findings += number_findings(known, audit, data, bins, file)
+        if data.y is not None:
+            findings += check_shapes(known.shapes, data.x, data.y, file)
     except KnowledgeError as error:
         findings.append(Finding("error", "data", str(error), Place(file)))
     return replace(checkup, findings=findings, audit=audit)

@@ -9,6 +9,7 @@ from ...errors import KnowledgeError
 from ..card import Card
 from ..content import Where, files_at, toml_in
 from ..files import (
+    ShapeTable,
     check_sources,
     combine_models,
     feature_values,
@@ -18,6 +19,7 @@ from ..files import (
 )
 from ..policies import Outside
 from ..schema import Feature, Schema
+from ..shapes.shape import shape_values
 from ..sources.kind import Setting
 from ..sources.opening import naming, open_source, open_sources
 from ..sources.writing import source_of
@@ -36,6 +38,10 @@ class Target:
     edges: tuple[float, ...] = ()  # all k + 1, in place of equal widths
     name: str = "y"  # the column of a data file that holds the number
     unit: str = ""  # in which it is measured
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
 
     def cut(self) -> Bins:
         if not self.edges:
@@ -87,6 +93,7 @@ class NumberDocument:
     card: Card = field(default_factory=Card)
     predict: NumberPredict = field(default_factory=NumberPredict)
     range: NumberRange = field(default_factory=NumberRange)
+    shape: ShapeTable = field(default_factory=ShapeTable)
 
     @property
     def schema(self) -> Schema:
@@ -110,6 +117,7 @@ def read_number_document(where: Where) -> NumberDocument:
         document = build(NumberDocument, toml_in(files, name))
         check_sources(document.predict.sources, document.range.sources)
         document.target.cut()
+        document.shape.read(document.schema, document.target.bounds)
     return document
 
 
@@ -144,6 +152,7 @@ def read_numbers(where: Where) -> NumberFile:
             document.range.empty,
             schema,
             document.card,
+            document.shape.read(schema, document.target.bounds),
         )
     return NumberFile(schema, bins, known, document.card)
 
@@ -174,4 +183,6 @@ def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, 
         predict["sources"] = [source_of(one, schema) for one in points]
     if ranges:
         limits["sources"] = [source_of(one, schema) for one in ranges]
+    shape = {} if numbers.shapes is None else {"sources": shape_values(numbers.shapes.shapes)}
+    values |= {"shape": shape} if shape else {}
     return values | ({"predict": predict} if predict else {}) | {"range": limits}

@@ -19,6 +19,8 @@ from ..missing import find_lacking, hear_number
 from ..models import Knowledge
 from ..policies import Outside
 from ..schema import Schema
+from ..shapes.shape import SiteShapes
+from ..shapes.verdicts import Orders, ears_for
 from .bins import Bins
 from .measured import Measured
 from .sets import Number, SetModel, Sets, allow_numbers
@@ -48,6 +50,7 @@ class Numbers:
     empty: EmptySet = "error"  # a set without a number in the bounds: refuse, or allow all
     schema: Schema | None = None  # what the columns are called, where a file says so
     card: Card | None = None
+    shapes: SiteShapes | None = None  # in which direction features move the number
 
     def __post_init__(self) -> None:
         Knowledge(trust=self.trust, reliance=self.reliance, outside=self.outside)  # the same rules
@@ -57,13 +60,28 @@ class Numbers:
         ):
             if value not in kinds:
                 raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")
+        if self.shapes is not None and self.shapes.bounds is None:
+            raise KnowledgeError(
+                "shapes of a number need its bounds: SiteShapes(..., bounds=(0, 100))"
+            )
         if self.spread is not None and not 0.0 < self.spread < float("inf"):
             raise KnowledgeError(f"spread must be a positive number, got {self.spread:g}")
 
     @property
     def trust_at_prediction(self) -> float:
-        """λ at prediction."""
+        """λ at prediction; none where the prediction is not shown to move as the shapes say."""
+        if self.orders is not None and not self.orders.hears_prediction:
+            return 0.0
         return self.trust if self.reliance is None else self.reliance
+
+    @property
+    def orders(self) -> Orders | None:
+        """Whether range and prediction move the way the shapes say; None without shapes."""
+        if self.shapes is None:
+            return None
+        from ..shapes.standing import orders_of_numbers  # here: it knows all kinds of sources
+
+        return orders_of_numbers(self, self.shapes)
 
     def lift(self, bins: Bins) -> Knowledge:
         """The same knowledge about classes, for everything that knows classes only."""
@@ -89,7 +107,10 @@ class Numbers:
         moved = 0
         if said is not None:
             said, moved = self._within(said, sets, bins)
-        told = Told(data.x, data.y, said, sets, bins, conflicts=moved, spread=self.spread)
+        signs = None
+        if self.shapes is not None and self.orders is not None:
+            signs = ears_for(self.shapes.signs(x), self.orders)
+        told = Told(data.x, data.y, said, sets, bins, moved, self.spread, signs)
         if not training or data.y is None:
             return told
         bins.encode(data.y)  # refuses what is not finite or beyond the bounds

@@ -30,14 +30,15 @@ class Told:
     bins: Bins
     conflicts: int = 0  # rows on which the P-KM left the set, before it was silenced or moved
     spread: float | None = None  # σ of a soft prior, in the units of y
+    signs: Tensor | None = None  # (n, d + 2)  which way features move the answer
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, rows: Tensor | slice) -> Told:
-        part = [None if t is None else t[rows] for t in (self.y, self.said)]
+        y, said, signs = (None if t is None else t[rows] for t in (self.y, self.said, self.signs))
         sets = None if self.sets is None else self.sets[rows]
-        return replace(self, x=self.x[rows], y=part[0], said=part[1], sets=sets)
+        return replace(self, x=self.x[rows], y=y, said=said, sets=sets, signs=signs)
 
     @property
     def missed(self) -> Tensor:
@@ -134,7 +135,8 @@ class Told:
 
             target = lay_between(self.bins.places(self.y), self.bins.k).to(self.x.dtype)
         prior = self.between if between else self.prior
-        return Examples(self.inputs(hears=hears), y, prior, self.allowed, target)
+        x = self.inputs(hears=hears)
+        return Examples(x, y, prior, self.allowed, target, self.signs)
 
 
 def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None = None) -> Tensor:

@@ -48,6 +48,10 @@ class TaskKind(Protocol[P]):
         """Refuse a network that cannot learn this task from a client's rows."""
         ...
 
+    def suit(self, model: nn.Module) -> Self:
+        """The task as this network reads its rows."""
+        ...
+
     # the personal model
 
     def build(

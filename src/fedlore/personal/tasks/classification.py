@@ -42,6 +42,9 @@ class Classification:
     def check(self, model: nn.Module, client: Client) -> None:
         """Nothing to say before the engine makes its sites ready: it names the client."""
 
+    def suit(self, model: nn.Module) -> "Classification":
+        return self
+
     def build(
         self,
         model: nn.Module,
@@ -83,7 +86,7 @@ class Classification:
                 torch.argmax(left, 1, out=own[rows])
             elif weighed:
                 torch.argmax(personal.learned(logits, part), 1, out=own[rows])
-            predicted[rows] = decide(log_probs, part.prior)
+            predicted[rows] = decide(log_probs, part.prior, part.signs)
             if probabilities is None:
                 probabilities = log_probs.new_empty(n, k)
             torch.exp(log_probs, out=probabilities[rows])

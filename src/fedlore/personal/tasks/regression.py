@@ -102,6 +102,9 @@ class Regression:
         if outputs != self.bins.k:
             raise ConfigError(f"the model has {outputs} outputs, there are {self.bins.k} bins")
 
+    def suit(self, model: nn.Module) -> "Regression":
+        return replace(self, between=True) if reads_between(model) else self
+
     def build(
         self,
         model: nn.Module,

@@ -1,0 +1,213 @@
+"""A server model for ordered answers that keeps each site's private shapes, whatever its weights.
+
+Kitouni, Nolte, Williams (2023), Expressive Monotonic Neural Networks: a trunk whose slope in every
+input is at most κ, plus a linear part. Here the linear part is shared, and each site clamps it in
+private: where it has a shape of sign s the coefficient c becomes s·κ·(1 + softplus(s·c/κ - 1)), so
+that the trunk cannot turn it. Sites without shapes use c as it is; all share the same weights.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, pad, softplus
+
+from ..errors import ConfigError, FedloreError
+from .cells import Bell, log_cells
+from .examples import Examples
+from .inputs import Inputs
+from .nets import initialise
+from .ordinal import HeadAtHome, Start, find_places
+
+HEARD_PLACES = 2  # the middle of the range and the expert's place
+#: The trunk stays this much below κ, so that rounding cannot turn what is flat.
+SLACK = 1.0 / 64.0
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """What a model that keeps shapes may be told before training."""
+
+    features: int  # inputs of a row, without what is told beside them
+    hears: bool = False  # whether it gets the middle of the range and the expert's place
+    start: Start = "none"  # what the network's output is added to
+    slope: float = 0.1  # κ: how steep the trunk may be, in quarters of all classes
+    width: float = 0.7  # sd of the bell before training, in classes
+    bell: Bell = "logistic"
+    between: ClassVar[bool] = True  # of a number it hears where in its bin the expert's lies
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ConfigError(f"features must be at least 1, got {self.features}")
+        if self.start not in get_args(Start):
+            raise ConfigError(
+                f"start must be one of {', '.join(get_args(Start))}, got '{self.start}'"
+            )
+        for name, value in (("slope", self.slope), ("width", self.width)):
+            if not 0.0 < value < math.inf:
+                raise ConfigError(f"{name} must be positive and finite, got {value}")
+
+    @property
+    def wide(self) -> int:
+        """Inputs of trunk and linear part: the features and what is heard."""
+        return self.features + HEARD_PLACES
+
+    @property
+    def told(self) -> int:
+        """Columns behind the features: what is heard, the start, and the sign of every input."""
+        return 1 + HEARD_PLACES + self.wide
+
+
+class Sorted(nn.Module):
+    """The larger half of paired units, then the smaller: it loses no slope (Anil et al. 2019)."""
+
+    def forward(self, h: Tensor) -> Tensor:
+        half = h.shape[-1] // 2
+        a, b, odd = h[..., :half], h[..., half : 2 * half], h[..., 2 * half :]
+        return torch.cat([torch.maximum(a, b), torch.minimum(a, b), odd], -1)
+
+
+class Lipschitz(nn.Module):
+    """Logits of ordered answers, (n, features) or with `told` columns behind -> (n, classes).
+
+    place = start + unit·(shift + κ·trunk(seen, heard) + Σ clamped coefficient · input).
+    """
+
+    hears = False  # what it hears comes as columns, see `lay_shapes`
+
+    def __init__(self, hidden: Sequence[int], classes: int, options: Shaping) -> None:
+        super().__init__()
+        if classes < 2:
+            raise ConfigError(f"ordered classes must be at least 2, got {classes}")
+        widths = [options.wide, *hidden, 1]
+        self.trunk = nn.ModuleList(
+            nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)
+        )
+        self.line = nn.Linear(options.wide, 1, bias=False)
+        self.own = HeadAtHome()
+        self.sort = Sorted()
+        self.hidden, self.classes, self.options = tuple(hidden), classes, options
+
+    def extra_repr(self) -> str:
+        return f"classes={self.classes}, {self.options}"
+
+    @property
+    def unit(self) -> float:
+        """How many classes one unit of the network's output is."""
+        return self.classes / 4.0
+
+    def forward(
+        self, x: Tensor, prior: Tensor | None = None, allowed: Tensor | None = None
+    ) -> Tensor:
+        place, width = self.normal(x)
+        return log_cells(place, width, self.classes, self.options.bell)
+
+    def normal(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Place and width of each row, (n,) each, on the scale of the class numbers."""
+        about = self.options
+        if x.ndim > 2:
+            x = x.flatten(1)
+        if x.shape[1] == about.features:  # nothing is told of these rows
+            x = pad(x, (0, about.told))
+        if x.shape[1] != about.features + about.told:
+            raise RuntimeError(f"rows must have {about.features} inputs, got {x.shape[1]}")
+        inputs, start, signs = torch.split(x, [about.wide, 1, about.wide], 1)
+        c = self.line.weight[0]
+        above = softplus(signs * c / about.slope - 1.0)
+        # what is heard with a sign stays out of the trunk: nothing there is to be outweighed
+        own = torch.arange(about.wide, device=x.device) < about.features
+        free = signs == 0
+        coefficient = torch.where(free, c, signs * about.slope * (above + own.to(above)))
+        bent = self.bend(torch.where(free | own, inputs, 0.0))[:, 0]
+        moved = bent + (coefficient * inputs).sum(1) + self.own.shift
+        width = about.width * self.own.width.exp()
+        place = (self.classes - 1) / 2 + self.unit * (start[:, 0] + moved)
+        return place, width.expand_as(place)
+
+    def bend(self, inputs: Tensor) -> Tensor:
+        """The trunk, whose slope in every single input is below κ, (n, wide) -> (n, 1)."""
+        h = inputs
+        for place, layer in enumerate(self.trunk):
+            assert isinstance(layer, nn.Linear)
+            h = linear(h if place == 0 else self.sort(h), tame(layer.weight, place), layer.bias)
+        return self.options.slope * (1.0 - SLACK) * h
+
+
+def tame(weight: Tensor, place: int) -> Tensor:
+    """A layer's weights so that no input changes an output by more than the input changes.
+
+    From an input's own size (the first layer, l1) or the largest of its inputs (l∞) to the largest
+    of its outputs: rows are divided by their largest entry, or by the sum of their entries.
+    """
+    size = weight.abs()
+    norm = size.amax(1, keepdim=True) if place == 0 else size.sum(1, keepdim=True)
+    return weight / norm.clamp(min=1.0)
+
+
+def lay_shapes(model: nn.Module, data: Examples, inputs: Inputs | None = None) -> Examples:
+    """Scaled rows with all that a model which keeps shapes is told of them behind the features.
+
+    `data.signs`, (n, d + 2), holds -1, 0 or 1 for each feature as it moves the answer, and for the
+    middle of the range and the expert's place 1 where they move as all shapes say, 0 where they do
+    not move with them, and NaN where they are withheld. Other models get the rows as they are.
+    """
+    if not isinstance(model, Lipschitz):
+        if data.signs is not None and bool((data.signs[:, :-HEARD_PLACES] != 0).any()):
+            raise FedloreError(
+                "shapes need a network that keeps them: [model] lipschitz = true, agreed by all"
+            )
+        return data
+    about, x = model.options, data.x.flatten(1)
+    n, k = len(x), model.classes
+    if x.shape[1] != about.features:
+        return data  # laid before, or refused by the network itself
+    signs = x.new_zeros(n, about.wide)
+    ears = x.new_zeros(HEARD_PLACES)
+    if data.signs is not None:
+        given = data.signs.to(x)
+        own = given.shape[1] - HEARD_PLACES if inputs is None else inputs.width
+        if own != about.features:
+            raise FedloreError(
+                f"a network that keeps shapes takes the {own} inputs of the features alone, this "
+                f"one takes {about.features}"
+            )
+        ears = given[0, -HEARD_PLACES:] if n else ears
+        signs[:, columns_of_features(given.shape[1] - HEARD_PLACES, inputs)] = given[
+            :, :-HEARD_PLACES
+        ]
+        signs[:, about.features :] = ears.nan_to_num(nan=0.0)
+    heard = x.new_zeros(n, HEARD_PLACES)
+    start = x.new_zeros(n, 1)
+    if (about.hears or about.start != "none") and n:
+        places = find_places(data.prior, data.allowed, like=x[:, 0], classes=k)
+        both = (torch.stack(places, 1) - (k - 1) / 2) / model.unit
+        both = torch.where(ears.isnan(), 0.0, both)
+        if about.start != "none":
+            start = both[:, [0 if about.start == "middle" else 1]]
+        heard = both if about.hears else heard
+    return replace(data, x=torch.cat([x, heard, start, signs], 1))
+
+
+def columns_of_features(features: int, inputs: Inputs | None) -> list[int]:
+    """The input in which each feature's own number stands."""
+    if inputs is None or inputs.width == len(inputs.features):
+        return list(range(features))
+    found, place = [], 0
+    for one in inputs.features[:features]:
+        found.append(place)
+        place += one.width
+    return found
+
+
+def lipschitz_mlp(
+    classes: int, options: Shaping, *, hidden: Sequence[int] = (32,), seed: int = 0
+) -> Lipschitz:
+    """A perceptron that keeps shapes; its linear part starts at 0, as in `with_ordinal_head`."""
+    model = Lipschitz(hidden, classes, options)
+    initialise(model, seed)
+    with torch.no_grad():
+        model.line.weight.zero_()
+    return model

@@ -1,0 +1,124 @@
+"""What becomes of a site's shapes: in its own range and prediction, and in its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...core.tensors import torch
+from ..findings import Finding, Place
+from ..models import Knowledge
+from ..numbers.numbers import Numbers
+from ..schema import Schema
+from ..shapes.shape import FeatureShape, SiteShapes
+from ..shapes.verdicts import OrderFound
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+_ROWS = 10  # more than features, to say anything
+_SURE = 3.0  # standard errors from which rows contradict
+
+
+def lint_shapes(known: Knowledge | Numbers, place: Place) -> Iterator[Finding]:
+    """Whether range and prediction keep each shape over the whole scope, and what still holds."""
+    shapes, orders = known.shapes, known.orders
+    if shapes is None or orders is None:
+        return
+    for shape, limits, said in zip(shapes, orders.ranges, orders.predictions, strict=True):
+        yield from _side(shape, "range", limits, shapes.schema, place)
+        yield from _side(shape, "prediction", said, shapes.schema, place)
+        if limits.kept and said.kept:
+            yield Finding(
+                "info",
+                "shape-kept",
+                f"'{shape}' is kept by range and prediction over the whole scope",
+                place,
+            )
+
+
+def _side(
+    shape: FeatureShape, what: str, order: OrderFound, schema: Schema, place: Place
+) -> Iterator[Finding]:
+    if order.kept:
+        return
+    held = {
+        "range": "the shape then holds between rows of the same range only, and the network does "
+        "not hear the range",
+        "prediction": "it is withheld from the network and from the answer (λ counts as 0), and "
+        "the shape holds without it",
+    }[what]
+    if order.pair is None:
+        yield Finding(
+            "warning",
+            "shape-unknown",
+            f"whether the {what} keeps '{shape}' over the whole scope was not decided: {held}",
+            place,
+        )
+        return
+    column = schema.column(shape.feature)
+    low, high = (row[column] for row in order.pair)
+    others = ", ".join(
+        f"{name} = {_value(schema, i, order.pair[0][i])}"
+        for i, name in enumerate(schema.names)
+        if i != column and order.pair[0][i] == order.pair[0][i]
+    )
+    way = ("down", "up") if shape.sign < 0 else ("up", "down")
+    did = f"does not move {way[0]}"
+    if what == "prediction":
+        did = f"moves {way[1]}, or speaks on one side only"
+    at = f" at {others}" if others else ""
+    yield Finding(
+        "warning",
+        f"shape-{what}",
+        f"'{shape}', but from {shape.feature} = {low:g} to {high:g}{at} the {what} {did}: {held}",
+        place,
+        counterexample={
+            name: _value(schema, i, order.pair[0][i]) for i, name in enumerate(schema.names)
+        },
+        suggestion=f"correct the {what} or the shape, or limit the shape with 'where'",
+    )
+
+
+def _value(schema: Schema, column: int, value: float) -> float | str:
+    levels = schema.features[column].levels
+    return levels[int(value)] if levels and value == value else float(f"{value:.6g}")
+
+
+def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> Iterator[Finding]:
+    """Shapes that the site's own labelled rows contradict, everything else equal and linear."""
+    if shapes is None:
+        return
+    for shape in shapes:
+        column = shapes.schema.column(shape.feature)
+        inside = shapes.region(shape, x) & x.isfinite().all(1)
+        found = slope_of(x[inside].double(), y[inside].double(), column)
+        if found is None:
+            continue
+        slope, error = found
+        if shape.sign * slope < -_SURE * error:
+            does = "rises" if slope > 0 else "falls"
+            yield Finding(
+                "warning",
+                "shape-data",
+                f"'{shape}', but in {int(inside.sum())} rows the answer {does} with "
+                f"{shape.feature}, everything else equal: {slope:+.3g} ± {error:.2g} a unit",
+                Place(file, column=shape.feature),
+                suggestion="look at these rows: the shape is false here, or holds in a part only",
+            )
+
+
+def slope_of(x: Tensor, y: Tensor, column: int) -> tuple[float, float] | None:
+    """The slope of a column in a linear fit and its standard error; None: too few rows."""
+    varied = x.std(0) > 0 if len(x) > 1 else torch.zeros(x.shape[1], dtype=torch.bool)
+    if not bool(varied[column]) or len(x) < int(varied.sum()) + _ROWS:
+        return None
+    kept = varied.nonzero()[:, 0].tolist()
+    design = torch.cat([x[:, kept] - x[:, kept].mean(0), torch.ones(len(x), 1).double()], 1)
+    gram = torch.linalg.pinv(design.T @ design)
+    weights = gram @ design.T @ y
+    free = max(len(x) - design.shape[1], 1)
+    noise = float((y - design @ weights).square().sum()) / free
+    place = kept.index(column)
+    return float(weights[place]), float((gram[place, place] * noise).clamp(min=0).sqrt())

@@ -1,0 +1,205 @@
+"""What an expert says first: "more ash never helps". A direction for a feature, or a part of it.
+
+Inside its region, with everything else equal, more of the feature never moves the site's
+distribution over ordered answers the other way (first-order dominance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ...core.still import without_gradient
+from ...core.tensors import torch
+from ...errors import KnowledgeError
+from ..formulas.enclosure import enclose, scope
+from ..formulas.formula import Formula
+from ..formulas.grammar import FormulaError, parse
+from ..formulas.search import decide_claim
+from ..schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+Effect = Literal["raises", "lowers"]
+APART = 2_000  # boxes that are looked at to tell two regions apart
+
+
+@dataclass(frozen=True)
+class FeatureShape:
+    """One direction: `feature` raises the answer, or lowers it, in the rows where `where` holds."""
+
+    feature: str  # a feature that is a number
+    effect: Effect  # raises or lowers the answer
+    where: str = ""  # a comparison over feature names; empty: everywhere in the scope
+
+    def __post_init__(self) -> None:
+        if self.effect not in get_args(Effect):
+            raise KnowledgeError(f"effect must be raises or lowers, got '{self.effect}'")
+
+    @property
+    def sign(self) -> int:
+        """+1 where it raises the answer, -1 where it lowers it."""
+        return 1 if self.effect == "raises" else -1
+
+    def __str__(self) -> str:
+        where = f" where {self.where}" if self.where else ""
+        return f"{self.feature} {self.effect}{where}"
+
+
+@dataclass(frozen=True)
+class SiteShapes:
+    """All directions that a site declares, checked against its columns and its answers."""
+
+    shapes: tuple[FeatureShape, ...]
+    schema: Schema
+    bounds: tuple[float, float] | None = None  # of an answer that is a number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shapes", tuple(self.shapes))
+        if not self.shapes:
+            raise KnowledgeError("there must be at least one shape")
+        for place, shape in enumerate(self.shapes, 1):
+            try:
+                self._check(shape)
+            except KnowledgeError as error:
+                raise KnowledgeError(f"[shape] source {place}: {error}") from None
+
+    def __iter__(self) -> Iterator[FeatureShape]:
+        return iter(self.shapes)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of the features that have a shape, ascending."""
+        return tuple(sorted({self.schema.column(shape.feature) for shape in self.shapes}))
+
+    @without_gradient
+    def signs(self, x: Tensor) -> Tensor:
+        """In which direction each feature of each row moves the answer, (n, d) of -1, 0 and 1."""
+        found = torch.zeros_like(x)
+        for shape in self.shapes:
+            column = self.schema.column(shape.feature)
+            region = self.region(shape, x)
+            found[:, column] = torch.where(region, float(shape.sign), found[:, column])
+        return found
+
+    def region(self, shape: FeatureShape, x: Tensor) -> Tensor:
+        """The rows in which a shape holds, (n, d) -> (n,) bool; not where that is undefined."""
+        inside = self._regions.get(shape.where)
+        if inside is None:
+            return torch.ones(len(x), dtype=torch.bool, device=x.device)
+        return inside(x) > 0
+
+    def looks_at(self, shape: FeatureShape) -> tuple[int, ...]:
+        """The columns that the region of a shape looks at."""
+        inside = self._regions.get(shape.where)
+        return () if inside is None else inside.looks_at(len(self.schema.features))
+
+    def thresholds(self, shape: FeatureShape) -> tuple[float, ...]:
+        """The numbers that the region of a shape names."""
+        inside = self._regions.get(shape.where)
+        return () if inside is None else tuple(s.value for s in inside.steps if s.op == "number")
+
+    def is_plain(self, shape: FeatureShape) -> bool:
+        """Whether its region only compares single features with numbers."""
+        inside = self._regions.get(shape.where)
+        plain = {"number", "column", "neg", "where", "and", "or", "not"}
+        compared = {"<", "<=", ">", ">=", "==", "!="}
+        if inside is None:
+            return True
+        ends = {"number", "column"}
+        return all(
+            s.op in plain
+            or (s.op in compared and all(inside.steps[arg].op in ends for arg in s.args))
+            for s in inside.steps
+        )
+
+    @cached_property
+    def verdicts(self) -> list[Any]:
+        """What was found of the sources around these shapes, so that it is worked out once."""
+        return []
+
+    @cached_property
+    def _regions(self) -> dict[str, Formula]:
+        texts = {shape.where for shape in self.shapes if shape.where}
+        return {text: Formula.parse(f"where({text}, 1, 0)", self.schema) for text in texts}
+
+    def _check(self, shape: FeatureShape) -> None:
+        feature = self.schema.features[self.schema.column(shape.feature)]
+        if feature.levels:
+            raise KnowledgeError(
+                f"'{shape.feature}' has levels, which have no more and no less: a shape is for a "
+                "number"
+            )
+        if self.bounds is None and not self.schema.ordered:
+            raise KnowledgeError(
+                f"'{shape.feature}' {shape.effect} what has no order: say ordered = true where the "
+                "classes rise from the first to the last"
+            )
+        if shape.where:
+            try:
+                parse(shape.where, self.schema, truth=True)
+            except FormulaError as error:
+                said = str(error).splitlines()[0]
+                raise KnowledgeError(
+                    f"its region cannot be read at character {error.position + 1} of "
+                    f"'{shape.where}': {said}"
+                ) from None
+        self._check_region(shape)
+        for other in self.shapes[: self.shapes.index(shape)]:
+            if other.feature == shape.feature and other.effect != shape.effect:
+                self._check_apart(other, shape)
+
+    def _check_region(self, shape: FeatureShape) -> None:
+        """A region that moves with another shape's feature would jump where that one moves."""
+        shaped = {other.feature for other in self.shapes} - {shape.feature}
+        for column in self.looks_at(shape):
+            name = self.schema.names[column]
+            if name in shaped:
+                raise KnowledgeError(
+                    f"its region '{shape.where}' looks at '{name}', which has a shape itself: what "
+                    f"'{shape.feature}' adds would jump as '{name}' moves"
+                )
+
+    def _check_apart(self, one: FeatureShape, two: FeatureShape) -> None:
+        """Refuse both directions at once, in a row of the scope."""
+        both = f"'{two.feature}' raises and lowers"
+        if not one.where or not two.where:
+            raise KnowledgeError(f"{both} in the same rows")
+        meet = Formula.parse(f"where(({one.where}) and ({two.where}), 1, 0)", self.schema)
+
+        def broken(x: Tensor) -> Tensor:
+            return meet(x.float()) > 0
+
+        def holds(low: Tensor, high: Tensor) -> Tensor:
+            return enclose(meet.steps, low, high).high <= 0
+
+        found = decide_claim(
+            holds,
+            broken,
+            box=scope(self.schema),
+            columns=meet.looks_at(len(self.schema.features)),
+            hints=[s.value for s in meet.steps if s.op == "number"],
+            budget=APART,
+        )
+        if found.example is not None:
+            row = ", ".join(
+                f"{self.schema.names[c]} = {found.example[c]:g}"
+                for c in meet.looks_at(len(self.schema.features))
+            )
+            raise KnowledgeError(f"{both} in the same rows, such as {row}")
+        if found.status != "proved":
+            raise KnowledgeError(
+                f"{both}, and '{one.where}' cannot be told apart from '{two.where}'"
+            )
+
+
+def shape_values(shapes: Sequence[FeatureShape]) -> list[dict[str, str]]:
+    """Shapes as entries of a file."""
+    return [
+        {"feature": s.feature, "effect": s.effect, **({"where": s.where} if s.where else {})}
+        for s in shapes
+    ]

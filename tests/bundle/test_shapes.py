@@ -1,0 +1,109 @@
+"""A model that keeps shapes goes through bundle, reknow, graph and answers, and stays in order."""
+
+import numpy as np
+import pytest
+import torch
+
+from fedlore.bundle import bundle_of, read_bundle, write_bundle
+from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.certificate.statement import certify
+from fedlore.bundle.onnx.bundled import bundle_to_onnx
+from fedlore.bundle.reknowing import reknow
+from fedlore.core.nets import mlp
+from fedlore.errors import FedloreError
+from fedlore.knowledge import Knowledge
+from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.personal.classifier import Personal
+from fedlore.personal.regressor import PersonalRegressor
+
+from ..theory.test_shapes import SCHEMA, count_broken, pairs_of, random_site
+
+ort = pytest.importorskip("onnxruntime")
+
+
+def graph_of(bundle):
+    session = ort.InferenceSession(bundle_to_onnx(bundle).SerializeToString())
+    names = [value.name for value in session.get_outputs()]
+
+    def run(x):
+        found = session.run(None, {"rows": x.double().numpy()})
+        return {n: torch.from_numpy(np.asarray(v)) for n, v in zip(names, found, strict=True)}
+
+    return run
+
+
+def kept(seed, task, tmp_path):
+    personal, shapes, draw = random_site(seed, task)
+    bundle = bundle_of(personal, "plant", schema=SCHEMA)
+    write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
+    return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_bundle_answers_as_the_model_did(task, tmp_path):
+    personal, bundle, _, draw = kept(4, task, tmp_path)
+    x = 6 * torch.rand(50, 3, generator=draw) - 3
+    assert torch.equal(bundle.personal.predict(x), personal.predict(x))
+    assert bundle.personal.knowledge.shapes.shapes == personal.knowledge.shapes.shapes
+    predicted = answer_rows(bundle, x).predicted
+    assert torch.equal(torch.as_tensor(predicted).double(), personal.predict(x).double())
+
+
+def check_graph(seed, task, tmp_path, n):
+    """A graph says what Python says, and no pair of its answers is broken; how many pairs."""
+    personal, bundle, shapes, draw = kept(seed, task, tmp_path)
+    run = graph_of(bundle)
+    low, high = pairs_of(shapes, draw, n)
+    a, b = run(low), run(high)
+    if task == "number":
+        assert (a["number"] <= b["number"] + 1e-4).all()
+        torch.testing.assert_close(a["number"], personal.predict(low), atol=2e-3, rtol=1e-3)
+        return len(low)
+    p, q = (found["probabilities"].double().cumsum(1) for found in (a, b))
+    assert (q <= p + 1e-5).all() and (a["class"] <= b["class"]).all()
+    torch.testing.assert_close(
+        a["probabilities"], personal.predict_proba(low), atol=1e-3, rtol=1e-3
+    )
+    return len(low)
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_graph_keeps_the_order(task, tmp_path):
+    assert sum(check_graph(seed, task, tmp_path, 100) for seed in (2, 4)) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_many_graphs_keep_the_order(task, tmp_path):
+    assert sum(check_graph(seed, task, tmp_path, 2000) for seed in range(60, 100)) > 40_000
+
+
+def test_another_shape_needs_no_training(tmp_path):
+    personal, bundle, shapes, draw = kept(4, "classes", tmp_path)
+    effect = "lowers" if shapes.shapes[0].effect == "raises" else "raises"
+    turned = SiteShapes((FeatureShape("a", effect),), SCHEMA)
+    Knowledge(schema=SCHEMA, shapes=turned).write(tmp_path / "other" / "knowledge.toml")
+    other = reknow(bundle, tmp_path / "other" / "knowledge.toml").personal
+    low, high = pairs_of(turned, draw, 200)
+    assert count_broken(other, low, high) == 0
+    assert not torch.equal(other.predict(low), personal.predict(low))
+
+
+def test_a_plain_network_is_not_given_shapes(tmp_path):
+    plain = bundle_of(Personal(mlp(3, 7), Knowledge(schema=SCHEMA)), "plant", schema=SCHEMA)
+    shapes = SiteShapes((FeatureShape("a", "raises"),), SCHEMA)
+    Knowledge(schema=SCHEMA, shapes=shapes).write(tmp_path / "knowledge.toml")
+    with pytest.raises(FedloreError, match=r"cannot keep the shapes \(a raises\)"):
+        reknow(plain, tmp_path / "knowledge.toml")
+
+
+def test_a_certificate_is_refused_with_a_reason(tmp_path):
+    with pytest.raises(FedloreError, match="networks that keep shapes"):
+        certify(kept(4, "classes", tmp_path)[1])
+
+
+def test_a_regressor_refuses_them_too():
+    found, _, _ = random_site(4, "number")
+    assert isinstance(found, PersonalRegressor)
+    with pytest.raises(FedloreError, match="cannot keep the shapes"):
+        PersonalRegressor(mlp(3, 7), found.bins, found.knowledge)

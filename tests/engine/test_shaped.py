@@ -1,0 +1,120 @@
+"""Training networks that keep shapes: by hand as by autograd, in both engines, at all sites."""
+
+import pytest
+import torch
+
+from fedlore import Client, Examples, Knowledge, NumberClient, Numbers, Plan, fit, mlp
+from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.engine.stacked.bench import Batch, Bench, Traced
+from fedlore.errors import FedloreError
+from fedlore.knowledge.numbers.bins import Bins
+from fedlore.knowledge.numbers.measured import Measured
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+
+K = 6
+SCHEMA = Schema(
+    (
+        Feature("a", low=-4, high=4),
+        Feature("b", low=-4, high=4),
+        Feature("mine", levels=("x", "y")),
+    ),
+    tuple(f"g{i}" for i in range(K)),
+)
+
+
+def rows(seed, n=40):
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 3, generator=draw)
+    x[:, 2] = (x[:, 2] > 0).float()
+    place = 2.5 + x[:, 0] - 0.7 * x[:, 1] + x[:, 2] + 0.4 * torch.randn(n, generator=draw)
+    return x, place
+
+
+def shapes(bounds=None):
+    return SiteShapes(
+        (FeatureShape("a", "raises"), FeatureShape("b", "lowers", "b < 1")), SCHEMA, bounds
+    )
+
+
+def client(i):
+    x, place = rows(i)
+    test, truth = rows(50 + i, 60)
+    known = Knowledge(schema=SCHEMA, shapes=shapes() if i % 2 else None)
+    y, z = (p.round().clamp(0, K - 1).long() for p in (place, truth))
+    return Client(f"s{i}", Examples(x, y), known, test=Examples(test, z))
+
+
+def number_client(i):
+    x, place = rows(i)
+    test, truth = rows(50 + i, 60)
+    known = Numbers(schema=SCHEMA, shapes=shapes((-1.0, 6.0)) if i % 2 else None)
+    y, z = (p.clamp(-1.0, 6.0).double() for p in (place, truth))
+    return NumberClient(f"s{i}", Measured(x, y), known, test=Measured(test, z))
+
+
+def network(hears=True):
+    options = Shaping(4, hears=hears, start="middle" if hears else "none")
+    return lipschitz_mlp(K, options, hidden=(7, 4), seed=3)
+
+
+def trained(engine, task="classes"):
+    number = task == "number"
+    sites = [number_client(i) if number else client(i) for i in range(4)]
+    bins = Bins(-1.0, 6.0, K) if number else None
+    plan = Plan(lr=0.05, batch=16, epochs=1)
+    return fit(sites, network(), bins=bins, rounds=3, plan=plan, engine=engine, evaluate=3)
+
+
+@pytest.mark.parametrize("hidden", [(), (6,), (7, 4)])
+def test_steps_by_hand_are_those_of_autograd(hidden):
+    draw = torch.Generator().manual_seed(1)
+    model = lipschitz_mlp(5, Shaping(3, hears=True), hidden=hidden)
+    a, b, wide = 3, 4, model.options.wide
+    params = {n: torch.randn(a, *p.shape, generator=draw) for n, p in model.named_parameters()}
+    x = torch.randn(a, b, 3 + model.options.told, generator=draw)
+    x[:, :, -wide:] = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
+    target = torch.zeros(a, 5, b)
+    target[:, 2] = 1.0
+    bench = Bench(model, x[0], a)
+    assert bench.by_hand
+    bench.load(params, a)
+    found = []
+    for program in (bench.program(a, b), Traced(model, *bench.params(a))):
+        bench.away(a).fill_(0.3)
+        program.gradient(Batch(x, target), 0.2, 0.5)
+        found.append((bench.away(a).clone(), program.logits(x, None).clone()))
+    torch.testing.assert_close(*(grad for grad, _ in found), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*(logits for _, logits in found), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_both_engines_train_the_same_network(task):
+    one, two = trained("local", task), trained("stacked", task)
+    for name, values in one.model("s0").inner.model.state_dict().items():
+        other = two.model("s0").inner.model.state_dict()[name]
+        torch.testing.assert_close(values, other, atol=1e-4, rtol=1e-3)
+    key = "rmse" if task == "number" else "ta"
+    scores = [[r[key] for r in fitted.history if key in r] for fitted in (one, two)]
+    torch.testing.assert_close(*map(torch.tensor, scores), atol=0.02, rtol=0.0)
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_trained_site_keeps_its_shapes_and_others_share_its_weights(task):
+    fitted = trained("stacked", task)
+    with_shapes, without = fitted.model("s1"), fitted.model("s0")
+    same = with_shapes.inner.model.state_dict()
+    assert all(torch.equal(v, same[n]) for n, v in without.inner.model.state_dict().items())
+    low, _ = rows(9, 300)
+    for column, sign in ((0, 1), (1, -1)):
+        high = low.clone()
+        high[:, column] += torch.rand(300, generator=torch.Generator().manual_seed(2))
+        inside = high[:, 1] < 1
+        a, b = (with_shapes.predict(x[inside]) for x in (low, high))
+        assert (sign * (b - a) >= -1e-4).all()
+
+
+def test_a_network_that_cannot_keep_them_is_refused_with_the_site():
+    with pytest.raises(FedloreError, match=r"client 's1': shapes need a network that keeps them"):
+        fit([client(0), client(1)], mlp(4, K), rounds=1)
+    assert fit([client(0), client(1).bare()], mlp(4, K), rounds=1).model("s1") is not None

@@ -1,0 +1,257 @@
+"""Shapes in a knowledge file: what is refused, what is found of range and prediction, and lint."""
+
+import itertools
+import random
+
+import pytest
+import torch
+
+from fedlore.core.examples import Examples
+from fedlore.errors import KnowledgeError
+from fedlore.knowledge import Knowledge
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.slopes import find_trend
+from fedlore.knowledge.lint.checkup import check_data, check_file
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span
+from fedlore.knowledge.tables.table import Rule, Table
+
+HEAD = """
+classes = ["G1", "G2", "G3", "G4"]
+trust = 0.3
+[[features]]
+name = "ash"
+low = 5
+high = 15
+[[features]]
+name = "Ro"
+low = 0.5
+high = 2
+[[features]]
+name = "mine"
+levels = ["a", "b"]
+"""
+LOWERS = '[[shape.sources]]\nfeature = "ash"\neffect = "lowers"\n'
+
+
+def written(folder, *parts, head=HEAD):
+    path = folder / "knowledge.toml"
+    path.write_text(head + "\n".join(parts))
+    return path
+
+
+def one(feature, effect, where=""):
+    tail = f'where = "{where}"\n' if where else ""
+    return f'[[shape.sources]]\nfeature = "{feature}"\neffect = "{effect}"\n{tail}'
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([one("mine", "raises")], "[shape] source 1: 'mine' has levels"),
+        ([one("ahs", "raises")], "[shape] source 1: unknown feature 'ahs'; did you mean 'ash'?"),
+        ([one("ash", "raise")], "shape.sources[0].effect must be one of raises, lowers"),
+        (
+            [one("ash", "raises"), one("ash", "lowers")],
+            "[shape] source 2: 'ash' raises and lowers in the same rows",
+        ),
+        (
+            [one("Ro", "raises", "Ro < 1.4"), one("Ro", "lowers", "Ro > 1.3")],
+            "[shape] source 2: 'Ro' raises and lowers in the same rows, such as Ro = 1.3",
+        ),
+        (
+            [one("ash", "lowers", "Ro <")],
+            "[shape] source 1: its region cannot be read at character 5 of 'Ro <'",
+        ),
+        ([one("ash", "lowers", "Ro + 1")], "a region needs a comparison and this is a number"),
+        (
+            [one("ash", "lowers", "Ro < 1"), one("Ro", "raises")],
+            "[shape] source 1: its region 'Ro < 1' looks at 'Ro', which has a shape itself",
+        ),
+    ],
+)
+def test_a_bad_shape_is_one_sentence_with_its_place(tmp_path, parts, said):
+    with pytest.raises(KnowledgeError) as caught:
+        Knowledge.read(written(tmp_path, *parts))
+    told = str(caught.value)
+    assert told.startswith("knowledge.toml") and "\n" not in told
+    assert said in told
+
+
+def test_a_target_without_order_is_refused(tmp_path):
+    head = HEAD.replace('"G1", "G2", "G3", "G4"', '"pea", "nut"')
+    with pytest.raises(KnowledgeError, match="'ash' lowers what has no order: say ordered = true"):
+        Knowledge.read(written(tmp_path, LOWERS, head=head))
+    known = Knowledge.read(written(tmp_path, LOWERS, head="ordered = true\n" + head))
+    assert known.shapes is not None
+
+
+def test_signs_follow_the_region_row_by_row(tmp_path):
+    known = Knowledge.read(
+        written(tmp_path, one("Ro", "raises", "Ro < 1.35"), one("Ro", "lowers", "Ro >= 1.35"))
+    )
+    assert known.shapes is not None
+    x = torch.tensor([[9.0, 1.0, 0.0], [9.0, 1.35, 1.0], [9.0, 1.9, 1.0]])
+    assert known.shapes.signs(x)[:, 1].tolist() == [1.0, -1.0, -1.0]
+    assert known.shapes.signs(x)[:, [0, 2]].abs().sum() == 0
+
+
+def test_shapes_are_written_read_and_part_of_the_fingerprint(tmp_path):
+    known = Knowledge.read(written(tmp_path, one("ash", "lowers", "Ro < 1.35")))
+    known.write(tmp_path / "again" / "knowledge.toml")
+    again = Knowledge.read(tmp_path / "again" / "knowledge.toml")
+    assert again.shapes == known.shapes and again.fingerprint == known.fingerprint
+    other = Knowledge.read(written(tmp_path, one("ash", "raises", "Ro < 1.35")))
+    assert other.fingerprint != known.fingerprint
+
+
+FORMULA = '[[predict.sources]]\nformula = "{}"\nedges = [8, 10, 12]\n'
+
+
+@pytest.mark.parametrize(
+    ("formula", "status"),
+    [
+        ("20 - ash + Ro", "ordered"),
+        ("20 - ash + 0.5 * ash", "ordered"),  # by slopes: neither sign of a part decides it
+        ("16 - (ash - 5) ** 2 / 20", "ordered"),
+        ("12.2 - (ash - 7) ** 2 / 10", "broken"),
+        ("3 * Ro", "constant"),
+        ("10 + 20 / ash + exp(-ash)", "ordered"),
+        ("where(Ro < 1, 20 - ash, 18 - log(ash))", "ordered"),
+        ("log(ash - 6)", "broken"),  # undefined at 5: the expert falls silent
+    ],
+)
+def test_formulas_are_decided_by_their_slopes(tmp_path, formula, status):
+    known = Knowledge.read(written(tmp_path, FORMULA.format(formula), LOWERS))
+    assert known.orders is not None
+    assert known.orders.prediction == status
+    assert known.trust_at_prediction == (0.0 if status == "broken" else 0.3)
+
+
+def test_a_slope_of_the_wrong_sign_comes_with_a_row():
+    schema = Schema((Feature("a", low=0, high=4), Feature("b", low=0, high=1)), ("x1", "x2"))
+    formula = Formula.parse("a * (3 - a) + b", schema)
+    found = find_trend(formula, 0, 1)
+    assert found.status == "refuted" and found.example is not None
+    assert find_trend(Formula.parse("a * (9 - a) + b", schema), 0, 1).status == "proved"
+
+
+def test_a_prediction_that_its_range_may_silence_is_not_kept(tmp_path):
+    (tmp_path / "r.csv").write_text('ash,range\n> 10,"G1, G2"\n')
+    limits = '[[range.sources]]\ntable = "r.csv"\n'
+    known = Knowledge.read(written(tmp_path, FORMULA.format("16 - ash / 2"), limits, LOWERS))
+    assert known.orders is not None
+    assert (known.orders.range, known.orders.prediction) == ("ordered", "broken")
+
+
+def test_lint_names_a_pair_and_what_still_holds(tmp_path):
+    (tmp_path / "r.csv").write_text('ash,range\n< 8,"G1, G2"\n>= 8,"G2, G3"\n')
+    limits = '[[range.sources]]\ntable = "r.csv"\n'
+    found = check_file(written(tmp_path, limits, LOWERS)).findings
+    told = next(f for f in found if f.code == "shape-range")
+    assert told.counterexample["ash"] < 8
+    assert "from ash = 6.5 to 8 at Ro = 0.5, mine = a the range does not move down" in told.message
+    assert "between rows of the same range only" in told.message
+    kept = check_file(written(tmp_path, limits, one("ash", "raises"))).findings
+    assert [f.code for f in kept if f.code.startswith("shape")] == ["shape-kept"]
+
+
+@pytest.mark.parametrize("effect", ["raises", "lowers"])
+def test_rows_that_contradict_are_told(tmp_path, effect):
+    draw = torch.Generator().manual_seed(3)
+    x = torch.rand(80, 3, generator=draw) * torch.tensor([10.0, 1.5, 0.0])
+    x += torch.tensor([5.0, 0.5, 0.0])
+    y = (4.4 - 0.28 * x[:, 0] + 0.3 * torch.randn(80, generator=draw)).round().clamp(0, 3).long()
+    checkup = check_file(written(tmp_path, one("ash", effect)))
+    found = check_data(checkup, Examples(x, y)).findings
+    told = [f for f in found if f.code == "shape-data"]
+    assert len(told) == (effect == "raises")
+    if told:
+        assert "falls with ash, everything else equal: -0.2" in told[0].message
+
+
+def random_table(draw, schema, kind):
+    """A few rules over two numbers, thresholds at 1, 2 and 3."""
+    rules = []
+    k = len(schema.classes)
+    for _ in range(draw.randint(1, 5)):
+        conditions = []
+        for column in range(2):
+            if draw.random() < 0.6:
+                a, b = sorted(draw.sample(range(5), 2))
+                ends = Cut(a, draw.random() < 0.5), Cut(b, draw.random() < 0.5)
+                conditions.append((column, NumberSpans((Span(*ends),))))
+        first = draw.randrange(k)
+        if kind == "predict":
+            outcome = (first,)
+        else:
+            outcome = tuple(sorted({first, *draw.sample(range(k), draw.randint(1, k - 1))}))
+        rules.append(Rule(tuple(conditions), outcome))
+    policy = "first" if kind == "predict" else "union"
+    return Table(schema, tuple(rules), kind, policy)
+
+
+def in_order(low, high):
+    """Whether two rows of probability or two ranges rise, from the definitions."""
+    if low.dtype == torch.bool:
+        a, b = low.nonzero()[:, 0].tolist(), high.nonzero()[:, 0].tolist()
+        return all(min(p, q) in a and max(p, q) in b for p in a for q in b)
+    if bool(low.any()) != bool(high.any()):
+        return False
+    return all(float(high[: c + 1].sum()) <= float(low[: c + 1].sum()) for c in range(len(low)))
+
+
+def check_verdict(seed):
+    """The verdict on random tables against all pairs of a grid that holds a row of every cell."""
+    draw = random.Random(seed)
+    schema = Schema(
+        (Feature("a", low=0, high=4), Feature("b", low=0, high=4)), ("g1", "g2", "g3", "g4")
+    )
+    effect, where = (
+        draw.choice(["raises", "lowers"]),
+        draw.choice(["", "b < 2", "a >= 1 and b > 1"]),
+    )
+    shapes = SiteShapes((FeatureShape("a", effect, where),), schema)
+    known = Knowledge(
+        random_table(draw, schema, "predict") if draw.random() < 0.7 else None,
+        random_table(draw, schema, "range"),
+        schema=schema,
+        shapes=shapes,
+    )
+    halves = [i / 2 for i in range(9)]
+    x = torch.tensor(list(itertools.product(halves, halves)), dtype=torch.float64)
+    told = known.annotate(Examples(x))
+    inside = shapes.region(shapes.shapes[0], x)
+    assert known.orders is not None
+    for side, order in (
+        (told.allowed, known.orders.ranges[0]),
+        (told.prior, known.orders.predictions[0]),
+    ):
+        if side is None:
+            assert order.status == "constant"
+            continue
+        broken = False
+        for i, j in itertools.combinations(range(len(x)), 2):
+            if x[i, 1] == x[j, 1] and x[i, 0] < x[j, 0] and inside[i] and inside[j]:
+                pair = (side[i], side[j]) if effect == "raises" else (side[j], side[i])
+                broken |= not in_order(*pair)
+        assert order.kept == (not broken), (seed, order)
+        if order.pair is not None:
+            two = known.annotate(Examples(torch.tensor(order.pair, dtype=torch.float64)))
+            said = two.allowed if side.dtype == torch.bool else two.prior
+            assert said is not None
+            pair = (said[0], said[1]) if effect == "raises" else (said[1], said[0])
+            assert not in_order(*pair) and order.pair[0][0] < order.pair[1][0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_verdicts_on_random_tables(seed):
+    check_verdict(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100, 600, 50))
+def test_verdicts_on_five_hundred_random_tables(start):
+    for seed in range(start, start + 50):
+        check_verdict(seed)

@@ -1,0 +1,110 @@
+"""A run over folders whose knowledge files hold shapes, and what is refused before it starts."""
+
+import random
+
+import pytest
+import torch
+
+from fedlore import ConfigError, FedloreError
+from fedlore.core.lipschitz import Lipschitz
+from fedlore.federation.settings import Federation, Model
+from fedlore.federation.terms import read_terms, terms_of
+from fedlore.knowledge.schema import Feature, Schema
+from fedlore.workbench.bundles import find_bundle
+from fedlore.workbench.federations import gather
+from fedlore.workbench.runs import run_federation
+
+SETTING = """
+name = "tiny"
+rounds = 2
+[run]
+approaches = ["FL", "FLwKM", "lore"]
+[model]
+hidden = [4]
+hears = true
+lipschitz = {lipschitz}
+[plan]
+epochs = 1
+"""
+KNOWN = """
+classes = ["g1", "g2", "g3"]
+trust = 0.2
+[[features]]
+name = "a"
+low = 0
+high = 4
+[[features]]
+name = "b"
+low = 0
+high = 4
+[[predict.sources]]
+formula = "a"
+edges = [1, 3]
+"""
+SHAPE = '[[shape.sources]]\nfeature = "a"\neffect = "raises"\n'
+
+
+def folder_of(root, lipschitz="true"):
+    draw = random.Random(3)
+    for i in range(3):
+        site = root / "sites" / f"s{i}"
+        site.mkdir(parents=True)
+        rows = [(draw.uniform(0, 4), draw.uniform(0, 4)) for _ in range(40)]
+        lines = [f"{a:.3f},{b:.3f},g{1 + (a > 1.5) + (a + b > 5)}" for a, b in rows]
+        (site / "train.csv").write_text("\n".join(["a,b,label", *lines]) + "\n")
+        (site / "knowledge.toml").write_text(KNOWN + (SHAPE if i else ""))
+    (root / "federation.toml").write_text(SETTING.format(lipschitz=lipschitz))
+    return root / "federation.toml"
+
+
+def test_a_run_keeps_the_shapes_of_the_sites_that_have_some(tmp_path):
+    done = run_federation(gather(folder_of(tmp_path)), tmp_path / "out")
+    assert done.left_out == {"lore": "what lore mixes does not keep shapes"}
+    found = find_bundle(tmp_path / "out", "s1", "FLwKM").personal
+    low = 4 * torch.rand(300, 2, generator=torch.Generator().manual_seed(1))
+    high = low.clone()
+    high[:, 0] += (4 - low[:, 0]) * 0.5
+    assert found.knowledge.shapes is not None
+    assert (found.predict(low) <= found.predict(high)).all()
+    other = find_bundle(tmp_path / "out", "s0", "FLwKM").personal
+    assert other.knowledge.shapes is None
+
+
+def test_a_run_without_such_a_network_names_the_site(tmp_path):
+    with pytest.raises(FedloreError, match="client 's1': shapes need a network that keeps them"):
+        run_federation(gather(folder_of(tmp_path, "false")), tmp_path / "out")
+
+
+def schema(ordered=True):
+    return Schema((Feature("a", low=0, high=1),), ("I", "II"), ordered=ordered)
+
+
+def federation(**parts):
+    return Federation(address="localhost:9000", **{"schema": schema(), **parts})
+
+
+def test_terms_tell_the_network_and_nothing_of_shapes():
+    terms = terms_of(
+        federation(model=Model(hidden=(4,), hears=True, lipschitz=True)), run="1", participants=2
+    )
+    again = read_terms(terms.text())
+    model = again.recipe().model
+    assert isinstance(model, Lipschitz) and model.options.hears
+    assert "shape" not in terms.text()
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"recipe": "lore"}, "what lore mixes does not keep shapes"),
+        ({"schema": schema(ordered=False)}, "is for ordered classes and numbers"),
+    ],
+)
+def test_what_cannot_keep_shapes_is_refused(parts, said):
+    with pytest.raises(ConfigError, match=said):
+        federation(model=Model(hidden=(4,), lipschitz=True), **parts)
+
+
+def test_only_a_perceptron_keeps_shapes():
+    with pytest.raises(ConfigError, match="lipschitz = true is for kind = mlp, got 'logistic'"):
+        Model(kind="logistic", lipschitz=True)
