@@ -6,7 +6,6 @@ import torch
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer.answering import answer_rows
-from fedlore.bundle.certificate.statement import certify
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
 from fedlore.bundle.reknowing import reknow
 from fedlore.core.nets import mlp
@@ -95,11 +94,6 @@ def test_a_plain_network_is_not_given_shapes(tmp_path):
     Knowledge(schema=SCHEMA, shapes=shapes).write(tmp_path / "knowledge.toml")
     with pytest.raises(FedloreError, match=r"cannot keep the shapes \(a raises\)"):
         reknow(plain, tmp_path / "knowledge.toml")
-
-
-def test_a_certificate_is_refused_with_a_reason(tmp_path):
-    with pytest.raises(FedloreError, match="networks that keep shapes"):
-        certify(kept(4, "classes", tmp_path)[1])
 
 
 def test_a_regressor_refuses_them_too():

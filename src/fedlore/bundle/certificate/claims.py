@@ -6,7 +6,12 @@ from typing import Any, Literal
 from ...knowledge.formulas.search import ProofStatus
 
 Name = Literal[
-    "inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"
+    "inside-range",
+    "finite-weights",
+    "never-empty",
+    "prediction-agrees",
+    "prediction-inside",
+    "monotone",
 ]
 
 

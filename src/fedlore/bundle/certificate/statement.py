@@ -34,7 +34,9 @@ from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
 from ..signed import check_signature
 from .checker.graphs import Graph, structure
+from .checker.knowledge import read_knowledge
 from .checker.numbergraphs import number_structure
+from .checker.shapes import monotone
 from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, claim_verdict
 from .coverage import never_empty
@@ -71,12 +73,12 @@ _NOT_NEEDED = {False: "; not needed, the policy removes what is outside", True: 
 def certify(bundle: Bundle) -> dict[str, Any]:
     """The certificate of a bundle, as plain values with their hash."""
     personal = bundle.personal
-    if isinstance(personal.inner.model, Lipschitz):
-        raise FedloreError(
-            "a certificate does not speak of networks that keep shapes (lipschitz = true) yet: "
-            "fedlore lint says what of a site's shapes holds over its whole scope"
-        )
     if not isinstance(personal, Personal):
+        if isinstance(personal.inner.model, Lipschitz):
+            raise FedloreError(
+                "a certificate does not speak of networks of a number that keep shapes (lipschitz "
+                "= true): fedlore lint says what of a site's shapes holds over its whole scope"
+            )
         about = {"target": {"lower": personal.bins.lower, "upper": personal.bins.upper}}
         claims = [_finite(personal.inner), *claim_number(bundle, personal)]
         return _sealed(bundle, claims, None, personal.knowledge.conflict, about)
@@ -90,6 +92,8 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     ]
     if experts:
         claims += _predictions(bundle, knowledge, experts, confusion)
+    if knowledge.shapes is not None:
+        claims.append(_monotone(bundle))
     return _sealed(bundle, claims, confusion, knowledge.conflict, {})
 
 
@@ -155,6 +159,21 @@ def _experts(knowledge: Knowledge) -> Sequence[Any]:
                 f"{place} is a {type(part).__name__}"
             )
     return [part for part in parts if part is not None]
+
+
+def _monotone(bundle: Bundle) -> Claim:
+    """What is proved of the site's shapes, by the checker's own reading of the bundle."""
+    texts = {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
+    found = monotone(read_knowledge(texts), json.loads(bundle.members["bundle.json"]))
+    how = {
+        "proved": "structure: a slope above 0 in the place for any weights, a bell of one width, "
+        "and a range and prediction that move the same way",
+        "refuted": "the range or the prediction moves the other way from a row on; of rows with "
+        "the same range it is so by structure",
+        "unknown": "whether range and prediction move the same way is undecided; of rows with the "
+        "same range it is so by structure",
+    }[found.status]
+    return Claim("monotone", found.status, how, found.example, needed=False)
 
 
 def _structure(personal: Personal) -> str:

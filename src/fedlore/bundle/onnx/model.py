@@ -59,8 +59,7 @@ def to_onnx(
     parts = [Part(logits)]
     if personal.beside is not None:
         parts, dtype = mixed_parts(build, seen, logits, known, personal.beside), DOUBLE
-    _outputs(build, parts, known, personal.reliance, k, dtype)
-    refused = build.op("Unsqueeze", "refused", build.constant([1], INT64))
+    refused = _outputs(build, parts, known, personal.reliance, k, dtype)
     if personal.knowledge.shapes is None:
         _decide(build, known.prior, refused)
     else:
@@ -154,7 +153,7 @@ def _logits(
 
 def _outputs(
     build: Builder, parts: Sequence[Part], known: KnownNodes, trust: float, k: int, dtype: Any
-) -> None:
+) -> str:
     """(1-λ)·Σ w_j softmax_j within the range + λ·g_p, and all outside set to 0 at the end."""
     zero = build.constant(0.0)
     rows = build.op("Shape", "rows", start=0, end=1)  # not of logits: no range hangs on them
@@ -177,6 +176,7 @@ def _outputs(
     mixed = mixed if dtype is SINGLE else build.cast(mixed, SINGLE)
     build.op("Where", allowed, mixed, zero, name="probabilities")
     build.op("Squeeze", refused, build.constant([1], INT64), name="refused")
+    return refused
 
 
 def _decide(build: Builder, prior: str | None, refused: str) -> None:

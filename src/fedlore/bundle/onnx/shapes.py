@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ...core.inputs import Inputs
-from ...core.lipschitz import SLACK, Lipschitz, columns_of_features, tame
+from ...core.lipschitz import SLACK, Lipschitz, columns_of_features
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.shapes.shape import SiteShapes
 from ...knowledge.shapes.verdicts import Orders, ears_for
@@ -98,10 +98,10 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> str
     h = build.op("Where", build.op("Or", free, build.constant(own, BOOL)), inputs, zero)
     for place, layer in enumerate(module.trunk):
         assert isinstance(layer, nn.Linear)
-        weight = tame(layer.weight.detach(), place)
-        tamed = build.weight(f"{name}.trunk.{place}.weight", _array(weight))
+        weight = build.weight(f"{name}.trunk.{place}.weight", _array(layer.weight))
+        tamed = _tamed(build, weight, place)
         bias = build.weight(f"{name}.trunk.{place}.bias", _array(layer.bias))
-        seen = h if place == 0 else _sorted(build, h, weight.shape[1])
+        seen = h if place == 0 else _sorted(build, h, layer.in_features)
         h = build.op("Gemm", seen, tamed, bias, transB=1)
     bent = build.op("Mul", h, build.constant(about.slope * (1.0 - SLACK)))
     shift = build.weight(f"{name}.own.shift", _array(module.own.shift))
@@ -113,6 +113,13 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> str
     cells = logistic_cells if about.bell == "logistic" else normal_cells
     made = cells(build, build.cast(place_, DOUBLE), build.cast(spread, DOUBLE), k)
     return build.cast(made, SINGLE)
+
+
+def _tamed(build: Builder, weight: str, place: int) -> str:
+    """Weights whose rows are no larger than 1, as `core.lipschitz.tame`."""
+    size = build.op("Abs", weight)
+    norm = build.op("ReduceMax", size, axes=[1], keepdims=1) if place == 0 else build.total(size)
+    return build.op("Div", weight, build.op("Max", norm, build.constant(1.0)))
 
 
 def _sorted(build: Builder, h: str, width: int) -> str:

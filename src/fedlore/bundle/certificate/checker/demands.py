@@ -62,7 +62,9 @@ def demands(known: Known, *, strict: bool = True) -> Demands:
     return Demands(
         t.op("And", allowed.rows, t.op("Not", refused)),
         t.op("Squeeze", refused, axis),
-        t.op("Squeeze", _choose(t, rows, refused), axis),
+        t.op(
+            "Squeeze", _median(t, refused) if known.directions else _choose(t, rows, refused), axis
+        ),
         rows,
     )
 
@@ -77,6 +79,17 @@ def _choose(t: Terms, prior: Needed | None, refused: Needed) -> Needed:
         tied = t.op("And", t.op("Equal", p, top), spoken)
         theirs = t.op("ArgMax", t.cast(tied, SINGLE), axis=1, keepdims=1)
         chosen = t.op("Where", t.any(tied), theirs, chosen)
+    return t.op("Where", refused, t.constant(-1, INT64), chosen)
+
+
+def _median(t: Terms, refused: Needed) -> Needed:
+    """Of knowledge with shapes: the first class with half of the probability below or at it."""
+    share = t.cast(Named("probabilities"), DOUBLE)
+    below = t.op("CumSum", share, t.constant(1, INT64))
+    half = t.op("Mul", t.total(share), t.constant(0.5, DOUBLE))
+    some = t.op("Greater", share, t.constant(0.0, DOUBLE))
+    reached = t.op("And", t.op("GreaterOrEqual", below, half), some)
+    chosen = t.op("ArgMax", t.cast(reached, SINGLE), axis=1, keepdims=1)
     return t.op("Where", refused, t.constant(-1, INT64), chosen)
 
 

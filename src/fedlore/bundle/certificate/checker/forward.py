@@ -1,13 +1,15 @@
 """A bundle's network in numpy, and the personal model around it, as the paper defines it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .answers import Said
 from .cells import Unreadable
+from .directions import Direction
 from .members import cells, heard_numbers, member_shares, places, softmax
+from .shaped import shaped_logits
 
 Array = Any  # of numpy
 
@@ -19,12 +21,17 @@ def probabilities(
     said: Said,
     trust: float,
     tensors: Mapping[str, Array] | None = None,  # of a mixture
+    directions: Sequence[Direction] = (),  # of features with a shape
 ) -> Array:
     """(1-λ)·Σ w_j softmax(f_j masked to the range) + λ·g_p on rows (n, d) that are not refused."""
     beside = header.get("beside")
-    x = encode(header.get("inputs"), x)
+    raw, x = x, encode(header.get("inputs"), x)
     with np.errstate(all="ignore"):
-        logits = logits_of(header, weights, x, said)
+        if header["model"]["layer"] == "lipschitz":
+            seen = scaled_rows(header, x)
+            logits = shaped_logits(header, weights, seen, raw, said, directions)
+        else:
+            logits = logits_of(header, weights, x, said)
         if beside is None:
             share = softmax(logits, said.allowed)
         else:
@@ -62,12 +69,17 @@ def logits_of(
     header: Mapping[str, Any], weights: Mapping[str, Array], x: Array, said: Said
 ) -> Array:
     """What the network says of encoded rows, (n, k), before the range."""
+    return _run(header["model"], "", weights, scaled_rows(header, x), said)
+
+
+def scaled_rows(header: Mapping[str, Any], x: Array) -> Array:
+    """Encoded rows as the network takes them."""
     scaling = header.get("scaling")
     if scaling is not None:
         x = (x.astype(np.float64) - np.array(scaling["shift"]).ravel()) / np.array(
             scaling["spread"]
         ).ravel()
-    return _run(header["model"], "", weights, x.astype(np.float32), said)
+    return x.astype(np.float32)
 
 
 def _run(

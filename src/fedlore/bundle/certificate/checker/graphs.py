@@ -192,7 +192,8 @@ def _other_forms(graph: Graph, known: Known, needed: Demands) -> tuple[list[str]
             wrong.append("the expert's part of the probabilities is not the knowledge's")
         elif told is not None and needed.prior is not None:
             outputs[told.rows] = needed.prior
-            if told.trust is not None and told.trust != np.float32(known.trust):
+            withheld = bool(known.directions) and told.trust == 0  # what moves another way
+            if told.trust not in (None, np.float32(known.trust)) and not withheld:
                 wrong.append(f"it trusts the expert by {told.trust:g}, not by {known.trust:g}")
     except (Unproved, LookupError) as error:
         wrong.append(f"{error}")

@@ -10,13 +10,16 @@ from .cells import Unreadable
 from .holes import may_lack
 from .knowledge import Known, Scoped
 
-CLAIMS = ("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside")
+CLAIMS = (
+    *("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"),
+    "monotone",
+)
 _STATUSES = ("proved", "refuted", "unknown")
 _FORMATS = (1, 2, 3)
 #: Layers that answer each row by itself.
 _LAYERS = set(
     "linear conv2d max_pool2d avg_pool2d flatten as_image relu leaky_relu tanh sigmoid gelu silu "
-    "identity dropout layer_norm group_norm sequential deaf hearing ordered".split()
+    "identity dropout layer_norm group_norm sequential deaf hearing ordered lipschitz".split()
 )
 _DEEPEST = 50
 
@@ -57,7 +60,8 @@ def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     schema = header["schema"]
     wrong += name_faults(schema["classes"], schema["features"], known)
     told = float(header["rely"]), header["conflict"]
-    if told != (known.trust, known.conflict):
+    withheld = known.directions and told == (0.0, known.conflict)  # what moves another way
+    if told != (known.trust, known.conflict) and not withheld:
         wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
     return wrong + model_faults(header) + input_faults(header, known)
 

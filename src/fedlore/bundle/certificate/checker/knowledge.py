@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .cells import Column, Unreadable, read_rules, single
+from .directions import Direction, read_directions
 from .expressions import Tree, columns_in, numbers_in, parse, value
 from .intervals import Boxes
 from .orders import never_above
@@ -154,6 +155,7 @@ class Known:
     predict: Side
     range: Side
     confusion: Array | None = None  # (k, k) of an expert who is heard through it
+    directions: tuple[Direction, ...] = ()  # of features with a shape
 
     @property
     def k(self) -> int:
@@ -197,8 +199,15 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
         )
     reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
     trust = float(said.get("trust", 0.0) if reliance is None else reliance)
+    names = [column.name for column in columns]
     return Known(
-        columns, classes, trust, said.get("conflict", "abstain"), sides["predict"], sides["range"]
+        columns,
+        classes,
+        trust,
+        said.get("conflict", "abstain"),
+        sides["predict"],
+        sides["range"],
+        directions=read_directions(said, names, lambda text: parse(text, names)),
     )
 
 

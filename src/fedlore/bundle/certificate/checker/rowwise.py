@@ -13,7 +13,8 @@ from .cells import Unreadable
 #: Value by value: rows meet rows of the same rank, and constants that have one row or none.
 EACH = set(
     "Abs Add And Cast Clip Div Equal Erf Exp Greater GreaterOrEqual Identity IsInf IsNaN LeakyRelu "
-    "Less LessOrEqual Log Max Min Mul Neg Not Or Pow Relu Sigmoid Sin Sqrt Sub Tanh Where".split()
+    "Less LessOrEqual Log Max Min Mul Neg Not Or Pow Relu Sigmoid Sin Softplus Sqrt Sub Tanh "
+    "Where".split()
 )
 #: Along an axis that an attribute names, with its default.
 ALONG = {

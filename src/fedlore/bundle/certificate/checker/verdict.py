@@ -22,6 +22,7 @@ from .members import mixture_faults
 from .numbersets import is_about_number, read_number_knowledge
 from .numberverdict import number_bundle, number_claims, number_graph
 from .proofs import agrees, inside, never_empty, samples
+from .shapes import monotone
 from .signatures import signature_faults
 
 FORMAT = "fedlore range certificate"
@@ -105,6 +106,8 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
         known = _hear(read_knowledge(texts), said)
         yield from _claims(known, said)
+        if known.directions:
+            yield _shapes(known, header, said)
         wrong = header_faults(header, known)
         yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
         yield _definition(header, weights, known, tensors)
@@ -181,6 +184,15 @@ def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
             yield Line("the prediction stays in the range", fine, words)
 
 
+def _shapes(known: Known, header: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
+    """The claim about shapes: it must not say more than is proved here."""
+    what = "more of a feature with a shape never moves the answer the other way"
+    found = monotone(known, header)
+    told = next((c["status"] for c in said["claims"] if c["claim"] == "monotone"), "unknown")
+    words: str = found.status if found.example is None else f"refuted by {list(found.example)}"
+    return Line(what, told != "proved" or found.status == "proved", words)
+
+
 def _definition(
     header: Mapping[str, Any],
     weights: Mapping[str, Any],
@@ -194,7 +206,8 @@ def _definition(
     keep = ~said.refused
     said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
     try:
-        p = probabilities(header, weights, x[keep], said, known.trust, tensors)
+        trust = float(header["rely"]) if known.directions else known.trust
+        p = probabilities(header, weights, x[keep], said, trust, tensors, known.directions)
     except Unreadable as error:
         return Line(what, True, f"{error} is beyond this checker", rows=0)
     good = bool((p[~said.allowed] == 0).all() and np.isfinite(p).all())
