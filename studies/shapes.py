@@ -100,8 +100,7 @@ def run(name: str, rows: int, seed: int, arm: str, slope: float) -> dict[str, ob
     else:
         sites, bins = number_sites(name, rows, seed, arm)
         features, classes = sites[0].data.x.shape[1], BINS
-    hears = name == "coke"
-    options = Shaping(features, hears, "middle" if hears else "none", slope)
+    options = Shaping(features, slope=slope)
     model = lipschitz_mlp(classes, options, hidden=(32,), seed=seed)
     fitted = fit(sites, model, bins=bins, rounds=40, plan=PLAN, seed=seed, evaluate=40)
     key = "ta" if bins is None else "rmse"

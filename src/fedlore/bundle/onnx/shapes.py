@@ -108,8 +108,8 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> str
     moved = build.op("Add", build.op("Add", bent, line), shift)
     far = build.op("Mul", build.constant(module.unit), build.op("Add", start, moved))
     place_ = build.op("Add", build.constant((k - 1) / 2), far)
-    own = build.op("Exp", build.weight(f"{name}.own.width", _array(module.own.width)))
-    spread = build.op("Mul", build.constant(about.width), own)
+    factor = build.op("Exp", build.weight(f"{name}.own.width", _array(module.own.width)))
+    spread = build.op("Mul", build.constant(about.width), factor)
     cells = logistic_cells if about.bell == "logistic" else normal_cells
     made = cells(build, build.cast(place_, DOUBLE), build.cast(spread, DOUBLE), k)
     return build.cast(made, SINGLE)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,9 @@ def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     schema = header["schema"]
     wrong += name_faults(schema["classes"], schema["features"], known)
     told = float(header["rely"]), header["conflict"]
-    withheld = known.directions and told == (0.0, known.conflict)  # what moves another way
-    if told != (known.trust, known.conflict) and not withheld:
+    if known.directions and told[0] == 0.0:  # what moves another way is withheld
+        known = replace(known, trust=0.0)
+    if told != (known.trust, known.conflict):
         wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
     return wrong + model_faults(header) + input_faults(header, known)
 
