@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-MOST_ROWS = 200_000  # of a grid
+_MOST_ROWS = 200_000  # of a grid
 _LINES, _STEPS = 512, 24  # of a sample
 _FAR = 1e3  # beyond the last threshold, where the scope has no end
 
@@ -56,7 +56,7 @@ def lay_grid(
     ]
     values[column] = [v for v in values[column] if not math.isnan(v)]
     count = math.prod(len(some) for some in values)
-    if count > MOST_ROWS:
+    if count > _MOST_ROWS:
         return None
     order = [i for i in range(len(values)) if i != column] + [column]
     rows = torch.tensor(
