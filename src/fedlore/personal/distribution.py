@@ -82,6 +82,13 @@ class Distribution:
         lower, upper = self._pieces()
         return self._nearest(lower, upper, value, self.weight > 0)
 
+    def middle(self, *, ordered: bool) -> Tensor:
+        """The number that is given out: the mean, or where an order must hold the median.
+
+        Moved to the support the mean can jump back when far pieces lose their last probability.
+        """
+        return self.quantile(0.5) if ordered else self.mean()
+
     def mode(self) -> Tensor:
         """A number in the likeliest bin: the mean of what is in it, moved into its part of S.
 

@@ -63,8 +63,8 @@ class PersonalRegressor(nn.Module):
         return self.personal
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, *features) in raw units -> (n,) expected values, in S(x)."""
-        return self.distribution(x).mean() if self.beside is None else self.predict(x)
+        """(n, *features) in raw units -> (n,) numbers, in S(x)."""
+        return self.predict(x)
 
     def annotate(self, x: Tensor) -> Told:
         """The rows with what the expert says about them; what is no value is refused."""
@@ -79,8 +79,14 @@ class PersonalRegressor(nn.Module):
             return told
         return replace(told, x=inputs.encode(told.x))
 
-    def predict(self, x: Tensor | Told, *, decode: Decode = "mean") -> Tensor:
+    @property
+    def decode(self) -> Decode:
+        """How a number is given out: of a site with shapes by the median, which keeps them."""
+        return "mean" if self.knowledge.shapes is None else "median"
+
+    def predict(self, x: Tensor | Told, *, decode: Decode | None = None) -> Tensor:
         """One number for each row, (n,) float64, in S(x)."""
+        decode = decode or self.decode
         if decode not in get_args(Decode):
             raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
 
@@ -88,9 +94,7 @@ class PersonalRegressor(nn.Module):
             return self._number(self._see(x))
 
         def answer(found: Distribution) -> Tensor:
-            if decode == "median":
-                return found.quantile(0.5)
-            return found.mode() if decode == "mode" else found.mean()
+            return found.mode() if decode == "mode" else found.middle(ordered=decode == "median")
 
         return self._by_block(x, answer)
 

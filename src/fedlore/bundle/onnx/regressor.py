@@ -11,6 +11,7 @@ from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...errors import FedloreError
 from ...knowledge.numbers.bins import Bins
+from ...knowledge.numbers.numbers import Numbers
 from ...knowledge.schema import Schema
 from ...personal.beside import NumberBeside
 from ...personal.foreseen import ForeseenNumber
@@ -20,6 +21,7 @@ from ...personal.tasks.regression import LEVEL
 from .builder import DOUBLE, INT64, SINGLE, Builder
 from .decoding import (
     BinNodes,
+    SpreadNodes,
     between_nodes,
     cut_nodes,
     hard_nodes,
@@ -76,13 +78,13 @@ def regressor_to_onnx(
         found = spread_nodes(build, hard_nodes(build, number, personal.beside.width, cut), cut)
     elif known.spread is None or prior is None:
         found = spread_nodes(build, learned, cut, told.said, reliance)
-        number = mean_nodes(build, found)
+        number = _middle(build, found, known)
     else:
         share = build.op("Mul", build.total(prior), build.constant(reliance, DOUBLE))
         kept = build.op("Mul", learned, build.op("Sub", build.constant(1.0, DOUBLE), share))
         his = build.op("Mul", prior, build.constant(reliance, DOUBLE))
         found = spread_nodes(build, build.op("Add", kept, his), cut)
-        number = mean_nodes(build, found)
+        number = _middle(build, found, known)
     ends = [quantile_nodes(build, found, level) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
     ends = [build.op("Min", ends[0], number), build.op("Max", ends[1], number)]
     _give_out(build, number, ends, told, cut)
@@ -96,6 +98,13 @@ def regressor_to_onnx(
         *give_unapplied(build, seen, (known.range, known.prediction)),
     ]
     return finish_graph(build, (len(schema.features),), results, about)
+
+
+def _middle(build: Builder, found: SpreadNodes, known: Numbers) -> str:
+    """The number that is given out, as `Distribution.middle`, (n, 1)."""
+    if known.shapes is None:
+        return mean_nodes(build, found)
+    return quantile_nodes(build, found, 0.5)
 
 
 def _give_out(build: Builder, number: str, ends: list[str], told: ToldNodes, cut: BinNodes) -> None:

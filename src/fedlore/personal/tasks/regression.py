@@ -144,7 +144,10 @@ class Regression:
         decided[trust > 0] = EXPERT if reliance >= 1 else BOTH
         decided[low == high] = RANGE
         every = torch.ones(n, bins.k, dtype=torch.bool)
-        number = found.mean() if personal.beside is None else personal.predict(told)
+        if personal.beside is None:
+            number = found.middle(ordered=personal.decode == "median")
+        else:
+            number = personal.predict(told)
         first, last = found.interval(LEVEL)
         # of a mixture the number may lie beside its distribution's middle: it is always inside
         interval = torch.stack([torch.minimum(first, number), torch.maximum(last, number)], 1)
@@ -224,8 +227,8 @@ class _Scores:
         told = self.told
         if told.y is None:
             return {}
-        predicted = decode_logits(logits, _see(told, self.injected), self.reliance).mean()
-        return all_scores(predicted, told.y, told.sets)
+        found = decode_logits(logits, _see(told, self.injected), self.reliance)
+        return all_scores(found.middle(ordered=told.signs is not None), told.y, told.sets)
 
 
 def _see(told: Told, injected: bool) -> Told:
