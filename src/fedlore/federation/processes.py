@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -131,12 +131,8 @@ def stopping() -> Iterator[Stop]:
         stop.by = number
         stop.set()
 
-    before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _handling(handle):
         yield stop
-    finally:
-        for sign, old in before.items():
-            signal.signal(sign, old)
 
 
 @contextmanager
@@ -152,9 +148,15 @@ def interrupting() -> Iterator[Stop]:
         stop.set()
         raise KeyboardInterrupt
 
+    with _handling(handle):
+        yield stop
+
+
+@contextmanager
+def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        yield
     finally:
         for sign, old in before.items():
             signal.signal(sign, old)
