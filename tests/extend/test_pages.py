@@ -30,6 +30,12 @@ from ..federation.test_processes import running, trial
 from .pages import EXAMPLES, know_bands
 
 each_page = pytest.mark.parametrize("example", EXAMPLES, ids=[e.page for e in EXAMPLES])
+#: Where every page costs seconds, one is tried in the sample and the others in `make slow`.
+one_page = pytest.mark.parametrize(
+    "example",
+    [EXAMPLES[0], *(pytest.param(e, marks=pytest.mark.slow) for e in EXAMPLES[1:])],
+    ids=[e.page for e in EXAMPLES],
+)
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def moved(fitted, start):
     return {name: end.get_parameter(name) - p for name, p in start.named_parameters()}
 
 
-@each_page
+@one_page
 def test_the_laws_of_the_page_hold(installed, tmp_path):
     path = tmp_path / "test_own.py"
     path.write_text(installed.laws)
@@ -90,7 +96,7 @@ def test_fit_takes_it(installed, tmp_path):
         assert found(site.data.x).shape == (len(site.data), 20)
 
 
-@each_page
+@one_page
 def test_fedlore_run_takes_it(installed, tmp_path):
     write_starter(tmp_path / "own")
     path = tmp_path / "own" / "federation.toml"
