@@ -11,7 +11,7 @@ from fedlore.engine.lore import train
 from fedlore.personal.own import best
 
 torch.set_num_threads(1)
-EXAMPLES = int(os.environ.get("FEDLORE_EXAMPLES", "12"))  # a sample; `make slow` tries 100
+EXAMPLES = int(os.environ.get("FEDLORE_EXAMPLES", "10"))  # a sample; `make slow` tries 100
 # a busy machine is no fault: what hangs is stopped by the limit on every test
 settings.register_profile(
     "fedlore",

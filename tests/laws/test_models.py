@@ -83,9 +83,11 @@ def test_it_trains_in_stacks_by_hand(kind, hears):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        FedAvg(),
         Apfl(),
-        *(pytest.param(a, marks=pytest.mark.slow) for a in (Scaffold(), Ditto(), FedPer())),
+        *(
+            pytest.param(a, marks=pytest.mark.slow)
+            for a in (FedAvg(), Scaffold(), Ditto(), FedPer())
+        ),
     ],
     ids=lambda a: type(a).__name__,
 )

@@ -108,7 +108,7 @@ def test_a_client_without_test_rows_cannot_be_scored():
         run((FL,), [replace(with_models()[0], test=None)])
 
 
-@pytest.mark.parametrize("reread", [False, True])
+@pytest.mark.parametrize("reread", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_lore_is_scored_with_the_mixture_of_each_client(monkeypatch, reread):
     few = Menu((Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
     monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
@@ -128,7 +128,7 @@ def test_lore_is_scored_with_the_mixture_of_each_client(monkeypatch, reread):
         assert row["ta"] == (predicted == client.test.y).double().mean()
 
 
-@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordered):
     clients = with_models()
     rows = run((OWN_BEST,), clients, ordered=ordered)
