@@ -39,6 +39,8 @@ from fedlore.workbench.approaches import LORE, train_approach
 from fedlore.workbench.demo import Demo
 from fedlore.workbench.intervals import interval
 
+from .seeds import parse_seeds
+
 CSR = Bins(0.0, 100.0, 50)  # the number behind the grades, all that it can be
 
 
@@ -189,12 +191,11 @@ def main() -> None:
     if options.summary:
         print("\n".join(summary([row for path in options.summary for row in read_rows(path)])))
         return
-    first, _, last = options.seeds.partition("-")
     start, make = time.monotonic(), {"grades": grade_rows, "csr": csr_rows}
     rows = read_rows(options.out) if options.out.exists() else []
     done = {(row["set"], row["seed"]) for row in rows}
     for name in options.sets.split(","):
-        for seed in range(int(first), int(last or first) + 1):
+        for seed in parse_seeds(options.seeds):
             if (name, seed) not in done and time.monotonic() - start < 60 * options.minutes:
                 rows += make[name](seed)
                 write_rows(rows, options.out)

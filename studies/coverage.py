@@ -42,6 +42,8 @@ from fedlore.workbench.intervals import interval
 from fedlore.workbench.paper.numbers.sets import load_numbers, sites
 from fedlore.workbench.paper.numbers.settings import NumberStudy, clients_of, number_setting
 
+from .seeds import parse_seeds
+
 LEVEL, LEARN, BINS = 0.9, 0.7, 50
 
 
@@ -179,11 +181,10 @@ def main() -> None:
     if options.summary:
         print("\n".join(summary([row for path in options.summary for row in read_rows(path)])))
         return
-    first, _, last = options.seeds.partition("-")
     rows = read_rows(options.out) if options.out.exists() else []
     done = {(row["set"], row["seed"]) for row in rows}
     for name in options.sets.split(","):
-        for seed in range(int(first), int(last or first) + 1):
+        for seed in parse_seeds(options.seeds):
             if (name, seed) not in done:
                 rows += class_rows(seed) if name == "coke" else number_rows(name, seed)
                 write_rows(rows, options.out)

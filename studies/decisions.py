@@ -49,6 +49,7 @@ from fedlore.workbench.approaches import LORE, LORE_1, Approach, train_approach
 from fedlore.workbench.demo import Demo
 
 from .decision_figures import EQUATION, draw_figure, summary
+from .seeds import parse_seeds
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95)
 BELOW, ABOVE = 2, 3  # grades around the plant's level that are wanted
@@ -289,12 +290,12 @@ def main() -> None:
         if options.figure:
             draw_figure(rows, options.figure)
         return
-    first, _, last = options.seeds.partition("-")
     done = {row["seed"] for row in read_rows(options.out)} if options.out.exists() else set()
     rows = read_rows(options.out) if done else []
-    for seed in range(int(first), int(last or first) + 1):
+    seeds = parse_seeds(options.seeds)
+    for seed in seeds:
         if seed not in done:
-            rows += drawing(seed, mixtures=seed - int(first) < options.mixtures)
+            rows += drawing(seed, mixtures=seed - seeds.start < options.mixtures)
             write_rows(rows, options.out)
             print(seed, file=sys.stderr, flush=True)
 

@@ -36,6 +36,7 @@ from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.recipe import auto_rows, lore_rows
 
 from .recipe_summary import recipe_summary_text
+from .seeds import parse_seeds
 
 TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
@@ -96,8 +97,7 @@ def run_recipe_study(arguments: Sequence[str] | None = None) -> None:
     kind, share = ("expert", 1.0) if coke else (given.range, given.share)
     parts = given.parts.split(",")
     rows = list(read_rows(given.out)) if given.out.exists() else []
-    first, _, last = given.seeds.partition("-")
-    for seed in range(int(first), int(last or first) + 1):
+    for seed in parse_seeds(given.seeds):
         tags = {"dataset": given.dataset, "range": kind, "share": share}
         there = {"part": ",".join(parts), **tags, "seed": seed}
         if any(all(row.get(k) == v for k, v in there.items()) for row in rows):

@@ -32,6 +32,8 @@ from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.workbench.intervals import interval
 from fedlore.workbench.paper.numbers.sets import SOURCES, load_numbers
 
+from .seeds import parse_seeds
+
 SITES, BINS, TESTED = 4, 40, 1000
 #: Read off the equations of the simulator, and what is said of concrete and of houses anywhere.
 TRUE = {
@@ -189,8 +191,7 @@ def main() -> None:
     path = asked.out / "runs.jsonl"
     lines = [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
     done = {(x["set"], x["rows"], x["seed"], x["arm"], x["slope"]) for x in lines}
-    first, _, last = asked.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
+    seeds = parse_seeds(asked.seeds)
     for seed, name, rows, arm in itertools.product(seeds, asked.sets, asked.rows, ARMS):
         if (name, rows, seed, arm, asked.slope) not in done:
             lines.append(run(name, rows, seed, arm, asked.slope))

@@ -1,6 +1,7 @@
 """One thread and one hypothesis profile for every test."""
 
 import os
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -25,9 +26,17 @@ settings.load_profile("fedlore")
 collect_ignore = ["files"]  # kept files of older versions; their script needs that version
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Slow tests may take an hour each; the others have the limit of pyproject.toml."""
+    """Slow tests may take an hour each; the others have the limit of pyproject.toml.
+
+    Of a test marked `sampled(n)` about one case in n is quick, by a hash of its name; the others
+    are slow tests.
+    """
     for item in items:
+        share = item.get_closest_marker("sampled")
+        if share and zlib.crc32(item.name.encode()) % share.args[0]:
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
 

@@ -40,6 +40,7 @@ from fedlore.workbench.paper.drawings import StudyDrawing, drawing
 from fedlore.workbench.paper.numbers.settings import NumberStudy
 from fedlore.workbench.paper.numbers.study import run_regression
 
+from ..seeds import parse_seeds
 from .again import BINS, CLASSES, NUMBERS, again, block_of, compare_drawn
 
 OLD = "lore 1 chosen"
@@ -222,9 +223,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
         if name not in (*CLASSES, *NUMBERS):
             parser.error(f"unknown set '{name}'; known: {', '.join((*CLASSES, *NUMBERS))}")
     torch.set_num_threads(1)
-    first, _, last = given.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
-    compute(sets, seeds, given.out, given.device, _read_all(given.again))
+    compute(sets, parse_seeds(given.seeds), given.out, given.device, _read_all(given.again))
 
 
 if __name__ == "__main__":

@@ -180,6 +180,7 @@ _LATER = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["a round of a trial", *_LATER])
 def test_resuming_in_the_middle_changes_nothing(tmp_path, monkeypatch, inprocess, after):
     folder = chosen(tmp_path / "fed")
@@ -236,6 +237,7 @@ def test_a_damaged_step_is_done_again(tmp_path, monkeypatch, inprocess):
     check_same(folder, inprocess)
 
 
+@pytest.mark.slow
 def test_a_site_that_was_away_at_the_end_settles_when_asked_again(tmp_path, monkeypatch, inprocess):
     folder = chosen(tmp_path / "fed")
     inside, lines = Inside(folder, monkeypatch), []
@@ -345,6 +347,7 @@ def test_policies_cover_the_candidates(terms, tmp_path):
         replace(policy, moments=False).refuse(terms, Task("gram", 0))
 
 
+@pytest.mark.slow
 def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
     folder = chosen(tmp_path / "fed")
 

@@ -46,6 +46,7 @@ def folder(tmp_path):
     return masked(tmp_path / "fed", sites=4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "scaffnew", "ditto"])
 def test_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
     folder = masked(tmp_path / "fed", algorithm=algorithm)
@@ -203,6 +204,7 @@ def relaid(reply):
     }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -351,6 +353,7 @@ def introduce(folder):
                 shutil.copy(other / "identity.pub", home / "peers" / f"{other.name}.pub")
 
 
+@pytest.mark.slow
 def test_sites_that_know_each_other_notice_swapped_keys(folder, monkeypatch):
     edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
     inside = Inside(folder, monkeypatch)
@@ -400,6 +403,7 @@ def test_spoiled_identities_are_named(folder):
         Worker(read_kit(home))(Task("keys", 1), terms.text())
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_other_masks_and_the_same_sums(folder, monkeypatch):
     edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
     found = []

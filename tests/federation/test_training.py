@@ -42,6 +42,7 @@ def crash_after(round):
     return done
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "scaffnew", "ditto"])
 def test_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
     folder = small(tmp_path / "fed", algorithm=algorithm)
@@ -56,6 +57,7 @@ def test_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
         assert read_state(folder / "sites" / site / "personal.weights")[0]["round"] == 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
 @pytest.mark.parametrize("round", [1, 2])
 def test_a_crash_and_a_resume_change_nothing(tmp_path, monkeypatch, algorithm, round):
@@ -149,6 +151,7 @@ def scaled(by):
     return lambda upload: {k: {n: t * by for n, t in b.items()} for k, b in upload.items()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

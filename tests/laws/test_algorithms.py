@@ -1,5 +1,7 @@
 """Fedlore's own algorithms and engines under the laws that it ships in `fedlore.testing`."""
 
+import pytest
+
 from fedlore.testing.algorithm import ALGORITHM_LAWS
 from fedlore.testing.laws import Postbox as Post
 from fedlore.testing.laws import own_models as own
@@ -10,6 +12,7 @@ from .lists import each_algorithm, each_engine, each_law
 __all__ = ["Post", "assert_close", "own"]
 
 
+@pytest.mark.sampled(3)
 @each_law(ALGORITHM_LAWS)
 @each_algorithm
 @each_engine

@@ -47,6 +47,7 @@ LOSSES += [("ckks", "train"), ("ckks", "decrypt"), ("dp", "train"), ("dp at the 
 each_filter = pytest.mark.parametrize("filter", FILTERS)
 
 
+@pytest.mark.sampled(3)
 @each_law(FILTER_LAWS)
 @each_algorithm
 @each_filter

@@ -77,6 +77,7 @@ def test_it_trains_in_stacks_by_hand(kind, hears):
     assert Bench(made, torch.zeros(1, FEATURES), 2).by_hand
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "knowledge", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["told", "bare"]
 )

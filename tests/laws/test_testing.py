@@ -44,6 +44,7 @@ class Uphill(FedAvg):
         return {"model": tree.scale(upload["model"], -1.0)}, memory
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("algorithm", "laws"),
     [

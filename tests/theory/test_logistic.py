@@ -45,6 +45,7 @@ def test_the_optimum_is_one():
     assert problem().slope < 1e-12 and problem().best.norm() > 1.0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "changes"),
     [

@@ -134,6 +134,7 @@ def test_only_quiet_settings_that_cost_little_are_recommended():
     assert "No setting" in leak_verdict(found[:1])
 
 
+@pytest.mark.slow
 def test_the_page_has_tables_and_a_plot_for_every_site(rows, tmp_path):
     found, _ = rows
     page = write_leaks(found, tmp_path, title="Leak audit: coke", facts={"seeds": "0, 1, 2"})

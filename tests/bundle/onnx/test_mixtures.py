@@ -90,6 +90,7 @@ def test_each_kind_of_member_alone(member, net):
     compare(mixture(known(), CALM, 4, members=(member,), net=made, expert=0.0), CALM)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("start", "bell", "hears"),
     [

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from fedlore import FedloreError
+from fedlore import FedloreError, Knowledge
 from fedlore.coke.blend import order_for
 from fedlore.coke.blend.changing import change_words, read_blend, smallest_change
 from fedlore.coke.blend.points import lattice
@@ -41,6 +42,13 @@ def test_a_single_feature_is_moved_no_further_than_needed():
         return float(order.grader.look(row, (order.target,))[0][0, 0])
 
     assert chance(rank.then) >= 0.6 > chance(rank.then - 2 * 2.0 / 200)
+
+
+def test_a_feature_is_found_though_the_range_refuses_a_part_of_its_scope():
+    free = {f.name: f.then for f in smallest_change(ordered(), np.array([1.0, 0.0, 0.0])).features}
+    corner = Knowledge(range=lambda x: ~(x[:, 1:] > 1.75) & torch.ones(4, dtype=torch.bool))
+    found = smallest_change(ordered(ladder(corner)), np.array([1.0, 0.0, 0.0]))
+    assert {f.name: f.then for f in found.features}["rank"] == free["rank"] < 1.75
 
 
 def test_a_blend_that_is_good_needs_nothing_and_one_that_cannot_be_is_told():

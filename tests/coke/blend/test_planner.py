@@ -77,6 +77,7 @@ def brute_force_agrees(model, seed, wanted):
     return reached
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("model", MODELS)
 def test_no_blend_on_the_grid_is_cheaper_by_more_than_a_percent(model, seed):

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from ...data.rows import FileForm
-from ...errors import FedloreError, KnowledgeError, unknown
+from ...errors import FedloreError, unknown
 from .check import check
 from .coals import Array, read_shares
 from .descent import list_trades
-from .judge import JudgedBlends, equal
+from .judge import JudgedBlends, equal, find_answered
 from .order import Order
 from .recipe import rows_of
 from .search import BlendPool, explore
@@ -145,13 +145,14 @@ def _features(order: Order, now: Array) -> list[FeatureChange]:
 
 @torch.no_grad()
 def _good_rows(order: Order, rows: Array) -> np.ndarray:
+    """Which rows reach the target; those that the expert has no answer for do not."""
     x = rows_of(rows)
-    try:
-        chance, stray = order.grader.look(x, (order.target,))
-    except KnowledgeError:
-        return np.zeros(len(rows), dtype=bool)
-    good = chance[:, 0] >= order.confidence
-    return good & (stray[:, 0] <= 0) if order.worst_case else good
+    good = find_answered(order.grader, x)
+    if good.any():
+        chance, stray = order.grader.look(x[torch.from_numpy(good)], (order.target,))
+        met = chance[:, 0] >= order.confidence
+        good[good] = met & (stray[:, 0] <= 0) if order.worst_case else met
+    return good
 
 
 def change_words(found: BlendChange) -> list[str]:

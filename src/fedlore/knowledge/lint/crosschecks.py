@@ -2,11 +2,12 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...core.tensors import torch
-from ..findings import Finding
+from ..findings import Finding, Severity
 from ..formulas.enclosure import Region, scope
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula
@@ -19,6 +20,24 @@ from ..tables.table import Rule, Table
 BOXES_PER_RULE = 4_000  # boxes per rule
 MOST_CROSSED = 500  # rules of one table
 _MOST_BOXES = 64  # of one rule
+
+
+@dataclass(frozen=True)
+class RuleClash:
+    """What may go wrong between a table and formulas, in words."""
+
+    code: str
+    severity: Severity
+    words: str
+    asked: str  # behind "not decided whether these rules"
+
+
+_LEAVES = RuleClash(
+    "outside-range",
+    "error",
+    "the prediction leaves the range",
+    "keep prediction and range together",
+)
 
 
 def cross_check(
@@ -38,34 +57,41 @@ def cross_check(
     return findings
 
 
-def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Finding]:
+def cross_rules(
+    table: Table,
+    look: Callable[[int], Iterable[Verdict]],  # what a search says of a rule
+    confirm: Callable[[Sequence[float]], bool],  # whether the models themselves say so of a row
+    clash: RuleClash,
+) -> Iterator[Finding]:
     """One finding per rule of the table that goes wrong, and one for what was left open."""
     undecided: list[int] = []
     for index, rule in enumerate(table.rules[:MOST_CROSSED]):
-        verdicts = [
-            _verdict(table, rule, box, expert, limits, budget) for box in rule_boxes(table, rule)
-        ]
+        verdicts = list(look(index))
         rows = [v.example for v in verdicts if v.status == "refuted" and v.example]
-        found = next((row for row in rows if _leaves(expert, limits, row)), None)
-        if found is not None:
+        wrong = next((row for row in rows if confirm(row)), None)
+        if wrong is not None:
             yield Finding(
-                "error",
-                "outside-range",
-                f"{table.label(index)}: the prediction leaves the range",
+                clash.severity,
+                clash.code,
+                f"{table.label(index)}: {clash.words}",
                 rule.place,
-                counterexample=name_cells(table.schema, found),
+                counterexample=name_cells(table.schema, wrong),
                 suggestion="correct the rule or the formula: one of them is wrong there",
             )
         elif any(v.status != "proved" for v in verdicts):
             undecided.append(index)
     open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
     if open_ones:
-        yield Finding(
-            "info",
-            "gave-up",
-            f"not decided whether {table.labels(open_ones)} keep prediction and range together",
-            table.place,
-        )
+        text = f"not decided whether {table.labels(open_ones)} {clash.asked}"
+        yield Finding("info", "gave-up", text, table.place)
+
+
+def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Finding]:
+    def look(index: int) -> Iterator[Verdict]:
+        rule = table.rules[index]
+        return (_verdict(table, rule, b, expert, limits, budget) for b in rule_boxes(table, rule))
+
+    return cross_rules(table, look, lambda row: _leaves(expert, limits, row), _LEAVES)
 
 
 def _verdict(

@@ -19,13 +19,14 @@ from ..missing import hear_number
 from ..numbers.ranges import Between
 from ..numbers.sets import allow_numbers
 from ..numbers.tables import IntervalTable, NumberTable
-from .crosschecks import BOXES_PER_RULE, MOST_CROSSED, name_cells, rule_boxes
+from .crosschecks import BOXES_PER_RULE, RuleClash, cross_rules, rule_boxes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 NumberPairs = tuple[tuple[float, float], ...]
 _NumberRules = NumberTable | IntervalTable
+_ASKED = "and the formulas leave a number"
 
 
 def cross_numbers(
@@ -37,16 +38,16 @@ def cross_numbers(
     suggests is only reported after the models themselves confirmed it on that very row.
     """
     found: list[Finding] = []
+    left = RuleClash("outside-range", outside, "the prediction leaves the range", _ASKED)
     for point, limits in itertools.product(points, ranges):
-        clash = _Clash("outside-range", outside, "the prediction leaves the range", _left)
         if isinstance(point, NumberTable) and isinstance(limits, Between):
-            found += _check(point, (limits.lower, limits.upper), (point, limits), clash)
+            found += _check(point, (limits.lower, limits.upper), left, _Pair(point, limits, _left))
         elif isinstance(point, Formula) and isinstance(limits, IntervalTable):
-            found += _check(limits, (point, point), (point, limits), clash)
+            found += _check(limits, (point, point), left, _Pair(point, limits, _left))
+    none = RuleClash("empty-range", "error", "the formulas leave none of its numbers", _ASKED)
     for table, limits in itertools.product(ranges, ranges) if empty else ():
         if isinstance(table, IntervalTable) and isinstance(limits, Between):
-            clash = _Clash("empty-range", "error", "the formulas leave none of its numbers", _empty)
-            found += _check(table, (limits.lower, limits.upper), (table, limits), clash)
+            found += _check(table, (limits.lower, limits.upper), none, _Pair(table, limits, _empty))
     return found
 
 
@@ -64,39 +65,29 @@ def rule_outcomes(model: _NumberRules) -> list[NumberPairs]:
 
 
 @dataclass(frozen=True)
-class _Clash:
-    """What may go wrong between two models, and how they themselves say so of a row."""
+class _Pair:
+    """Two models, and how they themselves say of a row that it goes wrong."""
 
-    code: str
-    severity: Severity
-    words: str
-    confirm: Callable[[Any, Any, Tensor], bool]
+    one: Any
+    other: Any
+    wrong: Callable[[Any, Any, Tensor], bool]
+
+    def confirm(self, row: Sequence[float]) -> bool:
+        try:
+            return self.wrong(self.one, self.other, torch.tensor([row], dtype=torch.float64))
+        except KnowledgeError:  # limits that cross: told elsewhere
+            return False
 
 
 def _check(
-    model: _NumberRules, sides: tuple[Any, Any], both: tuple[Any, Any], clash: _Clash
+    model: _NumberRules, sides: tuple[Any, Any], clash: RuleClash, both: _Pair
 ) -> Iterator[Finding]:
-    """One finding per rule that goes wrong, and one for what was left open."""
-    table, outcomes, undecided = model.table, rule_outcomes(model), list[int]()
-    for index, rule in enumerate(table.rules[:MOST_CROSSED]):
-        verdicts = list(_verdicts(model, index, outcomes[rule.outcome[0]], sides))
-        rows = [list(v.example) for v in verdicts if v.status == "refuted" and v.example]
-        wrong = next((row for row in rows if _confirmed(clash, both, row)), None)
-        if wrong is not None:
-            yield Finding(
-                clash.severity,
-                clash.code,
-                f"{table.label(index)}: {clash.words}",
-                rule.place,
-                counterexample=name_cells(table.schema, wrong),
-                suggestion="correct the rule or the formula: one of them is wrong there",
-            )
-        elif any(v.status != "proved" for v in verdicts):
-            undecided.append(index)
-    open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
-    if open_ones:
-        text = f"not decided whether {table.labels(open_ones)} and the formulas leave a number"
-        yield Finding("info", "gave-up", text, table.place)
+    table, outcomes = model.table, rule_outcomes(model)
+
+    def look(index: int) -> Iterator[Verdict]:
+        return _verdicts(model, index, outcomes[table.rules[index].outcome[0]], sides)
+
+    return cross_rules(table, look, both.confirm, clash)
 
 
 def _verdicts(
@@ -110,13 +101,6 @@ def _verdicts(
                 fixed = Formula.parse(repr(end), side.schema)
                 both = (side, fixed) if below else (fixed, side)
                 yield never_crossed(pair_limits(*both), box, budget=BOXES_PER_RULE)
-
-
-def _confirmed(clash: _Clash, both: tuple[Any, Any], row: list[float]) -> bool:
-    try:
-        return clash.confirm(*both, torch.tensor([row], dtype=torch.float64))
-    except KnowledgeError:  # limits that cross: told elsewhere
-        return False
 
 
 def _left(point: Any, limits: Any, x: Tensor) -> bool:
