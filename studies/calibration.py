@@ -7,14 +7,15 @@ Each drawing trains `lore` as the demo does, on all training rows of four plants
 test rows once. Grades: of each test row how sure the top label was and whether it was right, kept
 row by row, so that drawings can be pooled afterwards. CSR: the same plants with the number behind
 the grade, the expert's equation give or take 6 points as its range, and how many test rows lie in
-the mixture's own 90 % interval. A drawing is written when it is done; the same command goes on.
-Nothing here was tuned.
+the mixture's own 90 % interval. Beside both stand own best and a few lines of scikit-learn on
+the same rows, kept to the same range. A drawing is written when it is done; the same command goes
+on. Nothing here was tuned.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,9 +39,12 @@ from fedlore.personal.tasks.regression import LEVEL
 from fedlore.workbench.approaches import LORE, train_approach
 from fedlore.workbench.demo import Demo
 from fedlore.workbench.intervals import interval
+from fedlore.workbench.ownbest import foresee_own, own_best
 
 from .seeds import parse_seeds
 
+FOREST = "forest, scikit-learn"  # the simple rivals
+RIDGE = "ridge, scikit-learn"
 CSR = Bins(0.0, 100.0, 50)  # the number behind the grades, all that it can be
 
 
@@ -74,20 +78,44 @@ def grade_rows(seed: int) -> list[Row]:
         seed=seed,
         ordered=True,
     )
+    clients = [Client(p.id, p.train, p.knowledge, p.test) for p in plants]
+    alone = own_best(clients, seed=seed, ordered=True)
     rows: list[Row] = []
-    for plant in plants:
-        y = plant.test.y
-        assert y is not None
-        said = fitted.model(plant.id).predict_proba(plant.test.x).detach().double()
-        sure, top = said.max(1)
-        rows.append(
-            {"set": "grades", "seed": seed, "site": plant.id, "tests": len(y)}
-            | {"log_loss": nll(said.clamp(min=1e-12).log(), y), "brier": brier(said, y)}
-            | {"crps": ranked_score(said, y), "ece": calibration_error(said, y)}
-            | {"sure": " ".join(f"{p:.4f}" for p in sure.tolist())}
-            | {"right": "".join("01"[int(r)] for r in (top == y).tolist())}
-        )
+    for plant, client in zip(plants, clients, strict=True):
+        assert plant.test.y is not None
+        ours = fitted.model(plant.id).predict_proba(plant.test.x).detach().double()
+        own = foresee_own(alone[plant.id], client)[0].exp().double()
+        for who, said in ((LORE.name, ours), ("own best", own), (FOREST, forest(client, seed))):
+            scores = score_grades(said, plant.test.y)
+            rows.append({"set": "grades", "seed": seed, "site": plant.id, "who": who} | scores)
     return rows
+
+
+def score_grades(said: Tensor, y: Tensor) -> Row:
+    """Proper scores, and of each row how sure the top label was and whether it was right."""
+    sure, top = said.max(1)
+    return {
+        "tests": len(y),
+        "log_loss": nll(said.clamp(min=1e-12).log(), y),
+        "brier": brier(said, y),
+        "crps": ranked_score(said, y),
+        "ece": calibration_error(said, y),
+        "ta": float((top == y).double().mean()),
+        "sure": " ".join(f"{p:.4f}" for p in sure.tolist()),
+        "right": "".join("01"[int(r)] for r in (top == y).tolist()),
+    }
+
+
+def forest(client: Client, seed: int) -> Tensor:
+    """What three lines of scikit-learn say: a forest on the site's rows, kept to the range."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    assert client.test is not None and client.test.allowed is not None
+    trees = RandomForestClassifier(300, random_state=seed).fit(client.data.x, client.data.y)
+    said = torch.zeros(len(client.test), client.test.allowed.shape[1], dtype=torch.float64)
+    said[:, trees.classes_] = torch.from_numpy(trees.predict_proba(client.test.x))
+    said = (said + 1e-9) * client.test.allowed
+    return said / said.sum(1, keepdim=True)
 
 
 def csr_rows(seed: int) -> list[Row]:
@@ -101,14 +129,44 @@ def csr_rows(seed: int) -> list[Row]:
         assert client.test is not None
         test = client.knowledge.examine(client.test, CSR, training=False)
         assert test.y is not None
-        model = fitted.model(client.id)
+        model, tags = fitted.model(client.id), {"set": "csr", "seed": seed, "site": client.id}
         found = region_scores(model.distribution(test).region(LEVEL), test.y)
         rows.append(
-            {"set": "csr", "seed": seed, "site": client.id, "tests": len(test)}
-            | {"rows": len(client.data), "held": found["coverage"], "width": found["width"]}
+            tags
+            | {"who": LORE.name, "tests": len(test), "rows": len(client.data)}
+            | {"held": found["coverage"], "width": found["width"]}
             | {"rmse": rmse(model.predict(test), test.y)}
         )
+        rows.append(tags | {"who": RIDGE, "tests": len(test)} | ridge_scores(client))
     return rows
+
+
+def ridge_scores(client: NumberClient) -> Row:
+    """A line of scikit-learn that hears the expert, its out-of-fold misses as the interval."""
+    from sklearn.linear_model import RidgeCV
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    said = client.knowledge.prediction
+    assert said is not None and client.test is not None and client.test.y is not None
+    x, told = client.data.x, said(client.data.x)
+    miss = (client.data.y - told).numpy()
+    line = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 13)))
+    held_out = np.sort(np.abs(miss - cross_val_predict(line, x, miss, cv=5)))
+    count = len(held_out)
+    reach = float(held_out[min(count - 1, int(np.ceil(LEVEL * (count + 1))) - 1)])
+    centre = said(client.test.x)
+    found = centre + torch.from_numpy(line.fit(x, miss).predict(client.test.x))
+    low, high = (centre + sign * BOUND for sign in (-1, 1))
+    ends = (found - reach).clamp(low, high), (found + reach).clamp(low, high)
+    y = client.test.y
+    held = ((ends[0] <= y) & (y <= ends[1])).double().mean()
+    return {
+        "held": float(held),
+        "width": float((ends[1] - ends[0]).mean()),
+        "rmse": rmse(found.clamp(low, high), y),
+    }
 
 
 def pool(rows: Sequence[Row]) -> tuple[Tensor, Tensor]:
@@ -140,39 +198,53 @@ def clustered_error(rows: Sequence[Row], draws: int = 400) -> tuple[float, float
 
 def summary(rows: Sequence[Row]) -> list[str]:
     """What came out, as lines of Markdown."""
-    lines: list[str] = []
     grades = [row for row in rows if row["set"] == "grades"]
-    if grades:
-        seeds = {row["seed"] for row in grades}
-        error, low, high = clustered_error(grades)
-        lines += [
-            "| grades | drawings | rows | ECE, pooled | 95 % | log-loss | Brier | CRPS, grades |",
-            "|---|---|---|---|---|---|---|---|",
-        ]  # fmt: skip
-        for name in ("all", *sorted({str(row["site"]) for row in grades})):
-            mine = [row for row in grades if name in ("all", row["site"])]
-            ends = f"{low:.3f} to {high:.3f}" if name == "all" else ""
-            scores = (_mean(mine, key) for key in ("log_loss", "brier", "crps"))
-            cells = (
-                name, str(len(seeds)), str(len(pool(mine)[0])),
-                f"{error if name == 'all' else pooled_error(mine):.4f}", ends,
-                *(f"{score:.3f}" for score in scores),
-            )  # fmt: skip
-            lines.append("| " + " | ".join(cells) + " |")
     numbers = [row for row in rows if row["set"] == "csr"]
-    if numbers:
-        lines += [""] * bool(lines)
-        lines += ["| CSR | drawings | held | width, points | RMSE |", "|---|---|---|---|---|"]
-        for name in ("all", *sorted({str(row["site"]) for row in numbers})):
-            mine = [row for row in numbers if name in ("all", row["site"])]
-            seeds = {row["seed"] for row in mine}
-            held = [100 * _mean([r for r in mine if r["seed"] == s], "held") for s in sorted(seeds)]
-            over = interval(held)
-            scores = (_mean(mine, key) for key in ("width", "rmse"))
-            ends = f"{over.mean:.1f} ± {over.half:.1f} %"
-            cells = (name, str(len(seeds)), ends, *(f"{score:.2f}" for score in scores))
-            lines.append("| " + " | ".join(cells) + " |")
+    return [*grade_lines(grades), *[""] * bool(grades and numbers), *csr_lines(numbers)]
+
+
+def grade_lines(rows: Sequence[Row]) -> list[str]:
+    """Of each model over all plants, and of lore at each."""
+    if not rows:
+        return []
+    lines = [
+        "| grades | drawings | rows | ECE, pooled | 95 % | log-loss | Brier | CRPS | TA, % |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, mine in _parts(rows):
+        error, low, high = clustered_error(mine)
+        scores = (_mean(mine, key) for key in ("log_loss", "brier", "crps"))
+        cells = (
+            name, str(len({row["seed"] for row in mine})), str(len(pool(mine)[0])),
+            f"{error:.4f}", f"{low:.3f} to {high:.3f}", *(f"{score:.3f}" for score in scores),
+            f"{100 * _mean(mine, 'ta'):.1f}",
+        )  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def csr_lines(rows: Sequence[Row]) -> list[str]:
+    """How often intervals hold, over drawings."""
+    if not rows:
+        return []
+    lines = ["| CSR | drawings | held | width, points | RMSE |", "|---|---|---|---|---|"]
+    for name, mine in _parts(rows):
+        seeds = sorted({int(row["seed"] or 0) for row in mine})
+        held = [100 * _mean([r for r in mine if r["seed"] == s], "held") for s in seeds]
+        over = interval(held)
+        scores = (_mean(mine, key) for key in ("width", "rmse"))
+        ends = f"{over.mean:.1f} ± {over.half:.1f} %"
+        cells = (name, str(len(seeds)), ends, *(f"{score:.2f}" for score in scores))
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    for who in dict.fromkeys(str(row["who"]) for row in rows):
+        yield who, [row for row in rows if row["who"] == who]
+    for site in sorted({str(row["site"]) for row in rows}):
+        mine = [row for row in rows if row["site"] == site and row["who"] == LORE.name]
+        yield f"{LORE.name}, {site}", mine
 
 
 def _mean(rows: Sequence[Row], key: str) -> float:

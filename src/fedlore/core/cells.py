@@ -7,7 +7,7 @@ overflow, underflow or cancel, however far out the place lies and however narrow
 """
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,13 +70,13 @@ def _logistic(m: Tensor, rate: Tensor, classes: int) -> Tensor:
 
 
 class _Cells(torch.autograd.Function):
-    """Forward and its slope in closed form; see `_parts` for the letters."""
+    """Forward and its slope in closed form; see `_values` for the letters."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(place: Tensor, width: Tensor, classes: int) -> Tensor:
-        return _parts(place, width, classes)[0]
+        return _values(place, width, classes).found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
@@ -86,17 +86,26 @@ class _Cells(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
         place, width = ctx.saved_tensors
-        _, z, low, high = _parts(place, width, ctx.classes)
+        z, low, high = _slopes(_values(place, width, ctx.classes))
         # what each inner edge adds: as the lower edge of one class, the upper one of another
         pushed = slope[..., 1:] * low[..., 1:].exp() - slope[..., :-1] * high[..., :-1].exp()
         return pushed.sum(-1) / width, (z * pushed).sum(-1) / width, None
 
 
-def _parts(place: Tensor, width: Tensor, classes: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The log-probabilities p (..., k), the inner edges z (..., k-1), and of every class the log
-    of φ(edge) / p at its lower and at its upper edge, (..., k) each.
+class _Values(NamedTuple):
+    """What the cells are made of, (..., k) each but for the inner edges z, (..., k-1)."""
 
-    On one side of the place, with n the edge nearer to it and f the farther,
+    found: Tensor  # the log-probabilities p
+    z: Tensor
+    apart: Tensor  # (upper² - lower²) / 2 of every class
+    share: Tensor  # log(1 - e^{-D})
+    near: Tensor  # R at the nearer edge
+    holds: Tensor  # the class that holds the place
+    around: Tensor  # and its log-probability
+
+
+def _values(place: Tensor, width: Tensor, classes: int) -> _Values:
+    """On one side of the place, with n the edge nearer to it and f the farther,
     p = Q(n) - Q(f) = e^{R(n) - n²/2}·(1 - e^{-D}),  D = (f² - n²)/2 + R(n) - R(f).
     """
     m, rate = place.unsqueeze(-1), 1.0 / width.unsqueeze(-1)
@@ -107,20 +116,25 @@ def _parts(place: Tensor, width: Tensor, classes: int) -> tuple[Tensor, Tensor, 
     tail = ratio - 0.5 * z.square()  # log Q(|z|)
     none = torch.full_like(m, -torch.inf)  # Q at the open ends
     ratio, tail = (torch.cat([none, t, none], -1) for t in (ratio, tail))
-    apart = middle * rate  # (upper² - lower²) / 2
+    apart = middle * rate
     inner = apart[..., 1:-1] + ratio[..., 1:-2] - ratio[..., 2:-1]
     open_ = torch.full_like(m, torch.inf)
     gap = torch.cat([open_, inner.abs(), open_], -1)  # D
     holds = torch.cat([-open_, z], -1).lt(0) & torch.cat([z, open_], -1).gt(0)
-    share = (-torch.expm1(-torch.where(holds, 1.0, gap))).log()  # log(1 - e^{-D})
+    share = (-torch.expm1(-torch.where(holds, 1.0, gap))).log()
     near = torch.maximum(ratio[..., :-1], ratio[..., 1:])  # R falls with |z|
     beside = torch.maximum(tail[..., :-1], tail[..., 1:]) + share
     # the class that holds the place: 1 - Q(|lower|) - Q(|upper|), never near 0 but for wide normals
     tiny = torch.finfo(m.dtype).tiny
     around = (1.0 - tail[..., :-1].exp() - tail[..., 1:].exp()).clamp(min=tiny).log()
-    found = torch.where(holds, around, beside)
-    base = -HALF_LOG_TAU - torch.where(holds, around, near + share)
-    square = torch.cat([open_, 0.5 * z.square(), open_], -1)
-    low = base - torch.where(holds, square[..., :-1], (-apart).relu())
-    high = base - torch.where(holds, square[..., 1:], apart.relu())
-    return found, z, low, high
+    return _Values(torch.where(holds, around, beside), z, apart, share, near, holds, around)
+
+
+def _slopes(of: _Values) -> tuple[Tensor, Tensor, Tensor]:
+    """The inner edges, and of every class the log of φ(edge) / p at its lower and upper edge."""
+    open_ = torch.full_like(of.z[..., :1], torch.inf)
+    base = -HALF_LOG_TAU - torch.where(of.holds, of.around, of.near + of.share)
+    square = torch.cat([open_, 0.5 * of.z.square(), open_], -1)
+    low = base - torch.where(of.holds, square[..., :-1], (-of.apart).relu())
+    high = base - torch.where(of.holds, square[..., 1:], of.apart.relu())
+    return of.z, low, high

@@ -48,6 +48,13 @@ class Doubt:
         place = self.place + by * self.ignorance
         return mask_logits(log_cells(place, self.noise, classes, "normal"), allowed)
 
+    def weigh(self, shifts: Sequence[float], allowed: Tensor | None, classes: int) -> Tensor:
+        """`log_probs` and `shifted` by each of these, in one go, (1 + s, n, k)."""
+        wide = (self.noise.square() + self.ignorance.square()).sqrt()
+        places = torch.stack([self.place, *(self.place + by * self.ignorance for by in shifts)])
+        widths = torch.stack([wide, *(self.noise for _ in shifts)])
+        return mask_logits(log_cells(places, widths, classes, "normal"), allowed)
+
 
 @torch.no_grad()
 def doubt_classes(personal: Personal, known: Examples) -> Doubt | None:

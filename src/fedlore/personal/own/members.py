@@ -105,7 +105,7 @@ def mask_logits(logits: Tensor, allowed: Tensor | None) -> Tensor:
     logits = guard(logits)
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
-    return logits.log_softmax(1)
+    return logits.log_softmax(-1)
 
 
 def smooth_votes(votes: Tensor) -> Tensor:
