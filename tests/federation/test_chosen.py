@@ -347,7 +347,6 @@ def test_policies_cover_the_candidates(terms, tmp_path):
         replace(policy, moments=False).refuse(terms, Task("gram", 0))
 
 
-@pytest.mark.slow
 def test_a_vote_that_no_rows_can_give_is_rejected(tmp_path, monkeypatch):
     folder = chosen(tmp_path / "fed")
 

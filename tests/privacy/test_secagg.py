@@ -15,11 +15,13 @@ from fedlore.core.wire import Reply, Task
 from fedlore.privacy.filters import Filtered
 from fedlore.privacy.secagg.channels import KEY, KeyPair, add_mask, seal, unseal
 from fedlore.privacy.secagg.filter import SecureAggregation
+from fedlore.privacy.secagg.fixedpoint import encode_words, summands
 from fedlore.privacy.secagg.pact import (
     KEYS,
     PACT,
     least,
     make_pact,
+    masked_flaw,
     pack_message,
     raw_bytes,
     survivors_of,
@@ -614,3 +616,25 @@ def test_lists_are_read_with_care():
     for bad in (b"[1]", b"{}", b"x"):
         with pytest.raises(FedloreError, match="without a list"):
             survivors_of(Task("unmask", 1, {"survivors": {"names": pack_message(bad)}}))
+
+
+def test_what_can_be_seen_of_a_single_masked_reply_is_looked_at():
+    like = upload("a")
+    layout = [["model/b", "float32", [3]], ["model/w", "float32", [300]]]
+    assert encode_words(layout) == 304
+    masked = {
+        "words": torch.zeros(304, dtype=torch.int64),
+        "layout": pack_message(json.dumps(summands(like)[0]).encode()),
+    }
+    whole = {"masked": masked, "sealed": {}, "next": {"public": torch.zeros(32).byte()}}
+
+    def judge(upload, rows=0):
+        return masked_flaw(Task("train", 1), Reply("a", 1, upload, rows), like)
+
+    assert judge(whole) is None
+    assert "none may be told" in judge(whole, rows=12)
+    for words in (masked["words"][:-1], masked["words"].float(), masked["words"][None]):
+        assert "another kind or number" in judge(whole | {"masked": masked | {"words": words}})
+    assert "names" in judge(whole | {"masked": masked | {"layout": pack_message(b"[]")}})
+    assert "without masks" in judge({"model": like["model"]})
+    assert "without masks" in judge(whole | {"more": {"w": torch.zeros(2)}})
