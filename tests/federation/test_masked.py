@@ -353,7 +353,6 @@ def introduce(folder):
                 shutil.copy(other / "identity.pub", home / "peers" / f"{other.name}.pub")
 
 
-@pytest.mark.slow
 def test_sites_that_know_each_other_notice_swapped_keys(folder, monkeypatch):
     edited(folder / "federation.toml", ("rounds = 3", "rounds = 1"))
     inside = Inside(folder, monkeypatch)

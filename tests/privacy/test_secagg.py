@@ -19,6 +19,8 @@ from fedlore.privacy.secagg.fixedpoint import encode_words, summands
 from fedlore.privacy.secagg.pact import (
     KEYS,
     PACT,
+    Binding,
+    Pact,
     least,
     make_pact,
     masked_flaw,
@@ -397,6 +399,14 @@ def test_sites_that_were_told_different_keys_open_nothing_for_each_other():
     half.outbound(told, Reply("site-00", 9, upload("site-00")))
     with pytest.raises(FedloreError, match="tampered with or belongs elsewhere"):
         half.answer(unmask.told_to("site-00"))
+
+
+def test_a_round_is_bound_to_its_pact_and_to_every_key():
+    pact = Pact("run", "", "train", 3, ("a", "b", "c"), 3, 40, "equal")
+    keys = {site: site.encode() * 32 for site in pact.cohort}
+    bound = {Binding.of(pact, keys), Binding.of(replace(pact, round=4), keys)}
+    bound |= {Binding.of(pact, keys | {site: b"x" * 32}) for site in pact.cohort}
+    assert len(bound) == 5 and Binding.of(pact, dict(keys)) in bound
 
 
 def no_bytes(bundle, name):
