@@ -131,7 +131,7 @@ def test_every_path_that_is_read_has_a_door_and_no_other_has():
     }
     written = {place for place in paths if place[1] in ("out", "onnx")}
     written |= {("watch", name) for name in ("page", "metrics", "record")}
-    written |= {("predict", "store")}
+    written |= {("predict", "store"), ("serve", "watch")}
     written |= {("new", "folder"), ("up", "folder"), ("federation init", "folder")}
     assert paths - written == set(DOORS)
     assert {kind for kinds in DOORS.values() for kind in kinds} == set(PATH_KINDS)

@@ -58,6 +58,7 @@ DOORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("watch", "reference"): ("rows",),
     ("serve", "bundle"): ("bundle",),
     ("serve", "token_file"): ("token",),
+    ("serve", "reference"): ("rows",),
     ("server", "token_file"): ("token",),
     ("join", "token_file"): ("token",),
     ("status", "token_file"): ("token",),

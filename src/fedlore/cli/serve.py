@@ -1,6 +1,7 @@
 """fedlore serve: one site's bundle behind HTTP."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,14 @@ def serve_command(
     ] = None,
     max_body: Annotated[str, typer.Option(help="Largest request, such as 1MB.")] = "1MB",
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows of one request.")] = 1000,
+    watch: Annotated[
+        Path | None,
+        typer.Option(help="Take measured rows in (POST /measured), into this record."),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(help="Labelled rows from before: what a new record of --watch claims."),
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
     ] = False,
@@ -35,7 +44,11 @@ def serve_command(
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None
     from ..bundle import read_bundle
+    from ..bundle.answer.scoring import read_labelled
+    from ..bundle.watch import hold_record
 
+    if reference is not None and watch is None:
+        raise FedloreError("--reference gives the claims of a record: name one with --watch")
     limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
@@ -46,7 +59,12 @@ def serve_command(
     def ready(address: str) -> None:
         told.say(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
 
-    with keeping(f"a service keeps nothing; fedlore serve {bundle} starts it again"):
+    before = None if reference is None else read_labelled(opened, reference)
+    kept = "a service keeps nothing" if watch is None else f"measured rows are in {watch}"
+    with ExitStack() as held, keeping(f"{kept}; fedlore serve {bundle} starts it again"):
+        record = None
+        if watch is not None:
+            record = held.enter_context(hold_record(watch, opened, reference=before))
         run(
             opened,
             host=host,
@@ -54,6 +72,7 @@ def serve_command(
             token=token,
             limits=limits,
             insecure=insecure,
+            record=record,
             on_ready=ready,
         )
     told.say("stopped")

@@ -7,7 +7,7 @@ import typer
 
 from ..bundle import read_bundle
 from ..bundle.answer.scoring import read_labelled
-from ..bundle.watch import open_record, watch_rows
+from ..bundle.watch import hold_record, watch_rows
 from ..bundle.watch.telling import (
     list_judgements,
     say_alarms,
@@ -68,7 +68,8 @@ def watch_command(
     if day is not None and len(days or ()) != len(x):
         raise FedloreError(f"{measured}: {len(days or ())} days for {len(x)} rows")
     place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.watch")
-    told = watch_rows(open_record(place, found, reference=before, alarm=alarm), found, x, y, days)
+    with hold_record(place, found, reference=before, alarm=alarm) as kept:
+        told = watch_rows(kept, found, x, y, days)
     if page is not None:
         write_watch_page(told, found.client, page)
     if metrics is not None:

@@ -4,6 +4,11 @@ import importlib
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import FedloreError
 
 _WINDOWS: bool = sys.platform == "win32"
 _PATIENCE = 0.05  # seconds between two looks at a byte that somebody else holds
@@ -28,3 +33,15 @@ def lock_file(handle: int, *, wait: bool) -> None:
             if not wait:
                 raise
             time.sleep(_PATIENCE)
+
+
+@contextmanager
+def alone(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file: two processes on one folder would spoil each other's books."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            lock_file(file.fileno(), wait=False)
+        except OSError:
+            raise FedloreError(f"{what} is running already (lock '{path}')") from None
+        yield

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from ..core.locking import lock_file
 from ..errors import FedloreError
 
 _WINDOWS: bool = sys.platform == "win32"
@@ -200,18 +199,6 @@ def limit_memory(more: int) -> None:
     wanted = has + more * 1_000_000
     soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-@contextmanager
-def alone(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock file: two processes on one folder would spoil each other's books."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        try:
-            lock_file(file.fileno(), wait=False)
-        except OSError:
-            raise FedloreError(f"{what} is running already (lock '{path}')") from None
-        yield
 
 
 def spare_loopback() -> None:

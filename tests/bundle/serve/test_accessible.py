@@ -19,11 +19,16 @@ def test_the_page_breaks_no_rule_of_accessibility(tmp_path, made, dark):
     row = {grades: "99\t1000\tA", number: "0.5\t0"}[made]
     write_bundle(made(), tmp_path / "plant.lore")
     with (
-        serving(tmp_path / "plant.lore", *INSIST) as (_, port, _),
+        serving(tmp_path / "plant.lore", *INSIST, "--watch", str(tmp_path / "a.watch")) as (
+            _,
+            port,
+            _,
+        ),
         browsing(tmp_path / "profile") as page,
     ):
         page.open(f"http://127.0.0.1:{port}/", width=400, dark=dark)
         page.wait("!document.getElementById('main').hidden")
+        page.wait("document.querySelectorAll('#questions tr').length")
         assert violations(page, script) == []
         page.fill("paste", row)
         page.ask("document.getElementById('ask').click()")

@@ -11,6 +11,7 @@ from schemathesis.engine import events
 
 from fedlore.bundle import Policies
 from fedlore.bundle.serve import make_app
+from fedlore.bundle.watch import open_record
 
 from .sites import TOKEN, crossing, grades, number
 
@@ -57,6 +58,16 @@ def test_schemathesis_finds_nothing_behind_a_token():
     found, checked = findings(make_app(grades(), token=TOKEN), 10, TOKEN)
     assert found == []
     assert checked > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUNDLES)
+def test_schemathesis_finds_nothing_where_measured_rows_are_taken(name, tmp_path):
+    bundle = BUNDLES[name]()
+    app = make_app(bundle, record=open_record(tmp_path / "a.watch", bundle))
+    found, checked = findings(app, 40)
+    assert found == []
+    assert checked > 200
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from fedlore.bundle import write_bundle
@@ -9,6 +10,7 @@ from fedlore.bundle import write_bundle
 from ...browser import browsing
 from .process import INSIST, serving
 from .sites import SCHEMA, TOKEN, grades, number
+from .test_watched import drawn
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +141,39 @@ def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
         assert browser.ask("document.querySelectorAll('#bars tr').length") == 0
         assert browser.ask("document.documentElement.scrollWidth") <= 400
         assert browser.complaints == []
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_path, width):
+    write_bundle(grades(), tmp_path / "plant.lore")
+    with serving(tmp_path / "plant.lore", *INSIST, "--watch", str(tmp_path / "a.watch")) as (
+        _,
+        port,
+        _,
+    ):
+        place = f"http://127.0.0.1:{port}"
+        httpx.post(place + "/measured", json=drawn(120)).raise_for_status()
+        visit(browser, place + "/", width=width)
+        browser.wait("document.querySelectorAll('#questions tr').length")
+        assert "practice.csv, row 2: no longer right" in browser.text("alarms")
+        bring = "document.querySelector('#bring button').click()"
+        browser.ask(bring)
+        assert browser.text("brought") == "The measured grade is missing."
+        browser.fill("paste", "13\t1000\tA")
+        browser.fill("label-measured", "II")
+        browser.fill("day", "<b>today</b>")
+        for said in ("Written down: 121 rows.", "This row, with this answer and day, is there"):
+            browser.ask(bring)
+            browser.wait(f"document.getElementById('brought').textContent.startsWith('{said}')")
+        assert browser.ask("document.documentElement.scrollWidth") <= width
+        assert browser.ask("document.querySelectorAll('#watch b').length") == 0
+        assert browser.complaints == []
+
+
+def test_a_page_without_a_record_asks_for_nothing_measured(browser, place):
+    visit(browser, place)
+    assert browser.ask("document.getElementById('watch').hidden")
+    assert f"{place}watch" not in browser.requests
 
 
 def test_a_token_is_asked_for_and_used(browser, tmp_path):

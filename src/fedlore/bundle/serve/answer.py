@@ -105,7 +105,7 @@ class Answering:
         try:
             found = answer_rows(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
-            raise self._silence(x) from None
+            raise self.find_silence(x) from None
         told = write_answers(self.bundle, found, reasons(self.bundle, x, found))
         for row, more in zip(told, self._more(x, found), strict=True):
             row |= more
@@ -126,7 +126,7 @@ class Answering:
         both = zip(held, doubt.noise.tolist(), doubt.ignorance.tolist(), strict=True)
         return [{"held": h, "noise": a, "ignorance": b, "far": b > a} for h, a, b in both]
 
-    def _silence(self, x: Tensor) -> Silent:
+    def find_silence(self, x: Tensor) -> Silent:
         """The first row without an answer, found by halving, and what is said about it alone."""
         first, last = 0, len(x)
         while last - first > 1:

@@ -1,7 +1,6 @@
 """The HTTP service of one bundle: predict, card, health, measures, and one page for people."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,12 +13,16 @@ from ...personal.regressor import PersonalRegressor
 from .. import Bundle
 from ..answer.blanks import tolerate
 from ..answer.holding import stored_holding
-from .answer import SERVED_LEVEL, Answering, Prediction, Problem, Silent
+from ..watch.record import Record
+from ..watch.telling import watch_metrics
+from .answer import SERVED_LEVEL, Answering, Prediction, Silent
 from .guard import Doorkeeper
+from .keeper import RecordKeeper, add_watch
 from .limits import ServeLimits
 from .measures import Measures
 from .rows import Reader, row_schema
 from .together import Together
+from .told import need_json, needs_token, problems
 from .web import Page
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -64,6 +67,7 @@ class Form(BaseModel):
     target: TargetInfo | None  # null where classes are predicted
     promise: str | None  # of what is held; null where nothing is promised
     max_rows: int
+    watched: bool  # whether measured rows are taken: POST /measured, GET /watch
 
 
 class BundleIdentity(BaseModel):
@@ -85,14 +89,16 @@ def make_app(
     limits: ServeLimits | None = None,
     token: str | None = None,
     hosts: Sequence[str] | None = None,
+    record: Record | None = None,
 ) -> Doorkeeper:
     """The whole service as one ASGI application, its guard outermost.
 
     Without a token everything is open to whoever can connect. `hosts` are the names a request may
-    use for this service, None for any.
+    use for this service, None for any. With a record measured rows are taken in and watched.
     """
     limits = limits or ServeLimits()
-    measures = Measures()
+    measures, guarded = Measures(), token is not None
+    keeper = None if record is None else RecordKeeper(bundle, record)
     app = FastAPI(
         title=f"fedlore: {bundle.client}",
         version=bundle.fingerprint[:12],
@@ -103,36 +109,50 @@ def make_app(
         redirect_slashes=False,
     )
     _handle_errors(app)
-    _describe(app, bundle, limits, measures, guarded=token is not None)
-    _predict(app, bundle, limits, measures, guarded=token is not None)
-    _tell(app.openapi(), guarded=token is not None)
+    _describe(app, bundle, limits, measures, keeper, guarded=guarded)
+    _predict(app, bundle, limits, measures, guarded=guarded)
+    if keeper is not None:
+        add_watch(app, bundle, keeper, most=limits.rows, guarded=guarded)
+    _tell(app.openapi(), guarded=guarded)
     return Doorkeeper(app, limits, measures, token, hosts)
 
 
 def _describe(
-    app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Measures, *, guarded: bool
+    app: FastAPI,
+    bundle: Bundle,
+    limits: ServeLimits,
+    measures: Measures,
+    keeper: RecordKeeper | None,
+    *,
+    guarded: bool,
 ) -> None:
     """What can be asked about the service itself."""
-    page, form, identity = Page.read(), _form(bundle, limits), _identity(bundle)
+    page, identity = Page.read(), _identity(bundle)
+    form = _form(bundle, limits) | {"watched": keeper is not None}
     alive = {"status": "ok", "token": guarded}
 
-    @app.get("/", response_class=HTMLResponse, responses=_problems(413, 421))
+    @app.get("/", response_class=HTMLResponse, responses=problems(413, 421))
     async def people() -> Response:
         """A page where a person types or pastes a row; it holds no data of the site."""
         return HTMLResponse(page.html, headers={"Content-Security-Policy": page.policy})
 
-    @app.get("/health", response_model=Health, responses=_problems(413, 421))
+    @app.get("/health", response_model=Health, responses=problems(413, 421))
     async def health() -> Response:
         """Whether the service is there; open to all."""
         return JSONResponse(alive)
 
-    @app.get("/schema", response_model=Form, responses=_problems(401, 413, 421), **_lock(guarded))
+    @app.get(
+        "/schema", response_model=Form, responses=problems(401, 413, 421), **needs_token(guarded)
+    )
     async def schema() -> Response:
         """The columns of a row with units and scope, and the classes."""
         return JSONResponse(form)
 
     @app.get(
-        "/card", response_model=BundleIdentity, responses=_problems(401, 413, 421), **_lock(guarded)
+        "/card",
+        response_model=BundleIdentity,
+        responses=problems(401, 413, 421),
+        **needs_token(guarded),
     )
     async def card() -> Response:
         """Whose model this is, what it knows and how it scored."""
@@ -143,13 +163,14 @@ def _describe(
         response_class=Response,
         responses={
             200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
-            **_problems(401, 413, 421),
+            **problems(401, 413, 421),
         },
-        **_lock(guarded),
+        **needs_token(guarded),
     )
     async def metrics() -> Response:
-        """Counts and latencies for Prometheus."""
-        return Response(measures.text(), media_type=_METRICS)
+        """Counts and latencies for Prometheus, and what is watched."""
+        told = "" if keeper is None else watch_metrics(await keeper.watch(), bundle.client)
+        return Response(measures.text() + told.encode(), media_type=_METRICS)
 
 
 def _predict(
@@ -165,15 +186,12 @@ def _predict(
     @app.post(
         "/predict",
         response_model=Prediction,
-        responses=_problems(401, 408, 409, 413, 415, 421, 422),
-        **_lock(guarded, {"requestBody": {"required": True, "content": asked}}),
+        responses=problems(401, 408, 409, 413, 415, 421, 422),
+        **needs_token(guarded, {"requestBody": {"required": True, "content": asked}}),
     )
     async def predict(request: Request) -> Response:
         """Answers for one row, an object of columns, or for a list of rows."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            # also what keeps other web pages out: a browser asks before it sends this type
-            raise HTTPException(415, "the body must be application/json")
+        need_json(request)
         x = reader.read(await request.body())
         rows, scope = await answering(x)
         measures.answered((r["decided"] for r in rows), len(scope) - sum(scope))
@@ -234,10 +252,6 @@ def _handle_errors(app: FastAPI) -> None:
         return JSONResponse(body, error.status_code, headers=error.headers)
 
 
-def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
-
-
 def _tell(description: dict[str, Any], *, guarded: bool) -> None:
     """What FastAPI does not say by itself: problems are JSON everywhere, and there is a token."""
     for operations in description["paths"].values():
@@ -249,9 +263,3 @@ def _tell(description: dict[str, Any], *, guarded: bool) -> None:
         description["components"]["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer"}
         }
-
-
-def _lock(guarded: bool, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What OpenAPI says about an operation that needs the token."""
-    needed: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
-    return {"openapi_extra": {**needed, **(extra or {})}}

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-PATHS = ("/", "/health", "/schema", "/predict", "/card", "/metrics", "/openapi.json")
+PATHS = (
+    *("/", "/health", "/schema", "/predict", "/card", "/metrics", "/openapi.json"),
+    *("/measured", "/watch"),
+)
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH")
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 

@@ -22,14 +22,19 @@ class Reader:
 
     def read(self, body: bytes) -> Tensor:
         """One row or a list of rows, each an object of features, -> (n, d) float64."""
-        said = _parse(body)
-        rows = said if isinstance(said, list) else [said]
-        if not rows:
-            raise Unusable("there are no rows")
-        if len(rows) > self.most:
-            raise Unusable(f"a request may have {self.most} rows, this one has {len(rows)}")
-        values = strict_values(rows, self.schema)
+        values = strict_values(read_objects(body, self.most), self.schema)
         return torch.tensor(values, dtype=torch.float64)
+
+
+def read_objects(body: bytes, most: int) -> list[Any]:
+    """What a body holds, one value or a list of at most so many."""
+    said = _parse(body)
+    rows = said if isinstance(said, list) else [said]
+    if not rows:
+        raise Unusable("there are no rows")
+    if len(rows) > most:
+        raise Unusable(f"a request may have {most} rows, this one has {len(rows)}")
+    return rows
 
 
 def _parse(body: bytes) -> Any:

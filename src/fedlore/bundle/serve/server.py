@@ -13,6 +13,7 @@ import uvicorn
 from ...errors import FedloreError
 from .. import Bundle
 from ..signed import refuse_draft
+from ..watch.record import Record
 from .app import make_app
 from .guard import App
 from .limits import ServeLimits, check_host, names_of
@@ -29,18 +30,20 @@ def serve_bundle(
     token: str | None = None,
     limits: ServeLimits | None = None,
     insecure: bool = False,
+    record: Record | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Answer until SIGTERM or SIGINT; `on_ready` is told the address once it can be asked.
 
-    A bundle that wants signed knowledge and holds a draft is refused.
+    A bundle that wants signed knowledge and holds a draft is refused. With a `record`, held by
+    whoever calls, measured rows are taken in and watched.
 
     A host that other machines can reach is refused without a token, unless `insecure`.
     """
     refuse_draft(bundle)
     check_host(host, token=token, insecure=insecure)
     names = names_of(host, token=token, insecure=insecure)
-    app = make_app(bundle, limits=limits, token=token, hosts=names)
+    app = make_app(bundle, limits=limits, token=token, hosts=names, record=record)
     run_app(app, host=host, port=port, on_ready=on_ready)
 
 

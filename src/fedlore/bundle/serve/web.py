@@ -19,11 +19,11 @@ class Page:
     def read() -> "Page":
         """The page as it is sent; only this very style and this very script may run in it."""
         folder = files(__package__) / "page"
-        html, style, script = (
+        html, style, watch, script = (
             (folder / name).read_text(encoding="utf-8")
-            for name in ("page.html", "page.css", "page.js")
+            for name in ("page.html", "page.css", "watch.js", "page.js")
         )
-        return Page.join(html, THEME + style, script)
+        return Page.join(html, THEME + style, script + watch)
 
     @staticmethod
     def join(html: str, style: str, script: str) -> "Page":

@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ...core.betting import Reals
+from ...core.locking import alone
 from ...core.rates import wilson
 from ...core.store import write_private
 from ...errors import FedloreError
@@ -70,6 +72,19 @@ class Record:
         self.days.append(str(line["day"]))
         for question in self.questions:
             self.values.setdefault(question.name, []).append(facts.get(question.name, np.nan))
+
+
+@contextmanager
+def hold_record(
+    path: Path,
+    bundle: Bundle,
+    *,
+    reference: tuple[Tensor, Tensor] | None = None,
+    alarm: float = 0.05,
+) -> Iterator[Record]:
+    """A record to write to, which nobody else may hold until the end of the block."""
+    with alone(path.with_name(f".{path.name}.lock"), f"a watch that writes to '{path}'"):
+        yield open_record(path, bundle, reference=reference, alarm=alarm)
 
 
 def open_record(

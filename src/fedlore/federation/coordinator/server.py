@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ...core.locking import alone
 from ...core.store import write_whole
 from ...errors import ConfigError, FedloreError
 from ..bell import DoorBell, Ringer, bell_token
@@ -18,7 +19,7 @@ from ..kits.certificates import check_dates, raw_key
 from ..kits.making import enrolled_keys
 from ..kits.renewing import shown_authorities
 from ..logs import LogForm, cut_log, write_log
-from ..processes import Child, alone, free_port, script
+from ..processes import Child, free_port, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
 from .gateway import Gateway

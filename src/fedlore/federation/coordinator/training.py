@@ -13,6 +13,7 @@ import torch
 
 from ...algorithms import Algorithm
 from ...core.history import write_rows
+from ...core.locking import alone
 from ...core.scaler import Scaler
 from ...core.uploads import wanted_of
 from ...core.wire import Reply, Task, Transport
@@ -28,7 +29,6 @@ from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
 from ..kits.making import enrolled_keys
 from ..kits.receipts import Receipts
-from ..processes import alone
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, name_both_versions, terms_of

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from ...core.locking import alone
 from ...core.store import write_whole
 from ...errors import FedloreError
 from ..flower.node import door
@@ -17,7 +18,7 @@ from ..flower.transport import Link
 from ..kits.certificates import add_authorities, check_dates, read_site_key
 from ..logs import LogForm, log_handler
 from ..node import attend, beating
-from ..processes import alone, limit_memory
+from ..processes import limit_memory
 from ..remote import NotTrusted
 from .folder import Kit, read_kit
 from .worker import Worker

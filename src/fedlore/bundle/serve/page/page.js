@@ -264,6 +264,10 @@ async function start() {
     return;
   }
   build();
+  if (form.watched) {
+    buildWatch();
+    showWatch();
+  }
   const card = await ask("/card");
   at("about").textContent = `Model ${card.fingerprint.slice(0, 12)} of ${card.created.slice(0, 10)}. ` +
     "What is typed here is answered by this site's own service and goes nowhere else.";

@@ -1,0 +1,119 @@
+"""A watch inside the service: measured rows come in, the judgement of `fedlore watch` goes out."""
+
+import asyncio
+from typing import Any
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse, Response
+
+from ...errors import FedloreError
+from ...personal.regressor import PersonalRegressor
+from ..answer.blanks import tolerate
+from ..contents import Bundle
+from ..watch.facts import QuestionKind
+from ..watch.record import Record
+from ..watch.telling import say_alarms, watch_values
+from ..watch.watching import Watch, judge_record
+from .answer import Answering
+from .measured import MeasuredReader, MeasuredRows, measured_schema
+from .told import need_json, needs_token, problems
+
+
+class QuestionTold(BaseModel):
+    """One thing that is watched."""
+
+    name: str = Field(description="the rule, the range, the expert, the answers or the input")
+    kind: QuestionKind
+    rows: int = Field(description="that say something about it")
+    claim: str = Field(description="what is bet against")
+    seen: str = Field(description="what was counted instead, since it seems false")
+    since: str = Field(description="the day, or the row, from which on it seems false")
+    evidence: float = Field(description="the most that a stake of 1 against the claim became")
+    needed: float = Field(description="what it must come to for an alarm")
+    alarm: bool
+    advice: str = Field(description="what to do; empty without an alarm")
+
+
+class WatchTold(BaseModel):
+    """Whether what the bundle says is still true."""
+
+    client: str
+    fingerprint: str
+    rows: int
+    alarm_rate: float = Field(description="the chance that one of all claims ever cries wolf")
+    alarms: list[str] = Field(description="the names of the questions that raise one")
+    sentences: list[str] = Field(description="each alarm in a sentence, or that there is none")
+    questions: list[QuestionTold]
+
+
+class Taken(BaseModel):
+    """What became of measured rows."""
+
+    new: int = Field(description="rows that were not in the record yet; the others are passed over")
+    rows: int = Field(description="all that are in the record now")
+
+
+class RecordKeeper:
+    """A record that one service writes to; its judgement is made anew when rows have come."""
+
+    def __init__(self, bundle: Bundle, record: Record) -> None:
+        self._bundle, self._record = bundle, record
+        self._find_silence = Answering.of(bundle).find_silence
+        self._told: Watch | None = None
+        self._one = asyncio.Lock()  # rows are written one request after the other
+
+    async def take(self, rows: MeasuredRows) -> dict[str, int]:
+        """Write rows down that are not there yet; on the disk before anybody is told."""
+        async with self._one:
+            try:
+                new = await asyncio.to_thread(
+                    self._record.append, self._bundle, rows.x, rows.y, rows.days
+                )
+            except FedloreError:  # nothing was written: facts come first
+                raise self._find_silence(rows.x) from None
+            self._told = None if new else self._told
+            return {"new": new, "rows": len(self._record.rows)}
+
+    async def watch(self) -> Watch:
+        """The judgement on all rows so far."""
+        async with self._one:
+            if self._told is None:
+                self._told = await asyncio.to_thread(judge_record, self._record)
+            return self._told
+
+
+def add_watch(
+    app: FastAPI, bundle: Bundle, keeper: RecordKeeper, *, most: int, guarded: bool
+) -> None:
+    """The routes of a watch: `POST /measured` and `GET /watch`."""
+    schema, number = tolerate(bundle).schema, isinstance(bundle.personal, PersonalRegressor)
+    reader = MeasuredReader(schema, number, most)
+    one = measured_schema(schema, number=number)
+    several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}
+    asked = {"application/json": {"schema": {"title": "MeasuredRows", "anyOf": [one, several]}}}
+    about = {"client": bundle.client, "fingerprint": bundle.fingerprint}
+
+    @app.post(
+        "/measured",
+        response_model=Taken,
+        responses=problems(401, 408, 409, 413, 415, 421, 422),
+        **needs_token(guarded, {"requestBody": {"required": True, "content": asked}}),
+    )
+    async def measured(request: Request) -> Response:
+        """Rows with what was measured of them, as the laboratory delivers them."""
+        need_json(request)
+        return JSONResponse(await keeper.take(reader.read(await request.body())))
+
+    @app.get(
+        "/watch",
+        response_model=WatchTold,
+        responses=problems(401, 413, 421),
+        **needs_token(guarded),
+    )
+    async def watch() -> Response:
+        """Whether rules, range, expert, answers and inputs are still what they were."""
+        told = await keeper.watch()
+        values: dict[str, Any] = watch_values(told)
+        del values["new"]  # what is new is said to whoever brought it
+        return JSONResponse({**about, **values, "sentences": say_alarms(told)})

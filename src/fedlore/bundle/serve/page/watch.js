@@ -1,0 +1,65 @@
+// What was measured of the row above goes into the site's record; what it says stands beside.
+const SHOWN = 6;  // questions in the table, those with most evidence first
+
+function buildWatch() {
+  const target = form.target, field = make(target ? "input" : "select");
+  if (target) {
+    field.inputMode = "decimal";
+    field.autocomplete = "off";
+  } else {
+    for (const name of ["", ...form.classes]) field.append(make("option", name));
+  }
+  field.id = "label-measured";
+  at("measured-label").textContent = `Measured ${form.label} of the row above`;
+  at("measured-label").htmlFor = field.id;
+  if (target && target.unit) at("measured-label").append(make("span", ` ${target.unit}`, "soft"));
+  at("measured-label").after(field);
+  const now = new Date(), two = (n) => String(n).padStart(2, "0");
+  at("day").value = `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`;
+  at("watch").hidden = false;
+}
+
+async function showWatch() {
+  const told = await ask("/watch");
+  at("alarms").replaceChildren(...told.sentences.map(
+    (text) => make("p", text, told.alarms.length ? "warn" : "")));
+  const share = (one) => Math.log(Math.max(one.evidence, 1)) / Math.log(one.needed);
+  const order = [...told.questions].sort((a, b) => share(b) - share(a));
+  at("questions").replaceChildren(...order.slice(0, SHOWN).map((one) => {
+    const line = make("tr");
+    const bar = make("div", "", one.alarm ? "bar loud" : "bar"), cell = make("td");
+    bar.append(make("div"));
+    bar.firstChild.style.width = 100 * Math.min(share(one), 1) + "%";
+    cell.append(bar);
+    const said = one.alarm ? `alarm, since ${one.since}` : `${one.rows} rows`;
+    line.append(make("th", one.name), make("td", one.claim), cell, make("td", said));
+    line.children[0].scope = "row";
+    return line;
+  }));
+  const left = order.length - SHOWN;
+  at("quiet").textContent = "The bar is full where the evidence against a claim raises an alarm." +
+    (left > 0 ? ` ${left} more questions have less.` : "");
+}
+
+async function bringMeasured(event) {
+  event.preventDefault();
+  const field = at("label-measured"), said = field.value.trim(), out = at("brought");
+  field.classList.remove("wrong");
+  out.textContent = "";
+  try {
+    const measured = form.target ? number(said) : said || null;
+    if (measured === null) {
+      field.classList.add("wrong");
+      throw new Error(`The measured ${form.label} is ${said ? "not a number" : "missing"}.`);
+    }
+    const sent = { row: row(), measured, day: at("day").value.trim() };
+    const taken = await ask("/measured", JSON.stringify(sent));
+    out.textContent = taken.new ? `Written down: ${taken.rows} rows.`
+      : "This row, with this answer and day, is there already.";
+    await showWatch();
+  } catch (error) {
+    out.textContent = error.message || "The service does not answer.";
+  }
+}
+
+at("bring").addEventListener("submit", bringMeasured);
