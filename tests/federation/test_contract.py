@@ -208,7 +208,7 @@ def test_flower_s_own_node_would_run_the_code_of_a_run(link, tmp_path):
         (key,) = set(link.online()) - before
         with link.run(SECRET, app=hostile(canary)) as grid:
             mail = Mail(grid, {"theirs": key})
-            mail.online()
+            wait_for(lambda: "theirs" in mail.online(), 300.0)
             # in objects: a message that is all in its head is one between nodes of ours
             mail.push(Task("moments", 0, {"w": {"w": torch.ones(IN_HEAD)}}), ["theirs"], 300.0)
             wait_for(canary.exists, 300.0)
