@@ -1,5 +1,7 @@
 """A model that keeps shapes goes through bundle, reknow, graph and answers, and stays in order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,16 +10,23 @@ from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer.answering import answer_rows
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
 from fedlore.bundle.reknowing import reknow
+from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
+from fedlore.personal.own import best
+from fedlore.personal.own.linear import Linear
+from fedlore.personal.own.members import OrderMember
 from fedlore.personal.regressor import PersonalRegressor
 
-from ..theory.test_shapes import SCHEMA, count_broken, pairs_of, random_site
+from ..theory.test_shaped_mixtures import mixed_site, with_members
+from ..theory.test_shapes import SCHEMA, K, count_broken, pairs_of, random_site
 
 ort = pytest.importorskip("onnxruntime")
+K_HALF = torch.tensor([3.0]).double()
 
 
 def graph_of(bundle):
@@ -31,8 +40,11 @@ def graph_of(bundle):
     return run
 
 
-def kept(seed, task, tmp_path):
+def kept(seed, task, tmp_path, *, mixed=False):
     personal, shapes, draw = random_site(seed, task)
+    if mixed:
+        _, beside, shapes, draw = mixed_site(seed, task)
+        personal = with_members(personal, beside)
     bundle = bundle_of(personal, "plant", schema=SCHEMA)
     write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
     return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
@@ -48,9 +60,9 @@ def test_a_bundle_answers_as_the_model_did(task, tmp_path):
     assert torch.equal(torch.as_tensor(predicted).double(), personal.predict(x).double())
 
 
-def check_graph(seed, task, tmp_path, n):
+def check_graph(seed, task, tmp_path, n, *, mixed=False):
     """A graph says what Python says, and no pair of its answers is broken; how many pairs."""
-    personal, bundle, shapes, draw = kept(seed, task, tmp_path)
+    personal, bundle, shapes, draw = kept(seed, task, tmp_path, mixed=mixed)
     run = graph_of(bundle)
     low, high = pairs_of(shapes, draw, n)
     a, b = run(low), run(high)
@@ -69,6 +81,31 @@ def check_graph(seed, task, tmp_path, n):
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_a_graph_keeps_the_order(task, tmp_path):
     assert sum(check_graph(seed, task, tmp_path, 100) for seed in (2, 4)) > 50
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_a_mixture_keeps_the_order_in_its_bundle_and_graph(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(best, "has_trees", lambda: False)
+    assert check_graph(4, task, tmp_path, 100, mixed=True) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_many_mixtures_with_trees_keep_the_order_in_graphs(task, tmp_path):
+    pairs = sum(check_graph(seed, task, tmp_path, 1000, mixed=True) for seed in range(60, 75))
+    assert pairs > 8_000
+
+
+def test_other_shapes_are_refused_where_members_do_not_keep_them(tmp_path):
+    body = Linear(*(torch.ones(3).double() for _ in range(2)), torch.ones(3, 1).double(), K_HALF)
+    beside = Beside((OrderMember("ridge", body, False, False, 1.0, K),), (0.5,), 0.5)
+    rises, falls = (SiteShapes((FeatureShape("a", e),), SCHEMA) for e in ("raises", "lowers"))
+    model = lipschitz_mlp(K, Shaping(3))
+    known = Knowledge(schema=SCHEMA, shapes=rises)
+    bundle = bundle_of(Personal(model, known, beside=beside), "plant", schema=SCHEMA)
+    replace(known, shapes=falls).write(tmp_path / "other.toml")
+    with pytest.raises(FedloreError, match="'ridge' beside .* not keep the shapes .a lowers"):
+        reknow(bundle, tmp_path / "other.toml")
 
 
 @pytest.mark.slow

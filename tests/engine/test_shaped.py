@@ -1,16 +1,23 @@
 """Training networks that keep shapes: by hand as by autograd, in both engines, at all sites."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge, NumberClient, Numbers, Plan, fit, mlp
+from fedlore.core.exact import Posterior, posterior
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.engine.lore import menu_for
+from fedlore.engine.lore.candidates import SHAPED
+from fedlore.engine.lore.oneround import given_signs
 from fedlore.engine.stacked.bench import Batch, Bench, Traced
 from fedlore.errors import FedloreError
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.personal.own import best
 
 K = 6
 SCHEMA = Schema(
@@ -118,3 +125,48 @@ def test_a_network_that_cannot_keep_them_is_refused_with_the_site():
     with pytest.raises(FedloreError, match=r"client 's1': shapes need a network that keeps them"):
         fit([client(0), client(1)], mlp(4, K), rounds=1)
     assert fit([client(0), client(1).bare()], mlp(4, K), rounds=1).model("s1") is not None
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_the_default_recipe_keeps_shapes_and_tells_what_it_went_without(task, monkeypatch):
+    monkeypatch.setattr(best, "has_trees", lambda: False)
+    number = task == "number"
+    sites = [number_client(i) if number else client(i) for i in range(3)]
+    menu = replace(menu_for(4, ordered=True, numbers=number, shaped=True), folds=2, finishes=(0,))
+    fitted = fit(
+        sites,
+        bins=Bins(-1.0, 6.0, K) if number else None,
+        recipe=replace(menu, candidates=SHAPED[:1]),
+        rounds=3,
+        plan=Plan(lr=0.05, batch=16, epochs=1),
+        ordered=None if number else True,
+    )
+    model = fitted.model("s1")
+    assert {m.name for m in model.beside.members} >= {"exact", "ridge"}
+    assert "all but the linear part" in fitted.brought("s1").left_out
+    assert not fitted.brought("s0").left_out
+    low, _ = rows(9, 300)
+    for column, sign in ((0, 1), (1, -1)):
+        high = low.clone()
+        high[:, column] += torch.rand(300, generator=torch.Generator().manual_seed(2))
+        inside = high[:, 1] < 1
+        a, b = (model.predict(x[inside]) for x in (low, high))
+        assert (sign * (b - a) >= -1e-6).all() and (a != b).any()
+
+
+def test_the_linear_part_of_one_round_is_the_posterior_given_the_rest():
+    """Weights taken for 0 are what a model without those features finds from the same sums."""
+    draw = torch.Generator().manual_seed(3)
+    phi = torch.randn(60, 5, generator=draw).double()
+    phi[:, 4] += 0.8 * phi[:, 0]
+    y = phi @ torch.tensor([1.0, -0.5, 0.3, 0.0, 0.9]).double()
+    gram, cross, one = phi.T @ phi, phi.T @ y, torch.tensor(1.0).double()
+    mean, covariance = posterior(gram, cross, one, torch.ones(5).double())
+    whole = Posterior(mean, covariance, one, torch.ones(1).double())
+    signs = torch.tensor([1.0, 1.0, 0.0, 0.0, torch.nan]).double()  # the second goes the other way
+    found = given_signs(whole, signs)
+    kept = torch.tensor([0, 2, 3])
+    alone, spread = posterior(gram[kept][:, kept], cross[kept], one, torch.ones(3).double())
+    torch.testing.assert_close(found.mean[kept], alone, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(found.covariance[kept][:, kept], spread, atol=1e-6, rtol=1e-6)
+    assert found.mean[1] == found.mean[4] == 0.0

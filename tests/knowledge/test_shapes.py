@@ -12,6 +12,8 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.slopes import find_trend
 from fedlore.knowledge.lint.checkup import check_data, check_file
+from fedlore.knowledge.numbers.numbers import Numbers
+from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span
@@ -255,3 +257,13 @@ def test_verdicts_on_random_tables(seed):
 def test_verdicts_on_five_hundred_random_tables(start):
     for seed in range(start, start + 50):
         check_verdict(seed)
+
+
+@pytest.mark.parametrize(("empty", "status"), [("error", "ordered"), ("all", "unknown")])
+def test_a_set_that_a_policy_opens_is_not_believed(empty, status):
+    """In one corner that no sample meets nothing is left of the bounds: opened, the set falls."""
+    schema = Schema((Feature("ash", low=5, high=15), Feature("Ro", low=0.5, high=2)), ("a", "b"))
+    shapes = SiteShapes((FeatureShape("ash", "raises"),), schema, (0.0, 40.0))
+    corner = Between(Formula.parse("2 * ash + 20 * (Ro - 1.49999)", schema), None)
+    known = Numbers(None, corner, empty=empty, schema=schema, shapes=shapes)
+    assert known.orders.range == status

@@ -1,5 +1,6 @@
 """A run over folders whose knowledge files hold shapes, and what is refused before it starts."""
 
+import json
 import random
 
 import pytest
@@ -7,9 +8,11 @@ import torch
 
 from fedlore import ConfigError, FedloreError
 from fedlore.core.lipschitz import Lipschitz
+from fedlore.engine.lore import Candidate, Menu
 from fedlore.federation.settings import Federation, Model
 from fedlore.federation.terms import read_terms, terms_of
 from fedlore.knowledge.schema import Feature, Schema
+from fedlore.workbench.brought import brought_path
 from fedlore.workbench.bundles import find_bundle
 from fedlore.workbench.federations import gather
 from fedlore.workbench.runs import run_federation
@@ -57,17 +60,32 @@ def folder_of(root, lipschitz="true"):
     return root / "federation.toml"
 
 
+@pytest.mark.usefixtures("short_recipe")
 def test_a_run_keeps_the_shapes_of_the_sites_that_have_some(tmp_path):
     done = run_federation(gather(folder_of(tmp_path)), tmp_path / "out")
-    assert done.left_out == {"lore": "what lore mixes does not keep shapes"}
-    found = find_bundle(tmp_path / "out", "s1", "FLwKM").personal
+    assert done.left_out == {}
     low = 4 * torch.rand(300, 2, generator=torch.Generator().manual_seed(1))
     high = low.clone()
     high[:, 0] += (4 - low[:, 0]) * 0.5
-    assert found.knowledge.shapes is not None
-    assert (found.predict(low) <= found.predict(high)).all()
-    other = find_bundle(tmp_path / "out", "s0", "FLwKM").personal
-    assert other.knowledge.shapes is None
+    for approach in ("FLwKM", "lore"):
+        found = find_bundle(tmp_path / "out", "s1", approach).personal
+        assert found.knowledge.shapes is not None
+        assert (found.predict(low) <= found.predict(high)).all()
+        below, above = (found.predict_proba(x).double().cumsum(1) for x in (low, high))
+        assert (above <= below + 1e-5).all()
+        assert find_bundle(tmp_path / "out", "s0", approach).personal.knowledge.shapes is None
+    names = {s: set(brought_of(tmp_path, s)["weights"]) for s in ("s0", "s1")}
+    assert any(name.startswith("quadratic") for name in names["s0"])
+    assert not any(name.startswith("quadratic") for name in names["s1"])
+    assert brought_of(tmp_path, "s1")["left out"] == (
+        "Left out so that 'a raises' holds for sure: own models with products of features and all "
+        "but the linear part of the federation of one round."
+    )
+    assert "left out" not in brought_of(tmp_path, "s0")
+
+
+def brought_of(root, site):
+    return json.loads(brought_path(root / "out", site).read_text())
 
 
 def test_a_run_without_such_a_network_names_the_site(tmp_path):
@@ -96,13 +114,28 @@ def test_terms_tell_the_network_and_nothing_of_shapes():
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"recipe": "lore"}, "what lore mixes does not keep shapes"),
+        (
+            {"recipe": "lore", "menu": Menu((Candidate(head="ordered"),))},
+            "every candidate of .menu. has head = shaped, got 'ordered'",
+        ),
         ({"schema": schema(ordered=False)}, "is for ordered classes and numbers"),
     ],
 )
 def test_what_cannot_keep_shapes_is_refused(parts, said):
     with pytest.raises(ConfigError, match=said):
         federation(model=Model(hidden=(4,), lipschitz=True), **parts)
+
+
+def test_such_a_candidate_needs_such_a_network():
+    with pytest.raises(ConfigError, match="head = shaped belongs to .model. lipschitz = true"):
+        federation(recipe="lore", menu=Menu((Candidate(head="shaped"),)))
+
+
+def test_terms_of_lore_offer_networks_that_keep_shapes():
+    asked = federation(model=Model(hidden=(4,), lipschitz=True), recipe="lore")
+    again = read_terms(terms_of(asked, run="1", participants=2).text())
+    assert {one.head for one in again.menu.candidates} == {"shaped"}
+    assert isinstance(again.recipe("2/main/20").model, Lipschitz)
 
 
 def test_only_a_perceptron_keeps_shapes():

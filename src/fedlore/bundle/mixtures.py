@@ -5,7 +5,7 @@ models and the model of one round lie in beside.safetensors.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -18,17 +18,14 @@ from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.numbers.numbers import Numbers
-from ..personal.beside import Beside, NumberBeside
+from ..personal.beside import AnyBeside, Beside, NumberBeside
 from ..personal.foreseen import Foreseen, ForeseenNumber
 from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
-from ..personal.own.mixture import scale_weights
+from ..personal.own.sight import HEARD_OF_ORDER
 from ..personal.own.stored import MOST_BYTES, read_own_members, write_own_members
 from ..personal.own.trees import Trees
 from .archive import Refused
 
-AnyBeside = Beside | NumberBeside
-
-_HEARD = 3  # numbers that a member hears of an expert who names a place
 EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
 _OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
 
@@ -113,7 +110,7 @@ def restore_beside(
             [one],
             {f"0.{name}": t for name, t in found.items()},
             columns=columns,
-            heard=len(heard) * classes if one.get("kind") == "classes" else _HEARD,
+            heard=len(heard) * classes if one.get("kind") == "classes" else HEARD_OF_ORDER,
         )
         members.append(_fitting(place, member, classes, numbers=numbers))
     if left:
@@ -124,15 +121,6 @@ def restore_beside(
     if not 0.0 < last < float("inf"):
         raise Refused(f"{far} of a mixture must be positive and finite, got {last}")
     return kind(tuple(members), weights, network, expert, last)  # type: ignore[arg-type]
-
-
-def with_expert(beside: AnyBeside, weight: float) -> AnyBeside:
-    """The same mixture with another weight of the expert; the others share the rest as before."""
-    others = (beside.network, *beside.weights)
-    if not any(others):  # nobody else had a part: the network takes it
-        others = (1.0, *beside.weights)
-    network, *weights = scale_weights(others, 1.0 - weight)
-    return replace(beside, weights=tuple(weights), network=network, expert=weight)
 
 
 def member_weights(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:

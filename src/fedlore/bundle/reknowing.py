@@ -7,13 +7,13 @@ from ..errors import KnowledgeError
 from ..knowledge.schema import Schema
 from ..knowledge.signing import find_signature
 from ..knowledge.sources.found import plugins_in
+from ..personal.beside import with_expert
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import task_of
 from .contents import Bundle
 from .header import read_header, task_about
 from .known import read_held, restore, store, with_trust
-from .mixtures import with_expert
 from .signed import SIGNATURE, pack_signature
 from .storing import bundle_members
 

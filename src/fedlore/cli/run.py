@@ -130,6 +130,8 @@ def _show(gathering: Gathering, found: Finished, out: Path, told: Teller) -> Pat
         if brought is not None:
             page = write_brought(brought_path(out, client.id))
             told.say(f"{client.id}: {brought['sentence']} ({page})")
+            if brought.get("left out"):
+                told.say(f"{client.id}: {brought['left out']}")
     for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
         if spent:
             told.say(f"{name}: {spent}")

@@ -32,8 +32,10 @@ def ready(client: Client, model: nn.Module, scaler: Scaler | None) -> Site:
     """Check a client against the server model and turn its rows into what training reads."""
     client = client.encode(scaler)
     try:
-        data = see_rows(client, client.data, scaler, model)
-        test = None if client.test is None else see_rows(client, client.test, scaler, model)
+        data = see_rows(client.injected, client.data, scaler, model)
+        test = (
+            None if client.test is None else see_rows(client.injected, client.test, scaler, model)
+        )
         with torch.no_grad():
             classes = model(data.x[:1], _first(data.prior), _first(data.allowed)).shape[1]
         for part in (client.data, client.test):
@@ -88,12 +90,12 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
     return scores
 
 
-def see_rows(client: Client, data: Examples, scaler: Scaler | None, model: nn.Module) -> Examples:
-    """A client's rows as the network takes them, with its shapes where it has some."""
+def see_rows(injected: bool, data: Examples, scaler: Scaler | None, model: nn.Module) -> Examples:
+    """A client's rows as the network takes them, with its shapes where it has and uses some."""
     like = next(model.parameters())
     scaled = scale_rows(data, scaler, like)
     inputs = None if scaler is None else scaler.inputs
-    if client.injected:
+    if injected:
         return lay_shapes(model, scaled, inputs)
     bare = lay_shapes(model, replace(scaled, prior=None, allowed=None, signs=None), inputs)
     return replace(scaled, x=bare.x, signs=None)

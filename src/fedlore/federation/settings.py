@@ -157,12 +157,15 @@ class Federation:
             )
 
     def _check_shapes(self) -> None:
+        heads = {one.head for one in self.menu.candidates} if self.menu is not None else set()
         if not self.model.lipschitz:
+            if "shaped" in heads:
+                raise ConfigError("[menu] head = shaped belongs to [model] lipschitz = true")
             return
-        if self.recipe == "lore":
+        if heads - {"shaped"}:
             raise ConfigError(
-                '[model] lipschitz = true belongs to recipe = "none": what lore mixes does not '
-                "keep shapes"
+                "with [model] lipschitz = true every candidate of [menu] has head = shaped, got "
+                f"'{min(heads - {'shaped'})}'"
             )
         if self.schema is not None and self.target is None and not self.schema.ordered:
             raise ConfigError(
@@ -174,9 +177,12 @@ class Federation:
         """What the sites choose from, None where nothing is chosen."""
         if self.recipe == "none" or self.schema is None:
             return None
+        shaped = self.model.lipschitz
         if self.target is not None:
-            return self.menu or menu_for(len(self.schema.features), numbers=True)
-        return self.menu or menu_for(count_inputs(self.schema), ordered=self.schema.ordered)
+            return self.menu or menu_for(len(self.schema.features), numbers=True, shaped=shaped)
+        return self.menu or menu_for(
+            count_inputs(self.schema), ordered=self.schema.ordered, shaped=shaped
+        )
 
     @property
     def host(self) -> str:

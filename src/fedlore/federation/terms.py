@@ -100,7 +100,7 @@ class Terms:
         """The kinds of model and the algorithms that these terms name, for policies."""
         found = [("model", self.model.kind), ("algorithm", self.algorithm.name.lower())]
         candidates = () if self.menu is None else self.menu.candidates
-        if any(one.head == "ordered" for one in candidates):  # a perceptron with another head
+        if any(one.head != "classes" for one in candidates):  # a perceptron with another head
             found.append(("model", "mlp"))
         if any(one.private for one in candidates):
             found.append(("algorithm", "fedper"))

@@ -4,7 +4,8 @@ f^m = w_net·g_net + Σ_j w_j g_j + w_expert·g_p, each g_j inside the range. Th
 like the expert's word; λ of the paper is w_expert where there is nobody else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -77,6 +78,19 @@ class NumberBeside:
     def probabilities(self, network: Tensor, known: Told) -> Tensor:
         """The mass of each bin's part of S(x) around that number, (n, k)."""
         return self._mixture(network).probabilities(known)
+
+
+AnyBeside = Beside | NumberBeside
+_B = TypeVar("_B", bound=Beside | NumberBeside)
+
+
+def with_expert(beside: _B, weight: float) -> _B:
+    """The same mixture with another weight of the expert; the others share the rest as before."""
+    others = (beside.network, *beside.weights)
+    if not any(others):  # nobody else had a part: the network takes it
+        others = (1.0, *beside.weights)
+    network, *weights = scale_weights(others, 1.0 - weight)
+    return replace(beside, weights=tuple(weights), network=network, expert=weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ class Brought:
     sentence: str
     diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
     probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities
+    left_out: str = ""  # which members are not in the mixture for the sake of shapes, and why
 
     def value(self, name: str) -> float:
         """One line by name."""
@@ -46,4 +47,5 @@ class Brought:
             "sentence": self.sentence,
             "diagram": [vars(part) for part in self.diagram],
             "probabilities": self.probabilities,
+            **({"left out": self.left_out} if self.left_out else {}),
         }

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..core.examples import Examples
 from ..core.inject import guard, inject
-from ..core.lipschitz import Lipschitz, lay_shapes
+from ..core.lipschitz import lay_shapes
 from ..core.metrics import decide
 from ..core.nets import server
 from ..core.scaler import Scaler
@@ -16,8 +16,8 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.door import check_values
-from ..knowledge.shapes import SiteShapes
-from .beside import Beside, NumberBeside
+from .beside import Beside
+from .shaped import admit_shapes
 
 
 class Personal(nn.Module):
@@ -37,13 +37,14 @@ class Personal(nn.Module):
         beside: Beside | None = None,
     ) -> None:
         super().__init__()
-        self.beside = beside
         self.model = server(model if weights is None else copy.deepcopy(model))
         self.knowledge = knowledge or Knowledge()
         self.scaler = scaler
         if weights is not None:
             self.model.load_state_dict(weights)
-        refuse_shapes(self.model, self.knowledge.shapes, beside)
+        self.beside = admit_shapes(
+            self.model, self.knowledge, beside, None if scaler is None else scaler.inputs
+        )
         for name, values in self.model.named_parameters():
             if not values.isfinite().all():
                 raise FedloreError(f"weights must be finite: '{name}' is not")
@@ -117,19 +118,3 @@ class Personal(nn.Module):
     def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
         """The same network seen through other knowledge, without retraining."""
         return Personal(self.model, knowledge, scaler=self.scaler, beside=self.beside)
-
-
-def refuse_shapes(
-    model: nn.Module, shapes: SiteShapes | None, beside: Beside | NumberBeside | None
-) -> None:
-    """Refuse shapes that a network or its mixture cannot keep, before anybody relies on them."""
-    if shapes is None:
-        return
-    said = ", ".join(map(str, shapes))
-    if not isinstance(model, Lipschitz):
-        raise FedloreError(
-            f"this network cannot keep the shapes ({said}): that needs one of [model] lipschitz = "
-            "true, agreed by all"
-        )
-    if beside is not None:
-        raise FedloreError(f"members beside the network do not keep the shapes ({said})")

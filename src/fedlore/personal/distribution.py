@@ -75,12 +75,15 @@ class Distribution:
         """The probability of each bin without the expert's number, (n, k)."""
         return self.share.sum(2)
 
+    def expected(self) -> Tensor:
+        """The expected value, (n,), which may lie between pieces."""
+        middle = (self.share * self._middles()).flatten(1).sum(1)
+        return (1 - self.weight) * middle + self.weight * self.said
+
     def mean(self) -> Tensor:
         """The expected value, moved to the nearest number of the support (of two, the lower)."""
-        middle = (self.share * self._middles()).flatten(1).sum(1)
-        value = (1 - self.weight) * middle + self.weight * self.said
         lower, upper = self._pieces()
-        return self._nearest(lower, upper, value, self.weight > 0)
+        return self._nearest(lower, upper, self.expected(), self.weight > 0)
 
     def middle(self, *, ordered: bool) -> Tensor:
         """The number that is given out: the mean, or where an order must hold the median.

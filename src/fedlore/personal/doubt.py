@@ -18,7 +18,7 @@ from ..knowledge.numbers.told import Told
 from .classifier import Personal
 from .foreseen import Foreseen
 from .own.members import mask_logits
-from .regressor import PersonalRegressor, decode_logits
+from .regressor import PersonalRegressor, network_number
 
 LEAST_WEIGHT = 0.1  # of the one-round model in a mixture that lets it speak for itself
 #: The evidence takes the law for what the basis can say, and it is more. Of blends that plans chose
@@ -121,7 +121,7 @@ def doubt_numbers(regressor: PersonalRegressor, told: Told) -> Doubt | None:
     beside = regressor.beside
     if beside is None or not beside.members:
         return None
-    network = decode_logits(regressor.logits(told), told, 0.0).mean()
+    network = network_number(regressor.logits(told), told)
     parts = [(network, beside.network)]
     parts += [
         (member.number(told), weight)

@@ -20,8 +20,10 @@ from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.numbers.told import Told
 from .beside import NumberBeside
-from .classifier import Personal, refuse_shapes
+from .classifier import Personal
 from .distribution import Distribution
+from .own.members import within
+from .shaped import admit_shapes
 
 Decode = Literal["mean", "mode", "median"]
 
@@ -49,13 +51,14 @@ class PersonalRegressor(nn.Module):
         beside: NumberBeside | None = None,
     ) -> None:
         super().__init__()
-        self.beside = beside
         self.bins = bins
         self.hears = hears
         self.knowledge = knowledge or Numbers()
         # the network and its scaling; what is known about numbers comes with each row
         self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
-        refuse_shapes(self.personal.model, self.knowledge.shapes, beside)
+        self.beside = admit_shapes(
+            self.personal.model, self.knowledge, beside, None if scaler is None else scaler.inputs
+        )
 
     @property
     def inner(self) -> Personal:
@@ -81,8 +84,12 @@ class PersonalRegressor(nn.Module):
 
     @property
     def decode(self) -> Decode:
-        """How a number is given out: of a site with shapes by the median, which keeps them."""
-        return "mean" if self.knowledge.shapes is None else "median"
+        """How a number is given out: of a site with shapes by the median, which keeps them.
+
+        The number of a mixture keeps them by itself.
+        """
+        plain = self.knowledge.shapes is None or self.beside is not None
+        return "mean" if plain else "median"
 
     def predict(self, x: Tensor | Told, *, decode: Decode | None = None) -> Tensor:
         """One number for each row, (n,) float64, in S(x)."""
@@ -114,7 +121,7 @@ class PersonalRegressor(nn.Module):
 
     def _network(self, told: Told) -> Tensor:
         """The network's own number, (n,), in S(x)."""
-        return decode_logits(self.logits(told), told, 0.0).mean()
+        return network_number(self.logits(told), told)
 
     @torch.no_grad()
     def _number(self, told: Told) -> Tensor:
@@ -161,6 +168,15 @@ class PersonalRegressor(nn.Module):
             hears=self.hears,
             beside=self.beside,
         )
+
+
+def network_number(logits: Tensor, told: Told) -> Tensor:
+    """What a network alone says of a number as a member of a mixture, (n,), in S(x).
+
+    The expected value, moved into S(x) and not only to where there is probability, so that an
+    order of distributions is one of these numbers too.
+    """
+    return within(decode_logits(logits, told, 0.0).expected(), told)
 
 
 def decode_logits(logits: Tensor, told: Told, reliance: float) -> Distribution:

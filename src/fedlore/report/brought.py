@@ -61,6 +61,8 @@ def brought_page(told: Mapping[str, Any]) -> str:
     """The page of one site's table, as `Brought.plain` gives it, with its name under `site`."""
     site = plain_text(told["site"])
     facts = {"in short": plain_text(told["sentence"]), "rows": str(int(told["rows"]))}
+    if told.get("left out"):  # for the sake of shapes
+        facts["left out"] = plain_text(told["left out"])
     sections = [Section("What each way is worth here", (), (_ways(told), _members(told)))]
     terms = _TERMS
     if told.get("diagram"):  # a table of 0.1.0 has none

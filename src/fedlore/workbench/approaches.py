@@ -97,10 +97,12 @@ def train_approach(
     device: str | None = None,
     bins: Bins | None = None,
     hidden: tuple[int, ...] = (64, 64),
+    shaped: bool | None = None,
 ) -> Fitted[Any]:
     """The weights of one approach; with `every` = e its history has scores after each e rounds.
 
-    `bins` are those of a number; then lore's networks are perceptrons with `hidden` layers.
+    `bins` are those of a number; then lore's networks are perceptrons with `hidden` layers. With
+    `shaped` they keep shapes, see `train_lore`.
     """
     if approach.chosen:
         training = Training(
@@ -116,8 +118,8 @@ def train_approach(
             device=device,
         )
         if bins is not None:
-            return train_lore(clients, training, bins=bins, hidden=hidden)
-        return train_lore(clients, training, model=make_model, ordered=ordered)
+            return train_lore(clients, training, bins=bins, hidden=hidden, shaped=shaped)
+        return train_lore(clients, training, model=make_model, ordered=ordered, shaped=shaped)
     asked: list[Member[Any]] = [
         trust_client(client, approach.trust) if approach.trained else client.bare()
         for client in clients

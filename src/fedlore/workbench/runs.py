@@ -60,9 +60,6 @@ def run_federation(
         if approach.silent and silent:
             left_out[approach.name] = f"site '{silent[0]}' has no P-KM"
             continue
-        if approach.chosen and gathering.setting.model.lipschitz:
-            left_out[approach.name] = "what lore mixes does not keep shapes"
-            continue
         few = too_few(gathering.clients) if approach.alone else None
         if few is not None:
             left_out[approach.name] = few
@@ -125,6 +122,7 @@ def _compute(
                 privacy=setting.privacy,
                 bins=gathering.bins,
                 hidden=setting.model.hidden,
+                shaped=setting.model.lipschitz,
             )
         fitted = trained[key]
     rows: list[Row] = []

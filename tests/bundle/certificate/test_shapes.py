@@ -1,6 +1,7 @@
 """The claim `monotone`: proved by the checker from structure, or refuted by a row."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,10 @@ import torch
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.certificate.checker import check
+from fedlore.bundle.certificate.checker.numbersets import read_number_knowledge
+from fedlore.bundle.certificate.checker.shapes import monotone
 from fedlore.bundle.certificate.checker.verdict import seal
+from fedlore.bundle.mixtures import describe_beside
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
@@ -16,12 +20,18 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.numbers.bins import Bins
+from fedlore.knowledge.numbers.numbers import Numbers
+from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.personal.beside import NumberBeside
 from fedlore.personal.classifier import Personal
-
-from ...theory.test_shapes import random_site
+from fedlore.personal.own.linear import Linear
+from fedlore.personal.own.members import NumberMember
+from fedlore.personal.own.trees import Trees
+from fedlore.personal.regressor import PersonalRegressor
 
 SCHEMA = Schema(
     (Feature("ash", low=5, high=15), Feature("Ro", low=0.5, high=2)),
@@ -119,7 +129,118 @@ def test_a_claim_that_is_not_so_does_not_hold(tmp_path):
     assert not lines[WHAT].holds and lines[WHAT].found.startswith("refuted by [5.0")
 
 
-def test_a_number_is_refused_with_a_reason():
-    found, _, _ = random_site(4, "number")
-    with pytest.raises(FedloreError, match="networks of a number that keep shapes"):
-        certify(bundle_of(found, "plant", schema=found.knowledge.schema))
+BINS = Bins(0.0, 40.0, 8)
+NUMBER = Schema(SCHEMA.features, tuple(map(str, range(8))), "csr")
+
+
+def number_bundle(limits=None, said=None, *, effect="lowers", conflict="project", **parts):
+    bounds = (BINS.lower, BINS.upper)
+    shapes = SiteShapes((FeatureShape("ash", effect),), NUMBER, bounds)
+    known = Numbers(
+        said, limits, parts.pop("trust", 0.0), conflict=conflict, schema=NUMBER, shapes=shapes
+    )
+    model = lipschitz_mlp(8, Shaping(2, hears=parts.pop("hears", False)), hidden=(5,), seed=2)
+    with torch.no_grad():
+        model.line.weight.copy_(torch.tensor([[0.7, -0.4, 0.3, 0.2]]))
+    return bundle_of(PersonalRegressor(model, BINS, known, **parts), "plant", schema=NUMBER)
+
+
+def numeric(text):
+    return Formula.parse(text, NUMBER)
+
+
+FALLING = Between(numeric("20 - ash"), numeric("40 - ash"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ({}, "proved"),
+        ({"limits": FALLING}, "proved"),
+        ({"limits": FALLING, "effect": "raises"}, "unknown"),
+        ({"limits": FALLING, "said": numeric("30 - ash"), "trust": 0.4}, "proved"),
+        ({"limits": FALLING, "said": numeric("30 - ash"), "trust": 0.4, "hears": True}, "proved"),
+        ({"said": numeric("30 - log(ash)"), "trust": 0.4}, "unknown"),
+        ({"said": numeric("ash + 1"), "trust": 0.4}, "proved"),  # he is withheld
+    ],
+)
+def test_what_is_claimed_of_a_number(parts, status, tmp_path):
+    bundle = number_bundle(**parts)
+    assert claimed(bundle) == status
+    lines = kept(tmp_path, bundle)
+    assert [line.what for line in lines.values() if not line.holds] == []
+    assert lines[WHAT].found == status
+    assert lines["numbers inside the set on rows of the scope"].rows > 0
+
+
+def line_of(columns, *weights, **more):
+    body = Linear(
+        torch.zeros(columns).double(),
+        torch.ones(columns).double(),
+        torch.tensor(weights, dtype=torch.float64)[:, None],
+        torch.tensor([20.0]).double(),
+    )
+    return NumberMember("line", body, columns > 2, more.get("over", False), 1.0)
+
+
+def stump(column, low, high):
+    """x <= 9 of a column says `low`, above it `high`."""
+    return Trees(
+        torch.tensor([column, -1, -1], dtype=torch.int16),
+        torch.tensor([9.0, 0.0, 0.0]),
+        torch.tensor([1, 0, 1], dtype=torch.int32),
+        torch.tensor([0], dtype=torch.int32),
+        torch.tensor([[low], [high]]),
+        torch.tensor([0], dtype=torch.int16),
+        torch.tensor([20.0]).double(),
+        torch.ones(1).double(),
+        1,
+    )
+
+
+def grown(*about):
+    return NumberMember("stump", stump(*about), False, False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("member", "status"),
+    [
+        (line_of(2, -0.5, 3.0), "proved"),
+        (line_of(5, -0.5, 3.0, 0.4, 0.2, 0.0), "proved"),
+        (line_of(2, -0.5, 3.0, over=True), "proved"),
+        (grown(0, 2.0, 1.0), "proved"),
+        (grown(1, 1.0, 2.0), "proved"),
+        (line_of(2, 0.5, 3.0), "refused"),
+        (line_of(5, -0.5, 3.0, -0.4, 0.2, 0.0), "refused"),
+        (line_of(5, -0.5, 3.0, 0.4, 0.2, 0.1), "refused"),
+        (grown(0, 1.0, 2.0), "refused"),
+    ],
+)
+def test_members_are_read_by_both(member, status, tmp_path):
+    """What the site refuses the checker does not prove, by its own reading of the same tensors."""
+    parts = {"limits": FALLING, "said": numeric("30 - ash"), "trust": 0.4}
+    beside = NumberBeside((member,), (0.3,), 0.4, 0.3, 2.0)
+    if status == "proved":
+        bundle = number_bundle(**parts, beside=beside)
+        assert claimed(bundle) == "proved"
+        lines = kept(tmp_path, bundle)
+        assert all(line.holds for line in lines.values()) and lines[WHAT].found == "proved"
+        return
+    with pytest.raises(FedloreError, match="does not keep the shapes"):
+        number_bundle(**parts, beside=beside)
+    bundle = number_bundle(**parts, beside=replace(beside, members=(), weights=(), network=0.7))
+    header = json.loads(bundle.members["bundle.json"])
+    told, tensors = describe_beside(beside, bundle.personal.knowledge)
+    known = read_number_knowledge(
+        {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
+    )
+    arrays = {name: t.numpy() for name, t in tensors.items()}
+    assert monotone(known, header, None).status == "proved"
+    assert monotone(known, header | {"beside": told}, arrays).status == "unknown"
+
+
+def test_a_graph_of_a_number_with_shapes_is_certified_too(tmp_path):
+    bundle = number_bundle(FALLING, numeric("30 - ash"), trust=0.4)
+    kept(tmp_path, bundle)
+    save_graph(bundle_to_onnx(bundle), tmp_path / "b.onnx")
+    assert [x for x in check(tmp_path / "c.json", tmp_path / "b.onnx") if not x.holds] == []

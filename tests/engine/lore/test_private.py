@@ -4,7 +4,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.bundle.mixtures import with_expert
 from fedlore.core.examples import Examples
 from fedlore.engine.lore.private import (
     EXPERT,
@@ -15,7 +14,7 @@ from fedlore.engine.lore.private import (
     cross_chosen,
     prune_voices,
 )
-from fedlore.personal.beside import Beside
+from fedlore.personal.beside import Beside, with_expert
 from fedlore.personal.own.members import mask_logits
 
 

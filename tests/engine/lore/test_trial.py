@@ -47,7 +47,7 @@ def test_every_candidate_of_the_usual_menus_is_tried():
 
 
 def test_bad_menus_are_named():
-    with pytest.raises(ConfigError, match="head must be classes or ordered, got 'hat'"):
+    with pytest.raises(ConfigError, match="head must be classes, ordered or shaped, got 'hat'"):
         Candidate(head="hat")
     with pytest.raises(ConfigError, match="belong to head = ordered"):
         Candidate(private=True)

@@ -14,9 +14,10 @@ from ...knowledge.sources.lines import number_text
 from ...knowledge.sources.unapplied import missing_words
 from ...knowledge.sources.words import words_of
 from ...personal.answers import BOTH, EXPERT, RANGE, Answers
+from ...personal.beside import AnyBeside
 from ...personal.classifier import Personal
 from ..contents import Bundle
-from ..mixtures import AnyBeside, share_words
+from ..mixtures import share_words
 from .answering import answer_rows, shape_rows
 from .blanks import tolerate
 

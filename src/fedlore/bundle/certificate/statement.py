@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from ...core.lipschitz import Lipschitz
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...knowledge import Knowledge
@@ -33,9 +32,11 @@ from .. import Bundle
 from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
 from ..signed import check_signature
+from .checker.bundles import read_weights
 from .checker.graphs import Graph, structure
 from .checker.knowledge import read_knowledge
 from .checker.numbergraphs import number_structure
+from .checker.numbersets import read_number_knowledge
 from .checker.shapes import monotone
 from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, claim_verdict
@@ -74,13 +75,10 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     """The certificate of a bundle, as plain values with their hash."""
     personal = bundle.personal
     if not isinstance(personal, Personal):
-        if isinstance(personal.inner.model, Lipschitz):
-            raise FedloreError(
-                "a certificate does not speak of networks of a number that keep shapes (lipschitz "
-                "= true): fedlore lint says what of a site's shapes holds over its whole scope"
-            )
         about = {"target": {"lower": personal.bins.lower, "upper": personal.bins.upper}}
         claims = [_finite(personal.inner), *claim_number(bundle, personal)]
+        if personal.knowledge.shapes is not None:
+            claims.append(_monotone(bundle))
         return _sealed(bundle, claims, None, personal.knowledge.conflict, about)
     knowledge, confusion = unwrap_confusion(personal.knowledge)
     assert isinstance(knowledge, Knowledge)  # of classes
@@ -164,14 +162,19 @@ def _experts(knowledge: Knowledge) -> Sequence[Any]:
 def _monotone(bundle: Bundle) -> Claim:
     """What is proved of the site's shapes, by the checker's own reading of the bundle."""
     texts = {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
-    found = monotone(read_knowledge(texts), json.loads(bundle.members["bundle.json"]))
+    number = isinstance(bundle.personal, PersonalRegressor)
+    known = read_number_knowledge(texts) if number else read_knowledge(texts)
+    stored = bundle.members.get("beside.safetensors")
+    tensors = None if stored is None else read_weights(stored)
+    found = monotone(known, json.loads(bundle.members["bundle.json"]), tensors)
     how = {
         "proved": "structure: a slope above 0 in the place for any weights, a bell of one width, "
-        "and a range and prediction that move the same way",
+        "a range and prediction that move the same way"
+        + ("" if tensors is None else ", and members whose weights and trees do"),
         "refuted": "the range or the prediction moves the other way from a row on; of rows with "
         "the same range it is so by structure",
-        "unknown": "whether range and prediction move the same way is undecided; of rows with the "
-        "same range it is so by structure",
+        "unknown": "whether range, prediction and members all move the same way is undecided here; "
+        "the network does by structure, of rows with the same range",
     }[found.status]
     return Claim("monotone", found.status, how, found.example, needed=False)
 

@@ -159,14 +159,21 @@ def spread_nodes(
     return SpreadNodes(cut, share, build.op("Where", silent, zero, said), w)
 
 
-def mean_nodes(build: Builder, found: SpreadNodes) -> str:
-    """The expected value, moved to the nearest number of the support, (n, 1)."""
+def expected_nodes(build: Builder, found: SpreadNodes) -> str:
+    """The expected value without the expert's number, (n, 1), which may lie between pieces."""
     cut, zero = found.pieces, _zero(build)
     half = build.op("Mul", build.op("Sub", cut.upper, cut.lower), build.constant(0.5, DOUBLE))
     middle = build.op("Add", cut.lower, half)
     some = build.op("Greater", found.share, zero)
     parts = build.op("Where", some, build.op("Mul", found.share, middle), zero)
-    value = build.total(build.op("Flatten", parts, axis=1))
+    return build.total(build.op("Flatten", parts, axis=1))
+
+
+def mean_nodes(build: Builder, found: SpreadNodes) -> str:
+    """The expected value, moved to the nearest number of the support, (n, 1)."""
+    cut, zero = found.pieces, _zero(build)
+    value = expected_nodes(build, found)
+    some = build.op("Greater", found.share, zero)
     nothing = build.constant(math.nan, DOUBLE)
     if found.weight is None or found.said is None:
         low, high = (

@@ -24,6 +24,7 @@ from .decoding import (
     SpreadNodes,
     between_nodes,
     cut_nodes,
+    expected_nodes,
     hard_nodes,
     mean_nodes,
     own_bins,
@@ -211,7 +212,7 @@ def _mixture(
         fine = build.op("LessOrEqual", far, build.constant(np.finfo(np.float64).max, DOUBLE))
         return nearest_nodes(build, cut.sets, build.op("Where", fine, value, start))
 
-    parts = [mean_nodes(build, spread_nodes(build, learned, cut))]
+    parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
     for place, member in enumerate(beside.members):
         name = f"beside.{place}"
         if isinstance(member, NumberMember):

@@ -8,6 +8,7 @@ from torch import nn
 
 from ...algorithms import Algorithm, FedAvg, Plan
 from ...core.aggregate import Aggregate, Mean
+from ...core.lipschitz import lipschitz_mlp
 from ...core.nets import mlp, server
 from ...core.ordinal import ordered_mlp
 from ...core.scaler import Scaler
@@ -82,6 +83,9 @@ class Agreement:
             made: nn.Module = ordered_mlp(
                 self.features, self.classes, hidden=hidden, options=options, seed=self.seed
             )
+        elif candidate.head == "shaped":
+            shaping = candidate.shaping(self.features)
+            made = lipschitz_mlp(self.classes, shaping, hidden=hidden, seed=self.seed)
         elif self.make_model is not None:
             made = server(self.make_model(candidate.hears))
         else:

@@ -6,10 +6,11 @@ from typing import Literal, get_args
 from ...algorithms import Algorithm, FedPer, Plan
 from ...core.exact import Basis, Products
 from ...core.foresight import Exact
+from ...core.lipschitz import Shaping
 from ...core.ordinal import Ordinal, Start
 from ...errors import ConfigError
 
-Head = Literal["classes", "ordered"]
+Head = Literal["classes", "ordered", "shaped"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Candidate:
     hears: bool = False  # the network gets the expert's rows as inputs
     plain: float = 0.0  # α: share of ordinary cross-entropy in the loss; 1 is FL+mask
     reread: bool = False  # the expert's word through his confusion, a distribution in the range
-    head: Head = "classes"  # k free logits, or a place and a width
+    head: Head = "classes"  # k free logits, a place and a width, or those and shapes kept
     start: Start = "none"  # of an ordered head: what the network's output is added to
     reach: float | None = None  # and how much of the whole scale one unit of output is
     linear: bool = True  # and whether it has a linear part beside the hidden layers
@@ -33,15 +34,18 @@ class Candidate:
 
     def __post_init__(self) -> None:
         if self.head not in get_args(Head):
-            raise ConfigError(f"head must be classes or ordered, got '{self.head}'")
+            raise ConfigError(f"head must be classes, ordered or shaped, got '{self.head}'")
         if self.batch is not None and self.batch < 0:
             raise ConfigError(f"batch must not be negative, got {self.batch}")
-        if self.private and self.head != "ordered":
-            raise ConfigError("private shift and width belong to head = ordered")
+        if self.private and self.head == "classes":
+            raise ConfigError("private shift and width belong to head = ordered or shaped")
+        if self.head == "shaped" and (self.reach is not None or self.reread):
+            raise ConfigError("head = shaped has no reach, and hears the expert as he speaks")
 
     def __str__(self) -> str:
-        if self.head == "ordered":
-            parts = ["ordered", f"from {self.start}"]
+        if self.head != "classes":
+            parts = [self.head, f"from {self.start}"]
+            parts += ["hearing"] * (self.head == "shaped" and self.hears)
             parts += [] if self.reach is None else [f"reach {self.reach:g}"]
             parts += ["linear"] * (self.hidden == ()) + ["private"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
@@ -65,6 +69,10 @@ class Candidate:
         if self.reach is None:
             return options
         return replace(options, width=options.width * options.unit(classes))
+
+    def shaping(self, features: int) -> Shaping:
+        """What a network that keeps shapes is told before training."""
+        return Shaping(features, self.hears, self.start)
 
     def algorithm(self, usual: Algorithm) -> Algorithm:
         """The federation's algorithm, or the one that keeps a head's shift and width at home."""
@@ -109,6 +117,18 @@ NUMBERS = (
     Candidate(True, 0.5, soft=1.0),
     Candidate(True, 0.0, soft=1.0),
     Candidate(False, 0.2, soft=1.0),
+)
+
+#: Where sites have shapes: the same place and width from a network that keeps them, which hears at
+#: most what moves as they say.
+_SHAPED = replace(_ORDERED, hears=False, head="shaped")
+SHAPED = (
+    _SHAPED,
+    replace(_SHAPED, hidden=()),
+    replace(_SHAPED, hears=True, start="middle"),
+    replace(_SHAPED, lr=0.01, decay=5e-3, batch=None),
+    replace(_SHAPED, hears=True, start="expert"),
+    replace(_SHAPED, private=False),
 )
 
 #: Features of the one-round model: sums of more than a few for every row tell who was there
@@ -157,8 +177,10 @@ class Menu:
             )
 
 
-def menu_for(features: int, *, ordered: bool = False, numbers: bool = False) -> Menu:
-    """The usual menu for classes, for ordered classes, and for a number."""
+def menu_for(
+    features: int, *, ordered: bool = False, numbers: bool = False, shaped: bool = False
+) -> Menu:
+    """The usual menu for classes, for ordered classes, and for a number; or where shapes count."""
     if not ordered and not numbers:
         return Menu()
     start: Start = "expert" if numbers else "none"
@@ -166,4 +188,5 @@ def menu_for(features: int, *, ordered: bool = False, numbers: bool = False) -> 
     every = [Exact(Basis(terms), start=start) for terms in richest]
     few = [e for e in every if len(e.basis.groups(e.columns(features))) <= MOST_FEATURES]
     exact = few[0] if few else every[-1]
-    return Menu(NUMBERS if numbers else ORDERED, exact=exact)
+    usual = NUMBERS if numbers else ORDERED
+    return Menu(SHAPED if shaped else usual, exact=exact)

@@ -55,7 +55,7 @@ class Voice:
     member: Any = None  # None: the network, or the expert himself
 
 
-NETWORK, EXPERT, OWN_BEST = "network", "expert", "own best"
+NETWORK, EXPERT, OWN_BEST, ONE_ROUND = "network", "expert", "own best", "exact"
 
 Weigh = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, rows (bool) -> weights
 Mixed = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, weights -> what they say together

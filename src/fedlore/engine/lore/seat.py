@@ -14,9 +14,11 @@ from ...core.rng import stream
 from ...core.tree import Params
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.told import Told
+from ...knowledge.shapes import SiteShapes
 from ...personal.client import Client, NumberClient
+from ...personal.own.signs import input_signs
 from ...personal.tasks.regression import Regression
-from ..client import ready, scale_rows
+from ..client import ready, see_rows
 from ..tuning.recalibrate import recalibrate_client
 from .agreement import Agreement
 from .candidates import Candidate
@@ -63,6 +65,26 @@ class Seat:
         if scaler is not None and not member.numeric:
             found = replace(found, x=scaler.encode(found.x))
         return found if member.injected else replace(found, said=None, sets=None)
+
+    @property
+    def shapes(self) -> SiteShapes | None:
+        """What its model must keep; nothing where its knowledge stays outside."""
+        return self.member.knowledge.shapes if self.member.injected else None
+
+    @cached_property
+    def signs(self) -> Tensor | None:
+        """Which way the inputs of its own members may move the answer, where it has shapes."""
+        if self.shapes is None:
+            return None
+        scaler = self.common.scaler
+        inputs = None if scaler is None or self.member.numeric else scaler.inputs
+        return input_signs(self.member.knowledge, inputs)
+
+    @property
+    def hears_expert(self) -> bool:
+        """Whether its expert may speak for himself: where there are shapes, if he keeps them."""
+        orders = None if self.shapes is None else self.member.knowledge.orders
+        return orders is None or orders.hears_prediction
 
     @cached_property
     def folds(self) -> Tensor | None:
@@ -112,16 +134,16 @@ class Seat:
 
 def number_task(candidate: Candidate, bins: Bins) -> Regression:
     """What a candidate learns of a number: an ordered head hears by itself."""
-    widened = candidate.hears and candidate.head == "classes"
-    ordered = candidate.head == "ordered"
-    return Regression(bins, ordinal=candidate.soft, hears=widened, between=ordered)
+    free = candidate.head == "classes"
+    return Regression(
+        bins, ordinal=candidate.soft, hears=candidate.hears and free, between=not free
+    )
 
 
 @torch.no_grad()
 def said_by(model: nn.Module, seat: Seat, candidate: Candidate, rows: Examples) -> Tensor:
     """A network's logits on rows in raw units, (n, k), on the processor."""
-    like = next(model.parameters())
-    known = scale_rows(rows, seat.common.scale(candidate), like)
+    known = see_rows(seat.member.injected, rows, seat.common.scale(candidate), model)
     heard = (known.prior, known.allowed) if seat.member.injected else (None, None)
     return guard(model(known.x, *heard)).cpu()
 

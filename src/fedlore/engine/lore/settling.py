@@ -1,6 +1,7 @@
 """A site makes its own model of classes: a mixture of all that it has, weighed on its own rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,15 +15,27 @@ from ...core.tree import Params
 from ...personal.beside import Beside
 from ...personal.client import Client
 from ...personal.foreseen import Foreseen
-from ...personal.own.best import Own, own_classes, own_order
+from ...personal.own.best import Own, judge_places, own_classes, own_order
 from ...personal.own.crossfit import FOLDS
-from ...personal.own.members import mask_logits
+from ...personal.own.members import OrderMember, mask_logits
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
 from ..exact import exact_rows
 from .calibrating import mixture_sharpness, sharpen, try_classes
 from .candidates import Candidate
-from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
+from .leaving import say_left_out
+from .oneround import SignedLine, sign_line
+from .private import (
+    EXPERT,
+    NETWORK,
+    ONE_ROUND,
+    Private,
+    Voice,
+    compose,
+    few_rows,
+    pays,
+    weigh_voices,
+)
 from .seat import WORST, Seat, nll_rows, polish_seat
 from .trial import MAIN, Trial
 
@@ -65,7 +78,7 @@ def settle_classes(
     if not voices:  # nothing is known of any row that was not learned from
         return Private(None, client.knowledge, finished)
     expert = expert_voice(heard, voices[0].held)
-    if expert is not None:
+    if expert is not None and seat.hears_expert:
         voices.append(expert)
 
     def weigh(some: Sequence[Voice], rows: Tensor) -> Tensor:
@@ -75,7 +88,7 @@ def settle_classes(
         return mix(torch.stack([v.held.double().exp() for v in some]), weights.tolist()).log()
 
     def errors(said: Tensor) -> Tensor:
-        return (decide(said, heard.prior) != y).double()
+        return (decide(said, heard.prior, heard.signs) != y).double()
 
     def losses(said: Tensor) -> Tensor:
         """As `own best` is chosen: by likelihood where classes have an order."""
@@ -93,7 +106,7 @@ def settle_classes(
     expert_share = share.get(EXPERT, 0.0)
     beside = Beside(members, found.weights, share[NETWORK], expert_share, factor * sharpness)
     verdict = try_classes(voices, share, weigh, y, factor, ordered=seat.common.ordered)
-    told = verdict.tell(found.brought)
+    told = replace(verdict.tell(found.brought), left_out=say_left_out(seat))
     return Private(beside, client.knowledge, finished, told, verdict.scores)
 
 
@@ -101,8 +114,10 @@ def site_models(seat: Seat, data: Examples) -> Own | None:
     """The site's own learners; none for images and for a handful of rows."""
     if not seat.common.menu.own or data.x.ndim != 2 or len(data) < FOLDS:
         return None
-    make = own_order if seat.common.ordered else own_classes
-    return make(data, seat.common.classes, seed=seat.common.seed, site=seat.id)
+    common, site = seat.common, seat.id
+    if common.ordered:
+        return own_order(data, common.classes, seed=common.seed, site=site, signs=seat.signs)
+    return own_classes(data, common.classes, seed=common.seed, site=site)
 
 
 def _out_of_fold(
@@ -130,7 +145,7 @@ def _out_of_fold(
                 priors[places == fold] = held.prior
     data = whole.data
     rows = (
-        Examples(data.x, data.y, priors, data.allowed)
+        Examples(data.x, data.y, priors, data.allowed, signs=data.signs)
         if whole.injected
         else Examples(data.x, data.y)
     )
@@ -163,10 +178,22 @@ def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) ->
     if posterior is None or exact is None:
         return None
     rows = exact_rows(client, exact, common.scaler, classes=common.classes)
+    if seat.signs is not None:
+        return _signed(seat, client, sign_line(common, rows, posterior, seat.signs))
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     allowed = client.data.allowed if client.injected else None
     held = mask_logits(foresight.held_out(rows), allowed)
-    return Voice("exact", held, True, Foreseen(foresight, common.scaler))
+    return Voice(ONE_ROUND, held, True, Foreseen(foresight, common.scaler))
+
+
+def _signed(seat: Seat, client: Client, line: SignedLine | None) -> Voice | None:
+    """Its linear part, at a site with shapes."""
+    if line is None:
+        return None
+    k = seat.common.classes
+    judged = judge_places(line.held, client.data, k)
+    member = OrderMember(ONE_ROUND, line.body, line.hears, line.over, judged.width, k)
+    return Voice(ONE_ROUND, judged.held, True, member)
 
 
 def expert_voice(rows: Examples, silent: Tensor) -> Voice | None:

@@ -1,6 +1,7 @@
 """A site makes its own model of a number: a mixture of all that it has, weighed on its own rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,13 +15,25 @@ from ...personal.client import Client
 from ...personal.foreseen import ForeseenNumber
 from ...personal.own.best import own_numbers
 from ...personal.own.crossfit import FOLDS
-from ...personal.own.members import within
+from ...personal.own.members import NumberMember, within
 from ...personal.own.weights import number_weights
-from ...personal.regressor import decode_logits
+from ...personal.regressor import network_number
 from ..exact import exact_rows
 from .calibrating import number_width, try_number
 from .candidates import Candidate
-from .private import EXPERT, NETWORK, Private, Voice, compose, few_rows, pays, weigh_voices
+from .leaving import say_left_out
+from .oneround import SignedLine, sign_line
+from .private import (
+    EXPERT,
+    NETWORK,
+    ONE_ROUND,
+    Private,
+    Voice,
+    compose,
+    few_rows,
+    pays,
+    weigh_voices,
+)
 from .seat import Seat, polish_seat
 from .trial import MAIN, Trial
 
@@ -40,7 +53,7 @@ def settle_number(
         return Private(None, knowledge)
     own = None
     if seat.common.menu.own and told.x.ndim == 2 and len(told) >= FOLDS:
-        own = own_numbers(told, seed=seat.common.seed, site=seat.id)
+        own = own_numbers(told, seed=seat.common.seed, site=seat.id, signs=seat.signs)
     voices, finished = [], None
     if folds:
         said, steps = _out_of_fold(seat, candidate, folds, places, told)
@@ -56,7 +69,7 @@ def settle_number(
         ]
     if not voices:
         return Private(None, knowledge, finished)
-    if told.said is not None:
+    if told.said is not None and seat.hears_expert:
         spoken = torch.where(told.said.isnan(), voices[0].held, told.said)
         voices.append(Voice(EXPERT, spoken, shared=False))
 
@@ -80,7 +93,8 @@ def settle_number(
         found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), width
     )
     verdict = try_number(found.together, told, width)
-    return Private(beside, knowledge, finished, verdict.tell(found.brought), verdict.scores)
+    brought = replace(verdict.tell(found.brought), left_out=say_left_out(seat))
+    return Private(beside, knowledge, finished, brought, verdict.scores)
 
 
 def _out_of_fold(
@@ -96,7 +110,7 @@ def _out_of_fold(
             assert held is not None
             last = polish_seat(seat, candidate, rest, params, steps) if steps else params
             away = places == fold
-            at[away] = decode_logits(seat.logits(candidate, last, held), told[away], 0.0).mean()
+            at[away] = network_number(seat.logits(candidate, last, held), told[away])
     best = 0
     for steps, said in sorted(found.items()):
         if steps and pays((found[best] - told.y).square(), (said - told.y).square()):
@@ -111,7 +125,19 @@ def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voic
         return None
     client: Client = seat.plain
     rows = exact_rows(client, exact, common.scaler, classes=common.classes)
+    if seat.signs is not None:
+        line = sign_line(common, rows, posterior, seat.signs)
+        return None if line is None else _signed(line, told)
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
     held = within(told.bins.numbers(rows.start + mean), told)
-    return Voice("exact", held, True, ForeseenNumber(foresight, common.scaler))
+    return Voice(ONE_ROUND, held, True, ForeseenNumber(foresight, common.scaler))
+
+
+def _signed(line: SignedLine, told: Told) -> Voice:
+    """Its linear part, at a site with shapes."""
+    assert told.y is not None
+    held = within(line.held, told)
+    width = max(float((held - told.y).square().mean()) ** 0.5, 1e-12)
+    member = NumberMember(ONE_ROUND, line.body, line.hears, line.over, width)
+    return Voice(ONE_ROUND, held, True, member)

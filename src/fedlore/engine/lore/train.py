@@ -43,15 +43,21 @@ def train_lore(
     bins: Bins | None = None,
     ordered: bool | None = None,
     hidden: tuple[int, ...] = (64, 64),
+    shaped: bool | None = None,
     progress: Progress | None = None,
     door: Callable[[Transport], Transport] | None = None,  # what stands before the server
 ) -> Fitted[Any]:
-    """Choose the recipe by trials on training rows, train it, and let every site settle."""
+    """Choose the recipe by trials on training rows, train it, and let every site settle.
+
+    With `shaped` the networks keep shapes; None: where any site has some.
+    """
     sites = [_site(member) for member in members]
     if not sites:
         raise ConfigError("a federation needs at least one client, got none")
     sites = _fit_sites(sites, model, bins)
-    common = _common(sites, training, model, menu, bins, ordered, hidden)
+    if shaped is None:
+        shaped = any(s.injected and s.knowledge.shapes is not None for s in sites)
+    common = _common(sites, training, model, menu, bins, ordered, hidden, shaped)
     privacy, rounds, sample = training.privacy, training.rounds, training.sample
     dp = privacy is not None and privacy.dp is not None
     if dp:
@@ -152,6 +158,7 @@ def _common(
     bins: Bins | None,
     ordered: bool | None,
     hidden: tuple[int, ...],
+    shaped: bool = False,
 ) -> Agreement:
     numbers = isinstance(sites[0], NumberClient)
     if any(isinstance(site, NumberClient) != numbers for site in sites):
@@ -168,12 +175,12 @@ def _common(
             raise ConfigError("the sites' schemas differ in whether classes are ordered")
         ordered = said == {True}
     if menu is None:
-        menu = menu_for(features, ordered=ordered and flat, numbers=numbers)
+        menu = menu_for(features, ordered=ordered and flat, numbers=numbers, shaped=shaped)
     maker: ModelMaker | None = None
     if isinstance(model, nn.Module):
         given = model
         hears = bool(getattr(given, "hears", False))
-        usable = [c for c in menu.candidates if c.head == "ordered" or c.hears == hears]
+        usable = [c for c in menu.candidates if c.head != "classes" or c.hears == hears]
         if not usable:
             raise ConfigError(
                 f"no candidate of the menu suits a network that {'hears' if hears else 'is deaf'}"
@@ -245,7 +252,7 @@ def mixture_scores(model: Any, site: Client | NumberClient) -> dict[str, float]:
     if site.injected:
         known = reread_rows(model.knowledge.prediction, test)
     log_probs = model.log_probs(known)
-    predicted = decide(log_probs, known.prior)
+    predicted = decide(log_probs, known.prior, known.signs)
     scores = {"ta": accuracy(predicted, test.y), "nll": nll(log_probs, test.y)}
     if test.allowed is not None:
         scores["pov"] = violation(predicted, test.allowed)

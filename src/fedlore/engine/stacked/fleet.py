@@ -159,7 +159,9 @@ def _together(
     for c in clients:
         if c.test is not None:
             c.test.check(classes)
-    lesson = lesson_of(clients[0], see_rows(clients[0], whole, scaler, model), classes, model)
+    lesson = lesson_of(
+        clients[0], see_rows(clients[0].injected, whole, scaler, model), classes, model
+    )
     return members, lesson, [len(c.data) for c in clients]
 
 

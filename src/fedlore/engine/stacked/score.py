@@ -63,7 +63,7 @@ def exam_of(
     nothing, everything = torch.zeros(1, 1, dtype=like.dtype), torch.ones(1, 1, dtype=torch.bool)
     trust = [c.knowledge.trust_at_prediction if c.injected else 0.0 for c, _ in pairs]
     rows = torch.tensor([len(test) for _, test in pairs])
-    seen = [see_rows(client, test, scaler, model) for client, test in pairs]
+    seen = [see_rows(client.injected, test, scaler, model) for client, test in pairs]
     x = torch.cat([part.x for part in seen])
     return Exam(
         tuple(0 if test is None else len(test) for test in tests),

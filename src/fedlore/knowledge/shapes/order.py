@@ -54,6 +54,7 @@ class ShapeStand:
     range: Any
     ask: Ask  # what is said in the end, policies included
     inside: Callable[[], bool]  # whether the prediction provably never leaves the range
+    strict: bool = True  # whether a row that nothing is left of is refused, and not opened
 
     def orders(self) -> Orders:
         """The verdicts of all shapes."""
@@ -125,7 +126,7 @@ class ShapeStand:
         if any(feature.may_miss for feature in self.shapes.schema.features):
             return False  # what a formula says of a hole is not its slope's matter
         if place == 0:
-            return _range_proved(self.range, column, sign)
+            return self.strict and _range_proved(self.range, column, sign)
         return _prediction_proved(self.prediction, column, sign) and self.inside()
 
 

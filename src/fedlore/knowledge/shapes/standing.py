@@ -56,6 +56,7 @@ def _once(known: Any, shapes: SiteShapes, ask: Ask, inside: Callable[[], bool]) 
         if prediction is known.prediction and limits is known.range and rules == policies:
             found: Orders = orders
             return found
-    found = ShapeStand(shapes, known.prediction, known.range, ask, inside).orders()
+    strict = getattr(known, "empty", "error") == "error"
+    found = ShapeStand(shapes, known.prediction, known.range, ask, inside, strict).orders()
     shapes.verdicts.append((known.prediction, known.range, policies, found))
     return found

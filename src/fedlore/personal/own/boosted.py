@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .grown import calmly, ensembles, grow_tables, labels, level_of
+from .grown import bound_signs, calmly, ensembles, grow_tables, labels, level_of
 from .trees import LEAF, Trees
 
 ABSENT = -30.0  # the logit of a class that no row had
@@ -49,6 +49,7 @@ class BoostedTrees:
     name: str
     classes: int | None = None  # k; None: a number
     seed: int = 0
+    signs: tuple[float, ...] = ()  # which way an input may move a number, see `input_signs`
 
     @property
     def settings(self) -> tuple[Boosting, ...]:
@@ -116,6 +117,7 @@ class BoostedTrees:
             l2_regularization=1.0,
             early_stopping=False,
             random_state=self.seed,
+            monotonic_cst=bound_signs(self.signs, inputs.shape[1]),
         )
         with calmly():
             return machine.fit(inputs.double().numpy(), labels(target, self.classes))

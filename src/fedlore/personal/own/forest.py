@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .grown import calmly, ensembles, grow_tables, labels, level_of
+from .grown import bound_signs, calmly, ensembles, grow_tables, labels, level_of
 from .trees import Trees
 
 _BYTES = 4 << 20  # what one forest's tables may take
@@ -25,6 +25,7 @@ class ExtraTrees:
     trees: int = 300
     fewer: int = 60  # in cross-validation, where trees are grown many times
     settings: tuple[int, ...] = (1, 3)
+    signs: tuple[float, ...] = ()  # which way an input may move a number, see `input_signs`
 
     def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[int]) -> Tensor:
         """Outputs at other rows, (s, m, o): what forests of `fewer` trees say there."""
@@ -50,6 +51,7 @@ class ExtraTrees:
             max_features=1.0 if self.classes is None else "sqrt",
             max_leaf_nodes=most if len(inputs) > least * most else None,
             random_state=self.seed,
+            monotonic_cst=bound_signs(self.signs, inputs.shape[1]),
         )
         with calmly():
             return forest.fit(inputs.numpy(), labels(target, self.classes))

@@ -49,6 +49,11 @@ def labels(target: Tensor, classes: int | None) -> Any:
     return ((target.double().squeeze(1) - middle) / spread).numpy()
 
 
+def bound_signs(signs: Sequence[float], inputs: int) -> list[int] | None:
+    """Signs of inputs as scikit-learn takes them; what is withheld holds nothing to split by."""
+    return [0 if s != s else int(s) for s in signs[:inputs]] if signs else None
+
+
 def grow_tables(
     grown: Sequence[Grown],
     base: Sequence[float],

@@ -8,6 +8,8 @@ from torch import Tensor
 from ...core.examples import Examples
 from ...knowledge.numbers import Told
 
+HEARD_OF_ORDER = 3  # numbers of an expert who names a place: it, middle and half width of the range
+
 
 @dataclass(frozen=True, eq=False)
 class Sight:
@@ -26,6 +28,16 @@ class Sight:
     def inputs(self, *, hears: bool) -> Tensor:
         """The columns of a learner that hears the expert or does not, (n, i) float32."""
         return torch.cat([self.x, self.heard], 1) if hears else self.x
+
+    def withhold(self, signs: Tensor) -> "Sight":
+        """The same rows with nothing in the columns whose sign is NaN, so that nobody uses them."""
+        lost = signs.isnan()
+        d = self.x.shape[1]
+        x, heard = (
+            part.masked_fill(away, 0.0)
+            for part, away in ((self.x, lost[:d]), (self.heard, lost[d:]))
+        )
+        return Sight(x, heard, self.start)
 
 
 def see_numbers(known: Told) -> Sight:

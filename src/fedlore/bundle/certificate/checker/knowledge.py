@@ -10,7 +10,7 @@ import numpy as np
 
 from .cells import Column, Unreadable, read_rules, single
 from .directions import Direction, read_directions
-from .expressions import Tree, columns_in, numbers_in, parse, value
+from .expressions import Tree, columns_in, parse, value
 from .intervals import Boxes
 from .orders import never_above
 from .tables import Table
@@ -142,6 +142,9 @@ class Scoped(Protocol):
 
     @property
     def range(self) -> Side: ...
+
+    @property
+    def directions(self) -> tuple[Direction, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,15 +289,3 @@ def scope_of(known: Scoped) -> tuple[Array, Array]:
         for c in known.columns
     ]
     return np.array(low), np.array(high)
-
-
-def marks(known: Scoped) -> list[list[float]]:
-    """For each column the numbers near which something happens, in single precision."""
-    found: list[set[float]] = [set() for _ in known.columns]
-    for source in (*known.predict.sources, *known.range.sources):
-        for column in source.columns:
-            found[column] |= set(source.cuts(column))
-        for tree in source.trees:
-            for column in columns_in(tree):
-                found[column] |= {single(number) for number in numbers_in(tree)}
-    return [sorted(numbers) for numbers in found]

@@ -38,9 +38,9 @@ def member_shares(
     found, count, k = [], 0, said.allowed.shape[1]
     for one in header["beside"]["members"]:
         if one["kind"] == "exact":
-            logits = _one_round(one, _pick_tensors(tensors, "exact."), x, said)
+            logits = _one_round(one, pick_tensors(tensors, "exact."), x, said)
         else:
-            own = _pick_tensors(tensors, f"own.{count}.")
+            own = pick_tensors(tensors, f"own.{count}.")
             count += 1
             logits = _own(one, own, x, said, k)
         found.append((float(one["weight"]), softmax(logits, said.allowed)))
@@ -60,12 +60,12 @@ def number_members(
     count = 0
     for one in header["beside"]["members"]:
         if one["kind"] == "exact":
-            place, _ = _round_place(one, _pick_tensors(tensors, "exact."), x, said)
+            place, _ = _round_place(one, pick_tensors(tensors, "exact."), x, said)
             yield float(one["weight"]), place[:, None]
             continue
         if one["kind"] != "number":
             raise Unreadable(f"a member of kind '{one['kind']}'")
-        own = _pick_tensors(tensors, f"own.{count}.")
+        own = pick_tensors(tensors, f"own.{count}.")
         count += 1
         inputs = np.concatenate([x, sight], 1) if one["hears"] else x
         out = _body(one, own, inputs.astype(np.float32))[:, 0]
@@ -205,5 +205,6 @@ def _round_place(
     return place, np.sqrt(own["noise"] * (1.0 + 1.0 / said_of["rows"]) + spread)
 
 
-def _pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """The tensors of one member, by their own names."""
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

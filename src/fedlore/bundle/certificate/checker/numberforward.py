@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .answers import Said
-from .forward import encode, logits_of
+from .forward import encode, logits_of, scaled_rows
 from .members import number_members, softmax
 from .numbersets import NumberKnown, points_of, sets_of
+from .shaped import shaped_logits
 
 Array = Any  # of numpy
 
@@ -49,10 +50,10 @@ def numbers_of(
     tensors: Mapping[str, Array] | None = None,  # of a mixture
 ) -> tuple[Array, Bands]:
     """The number of each row (n, d) that is not refused, in single precision, and its set."""
-    bands = _bands(known, x)
+    bands = bands_of(known, x)
     edges = np.array(header["bins"], np.float64)
     k = len(edges) - 1
-    said = _within(known, points_of(known, x)[0], bands)
+    said = number_within(known, points_of(known, x)[0], bands)
     pieces = _pieces(edges, bands)
     touched = ~np.isnan(pieces.lower).all(2)  # (n, k)
     prior = _prior(known, said, edges, pieces) if known.predict.sources else None
@@ -67,10 +68,15 @@ def numbers_of(
     seen = np.concatenate([rows, _heard(edges, said, bands)], 1) if header["hears"] else rows
     beside = header.get("beside")
     with np.errstate(all="ignore"):
-        learned = softmax(logits_of(header, weights, seen.astype(np.float32), heard), touched)
+        if header["model"]["layer"] == "lipschitz":
+            scaled = scaled_rows(header, seen)
+            logits = shaped_logits(header, weights, scaled, x, laid, known.directions)
+        else:
+            logits = logits_of(header, weights, seen.astype(np.float32), heard)
+        learned = softmax(logits, touched)
         if beside is None:
-            return _alone(known, learned, prior, said, pieces), bands
-        first = _mean(learned, pieces, said, 0.0)
+            return _alone(known, float(header["rely"]), learned, prior, said, pieces), bands
+        first = bands.nearest(_expected(learned, pieces)[0])
         parts = [(float(beside["network"]), first)]
         low, high = bands.ends
         start = np.where(np.isnan(said), (low + high) / 2, said)
@@ -87,17 +93,24 @@ def numbers_of(
 
 
 def _alone(
-    known: NumberKnown, learned: Array, prior: Array | None, said: Array, pieces: Bands
+    known: NumberKnown,
+    trust: float,
+    learned: Array,
+    prior: Array | None,
+    said: Array,
+    pieces: Bands,
 ) -> Array:
-    """The network with the expert's number, or with his bell, beside it."""
+    """The network with the expert's number, or with his bell, beside it: mean or median."""
+    decode = _median if known.directions else _mean
     if known.spread is None or prior is None:
-        return _mean(learned, pieces, said, known.trust)
-    told = known.trust * prior
+        return decode(learned, pieces, said, trust)
+    told = trust * prior
     mixed = learned * (1 - np.minimum(told.sum(1, keepdims=True), 1)) + told
-    return _mean(mixed, pieces, np.full(len(said), np.nan), 0.0)
+    return decode(mixed, pieces, np.full(len(said), np.nan), 0.0)
 
 
-def _bands(known: NumberKnown, x: Array) -> Bands:
+def bands_of(known: NumberKnown, x: Array) -> Bands:
+    """The set of each row."""
     sets = sets_of(known, x)
     rows = [sets.row(known, place) for place in range(len(x))]
     width = max((len(row) for row in rows), default=1) or 1
@@ -107,7 +120,7 @@ def _bands(known: NumberKnown, x: Array) -> Bands:
     return Bands(ends[:, :, 0], ends[:, :, 1])
 
 
-def _within(known: NumberKnown, said: Array, bands: Bands) -> Array:
+def number_within(known: NumberKnown, said: Array, bands: Bands) -> Array:
     """The expert's numbers, those outside the set silenced or moved as the policy says."""
     outside = ~np.isnan(said) & ~bands.holds(said)
     moved = bands.nearest(np.nan_to_num(said)) if known.conflict == "project" else np.nan
@@ -170,8 +183,8 @@ def _heard(edges: Array, said: Array, bands: Bands) -> Array:
     return np.stack([place, ~silent, *ends], 1)
 
 
-def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
-    """The expected value, moved to the nearest number that has probability, (n,)."""
+def _expected(p: Array, pieces: Bands) -> tuple[Array, Array]:
+    """The expected value, (n,), and how much of it each piece has, (n, k, s)."""
     here = ~np.isnan(pieces.lower)
     length = np.where(here, pieces.upper - pieces.lower, 0.0)
     total = length.sum(2, keepdims=True)
@@ -179,9 +192,15 @@ def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
     even = even / np.maximum(even.sum(2, keepdims=True), 1)
     share = (p / p.sum(1, keepdims=True))[:, :, None] * even
     middle = np.where(share > 0, pieces.lower + (pieces.upper - pieces.lower) / 2, 0.0)
+    return (share * middle).sum((1, 2)), share
+
+
+def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
+    """The expected value, moved to the nearest number that has probability, (n,)."""
+    value, share = _expected(p, pieces)
     silent = np.isnan(said)
     w = np.where(silent, 0.0, weight)
-    value = (1 - w) * (share * middle).sum((1, 2)) + w * np.nan_to_num(said)
+    value = (1 - w) * value + w * np.nan_to_num(said)
     none = ~(share > 0) | (w >= 1)[:, None, None]
     wide = (len(p), none[0].size if len(p) else 1)
     flat = (np.where(none, np.nan, end).reshape(wide) for end in (pieces.lower, pieces.upper))
@@ -189,6 +208,22 @@ def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
     away, his = np.abs(near - value), np.abs(said - value)
     nearer = np.isnan(near) | (his < away) | ((his == away) & (said < near))
     return np.where((w > 0) & nearer, said, near)
+
+
+def _median(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
+    """The number with half of the probability below it, (n,): found by halving, then moved."""
+    _, share = _expected(p, pieces)
+    w = np.where(np.isnan(said), 0.0, weight)
+    length = pieces.upper - pieces.lower
+    low, high = np.nanmin(pieces.lower, (1, 2)), np.nanmax(pieces.upper, (1, 2))
+    ends = Bands(*(end.reshape(len(p), -1) for end in (pieces.lower, pieces.upper)))
+    for _ in range(64):
+        v = (low + high) / 2
+        part = (v[:, None, None] - pieces.lower) / np.where(length > 0, length, 1.0)
+        part = np.where(length > 0, np.clip(part, 0, 1), v[:, None, None] >= pieces.lower)
+        below = (1 - w) * np.where(share > 0, share * part, 0.0).sum((1, 2)) + w * (v >= said)
+        low, high = np.where(below < 0.5, v, low), np.where(below < 0.5, high, v)
+    return ends.nearest(high)
 
 
 def _number_at(place: Array, edges: Array) -> Array:

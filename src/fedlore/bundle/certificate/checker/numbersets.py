@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from .cells import Column, Rule, Unreadable, read_outcomes, read_pairs, read_rules
-from .expressions import Tree, columns_in, value
+from .directions import Direction, read_directions
+from .expressions import Tree, columns_in, parse, value
 from .holes import seen_rows, unusable_rows
 from .knowledge import Around, Limits, Side, read_columns
 from .tables import Table
@@ -54,6 +55,7 @@ class NumberKnown:
     range: Side
     pieces: Array  # (p, 2), the ends of each
     spread: float | None = None  # of a bell around the expert's number
+    directions: tuple[Direction, ...] = ()  # of features with a shape
 
     @cached_property
     def inside(self) -> Array:
@@ -91,9 +93,11 @@ def read_number_knowledge(files: Mapping[str, str]) -> NumberKnown:
     reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
     trust = float(said.get("trust", 0.0) if reliance is None else reliance)
     conflict = said.get("conflict", "abstain")
+    names = [column.name for column in columns]
     return NumberKnown(
         *(columns, low, high, target, trust, conflict, sides["predict"], sides["range"], pieces),
         spread=said.get("predict", {}).get("spread"),
+        directions=read_directions(said, names, lambda text: parse(text, names)),
     )
 
 

@@ -58,7 +58,8 @@ def number_bundle(
     if ends != (known.lower, known.upper):
         wrong.append(f"its bins reach from {ends[0]:g} to {ends[1]:g}, the bounds otherwise")
     told = float(header["rely"]), header["conflict"]
-    if told != (known.trust, known.conflict):
+    withheld = bool(known.directions) and told == (0.0, known.conflict)  # it moves another way
+    if not withheld and told != (known.trust, known.conflict):
         wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
     wrong += [*model_faults(header), *input_faults(header, known)]
     yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")

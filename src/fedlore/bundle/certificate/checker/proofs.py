@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from .answers import prior_of, range_of
-from .cells import before
-from .expressions import columns_in
+from .cells import before, single
+from .expressions import columns_in, numbers_in
 from .intervals import Boxes
-from .knowledge import Graded, Known, Limits, Scoped, marks, scope_of
+from .knowledge import Graded, Known, Limits, Scoped, scope_of
 from .orders import never_above
 
 Array = Any  # of numpy
@@ -238,7 +238,7 @@ def samples(known: Scoped, count: int, seed: int, *, holes: bool = False) -> Arr
     corner: Array = draw.random((count, d)) < 0.5
     ends = np.where(corner, low, high)
     near = free.copy()
-    for column, numbers in enumerate(marks(known)):
+    for column, numbers in enumerate(_marks(known)):
         if numbers:
             one: Array = draw.choice(np.array(numbers, np.float32), count)
             way: Array = draw.integers(-1, 2, count)
@@ -260,3 +260,15 @@ def samples(known: Scoped, count: int, seed: int, *, holes: bool = False) -> Arr
         if holes and about.missing:
             rows[:, column] = np.where(draw.random(len(rows)) < 0.2, np.nan, rows[:, column])
     return rows
+
+
+def _marks(known: Scoped) -> list[list[float]]:
+    """For each column the numbers near which something happens, in single precision."""
+    found: list[set[float]] = [set() for _ in known.columns]
+    for source in (*known.predict.sources, *known.range.sources):
+        for column in source.columns:
+            found[column] |= set(source.cuts(column))
+        for tree in source.trees:
+            for column in columns_in(tree):
+                found[column] |= {single(number) for number in numbers_in(tree)}
+    return [sorted(numbers) for numbers in found]

@@ -38,7 +38,7 @@ def shaped_logits(
             start = both[:, 0 if options["start"] == "middle" else 1]
     inputs = np.concatenate([x, heard], 1)
     signs = np.zeros((n, d + 2), np.float32)
-    spots = _spots(header.get("inputs"), raw.shape[1])
+    spots = spots_of(header.get("inputs"), raw.shape[1])
     for one in directions:
         here = np.ones(n, bool) if one.region is None else value(one.region, raw) > 0
         signs[here, spots[one.column]] = one.sign
@@ -65,7 +65,7 @@ def _trunk(weights: Mapping[str, Array], h: Array, depth: int) -> Array:
     return h
 
 
-def _spots(inputs: Sequence[Mapping[str, Any]] | None, features: int) -> list[int]:
+def spots_of(inputs: Sequence[Mapping[str, Any]] | None, features: int) -> list[int]:
     """The input in which each feature's own number stands."""
     if inputs is None:
         return list(range(features))

@@ -19,7 +19,7 @@ from .headers import certificate_faults, header_faults, read_json
 from .knowledge import Known, read_knowledge, scope_of
 from .lines import Line, compare_claim
 from .members import mixture_faults
-from .numbersets import is_about_number, read_number_knowledge
+from .numbersets import NumberKnown, is_about_number, read_number_knowledge
 from .numberverdict import number_bundle, number_claims, number_graph
 from .proofs import agrees, inside, never_empty, samples
 from .shapes import monotone
@@ -100,6 +100,8 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         if is_about_number(texts):
             number = read_number_knowledge(texts)
             yield from number_claims(number, said)
+            if number.directions:
+                yield _shapes(number, header, tensors, said)
             yield from number_bundle(header, weights, number, tensors)
             return
         heard = header.get("confusion") == said.get("confusion")
@@ -107,7 +109,7 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
         known = _hear(read_knowledge(texts), said)
         yield from _claims(known, said)
         if known.directions:
-            yield _shapes(known, header, said)
+            yield _shapes(known, header, tensors, said)
         wrong = header_faults(header, known)
         yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
         yield _definition(header, weights, known, tensors)
@@ -184,10 +186,15 @@ def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
             yield Line("the prediction stays in the range", fine, words)
 
 
-def _shapes(known: Known, header: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
+def _shapes(
+    known: Known | NumberKnown,
+    header: Mapping[str, Any],
+    tensors: Mapping[str, Any] | None,
+    said: Mapping[str, Any],
+) -> Line:
     """The claim about shapes: it must not say more than is proved here."""
     what = "more of a feature with a shape never moves the answer the other way"
-    found = monotone(known, header)
+    found = monotone(known, header, tensors)
     told = next((c["status"] for c in said["claims"] if c["claim"] == "monotone"), "unknown")
     words: str = found.status if found.example is None else f"refuted by {list(found.example)}"
     return Line(what, told != "proved" or found.status == "proved", words)

@@ -1,0 +1,89 @@
+"""The model of one round at a site with shapes: its linear part alone, with the signs they ask for.
+
+Squares and products follow no order, and a width that grows away from the rows breaks it. So all
+weights but the linear ones are taken for 0, and those that go the wrong way too: what the others
+are then is the posterior given that, a linear model of one width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...core.exact import Posterior, leave_out
+from ...core.foresight import ExactRows
+from ...personal.own.linear import Linear
+from ...personal.own.sight import HEARD_OF_ORDER
+from .agreement import Agreement
+
+
+@dataclass(frozen=True, eq=False)
+class SignedLine:
+    """What a member of a site's mixture is made of, on the scale of class numbers or of numbers."""
+
+    body: Linear
+    hears: bool
+    over: bool
+    held: Tensor  # (n,) what it says of the site's own rows, each left out
+
+
+def sign_line(
+    common: Agreement, rows: ExactRows, posterior: Posterior, signs: Tensor
+) -> SignedLine | None:
+    """The linear part with the right signs; None where it cannot be a member.
+
+    That is where the expert that it would be added to is withheld, or bins of a number differ.
+    """
+    exact, bins = common.menu.exact, common.bins
+    told = float(signs[-HEARD_OF_ORDER])
+    if exact is None or exact.start == "middle" or (exact.start == "expert" and told != told):
+        return None
+    if bins is not None and bins.inner is not None:
+        return None
+    d, k = common.features, common.classes
+    ways = torch.full((len(posterior.mean),), torch.nan, dtype=torch.float64)
+    ways[:d] = signs[:d]
+    if exact.hears:
+        ways[d] = told
+    found = given_signs(posterior, ways)
+    place, _ = leave_out(found, rows.home, rows.features, rows.target)
+    hears = exact.hears and told == told
+    weight = found.mean[: d + 1] if hears else found.mean[:d]
+    shift, spread = weight.new_zeros(d), weight.new_ones(d)
+    if common.scaler is not None:
+        shift, spread = common.scaler.shift.double(), common.scaler.spread.double()
+    level = rows.home.level - rows.home.middle[: len(weight)] @ weight
+    # one class or bin is `step` of what members name, and the first lies at `first`
+    step, first = 1.0, 0.0
+    if bins is not None:
+        step = (bins.upper - bins.lower) / bins.k
+        first = bins.lower + step / 2
+    middle = first + step * (k - 1) / 2
+    if hears:  # the middle and half width of the range have no weight
+        shift = torch.cat([shift, shift.new_tensor([middle, 0.0, 0.0])])
+        spread = torch.cat([spread, spread.new_tensor([step * k / 4, 1.0, 1.0])])
+        weight = torch.cat([weight, weight.new_zeros(2)])
+    over = exact.start == "expert"
+    constant = step * level + (0.0 if over else middle)
+    body = Linear(shift, spread, step * weight[:, None], constant.reshape(1))
+    return SignedLine(body, hears, over, first + step * (rows.start + place))
+
+
+def given_signs(found: Posterior, signs: Tensor) -> Posterior:
+    """The posterior given that weights whose sign is NaN, or that go against it, are 0."""
+    kept = ~signs.isnan()
+    while True:
+        lost = ~kept
+        mean, covariance = torch.zeros_like(found.mean), torch.zeros_like(found.covariance)
+        inner, across = found.covariance[lost][:, lost], found.covariance[kept][:, lost]
+        # guarded: a group that says nothing has next to no variance
+        scale = inner.diagonal().clamp(min=1e-300).sqrt()
+        whitened = inner / torch.outer(scale, scale) + 1e-10 * torch.eye(len(inner)).to(inner)
+        tied = torch.linalg.solve(whitened, (across / scale).T).T / scale
+        mean[kept] = found.mean[kept] - tied @ found.mean[lost]
+        square = found.covariance[kept][:, kept] - tied @ across.T
+        covariance[kept.nonzero(), kept.nonzero()[:, 0]] = (square + square.T) / 2
+        wrong = kept & (signs * mean < 0)
+        if not bool(wrong.any()):
+            return Posterior(mean, covariance, found.noise, found.prior)
+        kept = kept & ~wrong

@@ -1,0 +1,107 @@
+"""A mixture of a site with shapes keeps them, whatever its network and own models learned."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.engine.lore.private import few_rows
+from fedlore.errors import FedloreError
+from fedlore.knowledge import Knowledge
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import GradedFormula
+from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.personal.beside import Beside, NumberBeside
+from fedlore.personal.classifier import Personal
+from fedlore.personal.own import best, own_numbers, own_order
+from fedlore.personal.own.signs import input_signs
+from fedlore.personal.regressor import PersonalRegressor
+
+from .test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site
+
+
+def own_models(personal, draw, seed, signs):
+    """What a site learns from rows that go the wrong way as often as the right one."""
+    x = 6 * torch.rand(36, 3, generator=draw) - 3
+    slope = torch.randn(3, generator=draw)
+    place = x @ slope + 0.3 * x[:, 0] * x[:, 1] + torch.randn(36, generator=draw)
+    if isinstance(personal, PersonalRegressor):
+        rows = replace(personal.annotate(x), y=place.clamp(-6, 6).double())
+        return own_numbers(rows, seed=seed, signs=signs)
+    rows = replace(personal.annotate(x), y=(place + 3).round().clamp(0, K - 1).long())
+    return own_order(rows, K, seed=seed, signs=signs)
+
+
+def mixed_site(seed, task, *, kept=True):
+    """The site of `random_site` with own models beside its network, and any weights."""
+    personal, shapes, draw = random_site(seed, task)
+    pick = random.Random(seed)
+    signs = input_signs(personal.knowledge, None)
+    found = few_rows(own_models(personal, draw, seed, signs if kept else None))
+    members = tuple(one.member for one in found)
+    parts = [pick.random() + 0.05 for _ in range(len(members) + 2)]
+    expert, network, *weights = (part / sum(parts) for part in parts)
+    if isinstance(personal, PersonalRegressor):
+        beside = NumberBeside(members, tuple(weights), network, expert, pick.uniform(0.1, 2.0))
+        return personal, beside, shapes, draw
+    beside = Beside(members, tuple(weights), network, expert, pick.uniform(0.3, 2.0))
+    return personal, beside, shapes, draw
+
+
+def with_members(personal, beside):
+    inner = personal.inner
+    if isinstance(personal, PersonalRegressor):
+        return PersonalRegressor(
+            inner.model, personal.bins, personal.knowledge, scaler=inner.scaler, beside=beside
+        )
+    return Personal(inner.model, personal.knowledge, scaler=inner.scaler, beside=beside)
+
+
+def check_mixture(seed, task, n):
+    personal, beside, shapes, draw = mixed_site(seed, task)
+    mixture = with_members(personal, beside)
+    low, high = pairs_of(shapes, draw, n)
+    assert count_broken(mixture, low, high) == 0, (seed, task)
+    return len(low)
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_no_pair_of_a_mixture_is_broken(task, monkeypatch):
+    monkeypatch.setattr(best, "has_trees", lambda: False)
+    assert sum(check_mixture(seed, task, 200) for seed in (1, 4)) > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classes", "number"])
+@pytest.mark.parametrize("start", range(2000, 2120, 20))
+def test_no_pair_of_many_mixtures_with_trees_is_broken(task, start):
+    assert sum(check_mixture(seed, task, 3000) for seed in range(start, start + 20)) > 30_000
+
+
+@pytest.mark.parametrize("task", ["classes", "number"])
+def test_members_that_were_not_told_of_shapes_are_refused_and_would_break_them(task, monkeypatch):
+    """The tests above can fail: the same models without signs."""
+    monkeypatch.setattr(best, "has_trees", lambda: False)
+    broken = 0
+    for seed in (1, 4):
+        personal, beside, shapes, draw = mixed_site(seed, task, kept=False)
+        with pytest.raises(FedloreError, match="beside the network does not keep the shapes"):
+            with_members(personal, beside)
+        mixture = with_members(
+            personal, replace(beside, members=(), weights=(), network=1.0, expert=0.0)
+        )
+        mixture.beside = beside
+        low, high = pairs_of(shapes, draw, 200)
+        broken += count_broken(mixture, low, high)
+    assert broken > 10
+
+
+@pytest.mark.parametrize(("formula", "weight"), [("1 - a", 0.0), ("1 + a", 0.3), ("c", 0.3)])
+def test_an_expert_who_goes_the_other_way_is_silenced(formula, weight):
+    shapes = SiteShapes((FeatureShape("a", "raises"),), SCHEMA)
+    said = GradedFormula(Formula.parse(formula, SCHEMA), EDGES)
+    known = Knowledge(said, None, 0.4, schema=SCHEMA, shapes=shapes)
+    model = lipschitz_mlp(K, Shaping(3))
+    assert Personal(model, known, beside=Beside((), (), 0.7, 0.3)).reliance == weight
