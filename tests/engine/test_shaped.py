@@ -74,9 +74,10 @@ def trained(engine, task="classes"):
 
 
 @pytest.mark.parametrize("hidden", [(), (6,), (7, 4)])
-def test_steps_by_hand_are_those_of_autograd(hidden):
+@pytest.mark.parametrize("start", ["none", "middle"])
+def test_steps_by_hand_are_those_of_autograd(hidden, start):
     draw = torch.Generator().manual_seed(1)
-    model = lipschitz_mlp(5, Shaping(3, hears=True), hidden=hidden)
+    model = lipschitz_mlp(5, Shaping(3, hears=True, start=start), hidden=hidden)
     a, b, wide = 3, 4, model.options.wide
     params = {n: torch.randn(a, *p.shape, generator=draw) for n, p in model.named_parameters()}
     x = torch.randn(a, b, 3 + model.options.told, generator=draw)

@@ -4,6 +4,8 @@ Kitouni, Nolte, Williams (2023), Expressive Monotonic Neural Networks: a trunk w
 input is at most κ, plus a linear part. Here the linear part is shared, and each site clamps it in
 private: where it has a shape of sign s the coefficient c becomes s·κ·(1 + softplus(s·c/κ - 1)), so
 that the trunk cannot turn it. Sites without shapes use c as it is; all share the same weights.
+Softplus is log(1 + e^2z)/2: a softer one moves coefficients that need no clamp and so those of the
+other sites, a harder one holds those that start at 0.
 """
 
 import math
@@ -25,6 +27,7 @@ from .ordinal import HeadAtHome, Start, find_places
 HEARD_PLACES = 2  # the middle of the range and the expert's place
 #: The trunk stays this much below κ, so that rounding cannot turn what is flat.
 SLACK = 1.0 / 64.0
+SHARP = 2.0  # of the softplus that clamps
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Lipschitz(nn.Module):
             raise RuntimeError(f"rows must have {about.features} inputs, got {x.shape[1]}")
         inputs, start, signs = torch.split(x, [about.wide, 1, about.wide], 1)
         c = self.line.weight[0]
-        above = softplus(signs * c / about.slope - 1.0)
+        above = softplus(signs * c / about.slope - 1.0, SHARP)
         # what is heard with a sign stays out of the trunk: nothing there is to be outweighed
         own = torch.arange(about.wide, device=x.device) < about.features
         free = signs == 0

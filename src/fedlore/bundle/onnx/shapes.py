@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from ...core.inputs import Inputs
-from ...core.lipschitz import SLACK, Lipschitz, columns_of_features
+from ...core.lipschitz import SHARP, SLACK, Lipschitz, columns_of_features
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.shapes.shape import SiteShapes
 from ...knowledge.shapes.verdicts import Orders, ears_for
@@ -89,7 +89,9 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> str
     slope, zero, one = (build.constant(v) for v in (about.slope, 0.0, 1.0))
     own = np.arange(wide)[None] < about.features
     turned = build.op("Div", build.op("Mul", signs, c), slope)
-    above = build.op("Softplus", build.op("Sub", turned, one))
+    sharp = build.constant(SHARP)
+    above = build.op("Softplus", build.op("Mul", sharp, build.op("Sub", turned, one)))
+    above = build.op("Div", above, sharp)
     above = build.op("Add", build.constant(own), above)
     clamped = build.op("Mul", signs, build.op("Mul", slope, above))
     free = build.op("Equal", signs, zero)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from ...core.examples import Examples
 from ...core.inject import pair_of
 from ...core.lesson import Lesson
+from ...core.lipschitz import Lipschitz
 from ...core.ordinal import Ordered
 from ...core.rng import key
 from ...core.scaler import Scaler
@@ -16,6 +17,7 @@ from ...errors import FedloreError
 from ...personal.client import Client
 from ..client import lesson_of, ready, see_rows
 from .nets import Layers, layers_of
+from .shaped import spread_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ def fleet_of(
         torch.tensor(start).to(where),
         torch.tensor(size).to(where),
         tuple(size),
-        torch.cat([p.x for p in parts]).to(where),
+        _laid_out(model, torch.cat([p.x for p in parts])).to(where),
         torch.cat(list(columns.values()), 1).to(where),
         None if told is None else told.to(where),
         classes,
@@ -94,6 +96,13 @@ def _odds(part: Lesson) -> Tensor:
         return _or(part.odds, part.target, 0.0)
     own = part.pair.gather(2, part.y.unsqueeze(1).expand(-1, 2, -1))  # (n, 2, 1)
     return (own[:, 1] - own[:, 0]).expm1().expand_as(part.target)
+
+
+def _laid_out(model: nn.Module, x: Tensor) -> Tensor:
+    """Rows as the model's hand-written layers take them, worked out once."""
+    if isinstance(model, Lipschitz) and isinstance(layers_of(model, x[:1]), Layers):
+        return spread_rows(x, model.options)
+    return x
 
 
 Ears = Callable[[Tensor | None, Tensor | None, Tensor], Tensor]

@@ -12,6 +12,7 @@ from .members import cells, places
 
 Array = Any  # of numpy
 _SLACK = 1.0 / 64.0  # how far below κ the trunk stays
+_SHARP = 2.0  # of the softplus
 
 
 def shaped_logits(
@@ -43,7 +44,8 @@ def shaped_logits(
         here = np.ones(n, bool) if one.region is None else value(one.region, raw) > 0
         signs[here, spots[one.column]] = one.sign
     slope, c = options["slope"], weights["line.weight"][0].astype(np.float64)
-    above = np.logaddexp(0.0, signs * c / slope - 1.0) + (np.arange(d + 2) < d)
+    above = np.logaddexp(0.0, _SHARP * (signs * c / slope - 1.0)) / _SHARP
+    above = above + (np.arange(d + 2) < d)
     line = np.where(signs == 0, c, signs * slope * above)
     bent = _trunk(weights, inputs, len(layer["hidden"]) + 1) * slope * (1.0 - _SLACK)
     moved = bent[:, 0] + (line * inputs).sum(1) + weights["own.shift"]
