@@ -1,27 +1,28 @@
-"""What true, missing and false shapes do to accuracy, and what uploads tell about them.
+"""What true, missing and false shapes do to accuracy, beside simpler ways to the same guarantee.
 
-    python -m studies.shapes --rows 20 40 80 --seeds 0-39 --out results/shapes
+    python -m studies.shapes --seeds 100-139 --minutes 40 --out results/shapes
 
 Four sites with so many rows each train one network with `lipschitz = true`: without any shape,
-with true ones at all sites, at two of four, and with the same ones turned round. One line of
-results a drawing is appended to runs.jsonl, and what is there is not run again; table.md shows
-paired differences. The leak is that of an observer of plain uploads who knows for which features
-shapes are declared, and must tell which two of the four sites have them.
+with true ones at all sites, at two of four, and with the same ones turned round; and a plain
+ordinal network of the same size. Beside it what each site could do alone (`studies.shape_rivals`).
+A line a drawing is appended to runs.jsonl, and what is there is not run again; table.md shows
+paired differences of the drawings that are complete.
 """
 
 import argparse
 import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
 from fedlore import Client, Knowledge, NumberClient, Numbers, Plan, fit
 from fedlore.coke.experts import COKE, EDGES
-from fedlore.coke.plants import NOISE, UNSEEN, coking_plants
+from fedlore.coke.plants import NOISE, UNSEEN, Plant, coking_plants
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
@@ -29,10 +30,11 @@ from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.workbench.intervals import interval
 from fedlore.workbench.paper.numbers.sets import SOURCES, load_numbers
 
 from .seeds import parse_seeds
+from .shape_rivals import score_rivals
+from .shape_tables import tables
 
 SITES, BINS, TESTED = 4, 40, 1000
 #: Read off the equations of the simulator, and what is said of concrete and of houses anywhere.
@@ -41,43 +43,54 @@ TRUE = {
     "concrete": (("cement", "raises"), ("age_day", "raises"), ("water", "lowers")),
     "california": (("medianIncome", "raises"),),
 }
-ARMS = ("without", "with", "half", "false")
+ARMS = ("without", "with", "half", "false", "plain")
 PLAN = Plan(epochs=5, batch=32, lr=0.01, schedule="cosine", decay=5e-3, clip=5.0)
 TURNED = {"raises": "lowers", "lowers": "raises"}
 
 
-def shapes_at(name: str, arm: str, place: int, schema: Schema, bounds=None) -> SiteShapes | None:
+def said_of(name: str, arm: str, place: int) -> tuple[FeatureShape, ...]:
     """The shapes of one of the sites."""
-    if arm == "without" or (arm == "half" and place % 2):
-        return None
-    said = TRUE[name]
-    if arm == "false":
-        said = tuple((feature, TURNED[effect]) for feature, effect in said)
-    return SiteShapes(tuple(FeatureShape(*one) for one in said), schema, bounds)
+    if arm in ("without", "plain") or (arm == "half" and place % 2):
+        return ()
+    turn = TURNED if arm == "false" else {effect: effect for effect in TURNED}
+    return tuple(FeatureShape(feature, turn[effect]) for feature, effect in TRUE[name])
+
+
+@lru_cache(maxsize=8)
+def known_of(text: str, said: tuple[FeatureShape, ...]) -> Knowledge:
+    """An expert as a knowledge file would have it; kept, so that shapes judge it once."""
+    bound = UNSEEN + 2.0 * NOISE
+    point, low, high = (
+        Formula.parse(t, COKE) for t in (text, f"{text} - {bound}", f"{text} + {bound}")
+    )
+    return Knowledge(
+        GradedFormula(point, EDGES),
+        FormulaRange(low, high, EDGES),
+        outside="widen",
+        schema=COKE,
+        shapes=SiteShapes(said, COKE) if said else None,
+    )
+
+
+@lru_cache(maxsize=1)
+def plants_of(rows: int, seed: int) -> tuple[Plant, ...]:
+    return coking_plants(seed, rows=(rows,) * SITES, test_rows=TESTED)
 
 
 def coke_sites(rows: int, seed: int, arm: str) -> list[Client]:
-    """The simulated plants, their experts as a knowledge file would have them."""
-    found = []
-    for place, plant in enumerate(coking_plants(seed, rows=(rows,) * SITES, test_rows=TESTED)):
-        text, bound = plant.law.expert.text, UNSEEN + 2.0 * NOISE
-        said, low, high = (
-            Formula.parse(t, COKE) for t in (text, f"{text} - {bound}", f"{text} + {bound}")
-        )
-        known = Knowledge(
-            GradedFormula(said, EDGES),
-            FormulaRange(low, high, EDGES),
-            outside="widen",
-            schema=COKE,
-            shapes=shapes_at("coke", arm, place, COKE),
-        )
-        found.append(Client(plant.id, plant.train, known, test=plant.test))
-    return found
+    """The simulated plants."""
+    return [
+        Client(p.id, p.train, known_of(p.law.expert.text, said_of("coke", arm, i)), test=p.test)
+        for i, p in enumerate(plants_of(rows, seed))
+    ]
+
+
+loaded = lru_cache(maxsize=None)(load_numbers)
 
 
 def number_sites(name: str, rows: int, seed: int, arm: str) -> tuple[list[NumberClient], Bins]:
     """Rows of a public set, sorted by what makes sites differ and cut in four; no experts."""
-    data, source = load_numbers(name), SOURCES[name]
+    data, source = loaded(name), SOURCES[name]
     columns = data.columns[: data.x.shape[1]]
     bins = Bins(source.lower, source.upper, BINS)
     schema = Schema(tuple(map(Feature, columns)), tuple(map(str, range(BINS))), "y")
@@ -86,118 +99,77 @@ def number_sites(name: str, rows: int, seed: int, arm: str) -> tuple[list[Number
         draw = stream("shapes", name, seed, place)
         order = part[torch.randperm(len(part), generator=draw)]
         train, test = order[:rows], order[rows : rows + TESTED]
-        shapes = shapes_at(name, arm, place, schema, (bins.lower, bins.upper))
+        said = said_of(name, arm, place)
+        shapes = SiteShapes(said, schema, (bins.lower, bins.upper)) if said else None
         known = Numbers(schema=schema, shapes=shapes)
         parts = (Measured(data.x[p], data.y[p]) for p in (train, test))
         found.append(NumberClient(f"site{place}", next(parts), known, test=next(parts)))
     return found, bins
 
 
-def run(name: str, rows: int, seed: int, arm: str, slope: float) -> dict[str, object]:
-    """One training; its scores by site, and what each site's first upload moved."""
-    bins = None
+def sites_of(name: str, rows: int, seed: int, arm: str) -> tuple[list, Bins | None]:
+    """Clients, and of numbers the bins."""
     if name == "coke":
-        sites = coke_sites(rows, seed, arm)
-        features, classes = len(COKE.features), len(COKE.classes)
+        return coke_sites(rows, seed, arm), None
+    return number_sites(name, rows, seed, arm)
+
+
+def run(name: str, rows: int, seed: int, arm: str, slope: float) -> list[float]:
+    """One training: accuracy or RMSE by site."""
+    sites, bins = sites_of(name, rows, seed, arm)
+    features = sites[0].data.x.shape[1]
+    classes = BINS if bins is not None else len(COKE.classes)
+    if arm == "plain":
+        options = Ordinal("none", True, hears=False)
+        model = ordered_mlp(features, classes, hidden=(32,), options=options, seed=seed)
     else:
-        sites, bins = number_sites(name, rows, seed, arm)
-        features, classes = sites[0].data.x.shape[1], BINS
-    options = Shaping(features, slope=slope)
-    model = lipschitz_mlp(classes, options, hidden=(32,), seed=seed)
+        model = lipschitz_mlp(classes, Shaping(features, slope=slope), hidden=(32,), seed=seed)
     fitted = fit(sites, model, bins=bins, rounds=40, plan=PLAN, seed=seed, evaluate=40)
     key = "ta" if bins is None else "rmse"
-    scores = [row[key] for row in fitted.history if key in row]
-    return {
-        "set": name,
-        "rows": rows,
-        "seed": seed,
-        "arm": arm,
-        "slope": slope,
-        "scores": scores,
-        "moved": moves(name, sites, fitted, bins, seed) if arm == "half" else [],
-    }
+    return [row[key] for row in fitted.history if key in row]
 
 
-def moves(name: str, sites, fitted, bins: Bins | None, seed: int) -> list[float]:
-    """How far one round moves a site's coefficients of features with shapes, against the others."""
-    found = []
-    columns = [sites[0].knowledge.schema.column(feature) for feature, _ in TRUE[name]]
-    for site in sites:
-        model = fitted.model(site.id).inner.model
-        before = model.line.weight.detach()[0]
-        plan, scale = replace(PLAN, schedule="constant"), fitted.recipe.scaler
-        after = fit([site], model, bins=bins, rounds=1, plan=plan, seed=seed, scale=scale)
-        shift = (after.model(site.id).inner.model.line.weight.detach()[0] - before).abs()
-        found.append(float(shift[columns].mean() / shift.mean().clamp(min=1e-12)))
-    return found
+def drawing(name: str, rows: int, seed: int, slope: float) -> dict[str, object]:
+    """All arms and rivals on the same rows."""
+    scores = {arm: run(name, rows, seed, arm, slope) for arm in ARMS}
+    scores |= score_rivals(*sites_of(name, rows, seed, "with"))
+    return {"set": name, "rows": rows, "seed": seed, "slope": slope, "scores": scores}
 
 
-def told(lines: Sequence[dict]) -> float:
-    """How often the two sites that move least are the two with shapes, of all four: chance 50 %."""
-    right = []
-    for line in lines:
-        order = sorted(range(SITES), key=lambda i: line["moved"][i])
-        right += [place % 2 == 0 for place in order[: SITES // 2]]
-        right += [place % 2 == 1 for place in order[SITES // 2 :]]
-    return sum(right) / max(len(right), 1)
-
-
-def table(lines: Sequence[dict]) -> str:
-    """Paired differences with 95 % intervals: points of accuracy, or percent of RMSE."""
-    said = [
-        "| set | rows | drawings | without | with | half, those without | false |",
-        "|" + "---|" * 7,
-    ]
-    cells = {(x["set"], x["rows"], x["seed"], x["arm"]): x for x in lines}
-    for name, rows in sorted({(x["set"], x["rows"]) for x in lines}):
-        seeds = sorted({s for n, r, s, _ in cells if (n, r) == (name, rows)})
-        seeds = [s for s in seeds if all((name, rows, s, arm) in cells for arm in ARMS)]
-        if not seeds:
+def read_lines(path: Path) -> list[dict]:
+    """What was run before; a line that a crash cut short is run again."""
+    lines = []
+    for text in path.read_text().splitlines() if path.exists() else ():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
             continue
-        base = [cells[name, rows, s, "without"]["scores"] for s in seeds]
-        accuracy = name == "coke"
-
-        def change(arm: str, places: Sequence[int], base=base, name=name, rows=rows) -> str:
-            found = []
-            for seed, plain in zip(seeds, base, strict=True):  # noqa: B023
-                other = cells[name, rows, seed, arm]["scores"]
-                a, b = (sum(v[i] for i in places) / len(places) for v in (other, plain))
-                found.append(100 * (a - b) if name == "coke" else 100 * (a / b - 1))
-            got = interval(found)
-            return f"{got.mean:+.2f} ± {got.half:.2f}"
-
-        mean = sum(sum(v) / len(v) for v in base) / len(base)
-        every = range(SITES)
-        first = f"{100 * mean:.1f} %" if accuracy else f"{mean:.2f}"
-        parts = [change("with", every), change("half", (1, 3)), change("false", every)]
-        said.append(f"| {name} | {rows} | {len(seeds)} | {first} | " + " | ".join(parts) + " |")
-    half = [x for x in lines if x["arm"] == "half"]
-    said.append(
-        f"\nShapes told from uploads: {100 * told(half):.0f} % of {4 * len(half)} (chance 50)."
-    )
-    return "\n".join(said) + "\n"
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="+", default=list(TRUE))
     parser.add_argument("--rows", nargs="+", type=int, default=[20, 40, 80])
-    parser.add_argument("--seeds", default="0-39")
+    parser.add_argument("--seeds", default="100-139")
     parser.add_argument("--slope", type=float, default=0.1)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin none after this")
     parser.add_argument("--out", type=Path, default=Path("results/shapes"))
     asked = parser.parse_args()
     torch.set_num_threads(1)
     asked.out.mkdir(parents=True, exist_ok=True)
-    path = asked.out / "runs.jsonl"
-    lines = [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
-    done = {(x["set"], x["rows"], x["seed"], x["arm"], x["slope"]) for x in lines}
+    path, until = asked.out / "runs.jsonl", time.monotonic() + 60 * asked.minutes
+    lines = read_lines(path)
+    done = {(x["set"], x["rows"], x["seed"], x["slope"]) for x in lines}
     seeds = parse_seeds(asked.seeds)
-    for seed, name, rows, arm in itertools.product(seeds, asked.sets, asked.rows, ARMS):
-        if (name, rows, seed, arm, asked.slope) not in done:
-            lines.append(run(name, rows, seed, arm, asked.slope))
+    for seed, name, rows in itertools.product(seeds, asked.sets, asked.rows):
+        if time.monotonic() > until:
+            break
+        if (name, rows, seed, asked.slope) not in done:
+            lines.append(drawing(name, rows, seed, asked.slope))
             with path.open("a") as file:
                 file.write(json.dumps(lines[-1]) + "\n")
-    shown = table([x for x in lines if x["slope"] == asked.slope])
+    shown = tables([x for x in lines if x["slope"] == asked.slope and x["seed"] in seeds])
     (asked.out / "table.md").write_text(shown)
     print(shown)
 
