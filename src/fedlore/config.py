@@ -56,12 +56,13 @@ def _fit(value: Any, hint: Any, where: str) -> Any:
         return value
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        failures = []
+        failures: list[ConfigError] = []
         for option in options:
             try:
                 return _fit(value, option, where)
             except ConfigError as error:
-                failures.append(error)
+                table = isinstance(value, Mapping) and dataclasses.is_dataclass(option)
+                failures.insert(0 if table else len(failures), error)  # what was meant
         raise failures[0]
     if origin is typing.Literal:
         if value in options:

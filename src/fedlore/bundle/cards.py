@@ -31,6 +31,7 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         f"- network: {_size(members)}, {'hearing' if header['hears'] else 'deaf'}",
         f"- range: {kinds[kind_of(limits)] if limits is not None else 'none'}",
         f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
+        *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),
         *_mixture(header),
         f"- missing values: {header['policies']['blanks']}; other columns: "
         f"{header['policies']['extra']}",

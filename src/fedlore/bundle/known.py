@@ -16,6 +16,7 @@ from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.files import describe_numbers
 from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.rowtrust import trust_values
 from ..knowledge.schema import Schema
 from ..knowledge.sources.found import forbidden_in, plugins_in
 from ..knowledge.sources.writing import kind_of_model, leaves, plain
@@ -90,11 +91,16 @@ def knowledge_members(members: Members) -> dict[str, bytes]:
 
 
 def with_trust(members: Members, trust: float) -> dict[str, bytes]:
-    """The same knowledge with another λ, at training and at prediction."""
+    """The same knowledge with another λ, at training and at prediction.
+
+    It takes the place of what was learned; the λ that the owner says of a region stays.
+    """
     values = tomllib.loads(members[FILE].decode())
     values.pop("reliance", None)
     values.pop("rely", None)  # as version 0.1.0 called it
-    values["trust"] = float(trust)
+    held = restore(members, plugins=plugins_in(members))
+    said = None if held.knowledge.row_trust is None else held.knowledge.row_trust.stay()
+    values["trust"] = trust_values(float(trust), said)
     return {**knowledge_members(members), FILE: dump(values).encode()}
 
 

@@ -123,21 +123,21 @@ def restore_beside(
     return kind(tuple(members), weights, network, expert, last)  # type: ignore[arg-type]
 
 
-def member_weights(beside: AnyBeside, *, silent: bool = False) -> dict[str, float]:
-    """Who speaks with which weight, by name; of a silent expert the others share the part."""
+def member_weights(beside: AnyBeside, *, expert: float | None = None) -> dict[str, float]:
+    """Who speaks with which weight, by name; where `expert` is his, the others share the rest."""
     named = {"network": beside.network}
     for place, (member, weight) in enumerate(zip(beside.members, beside.weights, strict=True)):
         name = str(getattr(member, "name", f"member {place}"))
         named[name if name not in named else f"{name} ({place})"] = weight
-    total = sum(named.values())
-    if silent and total > 0:
-        return {name: weight / total for name, weight in named.items()}
-    return named | ({"expert": beside.expert} if beside.expert > 0 else {})
+    his, total = beside.expert if expert is None else expert, sum(named.values())
+    if his != beside.expert and total > 0:
+        named = {name: (1.0 - his) * weight / total for name, weight in named.items()}
+    return named | ({"expert": his} if his > 0 else {})
 
 
-def share_words(beside: AnyBeside, *, silent: bool = False) -> str:
+def share_words(beside: AnyBeside, *, expert: float | None = None) -> str:
     """The same as one line of text."""
-    found = member_weights(beside, silent=silent)
+    found = member_weights(beside, expert=expert)
     return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in found.items())
 
 

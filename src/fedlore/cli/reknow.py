@@ -51,6 +51,10 @@ def reknow_command(
     if new.personal.beside is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
         told.say(f"{kept}: {share_words(new.personal.beside)}")
+    if new.personal.knowledge.row_trust is not None:
+        told.say(f"λ row by row: {new.personal.knowledge.row_trust}")
+    elif old.personal.knowledge.row_trust is not None:
+        told.say(f"λ is one number now; it was {old.personal.knowledge.row_trust}")
     _say_signed(old, new, told)
     write_bundle(new, out)
     told.say(f"written to {out}")

@@ -1,6 +1,8 @@
 """fedlore tune: every site finds out for itself how far its expert can be trusted."""
 
+import json
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -60,8 +62,9 @@ def tune_sites(
 def write_trust(path: Path, chosen: Trust) -> None:
     """Both λ in a knowledge.toml, everything else as it stands."""
     try:
-        text = _with_trust(path.read_text(encoding="utf-8"), chosen)
-        write_whole(path, text)
+        text = path.read_text(encoding="utf-8")
+        rows = isinstance(tomllib.loads(text).get("trust"), dict)
+        write_whole(path, _with_row_trust(text, chosen) if rows else _with_trust(text, chosen))
     except OSError as error:
         raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
 
@@ -92,6 +95,37 @@ def _with_trust(text: str, chosen: Trust) -> str:
     return f"{lines}{top}{rest}"
 
 
+def _with_row_trust(text: str, chosen: Trust) -> str:
+    """A document with another one number, and what was learned of single rows, in its [trust].
+
+    >>> text = '[trust]\\nvalue = 0.3\\nfeatures = ["ash"]\\n'
+    >>> print(_with_row_trust(text, Trust(0.0, 0.15)), end="")
+    reliance = 0.15
+    [trust]
+    value = 0.0
+    features = ["ash"]
+    """
+    if re.search(r"^[ \t]*\[trust\]", text, re.MULTILINE) is None:
+        text = re.sub(r"^([ \t]*\[\[trust\.)", r"[trust]\n\1", text, count=1, flags=re.MULTILINE)
+    whole = re.compile(r"^([ \t]*\[trust\][^\n]*\n)((?:(?![ \t]*\[).*\n?)*)", re.MULTILINE)
+    learned = f"formula = {json.dumps(chosen.formula)}\n" if chosen.formula else ""
+
+    def fill(table: re.Match[str]) -> str:
+        kept = re.sub(r"^[ \t]*(value|formula)[ \t]*=[^\n]*\n?", "", table[2], flags=re.MULTILINE)
+        return f"{table[1]}value = {round(chosen.trust, 4)!r}\n{learned}{kept}"
+
+    changed = whole.sub(fill, text, count=1)
+    top = re.match(r"(?:(?!\s*\[).*\n?)*", changed)
+    before = top[0] if top is not None else ""
+    rest = changed[len(before) :]
+    before = re.sub(r"^[ \t]*(reliance|rely)[ \t]*=[^\n]*\n?", "", before, flags=re.MULTILINE)
+    changed = f"reliance = {round(chosen.reliance, 4)!r}\n{before}{rest}"
+    said = tomllib.loads(changed)
+    if said["trust"].get("formula", "") != chosen.formula or "value" not in said["trust"]:
+        raise FedloreError("λ of single rows is written below a line [trust], which is not there")
+    return changed
+
+
 def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Grid:
     table = Grid(title="λ that each site chose for itself", title_justify="left")
     scored = "RMSE on held-out rows" if number else "right on held-out rows"
@@ -102,7 +136,8 @@ def _table(clients: Sequence[str], found: dict[str, Trust], number: bool) -> Gri
         if mine is None:
             table.add_row(client, "kept", "kept", "no expert, or too few rows", "")
         else:
-            cells = (f"{mine.trust:.2f}", f"{mine.reliance:.2f}", _score(mine))
+            at = "row by row" if mine.formula else f"{mine.reliance:.2f}"
+            cells = (f"{mine.trust:.2f}", at, _score(mine))
             table.add_row(client, *cells, str(mine.rows))
     return table
 

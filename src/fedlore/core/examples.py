@@ -25,6 +25,7 @@ class Examples:
     allowed: Tensor | None = None  # (n, k)  rows of g_r(x), bool
     target: Tensor | None = None  # (n, k)  what the loss aims at, where it is not y alone
     signs: Tensor | None = None  # (n, d + 2)  which way features move the answer, see core.shaped
+    trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
 
     def __post_init__(self) -> None:
         for name in ("x", "y"):
@@ -41,7 +42,7 @@ class Examples:
             raise FedloreError(f"x must have a row axis and features, got shape {_shape(self.x)}")
         if not self.x.is_floating_point():
             raise FedloreError(f"x must be floating point, got {self.x.dtype}")
-        for name in ("y", "prior", "allowed", "target", "signs"):
+        for name in ("y", "prior", "allowed", "target", "signs", "trust"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.x):
                 raise FedloreError(f"{name} has {len(value)} rows, x has {len(self.x)}")
@@ -92,7 +93,7 @@ class Examples:
         def apply(t: Tensor | None) -> Tensor | None:
             return None if t is None else change(t)
 
-        rest = (self.y, self.prior, self.allowed, self.target, self.signs)
+        rest = (self.y, self.prior, self.allowed, self.target, self.signs, self.trust)
         return Examples(change(self.x), *map(apply, rest))
 
 

@@ -12,7 +12,7 @@ def inject(
     logits: Tensor,  # (..., k)
     prior: Tensor | None = None,  # (..., k)  rows of g_p; a zero row abstains
     allowed: Tensor | None = None,  # (..., k)  rows of g_r, bool, never empty
-    trust: float | Tensor = 0.0,  # λ in the paper
+    trust: float | Tensor = 0.0,  # λ in the paper, of all rows or of each (...)
 ) -> Tensor:
     """log[(1-λ)·softmax(f + ∞·(g_r - 1)) + λ·g_p], row by row.
 
@@ -25,12 +25,20 @@ def inject(
     learned = logits.log_softmax(-1)
     if prior is None:
         return learned
+    if isinstance(trust, Tensor):
+        trust = trust.to(prior)
+        trust = trust.unsqueeze(-1) if trust.ndim == prior.ndim - 1 else trust
     told = trust * prior  # rows sum to λ, or to 0 where g_p abstains
     # clamped: a soft row may sum to a hair above 1, and log1p(-1.0000001) is NaN
     kept = learned + torch.log1p(-told.sum(-1, keepdim=True).clamp(max=1.0))
     spoken = told > 0
     safe = torch.where(spoken, told, 1.0).log()  # never log(0): keeps the gradient finite
     return torch.where(spoken, torch.logaddexp(kept, safe), kept)
+
+
+def fill_trust(trust: Tensor | None, constant: float) -> float | Tensor:
+    """λ of each row, (n,), with the one number where a row has none of its own (NaN)."""
+    return constant if trust is None else torch.where(trust.isnan(), constant, trust)
 
 
 def guard(logits: Tensor) -> Tensor:

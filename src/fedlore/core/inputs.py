@@ -54,6 +54,23 @@ class Inputs:
         """(n, d) in raw units, NaN where a value is missing -> (n, width) without holes."""
         return self._spread(x, filled=True)
 
+    def decode(self, x: Tensor) -> Tensor:
+        """Encoded rows in raw units again, with their holes; rows that are raw stay as they are."""
+        if x.ndim != 2 or x.shape[1] != self.width:
+            return x
+        parts: list[Tensor] = []
+        column = 0
+        for one in self.features:
+            part = x[:, column : column + one.width]
+            column += one.width
+            value = part[:, 0]
+            if one.levels:
+                places = part[:, : one.levels + one.other]
+                value = torch.where(places.sum(1) > 0, places.argmax(1).to(x.dtype), torch.nan)
+            hole = part[:, -1] > 0 if one.missing and one.sign else torch.zeros_like(value).bool()
+            parts.append(torch.where(hole, torch.nan, value))
+        return torch.stack(parts, 1)
+
     def moments(self, x: Tensor) -> Params:
         """Counts, sums and sums of squares of every column over the values that are there.
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..core.examples import Examples
-from ..core.inject import guard, inject
+from ..core.inject import fill_trust, guard, inject
 from ..core.lesson import Lesson, teach
 from ..core.lipschitz import lay_shapes
 from ..core.metrics import accuracy, decide, nll, violation
@@ -77,9 +77,8 @@ def score(site: Site, model: nn.Module) -> dict[str, float]:
         return site.client.measure(guard(model(test.x, *heard)))
     if site.client.injected:
         logits = guard(model(test.x, test.prior, test.allowed))
-        log_probs = inject(
-            logits, test.prior, test.allowed, site.client.knowledge.trust_at_prediction
-        )
+        trust = fill_trust(test.trust, site.client.knowledge.trust_at_prediction)
+        log_probs = inject(logits, test.prior, test.allowed, trust)
         predicted = decide(log_probs, test.prior, test.signs)
     else:
         log_probs = guard(model(test.x)).log_softmax(1)

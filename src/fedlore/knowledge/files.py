@@ -15,6 +15,7 @@ from .combine import AllOf, AnyOf, Average, Empty, FirstOf
 from .content import FILE, Files, Where, files_at, toml_in
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
+from .rowtrust import RowTrust, TrustTable, read_trust, trust_values
 from .schema import Feature, Schema, in_order
 from .shapes.shape import FeatureShape, SiteShapes, shape_values
 from .sources.kind import Setting
@@ -46,6 +47,8 @@ class Stated(Protocol):
     def floor(self) -> float: ...
     @property
     def shapes(self) -> SiteShapes | None: ...
+    @property
+    def row_trust(self) -> RowTrust | None: ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Document:
     label: str = "label"  # the column of a data file that holds the answer
     ordered: bool | None = None  # whether the classes rise; None: read off their names
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
-    trust: float = 0.0  # λ: how far predictions follow the expert, 0 to 1
+    trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
     reliance: float | None = None  # λ at prediction where it differs; None: trust
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
     conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict or refuse
@@ -112,6 +115,7 @@ def read_document(where: Where) -> Document:
         document = build(Document, values)
         check_sources(document.predict.sources, document.range.sources)
         document.shape.read(document.schema)
+        read_trust(document.trust, document.schema)
     return document
 
 
@@ -148,10 +152,11 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "all": lambda some: AllOf(some, empty),
         "any": AnyOf,
     }
+    trust, row_trust = read_trust(document.trust, document.schema)
     return {
         "prediction": combine_models(experts[document.predict.combine], predict),
         "range": combine_models(limits[document.range.combine], ranges),
-        "trust": document.trust,
+        "trust": trust,
         "reliance": document.reliance,
         "outside": document.outside,
         "conflict": document.conflict,
@@ -159,6 +164,7 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "card": document.card,
         "floor": document.floor,
         "shapes": document.shape.read(document.schema),
+        "row_trust": row_trust,
     }
 
 
@@ -195,7 +201,7 @@ def describe(knowledge: Stated) -> dict[str, Any]:
     if schema is None:
         raise KnowledgeError("knowledge without a schema cannot be written: name its features")
     values: dict[str, Any] = {
-        "trust": knowledge.trust,
+        "trust": trust_values(knowledge.trust, knowledge.row_trust),
         "reliance": knowledge.reliance,
         "outside": knowledge.outside,
         "conflict": knowledge.conflict,

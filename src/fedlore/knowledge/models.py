@@ -18,6 +18,7 @@ from .door import hide_others
 from .missing import allow, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
+from .rowtrust import RowTrust, check_row_trust, find_trust
 from .schema import Schema
 from .shapes.shape import SiteShapes
 from .shapes.verdicts import Orders, ears_for
@@ -41,6 +42,7 @@ class Knowledge:
     card: Card | None = None
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
     shapes: SiteShapes | None = None  # in which direction features move the answer
+    row_trust: RowTrust | None = None  # λ at prediction row by row, where it is not one number
 
     def __post_init__(self) -> None:
         reliance = self.trust if self.reliance is None else self.reliance
@@ -55,6 +57,7 @@ class Knowledge:
             raise KnowledgeError(
                 f"conflict must be abstain, restrict or error, got '{self.conflict}'"
             )
+        check_row_trust(self.row_trust, () if self.shapes is None else self.shapes.columns)
 
     @staticmethod
     def read(where: Where) -> Knowledge:
@@ -142,7 +145,8 @@ class Knowledge:
                     inside = inside / torch.where(left > 0, left, 1.0)
                 prior = torch.where(conflicts.unsqueeze(1), inside, prior)
         signs = None if self.shapes is None else self._signs(x)
-        return replace(data, prior=prior, allowed=allowed, signs=signs), left_range
+        trust = find_trust(self.row_trust, self.orders, x)
+        return replace(data, prior=prior, allowed=allowed, signs=signs, trust=trust), left_range
 
     def _signs(self, x: Tensor) -> Tensor:
         """Which way each feature moves the answer, and what of range and prediction is heard."""

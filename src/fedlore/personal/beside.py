@@ -48,7 +48,8 @@ class Beside:
         if not any(self._all):
             return network.said
         weights = scale_weights(self._all)
-        return Mixture((network, *self.members), weights).log_probs(known).to(logits.dtype)
+        alone = replace(known, trust=None)
+        return Mixture((network, *self.members), weights).log_probs(alone).to(logits.dtype)
 
     def _network(self, logits: Tensor, known: Examples) -> "_Said":
         return _Said(inject(guard(self.sharpness * logits), None, known.allowed))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.examples import Examples
-from ..core.inject import guard, inject
+from ..core.inject import fill_trust, guard, inject
 from ..core.lipschitz import lay_shapes
 from ..core.metrics import decide
 from ..core.nets import server
@@ -78,7 +78,8 @@ class Personal(nn.Module):
     def mixed(self, logits: Tensor, known: Examples) -> Tensor:
         """Log-probabilities (n, k) of the whole mixture, from the network's logits."""
         if self.beside is None:
-            return inject(logits, known.prior, known.allowed, self.reliance)
+            trust = fill_trust(known.trust, self.reliance)
+            return inject(logits, known.prior, known.allowed, trust)
         return self.beside.log_probs(logits, known)
 
     def learned(self, logits: Tensor, known: Examples) -> Tensor:
@@ -90,7 +91,7 @@ class Personal(nn.Module):
 
     @property
     def reliance(self) -> float:
-        """λ at prediction: the expert's own weight."""
+        """λ at prediction, the expert's own weight, where a row has none of its own."""
         return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
 
     def logits(self, known: Examples) -> Tensor:

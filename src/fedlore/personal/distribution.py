@@ -37,7 +37,7 @@ class Distribution:
         sets: Sets | None = None,
         *,
         said: Tensor | None = None,  # (n,) numbers in the set; NaN where the expert is silent
-        weight: float = 0.0,
+        weight: float | Tensor = 0.0,  # w, of all rows or of each (n,)
     ) -> "Distribution":
         """Bins' probabilities over S(x), or over the whole bins where there is no range.
 

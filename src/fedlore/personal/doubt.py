@@ -121,6 +121,7 @@ def doubt_numbers(regressor: PersonalRegressor, told: Told) -> Doubt | None:
     beside = regressor.beside
     if beside is None or not beside.members:
         return None
+    told = regressor.see(told)
     network = network_number(regressor.logits(told), told)
     parts = [(network, beside.network)]
     parts += [

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.examples import Examples
-from ..core.inject import inject
+from ..core.inject import fill_trust, inject
 from ..core.ordinal import reads_between
 from ..core.scaler import Scaler
 from ..core.tree import Params
@@ -74,7 +74,7 @@ class PersonalRegressor(nn.Module):
         check_values(x, self.knowledge.schema)
         return self.knowledge.examine(Measured(x), self.bins, training=False)
 
-    def _see(self, x: Tensor | Told) -> Told:
+    def see(self, x: Tensor | Told) -> Told:
         """Rows, annotated before or not, as network and members take them before any scaling."""
         told = self.annotate(x) if isinstance(x, Tensor) else x
         inputs = None if self.personal.scaler is None else self.personal.scaler.inputs
@@ -98,7 +98,7 @@ class PersonalRegressor(nn.Module):
             raise FedloreError(f"decode must be mean, mode or median, got '{decode}'")
 
         if self.beside is not None and decode == "mean":
-            return self._number(self._see(x))
+            return self._number(self.see(x))
 
         def answer(found: Distribution) -> Tensor:
             return found.mode() if decode == "mode" else found.middle(ordered=decode == "median")
@@ -108,15 +108,16 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def distribution(self, x: Tensor | Told) -> Distribution:
         """The predictive distribution of each row; rows annotated before are taken as they are."""
-        told = self._see(x)
+        told = self.see(x)
         if self.beside is None:
-            return decode_logits(self.logits(told), told, self.knowledge.trust_at_prediction)
+            trust = fill_trust(told.trust, self.reliance)
+            return decode_logits(self.logits(told), told, trust)
         found = self.beside.probabilities(self._network(told), told)
         return Distribution.spread(found, told.bins, told.sets)
 
     @property
     def reliance(self) -> float:
-        """λ at prediction: the expert's own weight."""
+        """λ at prediction, the expert's own weight, where a row has none of its own."""
         return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
 
     def _network(self, told: Told) -> Tensor:
@@ -134,7 +135,7 @@ class PersonalRegressor(nn.Module):
     @torch.no_grad()
     def logits(self, told: Told) -> Tensor:
         """What the network says, (n, k), before the range and the expert."""
-        x = self._see(told).inputs(hears=self.hears)
+        x = self.see(told).inputs(hears=self.hears)
         prior = told.between if reads_between(self.personal.model) else told.prior
         logits = self.personal.logits(Examples(x, None, prior, told.allowed, signs=told.signs))
         if logits.shape[1] != self.bins.k:
@@ -154,7 +155,7 @@ class PersonalRegressor(nn.Module):
 
     def _by_block(self, x: Tensor | Told, answer: Callable[[Distribution], Tensor]) -> Tensor:
         """Decode many rows with the memory of a few; S(x) is asked for once."""
-        told = self._see(x)
+        told = self.see(x)
         starts = range(0, max(len(told), 1), NUMBER_BLOCK)
         return torch.cat([answer(self.distribution(told[i : i + NUMBER_BLOCK])) for i in starts])
 
@@ -179,7 +180,7 @@ def network_number(logits: Tensor, told: Told) -> Tensor:
     return within(decode_logits(logits, told, 0.0).expected(), told)
 
 
-def decode_logits(logits: Tensor, told: Told, reliance: float) -> Distribution:
+def decode_logits(logits: Tensor, told: Told, reliance: float | Tensor) -> Distribution:
     """Logits (n, k) and what the expert said, as a distribution over numbers."""
     allowed, sets = told.allowed, told.sets
     if told.spread is None:

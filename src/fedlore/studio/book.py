@@ -28,6 +28,9 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
     card = {k: str(v) for k, v in values.get("card", {}).items() if v}
     facts = {**card, "printed": now(), "signature": _signature(knowledge)}
     facts |= {key: str(values[key]) for key in ("trust", "outside", "conflict") if key in values}
+    if checkup.knowledge is not None and checkup.knowledge.row_trust is not None:
+        one = checkup.knowledge.trust_at_prediction
+        facts["trust"] = f"{one:g}; {checkup.knowledge.row_trust}"
     grids = read_grids(members)
     sections = [_features(members), *map(_rules, grids), *_formulas(values, read_schema(members))]
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]

@@ -6,6 +6,7 @@ from ..errors import FedloreError
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.either import is_number_file
 from ..knowledge.files import read_document
+from ..knowledge.lint.checkup import Checkup
 from ..knowledge.numbers.files import read_number_document
 from ..knowledge.schema import Schema
 from ..knowledge.tables.table import POLICIES
@@ -40,7 +41,8 @@ def tell_desk(desk: Workdesk) -> dict[str, Any]:
     judged, grids = judge(members), read_grids(members)
     return {
         **about,
-        "settings": jsonable({key: values[key] for key in _SETTINGS if key in values}),
+        "settings": jsonable({key: values[key] for key in _SETTINGS if key in values})
+        | _row_trust(judged.checkup),
         "card": jsonable(values.get("card", {})),
         "sources": {side: _sources(values, side) for side in ("predict", "range")},
         "combine": {side: _part(values, side).get("combine", "") for side in ("predict", "range")},
@@ -50,6 +52,12 @@ def tell_desk(desk: Workdesk) -> dict[str, Any]:
         "seconds": judged.seconds,
         "fault": "",
     }
+
+
+def _row_trust(checkup: Checkup) -> dict[str, str]:
+    """λ row by row in words, where the file says so and can be used."""
+    known = checkup.knowledge
+    return {} if known is None or known.row_trust is None else {"rows": str(known.row_trust)}
 
 
 def read_schema(members: Any) -> Schema | None:

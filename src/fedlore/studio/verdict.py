@@ -85,6 +85,8 @@ def _words(known: Knowledge | Numbers, rows: Tensor) -> list[str]:
         *words_of(known.range, rows, kinds[0])[0],
         *words_of(known.prediction, rows, kinds[1])[0],
     ]
+    if known.row_trust is not None and known.prediction is not None:
+        found += filter(None, known.row_trust.words(rows, known.trust_at_prediction))
     return [*found, *missing_words((known.range, known.prediction), rows, known.schema)[0]]
 
 

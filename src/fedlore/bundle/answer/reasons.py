@@ -16,6 +16,7 @@ from ...knowledge.sources.words import words_of
 from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.beside import AnyBeside
 from ...personal.classifier import Personal
+from ...personal.client import Known
 from ..contents import Bundle
 from ..mixtures import share_words
 from .answering import answer_rows, shape_rows
@@ -45,6 +46,7 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
         _add(lines, words_of(personal.knowledge.range, rows, "set"))
         _add(lines, words_of(personal.knowledge.prediction, rows, "number"))
         _add(lines, _numbers_decided(found, "network" if personal.beside is None else "mixture"))
+    _add(lines, _say_trust(found, personal.knowledge, personal.reliance, rows))
     if personal.beside is not None:
         _add(lines, _say_members(found, personal.beside))
     if rows.ndim == 2:
@@ -122,10 +124,22 @@ def _numbers_decided(found: Answers, us: str) -> Lines:
     return lines
 
 
+def _say_trust(found: Answers, known: Known, constant: float, x: Tensor) -> Lines:
+    """Why the expert's word counted so much in each row, where λ is not one number."""
+    if known.row_trust is None or not len(x):
+        return [[] for _ in range(len(x))]
+    silent = found.expert < 0 if found.low is None else found.expert.isnan()
+    whose = zip(known.row_trust.words(x, constant), silent.tolist(), strict=True)
+    return [[words] if words and not quiet else [] for words, quiet in whose]
+
+
 def _say_members(found: Answers, beside: AnyBeside) -> Lines:
     """Who spoke in each row with which weight; of a silent expert the others share the part."""
-    loud, silent = (f"spoke: {share_words(beside, silent=quiet)}" for quiet in (False, True))
-    return [[loud if λ > 0 else silent] for λ in found.trust.tolist()]
+    trusts = found.trust.tolist()
+    # the weight itself, not what single precision made of it
+    own = {λ: beside.expert if abs(λ - beside.expert) < 1e-7 else λ for λ in set(trusts)}
+    words = {λ: f"spoke: {share_words(beside, expert=weight)}" for λ, weight in own.items()}
+    return [[words[λ]] for λ in trusts]
 
 
 def _scope(schema: Schema, x: Tensor) -> Lines:

@@ -140,9 +140,9 @@ def softmax_nodes(build: Builder, logits: str, cut: BinNodes) -> str:
 
 
 def spread_nodes(
-    build: Builder, p: str, cut: BinNodes, said: str | None = None, weight: float = 0.0
+    build: Builder, p: str, cut: BinNodes, said: str | None = None, weight: float | str = 0.0
 ) -> SpreadNodes:
-    """`Distribution.spread` of probabilities (n, k)."""
+    """`Distribution.spread` of probabilities (n, k); a weight of each row is (n, 1)."""
     zero, one = _zero(build), build.constant(1.0, DOUBLE)
     length = build.op("Where", cut.there, build.op("Sub", cut.upper, cut.lower), zero)
     total = build.op("ReduceSum", length, _axis(build, 2), keepdims=1)
@@ -155,7 +155,8 @@ def spread_nodes(
     if said is None or not weight:
         return SpreadNodes(cut, share, None, None)
     silent = build.op("IsNaN", said)
-    w = build.op("Where", silent, zero, build.constant(weight, DOUBLE))
+    own = weight if isinstance(weight, str) else build.constant(weight, DOUBLE)
+    w = build.op("Where", silent, zero, own)
     return SpreadNodes(cut, share, build.op("Where", silent, zero, said), w)
 
 

@@ -20,6 +20,7 @@ from .networks import network
 from .shapes import shape_nodes
 from .sources import add_source
 from .tables import Said
+from .trusting import lean_nodes
 from .unapplied import give_unapplied
 
 
@@ -59,7 +60,9 @@ def to_onnx(
     parts = [Part(logits)]
     if personal.beside is not None:
         parts, dtype = mixed_parts(build, seen, logits, known, personal.beside), DOUBLE
-    refused = _outputs(build, parts, known, personal.reliance, k, dtype)
+    trust = lean_nodes(build, hidden, personal.knowledge, personal.reliance)
+    one: float | str = personal.reliance if trust is None else trust
+    refused = _outputs(build, parts, known, one, k, dtype)
     if personal.knowledge.shapes is None:
         _decide(build, known.prior, refused)
     else:
@@ -152,7 +155,7 @@ def _logits(
 
 
 def _outputs(
-    build: Builder, parts: Sequence[Part], known: KnownNodes, trust: float, k: int, dtype: Any
+    build: Builder, parts: Sequence[Part], known: KnownNodes, trust: float | str, k: int, dtype: Any
 ) -> str:
     """(1-λ)·Σ w_j softmax_j within the range + λ·g_p, and all outside set to 0 at the end."""
     zero = build.constant(0.0)
@@ -169,7 +172,10 @@ def _outputs(
     mixed = weigh_parts(build, parts, allowed, dtype)
     if known.prior is not None:
         said = known.prior if dtype is SINGLE else build.cast(known.prior, dtype)
-        told = build.op("Mul", said, build.constant(trust, dtype))
+        own = build.constant(trust, dtype) if isinstance(trust, float) else trust
+        if isinstance(trust, str) and dtype is not SINGLE:
+            own = build.cast(trust, dtype)
+        told = build.op("Mul", said, own)
         share = build.op("Min", build.total(told), build.constant(1.0, dtype))
         kept = build.op("Mul", mixed, build.op("Sub", build.constant(1.0, dtype), share))
         mixed = build.op("Add", kept, told)

@@ -39,6 +39,7 @@ from .networks import network
 from .numbers import ToldNodes, tell_nodes
 from .sets import SetNodes, nearest_nodes
 from .shapes import shape_nodes
+from .trusting import lean_nodes
 from .unapplied import give_unapplied
 
 
@@ -73,17 +74,23 @@ def regressor_to_onnx(
     x = encode_nodes(build, x, None if scaler is None else scaler.inputs)
     logits = _logits(build, x, raw, personal, heard, told, cut)
     learned = softmax_nodes(build, logits, cut)
-    reliance = known.trust_at_prediction
+    trust = lean_nodes(build, raw, known, personal.reliance)
+    reliance: str | float = (
+        known.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
+    )
     if personal.beside is not None:
-        number = _mixture(build, x, personal.beside, learned, between, told, cut)
+        own = personal.beside.expert if trust is None else reliance
+        number = _mixture(build, x, personal.beside, learned, between, told, cut, own)
         found = spread_nodes(build, hard_nodes(build, number, personal.beside.width, cut), cut)
     elif known.spread is None or prior is None:
         found = spread_nodes(build, learned, cut, told.said, reliance)
         number = _middle(build, found, known)
     else:
-        share = build.op("Mul", build.total(prior), build.constant(reliance, DOUBLE))
+        if not isinstance(reliance, str):
+            reliance = build.constant(reliance, DOUBLE)
+        share = build.op("Mul", build.total(prior), reliance)
         kept = build.op("Mul", learned, build.op("Sub", build.constant(1.0, DOUBLE), share))
-        his = build.op("Mul", prior, build.constant(reliance, DOUBLE))
+        his = build.op("Mul", prior, reliance)
         found = spread_nodes(build, build.op("Add", kept, his), cut)
         number = _middle(build, found, known)
     ends = [quantile_nodes(build, found, level) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
@@ -196,6 +203,7 @@ def _mixture(
     known: KnownNodes,
     told: ToldNodes,
     cut: BinNodes,
+    expert: float | str,  # his weight, of all rows or of each (n, 1)
 ) -> str:
     """The number of a mixture, (n, 1), in the set."""
     low, high = _ends(build, cut)
@@ -232,10 +240,11 @@ def _mixture(
     weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
     mixed = build.op("Concat", *parts, axis=1)
     mixed = build.op("MatMul", mixed, build.constant(weights[:, None], DOUBLE))
-    if told.said is not None and beside.expert:
+    if told.said is not None and expert:
         silent = build.op("IsNaN", told.said)
-        zero, expert = build.constant(0.0, DOUBLE), build.constant(beside.expert, DOUBLE)
-        share = build.op("Where", silent, zero, expert)
+        zero = build.constant(0.0, DOUBLE)
+        own = expert if isinstance(expert, str) else build.constant(expert, DOUBLE)
+        share = build.op("Where", silent, zero, own)
         rest = build.op("Mul", build.op("Sub", build.constant(1.0, DOUBLE), share), mixed)
         his = build.op("Mul", share, build.op("Where", silent, zero, told.said))
         mixed = build.op("Add", rest, his)

@@ -6,7 +6,6 @@ from torch import nn
 
 from ...core.inputs import Inputs
 from ...core.lipschitz import SHARP, SLACK, Lipschitz, columns_of_features
-from ...knowledge.formulas.formula import Formula
 from ...knowledge.shapes.shape import SiteShapes
 from ...knowledge.shapes.verdicts import Orders, ears_for
 from .builder import BOOL, DOUBLE, INT64, SINGLE, Builder
@@ -68,7 +67,7 @@ def _sign_nodes(
         here[0, places[shapes.schema.column(one.feature)]] = True
         mask = build.constant(here, BOOL)
         if one.where:
-            region = Formula.parse(f"where({one.where}, 1, 0)", shapes.schema)
+            region = shapes.place(one).formula
             inside = build.op("Greater", number_node(build, raw, region), build.constant(0.0))
             mask = build.op("And", mask, inside)
         found = build.op("Where", mask, build.constant(float(one.sign)), found)

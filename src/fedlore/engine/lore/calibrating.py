@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...core.conformal import class_misses, number_misses
+from ...core.inject import fill_trust
 from ...core.reliability import (
     ReliabilityBin,
     bins_error,
@@ -50,6 +51,7 @@ class UnseenJudged:
     diagram: tuple[ReliabilityBin, ...]
     probabilities: dict[str, float]  # scores by name
     scores: Tensor  # (n,) how far labels lie from answers, in [0, 1]
+    said: Tensor  # (n, k) probabilities, or (n,) numbers
 
     def tell(self, brought: Brought) -> Brought:
         """The site's table with the diagram and the scores."""
@@ -64,12 +66,19 @@ def try_classes(
     factor: float,
     *,
     ordered: bool,
+    prior: Tensor | None = None,  # (n, k) what the expert says
+    lean: Tensor | None = None,  # (n,) his weight in each row, NaN where it is the one number
 ) -> UnseenJudged:
     """The mixture as it will answer, its weights learned from other rows than it is judged on."""
     kept = [voice for voice in voices if voice.name in share]
 
     def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
-        return mix(torch.stack([_temper(voice, factor).exp() for voice in some]), weights.tolist())
+        parts = torch.stack([temper(voice, factor).exp() for voice in some])
+        if lean is None:
+            return mix(parts, weights.tolist())
+        others = torch.tensor([voice.name != EXPERT for voice in some])
+        one = float(weights[~others].sum())
+        return mix(parts[others], weights[others].tolist(), prior, fill_trust(lean, one))
 
     said = cross_mixed(kept, weigh, mixed, len(y))
     likely = said.gather(1, y.unsqueeze(1)).squeeze(1)
@@ -80,7 +89,7 @@ def try_classes(
     found |= {"nll": loss} if math.isfinite(loss) else {}
     found["brier"] = brier(said, y)
     found |= {"crps": ranked_score(said, y)} if ordered else {}
-    return UnseenJudged(tuple(diagram), found, class_misses(said, y))
+    return UnseenJudged(tuple(diagram), found, class_misses(said, y), said)
 
 
 def try_number(centre: Tensor, told: Told, width: float) -> UnseenJudged:
@@ -95,7 +104,7 @@ def try_number(centre: Tensor, told: Told, width: float) -> UnseenJudged:
     quantiles = torch.stack([spread.quantile(q) for q in SCORED_LEVELS], 1)
     inner = torch.stack(spread.interval(LEVEL), 1)
     found = {"crps": quantile_score(quantiles, y, SCORED_LEVELS)}
-    return UnseenJudged(tuple(diagram), found, number_misses(centre, inner, y))
+    return UnseenJudged(tuple(diagram), found, number_misses(centre, inner, y), centre)
 
 
 def mixture_sharpness(voices: Sequence[Voice], share: Mapping[str, float], y: Tensor) -> float:
@@ -108,7 +117,7 @@ def mixture_sharpness(voices: Sequence[Voice], share: Mapping[str, float], y: Te
     weights[0] += 1.0 - sum(weights)
 
     def cost(factor: float) -> float:
-        parts = torch.stack([_temper(voice, factor).exp() for voice in kept])
+        parts = torch.stack([temper(voice, factor).exp() for voice in kept])
         likely = mix(parts, weights).gather(1, y.unsqueeze(1)).clamp(min=1e-9)
         return -float(likely.log().sum()) + 0.5 * (math.log(factor / USUAL) / APART) ** 2
 
@@ -155,7 +164,8 @@ class _Number:
         return self.said
 
 
-def _temper(voice: Voice, factor: float) -> Tensor:
+def temper(voice: Voice, factor: float) -> Tensor:
+    """What a voice says of unseen rows, as steep as it will be, (n, k) log-probabilities."""
     held = voice.held.double()
     if voice.name == EXPERT or isinstance(voice.member, Foreseen):
         return held

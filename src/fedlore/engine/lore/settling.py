@@ -21,7 +21,7 @@ from ...personal.own.members import OrderMember, mask_logits
 from ...personal.own.mixture import mix
 from ...personal.own.weights import class_weights
 from ..exact import exact_rows
-from .calibrating import mixture_sharpness, sharpen, try_classes
+from .calibrating import mixture_sharpness, sharpen, temper, try_classes
 from .candidates import Candidate
 from .leaving import say_left_out
 from .oneround import SignedLine, sign_line
@@ -38,6 +38,7 @@ from .private import (
 )
 from .seat import WORST, Seat, nll_rows, polish_seat
 from .trial import MAIN, Trial
+from .trusting import lean_classes
 
 _SHARPNESS: tuple[float, ...] = tuple(
     2.0 ** (i / 4) for i in range(-12, 5)
@@ -105,9 +106,28 @@ def settle_classes(
     members = tuple(sharpen(member, factor) for member in found.members)
     expert_share = share.get(EXPERT, 0.0)
     beside = Beside(members, found.weights, share[NETWORK], expert_share, factor * sharpness)
-    verdict = try_classes(voices, share, weigh, y, factor, ordered=seat.common.ordered)
-    told = replace(verdict.tell(found.brought), left_out=say_left_out(seat))
-    return Private(beside, client.knowledge, finished, told, verdict.scores)
+    lean = lean_classes(
+        client.knowledge,
+        heard,
+        [(voice, temper(voice, factor).exp()) for voice in voices],
+        share,
+        ordered=seat.common.ordered,
+        scaler=seat.common.scaler,
+        seed=seat.common.seed,
+    )
+    verdict = try_classes(
+        voices,
+        share,
+        weigh,
+        y,
+        factor,
+        ordered=seat.common.ordered,
+        prior=heard.prior,
+        lean=lean.rows,
+    )
+    told = lean.tell(verdict.tell(found.brought), errors(verdict.said.log()))
+    told = replace(told, left_out=say_left_out(seat))
+    return Private(beside, lean.knowledge(client.knowledge), finished, told, verdict.scores)
 
 
 def site_models(seat: Seat, data: Examples) -> Own | None:
@@ -145,7 +165,7 @@ def _out_of_fold(
                 priors[places == fold] = held.prior
     data = whole.data
     rows = (
-        Examples(data.x, data.y, priors, data.allowed, signs=data.signs)
+        Examples(data.x, data.y, priors, data.allowed, signs=data.signs, trust=data.trust)
         if whole.injected
         else Examples(data.x, data.y)
     )

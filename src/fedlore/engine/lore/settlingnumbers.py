@@ -36,6 +36,7 @@ from .private import (
 )
 from .seat import Seat, polish_seat
 from .trial import MAIN, Trial
+from .trusting import lean_numbers
 
 
 def settle_number(
@@ -86,15 +87,25 @@ def settle_number(
     found = compose(
         voices, weigh, mixed, errors, rows=len(y), own=alone, losses=errors, measure="rmse"
     )
-    usual = max(float(errors(found.together).mean()) ** 0.5, 1e-12)
-    width = number_width(found.together, told, usual)
     share = found.share
+    lean, together = lean_numbers(
+        knowledge,
+        told,
+        voices,
+        share,
+        found.together,
+        scaler=seat.common.scaler,
+        seed=seat.common.seed,
+    )
+    usual = max(float(errors(together).mean()) ** 0.5, 1e-12)
+    width = number_width(together, told, usual)
     beside = NumberBeside(
         found.members, found.weights, share[NETWORK], share.get(EXPERT, 0.0), width
     )
-    verdict = try_number(found.together, told, width)
-    brought = replace(verdict.tell(found.brought), left_out=say_left_out(seat))
-    return Private(beside, knowledge, finished, brought, verdict.scores)
+    verdict = try_number(together, told, width)
+    brought = lean.tell(verdict.tell(found.brought), errors(together))
+    brought = replace(brought, left_out=say_left_out(seat))
+    return Private(beside, lean.knowledge(knowledge), finished, brought, verdict.scores)
 
 
 def _out_of_fold(

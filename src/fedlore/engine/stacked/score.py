@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from ...core.inject import guard, inject
+from ...core.examples import Examples
+from ...core.inject import fill_trust, guard, inject
 from ...core.metrics import decide, find_median
 from ...core.scaler import Scaler
 from ...core.tree import Params
@@ -61,7 +62,7 @@ def exam_of(
         return torch.cat(parts).to(like.device)
 
     nothing, everything = torch.zeros(1, 1, dtype=like.dtype), torch.ones(1, 1, dtype=torch.bool)
-    trust = [c.knowledge.trust_at_prediction if c.injected else 0.0 for c, _ in pairs]
+    trust = [_trust(client, test) for client, test in pairs]
     rows = torch.tensor([len(test) for _, test in pairs])
     seen = [see_rows(client.injected, test, scaler, model) for client, test in pairs]
     x = torch.cat([part.x for part in seen])
@@ -71,13 +72,20 @@ def exam_of(
         torch.cat([test.y for _, test in pairs if test.y is not None]).to(like.device),
         whole("prior", nothing, bare=True),
         whole("allowed", everything, bare=True),
-        torch.tensor(trust, dtype=torch.float64).repeat_interleave(rows)[:, None].to(like),
+        torch.cat(trust)[:, None].to(like),
         ears_of(model, x[:1].to(like)) if getattr(model, "hears", True) else None,
         whole("allowed", everything),
         tuple(test is not None and test.allowed is not None for test in tests),
         tuple(c.measure for c in clients),
         torch.tensor([part.signs is not None for part in seen]).repeat_interleave(rows),
     )
+
+
+def _trust(client: Client, test: Examples) -> Tensor:
+    """λ at prediction of each row, (n,); a bare client hears nobody."""
+    one = client.knowledge.trust_at_prediction if client.injected else 0.0
+    found = fill_trust(test.trust if client.injected else None, one)
+    return torch.as_tensor(found, dtype=torch.float64).expand(len(test))
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...core.examples import Examples
-from ...core.inject import inject
+from ...core.inject import fill_trust, inject
 from ...core.metrics import decide
 from ...core.rng import stream
 from ...errors import FedloreError
@@ -52,6 +52,7 @@ class Cached:
                 torch.cat([part.y for part in parts]),
                 _cat([rows.prior for rows in known]),
                 _cat([rows.allowed for rows in known]),
+                trust=_cat([rows.trust for rows in known]),
             ),
         )
 
@@ -94,7 +95,8 @@ def hits(cached: Cached, trust: Sequence[float]) -> Tensor:
     known = cached.known
     rows = []
     for at in trust:
-        log_probs = inject(cached.logits, known.prior, known.allowed, at)
+        own = fill_trust(known.trust, at)  # the owner's word stands
+        log_probs = inject(cached.logits, known.prior, known.allowed, own)
         rows.append(decide(log_probs, known.prior, known.signs) == cached.y)
     return torch.stack(rows)
 
@@ -122,18 +124,19 @@ def most_hits(cached: Cached, grid: Sequence[float] = GRID, *, resamples: int = 
 
 
 def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
-    """s, p and t of the rows whose label is possible, (n,) float64 each."""
+    """s, p and t of the rows whose label is possible and whose λ is open, (n,) float64 each."""
     known, y = cached.known, cached.y.unsqueeze(1)
     s = inject(cached.logits.double(), None, known.allowed).exp()
+    kept = torch.ones(len(known), dtype=torch.bool)
     if known.allowed is not None:
-        possible = known.allowed.gather(1, y).squeeze(1)
-        s, y = s[possible], y[possible]
+        kept &= known.allowed.gather(1, y).squeeze(1)
+    if known.trust is not None and (kept & known.trust.isnan()).any():
+        kept &= known.trust.isnan()
+    s, y = s[kept], y[kept]
     s = s.gather(1, y).squeeze(1).clamp(min=1e-300)  # never 0/0
     if known.prior is None:
         return s, torch.zeros_like(s), torch.zeros_like(s)
-    prior = known.prior.double()
-    if known.allowed is not None:
-        prior = prior[possible]
+    prior = known.prior.double()[kept]
     return s, prior.gather(1, y).squeeze(1), prior.sum(1).clamp(max=1.0)
 
 

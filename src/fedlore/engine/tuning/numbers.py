@@ -8,10 +8,13 @@ from torch import Tensor
 
 from ...core.rng import stream
 from ...errors import ConfigError
+from ...knowledge.door import hide_others
+from ...knowledge.missing import hear_number
 from ...knowledge.numbers.scores import rmse
 from ...personal.client import NumberClient
 from ...personal.regressor import PersonalRegressor
 from ..fitted import Fitted
+from .rowwise import learn_rows, number_costs
 from .ways import OnTraining, Trust, Tuning
 
 NumberTrain = Callable[[Sequence[NumberClient]], Fitted[PersonalRegressor]]
@@ -39,6 +42,7 @@ def tune_numbers(
     ]
     folds = {c.id: _folds(c, tuning.folds, seed) for c in choosing}
     found: dict[str, list[tuple[float, float, float]]] = {c.id: [] for c in choosing}
+    kept: dict[tuple[str, float], Tensor] = {}  # what was said under each λ, by λ in training
     tried = tuning.training or (None,)
     done, total = 0, tuning.folds * len(tried)
     for value in tried:
@@ -58,7 +62,30 @@ def tune_numbers(
             errors = [rmse(said, client.data.numbers()) for said in held[client.id]]
             pairs = zip(tuning.grid, errors, strict=True)
             found[client.id] += [(error, trained, grid) for grid, error in pairs]
-    return {c.id: _pick(found[c.id], len(c.data)) for c in choosing}
+            kept[client.id, trained] = held[client.id]
+    picked = {c.id: _pick(found[c.id], len(c.data)) for c in choosing}
+    formulas = {
+        c.id: _learn(c, picked[c.id], kept[c.id, picked[c.id].trust], tuning.grid, seed)
+        for c in choosing
+    }
+    return {name: replace(one, formula=formulas[name]) for name, one in picked.items()}
+
+
+def _learn(
+    client: NumberClient, found: Trust, said: Tensor, grid: Sequence[float], seed: int
+) -> str:
+    """λ row by row, where the client's held-out rows say more than one number."""
+    known = client.knowledge
+    if known.row_trust is None or known.prediction is None or 0.0 not in grid:
+        return ""
+    x = hide_others(client.data.x, known.schema)
+    expert = hear_number(known.prediction, x).double()
+    heard = expert.isfinite()
+    rest, one = (said[grid.index(at)].double() for at in (0.0, found.reliance))
+    expert = torch.where(heard, expert, rest)
+    cost, loss = number_costs(rest, expert, client.data.numbers().double(), one)
+    rows = known.row_trust
+    return learn_rows(rows, x, cost, loss, found.reliance, heard=heard, seed=seed).formula
 
 
 def _pick(trials: Sequence[tuple[float, float, float]], rows: int) -> Trust:

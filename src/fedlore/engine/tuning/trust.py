@@ -10,11 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+from ...core.inject import inject
+from ...knowledge.door import hide_others
+from ...knowledge.rowtrust import RowTrust
 from ...personal.classifier import Personal
 from ...personal.client import Client, Member, NumberClient, Predictor
 from ..fitted import Fitted
 from .curves import Cached, hits, least_loss, loss, most_hits
 from .folds import Train, held_out
+from .rowwise import class_costs, learn_rows
 from .tpe import search_trust
 from .ways import OnTraining, Trust, Tuning
 
@@ -56,12 +60,18 @@ def tune(
             if client.id in cached and client.data.prior is not None and client.injected:
                 entry = (client.knowledge.trust, cached[client.id][0])
                 found.setdefault(client.id, []).append(entry)
-    return {name: pick(trials, tuning) for name, trials in found.items()}
+    rows = {client.id: client.knowledge.row_trust for client in clients}
+    return {name: pick(trials, tuning, rows[name], seed) for name, trials in found.items()}
 
 
-def pick(trials: Sequence[tuple[float, Cached]], tuning: Tuning) -> Trust:
+def pick(
+    trials: Sequence[tuple[float, Cached]],
+    tuning: Tuning,
+    rows: RowTrust | None = None,
+    seed: int = 0,
+) -> Trust:
     """One client's choice from (λ in training, held-out logits); the first wins a tie."""
-    best: tuple[float, Trust] | None = None
+    best: tuple[float, Trust, Cached] | None = None
     for trained, cached in trials:
         if tuning.method == "gradient":
             reliance = least_loss(cached)
@@ -71,9 +81,21 @@ def pick(trials: Sequence[tuple[float, Cached]], tuning: Tuning) -> Trust:
             score = float(hits(cached, [reliance]).double().mean())
         ta = float(hits(cached, [reliance]).double().mean())
         if best is None or score > best[0]:
-            best = (score, Trust(trained, reliance, ta, len(cached)))
+            best = (score, Trust(trained, reliance, ta, len(cached)), cached)
     assert best is not None  # there is at least one trial
-    return best[1]
+    _, found, cached = best
+    return replace(found, formula=_learn(cached, rows, found.reliance, seed))
+
+
+def _learn(cached: Cached, rows: RowTrust | None, reliance: float, seed: int) -> str:
+    """λ row by row, where the client's held-out rows say more than one number."""
+    known = cached.known
+    if rows is None or known.prior is None:
+        return ""
+    rest = inject(cached.logits.double(), None, known.allowed).exp()
+    cost, loss = class_costs(rest, known.prior, cached.y)
+    x, heard = hide_others(known.x, rows.schema), known.prior.sum(1) > 0
+    return learn_rows(rows, x, cost, loss, reliance, heard=heard, seed=seed).formula
 
 
 def trusting(clients: Sequence[Chooser], chosen: Mapping[str, Trust]) -> list[Chooser]:
@@ -83,6 +105,8 @@ def trusting(clients: Sequence[Chooser], chosen: Mapping[str, Trust]) -> list[Ch
 
 def _heeding(client: Chooser, own: Trust) -> Chooser:
     both: dict[str, Any] = {"trust": own.trust, "reliance": own.reliance}
+    rows = client.knowledge.row_trust
+    both |= {} if rows is None else {"row_trust": rows.with_formula(own.formula)}
     changed: Client | NumberClient
     if isinstance(client, NumberClient):
         changed = replace(client, knowledge=replace(client.knowledge, **both))

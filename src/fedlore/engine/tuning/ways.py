@@ -51,6 +51,7 @@ class Trust:
     ta: float = math.nan  # on rows that were held out
     rows: int = 0  # how many there were
     rmse: float | None = None  # on them, where the label is a number
+    formula: str = ""  # λ at prediction row by row, where that was learned
 
 
 OnTraining = Callable[[int, int], None]  # trainings done, of how many

@@ -18,6 +18,7 @@ from ...engine.lore.seat import number_task
 from ...errors import FedloreError
 from ...knowledge import Knowledge
 from ...knowledge.confusion import Recalibrated
+from ...knowledge.rowtrust import RowTrust
 from ...personal.beside import Beside, NumberBeside
 from ...personal.classifier import Personal
 from ...personal.foreseen import Foreseen, ForeseenNumber
@@ -39,6 +40,7 @@ def write_settled(
     """What a site chose for itself, readable by its owner alone."""
     known, beside = private.knowledge, private.beside
     header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
+    header["row_trust"] = "" if known.row_trust is None else known.row_trust.formula
     header["holdings"] = [asdict(one) for one in private.holdings]
     payload: Payload = {"model": network}
     payload["scores"] = {"counts": private.counts}
@@ -55,6 +57,11 @@ def write_settled(
         kit.path(BROUGHT).unlink(missing_ok=True)  # of an earlier run
 
 
+def _learned(rows: RowTrust | None, about: Mapping[str, Any]) -> RowTrust | None:
+    """λ row by row as the file says it, with what the site has learned."""
+    return None if rows is None else rows.with_formula(about.get("row_trust", ""))
+
+
 def about_run(about: Mapping[str, Any]) -> dict[str, Any]:
     return {name: about[name] for name in ("run", "trial")}
 
@@ -66,14 +73,18 @@ def personal_of(
     recipe, bins = terms.recipe(about["trial"]), terms.bins
     if bins is not None:
         candidate = terms.common().candidate(Trial.read(about["trial"]))
-        numbers = replace(kit.numbers(bins), trust=about["trust"], reliance=about["rely"])
+        numbers = kit.numbers(bins)
+        rows = _learned(numbers.row_trust, about)
+        numbers = replace(numbers, trust=about["trust"], reliance=about["rely"], row_trust=rows)
         if terms.encoded:
             numbers = replace(numbers, schema=agree_schema(numbers.schema, terms.schema))
         mixed = None if about["mixture"] is None else _mix(about["mixture"], payload, terms)
         return number_task(candidate, bins).build(
             recipe.model, numbers, scaler=recipe.scaler, weights=payload["model"], beside=mixed
         )
-    known = replace(kit.knowledge(), trust=about["trust"], reliance=about["rely"])
+    known = kit.knowledge()
+    rows = _learned(known.row_trust, about)
+    known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
     if terms.encoded:
         known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "confusion" in payload:

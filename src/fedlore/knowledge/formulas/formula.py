@@ -44,9 +44,12 @@ class Formula:
     steps: tuple[Step, ...]
 
     @staticmethod
-    def parse(text: str, schema: Schema) -> Formula:
-        """Read a formula; what the grammar does not know is refused with its position."""
-        return Formula(text, schema, parse(text, schema))
+    def parse(text: str, schema: Schema, *, words: bool = False) -> Formula:
+        """Read a formula; what the grammar does not know is refused with its position.
+
+        With `words` it may compare levels with their names.
+        """
+        return Formula(text, schema, parse(text, schema, words=words))
 
     @property
     def features(self) -> tuple[str, ...]:

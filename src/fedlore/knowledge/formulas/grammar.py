@@ -8,6 +8,7 @@ plus numbers, feature names, parentheses and the functions `min max log log10 ex
 Nothing else exists: no calls of other names, attributes, indices, strings or assignments, so a
 formula can compute and do nothing more. A comparison is a truth, everything else a number;
 `where(truth, number, number)` turns the one into the other, and the two are never mixed.
+Regions also compare levels with their names in quotes: `origin != 'import'`.
 """
 
 import re
@@ -45,6 +46,7 @@ _NOT, _SIGN = 3, 7  # the levels of the two prefixes: -x**2 is -(x**2)
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[^\W\d]\w*)"
+    r"|(?P<word>'[^'\n]*'|\"[^\"\n]*\")"
     r"|(?P<sign>\*\*|<=|>=|==|!=|[-+*/^<>(),])"
 )
 _SPACE = re.compile(r"\s*")
@@ -57,8 +59,8 @@ _HINTS = {
     "&": "write and",
     "|": "write or",
     "%": "write a share as a number, 5 % = 0.05",
-    "'": "there are no strings",
-    '"': "there are no strings",
+    "'": "a quote is not closed",
+    '"': "a quote is not closed",
     "−": "write the minus of the keyboard, -",
     "×": "write *",
     "÷": "write /",
@@ -85,7 +87,7 @@ class Step:
 
 @dataclass(frozen=True)
 class _Token:
-    what: str  # "number", "name", "sign", "odd" or "end"
+    what: str  # "number", "name", "word", "sign", "odd" or "end"
     text: str
     at: int
     end: int
@@ -97,16 +99,19 @@ class _Operand:
     at: int  # where it begins in the text
 
 
-def parse(text: str, schema: Schema, *, truth: bool = False) -> tuple[Step, ...]:
+def parse(
+    text: str, schema: Schema, *, truth: bool = False, words: bool = False
+) -> tuple[Step, ...]:
     """The steps of a formula over the features of a schema, the last one being its result.
 
-    Equal parts share one step, so nothing is computed twice. With `truth` it is a comparison.
+    Equal parts share one step, so nothing is computed twice. With `truth` it is a comparison, and
+    with `words` levels may be compared with their names.
     """
     if len(text) > _LONGEST:
         raise KnowledgeError(
             f"a formula may have {_LONGEST:,} characters, got {len(text):,}: {text[:40]!r}..."
         )
-    reader = _Reader(text, schema)
+    reader = _Reader(text, schema, words)
     whole = reader.expression(0)
     token = reader.token
     if token.what != "end":
@@ -118,8 +123,8 @@ def parse(text: str, schema: Schema, *, truth: bool = False) -> tuple[Step, ...]
 class _Reader:
     """Precedence climbing over the tokens; holds the steps made so far."""
 
-    def __init__(self, text: str, schema: Schema) -> None:
-        self.text = text
+    def __init__(self, text: str, schema: Schema, words: bool) -> None:
+        self.text, self.words = text, words
         self.features = {feature.name: feature for feature in schema.features}
         self.columns = {name: column for column, name in enumerate(schema.names)}
         self.steps: list[Step] = []
@@ -189,8 +194,23 @@ class _Reader:
         if name not in self.columns:
             self.refuse(unknown("feature", name, self.columns), token.at)
         if self.features[name].levels:
-            self.refuse(f"feature '{name}' has levels; a formula needs numbers", token.at)
+            return self._level(token)
         return self._add(Step("column", column=self.columns[name]), token.at)
+
+    def _level(self, token: _Token) -> _Operand:
+        """A level held against one of its names: its place in the list, as the column has it."""
+        name, levels = token.text, self.features[token.text].levels
+        if not self.words:
+            self.refuse(f"feature '{name}' has levels; a formula needs numbers", token.at)
+        op = self._advance()
+        word = self._advance()
+        if op.text not in ("==", "!=") or word.what != "word":
+            self.refuse(f"a level is compared by its name: {name} == '{levels[0]}'", token.at)
+        if word.text[1:-1] not in levels:
+            self.refuse(unknown("level", word.text[1:-1], levels), word.at)
+        column = self._add(Step("column", column=self.columns[name]), token.at)
+        place = Step("number", value=float(levels.index(word.text[1:-1])))
+        return self._add(Step(op.text, (column.step, self._add(place, word.at).step)), token.at)
 
     def _call(self, token: _Token) -> _Operand:
         self._expect("(")
@@ -257,6 +277,8 @@ def _say_unwanted(token: _Token, due: str) -> str:
         return f"'{_show(token.text)}' has no meaning in a formula{hint}"
     if token.what == "end":
         return f"{due} is due here, the formula ends"
+    if token.what == "word":
+        return f"{token.text} has no meaning in a formula: only a level is compared with a word"
     if token.text == "," and due == "an operator":
         return "a comma only separates the values of a function; decimals have a point"
     return f"{due} is due here, found '{token.text}'"

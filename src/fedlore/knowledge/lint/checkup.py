@@ -35,6 +35,7 @@ from .expected import check_expected, read_expected
 from .logic import lint_tables
 from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
 from .shapes import check_shapes, lint_shapes
+from .trust import check_trust, lint_trust, missed_numbers, missed_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +84,7 @@ def check_file(where: Where) -> Checkup:
         knowledge = Knowledge(**assemble(document, predict, ranges))
     findings += _logic(document, predict, ranges, place)
     findings += _each(predict, ranges, place)
-    findings += lint_shapes(knowledge, place)
+    findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
     findings += _examples(document.examples, files, knowledge, document.schema)
     tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
     return Checkup(findings, knowledge, tables)
@@ -103,7 +104,7 @@ def _check_numbers(where: Where) -> Checkup:
     findings += lint_numbers(document, points, ranges, place)
     findings += _each(points, ranges, place)
     found = read_numbers(where)
-    findings += lint_shapes(found.knowledge, place)
+    findings += [*lint_shapes(found.knowledge, place), *lint_trust(found.knowledge, place)]
     findings += _examples(document.examples, files, found.knowledge, schema, found.bins)
     return Checkup(findings, found.knowledge, bins=found.bins)
 
@@ -178,6 +179,7 @@ def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") 
     findings += _labels(knowledge, audit, data, file)
     if data.y is not None:
         findings += check_shapes(knowledge.shapes, data.x, data.y, file)
+        findings += check_trust(knowledge, data.x, missed_rows(knowledge, data), file)
     return Checkup(findings, knowledge, checkup.tables, audit)
 
 
@@ -192,6 +194,7 @@ def _check_measured(checkup: Checkup, data: Measured, file: str) -> Checkup:
         findings += number_findings(known, audit, data, bins, file)
         if data.y is not None:
             findings += check_shapes(known.shapes, data.x, data.y, file)
+            findings += check_trust(known, data.x, missed_numbers(known, data, bins), file)
     except KnowledgeError as error:
         findings.append(Finding("error", "data", str(error), Place(file)))
     return replace(checkup, findings=findings, audit=audit)

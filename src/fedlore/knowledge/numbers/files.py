@@ -18,6 +18,7 @@ from ..files import (
     write_knowledge,
 )
 from ..policies import Outside
+from ..rowtrust import TrustTable, read_trust, trust_values
 from ..schema import Feature, Schema
 from ..shapes.shape import shape_values
 from ..sources.kind import Setting
@@ -84,7 +85,7 @@ class NumberDocument:
 
     features: tuple[Feature, ...]  # the columns
     target: Target
-    trust: float = 0.0  # λ: how far predictions follow the expert, 0 to 1
+    trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
     reliance: float | None = None  # λ at prediction where it differs; None: trust
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
     conflict: NumberConflict = "abstain"  # a prediction outside it: silence, move in, refuse
@@ -118,6 +119,7 @@ def read_number_document(where: Where) -> NumberDocument:
         check_sources(document.predict.sources, document.range.sources)
         document.target.cut()
         document.shape.read(document.schema, document.target.bounds)
+        read_trust(document.trust, document.schema)
     return document
 
 
@@ -141,10 +143,11 @@ def read_numbers(where: Where) -> NumberFile:
     ranges = open_sources(document.range.sources, "set", setting, name)
     together = Meet if document.range.combine == "all" else Join
     with naming(name):
+        trust, row_trust = read_trust(document.trust, schema)
         known = Numbers(
             combine_models(FirstSaid, points),
             combine_models(together, ranges),
-            document.trust,
+            trust,
             document.reliance,
             document.predict.spread,
             document.outside,
@@ -153,6 +156,7 @@ def read_numbers(where: Where) -> NumberFile:
             schema,
             document.card,
             document.shape.read(schema, document.target.bounds),
+            row_trust,
         )
     return NumberFile(schema, bins, known, document.card)
 
@@ -163,7 +167,7 @@ def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, 
     target |= {"bins": bins.k} if bins.inner is None else {"edges": list(bins.edges)}
     target |= {"unit": schema.unit} if schema.unit else {}
     values: dict[str, Any] = {
-        "trust": numbers.trust,
+        "trust": trust_values(numbers.trust, numbers.row_trust),
         **({} if numbers.reliance is None else {"reliance": numbers.reliance}),
         "outside": numbers.outside,
         "conflict": numbers.conflict,

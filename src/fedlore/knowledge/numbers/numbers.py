@@ -18,6 +18,7 @@ from ..door import hide_others
 from ..missing import find_lacking, hear_number
 from ..models import Knowledge
 from ..policies import Outside
+from ..rowtrust import RowTrust, find_trust
 from ..schema import Schema
 from ..shapes.shape import SiteShapes
 from ..shapes.verdicts import Orders, ears_for
@@ -51,9 +52,16 @@ class Numbers:
     schema: Schema | None = None  # what the columns are called, where a file says so
     card: Card | None = None
     shapes: SiteShapes | None = None  # in which direction features move the number
+    row_trust: RowTrust | None = None  # λ at prediction row by row, where it is not one number
 
     def __post_init__(self) -> None:
-        Knowledge(trust=self.trust, reliance=self.reliance, outside=self.outside)  # the same rules
+        Knowledge(  # the same rules
+            trust=self.trust,
+            reliance=self.reliance,
+            outside=self.outside,
+            shapes=self.shapes,
+            row_trust=self.row_trust,
+        )
         for name, value, kinds in (
             ("conflict", self.conflict, get_args(NumberConflict)),
             ("empty", self.empty, get_args(EmptySet)),
@@ -110,7 +118,8 @@ class Numbers:
         signs = None
         if self.shapes is not None and self.orders is not None:
             signs = ears_for(self.shapes.signs(x), self.orders)
-        told = Told(data.x, data.y, said, sets, bins, moved, self.spread, signs)
+        trust = find_trust(self.row_trust, self.orders, x)
+        told = Told(data.x, data.y, said, sets, bins, moved, self.spread, signs, trust)
         if not training or data.y is None:
             return told
         bins.encode(data.y)  # refuses what is not finite or beyond the bounds

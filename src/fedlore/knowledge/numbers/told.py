@@ -31,14 +31,16 @@ class Told:
     conflicts: int = 0  # rows on which the P-KM left the set, before it was silenced or moved
     spread: float | None = None  # σ of a soft prior, in the units of y
     signs: Tensor | None = None  # (n, d + 2)  which way features move the answer
+    trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, rows: Tensor | slice) -> Told:
-        y, said, signs = (None if t is None else t[rows] for t in (self.y, self.said, self.signs))
+        parts = (self.y, self.said, self.signs, self.trust)
+        y, said, signs, trust = (None if t is None else t[rows] for t in parts)
         sets = None if self.sets is None else self.sets[rows]
-        return replace(self, x=self.x[rows], y=y, said=said, sets=sets, signs=signs)
+        return replace(self, x=self.x[rows], y=y, said=said, sets=sets, signs=signs, trust=trust)
 
     @property
     def missed(self) -> Tensor:
@@ -136,7 +138,7 @@ class Told:
             target = lay_between(self.bins.places(self.y), self.bins.k).to(self.x.dtype)
         prior = self.between if between else self.prior
         x = self.inputs(hears=hears)
-        return Examples(x, y, prior, self.allowed, target, self.signs)
+        return Examples(x, y, prior, self.allowed, target, self.signs, self.trust)
 
 
 def normal(centre: Tensor, spread: float | Tensor, bins: Bins, sets: Sets | None = None) -> Tensor:

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..formulas.enclosure import enclose, scope
-from ..formulas.formula import Formula
-from ..formulas.grammar import FormulaError, parse
-from ..formulas.search import decide_claim
+from ..regions import RowRegion
 from ..schema import Schema
 
 if TYPE_CHECKING:
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 
 Effect = Literal["raises", "lowers"]
-APART = 2_000  # boxes that are looked at to tell two regions apart
 
 
 @dataclass(frozen=True)
@@ -88,34 +84,23 @@ class SiteShapes:
 
     def region(self, shape: FeatureShape, x: Tensor) -> Tensor:
         """The rows in which a shape holds, (n, d) -> (n,) bool; not where that is undefined."""
-        inside = self._regions.get(shape.where)
-        if inside is None:
-            return torch.ones(len(x), dtype=torch.bool, device=x.device)
-        return inside(x) > 0
+        return self.place(shape).holds(x)
 
     def looks_at(self, shape: FeatureShape) -> tuple[int, ...]:
         """The columns that the region of a shape looks at."""
-        inside = self._regions.get(shape.where)
-        return () if inside is None else inside.looks_at(len(self.schema.features))
+        return self.place(shape).columns
 
     def thresholds(self, shape: FeatureShape) -> tuple[float, ...]:
         """The numbers that the region of a shape names."""
-        inside = self._regions.get(shape.where)
-        return () if inside is None else tuple(s.value for s in inside.steps if s.op == "number")
+        return self.place(shape).thresholds
 
     def is_plain(self, shape: FeatureShape) -> bool:
         """Whether its region only compares single features with numbers."""
-        inside = self._regions.get(shape.where)
-        plain = {"number", "column", "neg", "where", "and", "or", "not"}
-        compared = {"<", "<=", ">", ">=", "==", "!="}
-        if inside is None:
-            return True
-        ends = {"number", "column"}
-        return all(
-            s.op in plain
-            or (s.op in compared and all(inside.steps[arg].op in ends for arg in s.args))
-            for s in inside.steps
-        )
+        return self.place(shape).is_plain
+
+    def place(self, shape: FeatureShape) -> RowRegion:
+        """Where a shape holds."""
+        return self._regions.setdefault(shape.where, RowRegion(shape.where, self.schema))
 
     @cached_property
     def verdicts(self) -> list[Any]:
@@ -123,9 +108,8 @@ class SiteShapes:
         return []
 
     @cached_property
-    def _regions(self) -> dict[str, Formula]:
-        texts = {shape.where for shape in self.shapes if shape.where}
-        return {text: Formula.parse(f"where({text}, 1, 0)", self.schema) for text in texts}
+    def _regions(self) -> dict[str, RowRegion]:
+        return {}
 
     def _check(self, shape: FeatureShape) -> None:
         feature = self.schema.features[self.schema.column(shape.feature)]
@@ -140,14 +124,7 @@ class SiteShapes:
                 "classes rise from the first to the last"
             )
         if shape.where:
-            try:
-                parse(shape.where, self.schema, truth=True)
-            except FormulaError as error:
-                said = str(error).splitlines()[0]
-                raise KnowledgeError(
-                    f"its region cannot be read at character {error.position + 1} of "
-                    f"'{shape.where}': {said}"
-                ) from None
+            self.place(shape).check()
         self._check_region(shape)
         for other in self.shapes[: self.shapes.index(shape)]:
             if other.feature == shape.feature and other.effect != shape.effect:
@@ -169,27 +146,10 @@ class SiteShapes:
         both = f"'{two.feature}' raises and lowers"
         if not one.where or not two.where:
             raise KnowledgeError(f"{both} in the same rows")
-        meet = Formula.parse(f"where(({one.where}) and ({two.where}), 1, 0)", self.schema)
-
-        def broken(x: Tensor) -> Tensor:
-            return meet(x.float()) > 0
-
-        def holds(low: Tensor, high: Tensor) -> Tensor:
-            return enclose(meet.steps, low, high).high <= 0
-
-        found = decide_claim(
-            holds,
-            broken,
-            box=scope(self.schema),
-            columns=meet.looks_at(len(self.schema.features)),
-            hints=[s.value for s in meet.steps if s.op == "number"],
-            budget=APART,
-        )
+        here, there = self.place(one), self.place(two)
+        found = here.find_meeting(there)
         if found.example is not None:
-            row = ", ".join(
-                f"{self.schema.names[c]} = {found.example[c]:g}"
-                for c in meet.looks_at(len(self.schema.features))
-            )
+            row = here.row_words(found.example, there)
             raise KnowledgeError(f"{both} in the same rows, such as {row}")
         if found.status != "proved":
             raise KnowledgeError(

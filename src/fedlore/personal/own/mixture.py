@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...core.examples import Examples
+from ...core.inject import fill_trust
 from ...core.metrics import decide
 from ...errors import FedloreError
 from ...knowledge.numbers import Told
@@ -33,7 +34,7 @@ class Mixture:
 
     members: tuple[ClassVoice, ...]
     weights: tuple[float, ...]  # w, one for each member
-    expert: float = 0.0  # w of the expert's own class, λ in the paper
+    expert: float = 0.0  # w of the expert's own class, λ in the paper, where a row has none itself
 
     def __post_init__(self) -> None:
         _check(len(self.members), self.weights, self.expert)
@@ -41,7 +42,7 @@ class Mixture:
     def probabilities(self, known: Examples) -> Tensor:
         """(n, k) float64, exactly 0 outside the range."""
         parts = torch.stack([m.log_probs(known).double().softmax(1) for m in self.members])
-        return mix(parts, self.weights, known.prior, self.expert)
+        return mix(parts, self.weights, known.prior, fill_trust(known.trust, self.expert))
 
     def log_probs(self, known: Examples) -> Tensor:
         """The log of the same, so that a mixture can be a member."""
@@ -72,7 +73,8 @@ class NumberMixture:
         if known.said is not None:
             said = known.said.nan_to_num(nan=0.0).unsqueeze(1)
         speaks = None if known.said is None else (~known.said.isnan()).double()
-        found = _blend(parts, self.weights, said, speaks, self.expert).squeeze(1)
+        expert = fill_trust(known.trust, self.expert)
+        found = _blend(parts, self.weights, said, speaks, expert).squeeze(1)
         # a mean of numbers lies between them, which may be a gap of S(x) or an ulp beyond its end
         return within(found, known)
 
@@ -102,7 +104,7 @@ def mix(
     parts: Tensor,  # (j, n, k)  distributions of the members
     weights: Sequence[float],
     prior: Tensor | None = None,  # (n, k)  rows of g_p; a zero row is silent
-    expert: float = 0.0,
+    expert: float | Tensor = 0.0,  # λ, of all rows or of each (n,)
 ) -> Tensor:
     """Σ_j w_j g_j with the expert's row, (n, k); rows sum to 1."""
     said = None if prior is None else prior.double()
@@ -115,7 +117,7 @@ def _blend(
     weights: Sequence[float],
     said: Tensor | None,
     speaks: Tensor | None,
-    expert: float,
+    expert: float | Tensor,
 ) -> Tensor:
     w = parts.new_tensor(weights)
     total = w.sum()
@@ -123,7 +125,8 @@ def _blend(
     rest = torch.einsum("j,jnk->nk", w, parts)
     if said is None or speaks is None:
         return rest
-    return (1.0 - expert * speaks).unsqueeze(1) * rest + expert * said
+    told = expert.unsqueeze(1) * said if isinstance(expert, Tensor) else expert * said
+    return (1.0 - expert * speaks).unsqueeze(1) * rest + told
 
 
 def _check(members: int, weights: Sequence[float], expert: float) -> None:

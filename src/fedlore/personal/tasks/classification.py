@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...core.inject import fill_trust
 from ...core.marks import class_scores
 from ...core.metrics import accuracy, decide, nll, violation
 from ...core.reliability import class_reliability
@@ -63,7 +64,8 @@ class Classification:
     def answer(self, personal: Personal, schema: Schema, x: Tensor) -> Answers:
         known = personal.annotate(x)
         n, k = len(x), len(schema.classes)
-        reliance = personal.reliance
+        rely = torch.as_tensor(fill_trust(known.trust, personal.reliance), dtype=torch.float64)
+        rely = rely.expand(n)  # λ of each row
         allowed = torch.ones(n, k, dtype=torch.bool) if known.allowed is None else known.allowed
         expert = torch.full((n,), -1, dtype=torch.int64)
         spoken = torch.zeros(n, dtype=torch.bool)
@@ -71,7 +73,8 @@ class Classification:
             loudest = known.prior.max(1)
             spoken = loudest.values > 0
             expert = torch.where(spoken, loudest.indices, expert)
-        weighed = known.prior is not None and reliance > 0
+        weighed = known.prior is not None and bool((rely > 0).any())
+        whole = bool((rely >= 1).any())  # nothing is left of the mixture there
         predicted = torch.empty(n, dtype=torch.int64)
         own = torch.empty(n, dtype=torch.int64) if weighed else predicted  # the network's own class
         probabilities: Tensor | None = None
@@ -80,9 +83,9 @@ class Classification:
             part = known[rows]
             logits = personal.logits(part)
             log_probs = personal.mixed(logits, part)
-            if weighed and personal.beside is not None and reliance < 1 and part.prior is not None:
+            if weighed and personal.beside is not None and not whole and part.prior is not None:
                 # what is left of the mixture without him; its members speak once
-                left = log_probs.double().exp() - reliance * part.prior.double()
+                left = log_probs.double().exp() - rely[rows].unsqueeze(1) * part.prior.double()
                 torch.argmax(left, 1, out=own[rows])
             elif weighed:
                 torch.argmax(personal.learned(logits, part), 1, out=own[rows])
@@ -97,13 +100,12 @@ class Classification:
             # of a soft prior the mixture may favour a class that neither puts first
             both = (own == expert) | ((predicted != own) & (predicted != expert))
             heard = torch.where(both, BOTH, torch.where(predicted == expert, EXPERT, NETWORK))
-            decided = torch.where(spoken, heard.to(torch.uint8), decided)
+            decided = torch.where(spoken & (rely > 0), heard.to(torch.uint8), decided)
         if known.allowed is not None:
             decided.masked_fill_(allowed.sum(1) == 1, RANGE)
-        used = probabilities.new_tensor(reliance)
-        if reliance > 0:  # the least of λ must not become 0 in single precision: it was used
-            used.clamp_(min=torch.finfo(used.dtype).tiny)
-        trust = spoken * used
+        # the least of λ must not become 0 in single precision: it was used
+        used = torch.where(rely > 0, rely.clamp(min=torch.finfo(probabilities.dtype).tiny), 0.0)
+        trust = spoken * used.to(probabilities.dtype)
         scope = in_scope(schema, x)
         return Answers(predicted, probabilities, allowed, expert, trust, decided, scope)
 

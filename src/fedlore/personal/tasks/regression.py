@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.examples import Examples
+from ...core.inject import fill_trust
 from ...core.nets import server
 from ...core.ordinal import reads_between
 from ...core.reliability import ReliabilityBin, held_shares
@@ -132,16 +133,17 @@ class Regression:
         told = personal.annotate(x)
         found = personal.distribution(told)
         n, bins = len(x), personal.bins
-        reliance = personal.reliance
         silent = torch.full((n,), torch.nan, dtype=torch.float64)
         expert = silent if told.said is None else told.said
-        trust = torch.where(expert.isnan(), 0.0, reliance)
+        rely = fill_trust(told.trust, personal.reliance)
+        trust = torch.where(expert.isnan(), 0.0, rely).float()
         low, high = (torch.full((n,), end, dtype=torch.float64) for end in (bins.lower, bins.upper))
         if told.sets is not None:
             low = told.sets.lower.nan_to_num(nan=torch.inf).amin(1)
             high = told.sets.upper.nan_to_num(nan=-torch.inf).amax(1)
         decided = torch.full((n,), NETWORK, dtype=torch.uint8)
-        decided[trust > 0] = EXPERT if reliance >= 1 else BOTH
+        decided[trust > 0] = BOTH
+        decided[trust >= 1] = EXPERT
         decided[low == high] = RANGE
         every = torch.ones(n, bins.k, dtype=torch.bool)
         if personal.beside is None:
@@ -227,7 +229,8 @@ class _Scores:
         told = self.told
         if told.y is None:
             return {}
-        found = decode_logits(logits, _see(told, self.injected), self.reliance)
+        trust = fill_trust(told.trust, self.reliance)
+        found = decode_logits(logits, _see(told, self.injected), trust)
         return all_scores(found.middle(ordered=told.signs is not None), told.y, told.sets)
 
 

@@ -13,10 +13,11 @@ export class SettingsView extends HTMLElement {
   }
 
   build() {
-    const { settings, card, schema } = desk.now, number = schema?.number;
+    const { settings, card, schema } = desk.now, number = schema?.number, rows = typeof settings.trust === "object";
     this.replaceChildren(
       make("section", { class: "card" }, make("h2", {}, say("settings.trust")), make("div", { class: "fields" },
-        field(say("settings.lambda"), this.number(["trust"], settings.trust, 0), say("settings.lambda.hint")),
+        field(say("settings.lambda"), this.number(rows ? ["trust", "value"] : ["trust"], rows ? settings.trust.value : settings.trust, 0), say("settings.lambda.hint")),
+        rows ? field(say("settings.rows"), make("output", { class: "soft" }, settings.rows ?? ""), say("settings.rows.hint")) : "",
         field(say("settings.reliance"), this.number(["reliance"], settings.reliance), say("settings.reliance.hint")),
         field(say("settings.outside"), choose(OUTSIDE.map((v) => [v, say("outside." + v)]), settings.outside || "error", (v) => this.put(["outside"], v))),
         field(say("settings.conflict"), choose((number ? ["abstain", "project", "error"] : ["abstain", "restrict", "error"]).map((v) => [v, say("conflict." + v)]), settings.conflict || "abstain", (v) => this.put(["conflict"], v))))),

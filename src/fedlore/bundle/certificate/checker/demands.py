@@ -31,6 +31,7 @@ class Demands(NamedTuple):
     refused: Needed
     chosen: Needed
     prior: Needed | None
+    trust: Needed | None = None  # λ, where a row has one of its own
 
 
 def demands(known: Known, *, strict: bool = True) -> Demands:
@@ -59,6 +60,7 @@ def demands(known: Known, *, strict: bool = True) -> Demands:
         one = t.op("Concat", count, t.constant([1], INT64), axis=0)
         refused = t.op("Expand", t.constant([[False]], BOOL), one)
     axis = t.constant([1], INT64)
+    leaning = known.leaning
     return Demands(
         t.op("And", allowed.rows, t.op("Not", refused)),
         t.op("Squeeze", refused, axis),
@@ -66,6 +68,7 @@ def demands(known: Known, *, strict: bool = True) -> Demands:
             "Squeeze", _median(t, refused) if known.directions else _choose(t, rows, refused), axis
         ),
         rows,
+        None if leaning is None else leaning.term(t, formulas, known.trust),
     )
 
 

@@ -1,9 +1,10 @@
 """The shapes of a knowledge file: in which direction a feature moves the answer, and where."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .expressions import Tree
+from .cells import Column
+from .expressions import Tree, parse
 
 
 class Direction(NamedTuple):
@@ -14,15 +15,20 @@ class Direction(NamedTuple):
     region: Tree | None
 
 
-def read_directions(
-    said: Mapping[str, Any], names: list[str], parse: Callable[[str], Tree]
-) -> tuple[Direction, ...]:
+def read_region(columns: Sequence[Column]) -> Callable[[str], Tree]:
+    """How texts about rows are read, which may compare levels with their names."""
+    names, levels = [c.name for c in columns], [c.levels for c in columns]
+    return lambda text: parse(text, names, levels)
+
+
+def read_directions(said: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Direction, ...]:
     """The shapes that a knowledge file declares."""
+    names, region = [column.name for column in columns], read_region(columns)
     return tuple(
         Direction(
             names.index(one["feature"]),
             {"raises": 1, "lowers": -1}[one["effect"]],
-            parse(f"where({one['where']}, 1, 0)") if one.get("where") else None,
+            region(f"where({one['where']}, 1, 0)") if one.get("where") else None,
         )
         for one in said.get("shape", {}).get("sources", ())
     )

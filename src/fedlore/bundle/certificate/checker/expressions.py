@@ -4,6 +4,7 @@ A tree is nested tuples: ("number", 2.0), ("column", 3), ("+", a, b), ("where", 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ Tree = tuple[Any, ...]
 Array = Any  # of numpy
 
 _TOKEN = re.compile(
-    r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\*\*|<=|>=|==|!=|[-+*/^<>(),]))"
+    r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\*\*|<=|>=|==|!=|[-+*/^<>(),])"
+    r"|('[^'\n]*'|\"[^\"\n]*\"))"
 )
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _BINDING = {"or": 1, "and": 2, **dict.fromkeys(_COMPARE, 4), "+": 5, "-": 5, "*": 6, "/": 6}
@@ -23,8 +25,8 @@ FUNCTIONS = ("min", "max", "log", "log10", "exp", "sqrt", "abs", "where")
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def parse(text: str, names: list[str]) -> Tree:
-    """The tree of a formula over named columns."""
+def parse(text: str, names: list[str], levels: Sequence[Sequence[str]] = ()) -> Tree:
+    """The tree of a formula over named columns; with their `levels` it may compare those."""
     tokens: list[str] = []
     place = 0
     while text[place:].strip():
@@ -33,7 +35,7 @@ def parse(text: str, names: list[str]) -> Tree:
             raise Unreadable(f"cannot read the formula {text!r}")
         tokens.append("**" if found[0].strip() == "^" else found[0].strip())
         place = found.end()
-    reader = _Reader([*tokens, ""], names)
+    reader = _Reader([*tokens, ""], names, levels)
     tree = reader.expression(0)
     if reader.tokens[reader.at]:
         raise Unreadable(f"cannot read the formula {text!r}")
@@ -41,8 +43,10 @@ def parse(text: str, names: list[str]) -> Tree:
 
 
 class _Reader:
-    def __init__(self, tokens: list[str], names: list[str]) -> None:
-        self.tokens, self.names, self.at = tokens, names, 0
+    def __init__(
+        self, tokens: list[str], names: list[str], levels: Sequence[Sequence[str]]
+    ) -> None:
+        self.tokens, self.names, self.levels, self.at = tokens, names, levels, 0
 
     def take(self, wanted: str | None = None) -> str:
         token = self.tokens[self.at]
@@ -77,10 +81,20 @@ class _Reader:
             self.take(")")
             return (token, *parts)
         if token in self.names:
-            return ("column", self.names.index(token))
+            place = self.names.index(token)
+            if not self.levels or not self.levels[place]:
+                return ("column", place)
+            return self.level(place, self.take(), self.take())
         if token[:1].isdigit() or token[:1] == ".":
             return ("number", float(token))
         raise Unreadable(f"a formula has {token!r}, which is no feature")
+
+    def level(self, place: int, op: str, word: str) -> Tree:
+        """A level held against one of its names."""
+        if op not in ("==", "!=") or word[1:-1] not in self.levels[place]:
+            raise Unreadable(f"a formula holds '{self.names[place]}' against {word}")
+        at = float(list(self.levels[place]).index(word[1:-1]))
+        return (op, ("column", place), ("number", at))
 
 
 def numbers_in(tree: Tree) -> set[float]:

@@ -10,6 +10,7 @@ from .cells import Unreadable
 from .directions import Direction
 from .members import cells, heard_numbers, member_shares, places, softmax
 from .shaped import shaped_logits
+from .trusting import fill_rows
 
 Array = Any  # of numpy
 
@@ -19,9 +20,10 @@ def probabilities(
     weights: Mapping[str, Array],
     x: Array,
     said: Said,
-    trust: float,
+    trust: float,  # λ where a row has none of its own
     tensors: Mapping[str, Array] | None = None,  # of a mixture
     directions: Sequence[Direction] = (),  # of features with a shape
+    leaning: Array | None = None,  # (n,) λ of each row, NaN where it has none of its own
 ) -> Array:
     """(1-λ)·Σ w_j softmax(f_j masked to the range) + λ·g_p on rows (n, d) that are not refused."""
     beside = header.get("beside")
@@ -45,7 +47,7 @@ def probabilities(
             share = sum((1 / len(parts) if even else w / total) * p for w, p in parts)
     if said.prior is None:
         return share
-    told = trust * said.prior
+    told = fill_rows(leaning, len(x), trust) * said.prior
     return share * (1 - np.minimum(told.sum(1, keepdims=True), 1)) + told
 
 

@@ -193,7 +193,15 @@ def _other_forms(graph: Graph, known: Known, needed: Demands) -> tuple[list[str]
         elif told is not None and needed.prior is not None:
             outputs[told.rows] = needed.prior
             withheld = bool(known.directions) and told.trust == 0  # what moves another way
-            if told.trust not in (None, np.float32(known.trust)) and not withheld:
+            if isinstance(told.trust, str) and needed.trust is not None:
+                outputs[told.trust] = needed.trust
+            elif isinstance(told.trust, str):
+                wrong.append("it trusts the expert row by row, the knowledge by one number")
+            elif told.trust is None or withheld:
+                pass  # of a mixture it lies in [0, 1], which is all that matters here
+            elif needed.trust is not None:
+                wrong.append("it trusts the expert by one number, the knowledge row by row")
+            elif told.trust != np.float32(known.trust):
                 wrong.append(f"it trusts the expert by {told.trust:g}, not by {known.trust:g}")
     except (Unproved, LookupError) as error:
         wrong.append(f"{error}")

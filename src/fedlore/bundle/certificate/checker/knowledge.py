@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from .cells import Column, Unreadable, read_rules, single
-from .directions import Direction, read_directions
+from .directions import Direction, read_directions, read_region
 from .expressions import Tree, columns_in, parse, value
 from .intervals import Boxes
 from .orders import never_above
 from .tables import Table
+from .trusting import Leaning, read_leaning, read_trust
 
 Array = Any  # of numpy
 _EPS = float(np.finfo(np.float32).eps)
@@ -159,6 +160,7 @@ class Known:
     range: Side
     confusion: Array | None = None  # (k, k) of an expert who is heard through it
     directions: tuple[Direction, ...] = ()  # of features with a shape
+    leaning: Leaning | None = None  # λ row by row
 
     @property
     def k(self) -> int:
@@ -200,17 +202,15 @@ def read_knowledge(files: Mapping[str, str]) -> Known:
             part.get("empty", "error"),
             tuple(part.get("weights", ()) or (1.0,) * len(sources)),
         )
-    reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
-    trust = float(said.get("trust", 0.0) if reliance is None else reliance)
-    names = [column.name for column in columns]
     return Known(
         columns,
         classes,
-        trust,
+        read_trust(said),
         said.get("conflict", "abstain"),
         sides["predict"],
         sides["range"],
-        directions=read_directions(said, names, lambda text: parse(text, names)),
+        directions=read_directions(said, columns),
+        leaning=read_leaning(said, read_region(columns)),
     )
 
 

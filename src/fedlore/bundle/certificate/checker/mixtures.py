@@ -17,10 +17,13 @@ class Unproved(Exception):
 
 
 class Expert(NamedTuple):
-    """His rows in a graph, and how far they are trusted; None where members are weighed too."""
+    """His rows in a graph, and how far they are trusted; None where members are weighed too.
+
+    Where λ is not one number, it is the name of what computes it.
+    """
 
     rows: str
-    trust: float | None
+    trust: float | str | None
 
 
 class Reader:
@@ -50,7 +53,9 @@ class Reader:
         if self.kind(mixed) != "Add" or not self._is_told(mixed):
             return None
         rows, trust = self.inputs(self.inputs(mixed, "Add", 2)[1], "Mul", 2)
-        return Expert(rows, self.number(trust)) if single else Expert(self.uncast(rows), None)
+        if not single:
+            return Expert(self.uncast(rows), None)
+        return Expert(rows, trust if self.kind(trust) == "Clip" else self.number(trust))
 
     def _is_told(self, name: str) -> bool:
         """Whether this is rest·(1 - min(Σ told, 1)) + told with told = λ·g_p, 0 <= λ <= 1."""
@@ -62,11 +67,19 @@ class Reader:
             return False  # a sum of members
         one, taken = self.inputs(left, "Sub", 2)
         total, most = self.inputs(taken, "Min", 2)
-        trust = self.number(self.inputs(told, "Mul", 2)[1])
-        good = self.is_constant(one, 1.0) and self.is_constant(most, 1.0) and 0.0 <= trust <= 1.0
+        good = self.is_constant(one, 1.0) and self.is_constant(most, 1.0)
+        good = good and self._is_share(self.uncast(self.inputs(told, "Mul", 2)[1]))
         if not good or self._total(total) != told:
             raise Unproved("the expert's part is not λ times his prediction")
         return True
+
+    def _is_share(self, name: str) -> bool:
+        """Whether λ lies in [0, 1]: a number, or one for each row that is cut off at both ends."""
+        if self.kind(name) != "Clip":
+            return 0.0 <= self.number(name) <= 1.0
+        self._finite(name)
+        _, low, high = self.inputs(name, "Clip", 3)
+        return 0.0 <= self.number(low) and self.number(high) <= 1.0
 
     def _sum(self, name: str) -> list[float]:
         found: list[float] = []

@@ -9,9 +9,11 @@ import numpy as np
 
 from .answers import Said
 from .forward import encode, logits_of, scaled_rows
+from .holes import seen_rows
 from .members import number_members, softmax
 from .numbersets import NumberKnown, points_of, sets_of
 from .shaped import shaped_logits
+from .trusting import fill_rows, lean
 
 Array = Any  # of numpy
 
@@ -66,7 +68,7 @@ def numbers_of(
     heard = laid if options.get("between") else told
     rows = encode(header.get("inputs"), x)
     seen = np.concatenate([rows, _heard(edges, said, bands)], 1) if header["hears"] else rows
-    beside = header.get("beside")
+    beside, leaning = header.get("beside"), lean(known.leaning, seen_rows(known, x))
     with np.errstate(all="ignore"):
         if header["model"]["layer"] == "lipschitz":
             scaled = scaled_rows(header, seen)
@@ -75,7 +77,8 @@ def numbers_of(
             logits = logits_of(header, weights, seen.astype(np.float32), heard)
         learned = softmax(logits, touched)
         if beside is None:
-            return _alone(known, float(header["rely"]), learned, prior, said, pieces), bands
+            trust = fill_rows(leaning, len(x), float(header["rely"]))
+            return _alone(known, trust, learned, prior, said, pieces), bands
         first = bands.nearest(_expected(learned, pieces)[0])
         parts = [(float(beside["network"]), first)]
         low, high = bands.ends
@@ -87,14 +90,15 @@ def numbers_of(
         total = sum(weight for weight, _ in parts)
         even = total <= 0  # nobody but the expert has a weight
         mixed = sum((1 / len(parts) if even else w / total) * one for w, one in parts)
-        share = np.where(np.isnan(said), 0.0, float(beside["expert"]))
+        trust = fill_rows(leaning, len(x), float(beside["expert"]))
+        share = np.where(np.isnan(said), 0.0, trust[:, 0])
         mixed = (1 - share) * mixed + share * np.nan_to_num(said)
         return bands.nearest(np.where(np.isfinite(mixed), mixed, start)), bands
 
 
 def _alone(
     known: NumberKnown,
-    trust: float,
+    trust: Array,  # (n, 1)
     learned: Array,
     prior: Array | None,
     said: Array,
@@ -103,7 +107,7 @@ def _alone(
     """The network with the expert's number, or with his bell, beside it: mean or median."""
     decode = _median if known.directions else _mean
     if known.spread is None or prior is None:
-        return decode(learned, pieces, said, trust)
+        return decode(learned, pieces, said, trust[:, 0])
     told = trust * prior
     mixed = learned * (1 - np.minimum(told.sum(1, keepdims=True), 1)) + told
     return decode(mixed, pieces, np.full(len(said), np.nan), 0.0)
@@ -195,7 +199,7 @@ def _expected(p: Array, pieces: Bands) -> tuple[Array, Array]:
     return (share * middle).sum((1, 2)), share
 
 
-def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
+def _mean(p: Array, pieces: Bands, said: Array, weight: float | Array) -> Array:
     """The expected value, moved to the nearest number that has probability, (n,)."""
     value, share = _expected(p, pieces)
     silent = np.isnan(said)
@@ -210,7 +214,7 @@ def _mean(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
     return np.where((w > 0) & nearer, said, near)
 
 
-def _median(p: Array, pieces: Bands, said: Array, weight: float) -> Array:
+def _median(p: Array, pieces: Bands, said: Array, weight: float | Array) -> Array:
     """The number with half of the probability below it, (n,): found by halving, then moved."""
     _, share = _expected(p, pieces)
     w = np.where(np.isnan(said), 0.0, weight)

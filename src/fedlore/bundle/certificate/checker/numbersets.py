@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from .cells import Column, Rule, Unreadable, read_outcomes, read_pairs, read_rules
-from .directions import Direction, read_directions
-from .expressions import Tree, columns_in, parse, value
+from .directions import Direction, read_directions, read_region
+from .expressions import Tree, columns_in, value
 from .holes import seen_rows, unusable_rows
 from .knowledge import Around, Limits, Side, read_columns
 from .tables import Table
+from .trusting import Leaning, read_leaning, read_trust
 
 Array = Any  # of numpy
 Pair = tuple[float, float]
@@ -56,6 +57,7 @@ class NumberKnown:
     pieces: Array  # (p, 2), the ends of each
     spread: float | None = None  # of a bell around the expert's number
     directions: tuple[Direction, ...] = ()  # of features with a shape
+    leaning: Leaning | None = None  # λ row by row
 
     @cached_property
     def inside(self) -> Array:
@@ -90,14 +92,13 @@ def read_number_knowledge(files: Mapping[str, str]) -> NumberKnown:
         around = Around(name, columns, (), (), files)
         sources = [_source(entry, around, texts, pieces) for entry in part.get("sources", ())]
         sides[name] = Side(sources, part.get("combine", "all"), part.get("empty", "error"))
-    reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
-    trust = float(said.get("trust", 0.0) if reliance is None else reliance)
+    trust = read_trust(said)
     conflict = said.get("conflict", "abstain")
-    names = [column.name for column in columns]
     return NumberKnown(
         *(columns, low, high, target, trust, conflict, sides["predict"], sides["range"], pieces),
         spread=said.get("predict", {}).get("spread"),
-        directions=read_directions(said, names, lambda text: parse(text, names)),
+        directions=read_directions(said, columns),
+        leaning=read_leaning(said, read_region(columns)),
     )
 
 

@@ -41,12 +41,15 @@ def monotone(
         looked = set() if shape.region is None else set(columns_in(shape.region))
         if shaped.count(shape.column) > 1 or looked & ({*shaped} - {shape.column}):
             return Verdict("unknown")
+    if known.leaning is not None and known.leaning.columns & {*shaped}:
+        return Verdict("unknown")  # λ moves with the feature
     for shape in known.directions:
         found = _range_moves(known, shape)
         if found.status != "proved":
             return found
     weight = float(header["rely"] if beside is None else beside["expert"])
     heard = options["hears"] or options["start"] == "expert" or weight > 0
+    heard = heard or known.leaning is not None
     told = Verdict("proved")
     for shape in known.directions if known.predict.sources else ():
         found = _prediction_moves(known, shape)

@@ -16,6 +16,7 @@ from .cells import Unreadable
 from .forward import probabilities
 from .graphs import Graph, differences, other_forms, other_names, structure
 from .headers import certificate_faults, header_faults, read_json
+from .holes import seen_rows
 from .knowledge import Known, read_knowledge, scope_of
 from .lines import Line, compare_claim
 from .members import mixture_faults
@@ -24,6 +25,7 @@ from .numberverdict import number_bundle, number_claims, number_graph
 from .proofs import agrees, inside, never_empty, samples
 from .shapes import monotone
 from .signatures import signature_faults
+from .trusting import lean
 
 FORMAT = "fedlore range certificate"
 VERSION = 1
@@ -214,7 +216,9 @@ def _definition(
     said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
     try:
         trust = float(header["rely"]) if known.directions else known.trust
-        p = probabilities(header, weights, x[keep], said, trust, tensors, known.directions)
+        leaning = lean(known.leaning, seen_rows(known, x[keep]))
+        about = (tensors, known.directions, leaning)
+        p = probabilities(header, weights, x[keep], said, trust, *about)
     except Unreadable as error:
         return Line(what, True, f"{error} is beyond this checker", rows=0)
     good = bool((p[~said.allowed] == 0).all() and np.isfinite(p).all())

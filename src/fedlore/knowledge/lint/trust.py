@@ -1,0 +1,99 @@
+"""What becomes of λ row by row: regions without a row, and regions that the site's rows contradict.
+
+How often the expert is right in a region is counted on the site's own labelled rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...core.examples import Examples
+from ...core.tensors import torch
+from ..findings import Finding, Place
+from ..models import Knowledge
+from ..numbers.bins import Bins
+from ..numbers.measured import Measured
+from ..numbers.numbers import Numbers
+from ..regions import RowRegion
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ROWS = 10  # on either side, to say anything
+_SURE = 3.0  # standard errors from which rows contradict
+
+
+def lint_trust(known: Knowledge | Numbers, place: Place) -> Iterator[Finding]:
+    """What can be said of [trust] without data."""
+    rows = known.row_trust
+    if rows is None:
+        return
+    if known.prediction is None:
+        yield Finding(
+            "warning",
+            "trust-unused",
+            "[trust] says how far the expert's prediction is followed, and there is none",
+            place,
+            suggestion="say a prediction in [[predict.sources]], or leave [trust] out",
+        )
+    for number, region in enumerate(rows.regions, 1):
+        whole = RowRegion("", rows.schema)
+        if RowRegion(region.where, rows.schema).find_meeting(whole).status == "proved":
+            yield Finding(
+                "warning",
+                "trust-empty",
+                f"[trust] region {number}: no row of the scope lies where {region.where}",
+                place,
+                suggestion="correct the region, or widen the scope of its features",
+            )
+
+
+def missed_rows(known: Knowledge, data: Examples) -> Tensor:
+    """1 - what the expert gives the label of each row, (n,), NaN where he is silent."""
+    assert data.y is not None
+    calm = replace(known, outside="widen", conflict="abstain")
+    prior = calm.annotate(Examples(data.x)).prior
+    if prior is None:
+        return torch.full((len(data),), torch.nan)
+    right = prior.gather(1, data.y.unsqueeze(1)).squeeze(1)
+    return torch.where(prior.sum(1) > 0, 1.0 - right, torch.nan)
+
+
+def missed_numbers(known: Numbers, data: Measured, bins: Bins) -> Tensor:
+    """How far the expert's number lies from each label, (n,), NaN where he is silent."""
+    calm = replace(known, conflict="abstain")
+    said = calm.examine(data, bins, training=False).said
+    return torch.full((len(data),), torch.nan) if said is None else (said - data.numbers()).abs()
+
+
+def check_trust(
+    known: Knowledge | Numbers, x: Tensor, missed: Tensor, file: str
+) -> Iterator[Finding]:
+    """Regions with more trust than elsewhere in which the expert is worse than elsewhere.
+
+    `missed` is by how much he misses each row, (n,), NaN where he is silent.
+    """
+    rows = known.row_trust
+    for trust, region in () if rows is None else rows.stated:
+        inside, spoken = region.holds(x), ~missed.isnan()
+        here, there = missed[inside & spoken], missed[~inside & spoken]
+        if min(len(here), len(there)) < _ROWS:
+            continue
+        more = float(here.mean() - there.mean())
+        error = float(here.var() / len(here) + there.var() / len(there)) ** 0.5
+        away = trust - known.trust_at_prediction
+        if away * more > 0 and abs(more) > _SURE * error:
+            word = "more" if more > 0 else "less"
+            yield Finding(
+                "warning",
+                "trust-data",
+                f"trust is {trust:g} where {region.where} and {known.trust_at_prediction:g} "
+                f"elsewhere, but in {len(here)} rows there the expert misses by {word} than in "
+                f"the {len(there)} others: {float(here.mean()):.3g} against "
+                f"{float(there.mean()):.3g} on average",
+                Place(file),
+                suggestion="look at these rows: the region may be turned round, or leave its trust "
+                "out and let the site learn it",
+            )

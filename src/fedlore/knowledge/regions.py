@@ -1,0 +1,122 @@
+"""Where something holds: a comparison over the features of a row, as an expert writes it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..core.tensors import torch
+from ..errors import KnowledgeError
+from .formulas.enclosure import enclose, scope
+from .formulas.formula import Formula
+from .formulas.grammar import FormulaError, parse
+from .formulas.search import Verdict, decide_claim
+from .schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+APART = 2_000  # boxes that are looked at to tell two regions apart
+_MOST_LEVELS = 1_000  # combinations of levels that are tried for the same
+_PLAIN = {"number", "column", "neg", "where", "and", "or", "not"}
+_COMPARED = {"<", "<=", ">", ">=", "==", "!="}
+
+
+@dataclass(frozen=True)
+class RowRegion:
+    """The rows in which a comparison holds; everywhere where it is empty."""
+
+    where: str
+    schema: Schema
+
+    def check(self) -> None:
+        """Refuse a text that cannot be read, with the place of the fault."""
+        try:
+            parse(self.where, self.schema, truth=True, words=True)
+        except FormulaError as error:
+            said = str(error).splitlines()[0]
+            raise KnowledgeError(
+                f"its region cannot be read at character {error.position + 1} of "
+                f"'{self.where}': {said}"
+            ) from None
+
+    @cached_property
+    def formula(self) -> Formula:
+        """1 inside, 0 outside, undefined where a value that it looks at is missing."""
+        return Formula.parse(f"where({self.where}, 1, 0)", self.schema, words=True)
+
+    def holds(self, x: Tensor) -> Tensor:
+        """The rows that surely lie inside, (n, d) -> (n,) bool."""
+        if not self.where:
+            return torch.ones(len(x), dtype=torch.bool, device=x.device)
+        return self.formula(x) > 0
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that it looks at."""
+        return self.formula.looks_at(len(self.schema.features)) if self.where else ()
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The numbers that it names."""
+        steps = self.formula.steps if self.where else ()
+        return tuple(step.value for step in steps if step.op == "number")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it only compares single features with numbers or names."""
+        steps = self.formula.steps if self.where else ()
+        ends = {"number", "column"}
+        return all(
+            s.op in _PLAIN or (s.op in _COMPARED and all(steps[arg].op in ends for arg in s.args))
+            for s in steps
+        )
+
+    def find_meeting(self, other: RowRegion) -> Verdict:
+        """Whether it is apart from another one over the whole scope, or a row of both."""
+        both = " and ".join(f"({text})" for text in (self.where, other.where) if text)
+        if not both:
+            return Verdict("refuted")
+        meet = RowRegion(both, self.schema)
+        features = self.schema.features
+        named = [column for column in meet.columns if features[column].levels]
+        counts = [len(features[column].levels) for column in named]
+        if math.prod(counts) > _MOST_LEVELS:
+            return Verdict("unknown")
+        numbers = [column for column in meet.columns if column not in named]
+        for levels in itertools.product(*map(range, counts)):
+            found = meet._find_row(dict(zip(named, levels, strict=True)), numbers)
+            if found.status != "proved":
+                return found
+        return Verdict("proved")
+
+    def _find_row(self, levels: dict[int, int], numbers: list[int]) -> Verdict:
+        """Whether no row with these levels lies inside."""
+        formula = self.formula
+        box = tuple(
+            (float(levels[i]), float(levels[i])) if i in levels else side
+            for i, side in enumerate(scope(self.schema))
+        )
+
+        def broken(x: Tensor) -> Tensor:
+            return formula(x.float()) > 0
+
+        def apart(low: Tensor, high: Tensor) -> Tensor:
+            return enclose(formula.steps, low, high).high <= 0
+
+        return decide_claim(
+            apart, broken, box=box, columns=numbers, hints=self.thresholds, budget=APART
+        )
+
+    def row_words(self, row: tuple[float, ...], other: RowRegion) -> str:
+        """What a row has in the features that either of two regions looks at."""
+        columns = sorted({*self.columns, *other.columns})
+        features = self.schema.features
+        return ", ".join(
+            f"{features[c].name} = "
+            + (features[c].levels[int(row[c])] if features[c].levels else f"{row[c]:g}")
+            for c in columns
+        )

@@ -1,0 +1,230 @@
+"""λ row by row through everything a bundle goes through, for one network and for a mixture."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+from fedlore.bundle import bundle_of, read_bundle, write_bundle
+from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.answer.reasons import reasons
+from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certificate.checker import check
+from fedlore.bundle.certificate.checker.graphs import Graph
+from fedlore.bundle.certificate.checker.verdict import seal
+from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.bundle.onnx.finishing import save_graph
+from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.serve.answer import Answering
+from fedlore.bundle.storing import open_members
+from fedlore.cli.app import app
+from fedlore.errors import KnowledgeError
+from fedlore.knowledge import Knowledge
+from fedlore.knowledge.numbers.files import read_numbers
+from fedlore.knowledge.scope import scaler_of_scope
+from fedlore.personal.beside import Beside, NumberBeside
+from fedlore.personal.classifier import Personal
+from fedlore.personal.own.members import ClassMember, NumberMember
+from fedlore.personal.regressor import PersonalRegressor
+from fedlore.studio.moving import predict_under
+
+from .mixed import linear
+
+ort = pytest.importorskip("onnxruntime")
+FEATURES = """
+[[features]]
+name = "ash"
+low = 6
+high = 12
+missing = "mean"
+[[features]]
+name = "origin"
+levels = ["own", "import", "spot"]
+missing = "level"
+"""
+TRUST = """
+[trust]
+value = 0.2
+features = ["ash"]
+formula = "1 / (1 + exp(min(0.5 * (ash - 9), 30)))"
+[[trust.regions]]
+where = "origin != 'import'"
+trust = 0.8
+"""
+CLASSES = """
+classes = ["a", "b", "c"]
+[[predict.sources]]
+formula = "where(ash < 9, 0.5, 1.5)"
+edges = [1, 2]
+[[range.sources]]
+lower = "0"
+upper = "where(ash < 11, 1.9, 2.9)"
+edges = [1, 2]
+"""
+NUMBER = """
+[target]
+lower = 0
+upper = 10
+bins = 5
+[[predict.sources]]
+formula = "ash / 2"
+[[range.sources]]
+lower = "ash / 4"
+upper = "ash / 4 + 4"
+"""
+X = torch.tensor(
+    [[7.0, 0], [8, 1], [11.5, 1], [math.nan, 1], [7, math.nan], [10, 2]], dtype=torch.float32
+)
+
+
+def personal(folder, *, number=False, mixed=False, trust=TRUST):
+    path = folder / "knowledge.toml"
+    path.write_text((NUMBER + trust if number else CLASSES + trust) + FEATURES)
+    torch.manual_seed(3)
+    if number:
+        file = read_numbers(path)
+        beside = None
+        if mixed:
+            member = NumberMember("line", linear(6, 1, seed=4), False, False, 1.0)
+            beside = NumberBeside((member,), (0.3,), 0.6, 0.1, 0.8)
+        scaler = scaler_of_scope(file.schema)
+        model = nn.Linear(6, 5)
+        return PersonalRegressor(model, file.bins, file.knowledge, scaler=scaler, beside=beside)
+    known = Knowledge.read(path)
+    beside = None
+    if mixed:
+        beside = Beside(
+            (ClassMember("line", linear(6, 3, seed=4), False, False, 1.0),), (0.3,), 0.6, 0.1, 1.5
+        )
+    return Personal(nn.Linear(6, 3), known, scaler=scaler_of_scope(known.schema), beside=beside)
+
+
+def expected(constant):
+    """λ of X by hand."""
+    learned = [1 / (1 + math.exp(0.5 * (ash - 9))) for ash in (8.0, 11.5)]
+    return [0.8, *learned, constant, constant, 0.8]
+
+
+KINDS = [(number, mixed) for number in (False, True) for mixed in (False, True)]
+
+
+@pytest.mark.parametrize(("number", "mixed"), KINDS)
+def test_a_bundle_answers_as_the_model_and_says_why(tmp_path, number, mixed):
+    own = personal(tmp_path, number=number, mixed=mixed)
+    made = bundle_of(own, "plant", schema=own.knowledge.schema)
+    write_bundle(made, tmp_path / "b.lore")
+    again = read_bundle(tmp_path / "b.lore")
+    found = answer_rows(again, X)
+    assert torch.equal(found.probabilities, answer_rows(made, X).probabilities)
+    silent = found.expert.isnan() if number else found.expert < 0
+    wanted = torch.tensor(expected(0.1 if mixed else 0.2)).where(~silent, 0.0)
+    assert torch.allclose(found.trust, wanted, atol=1e-6)
+    assert silent.tolist() == [False, False, False, True, False, False]
+    why = reasons(again, X, found)
+    assert "trust 0.8 here, where origin != 'import'" in why[0]
+    assert "trust 0.622 here, learned by this site" in why[1]
+    assert f"trust {0.1 if mixed else 0.2} here, as everywhere, since origin is missing" in why[4]
+    assert not any("here" in line for line in why[3])  # he is silent there
+    if mixed:  # the others share the rest
+        assert "spoke: network 13.3 %, line 6.67 %, expert 80 %" in why[0]
+    served, _ = Answering.of(again)(X.double())
+    assert [row["trust"] for row in served] == pytest.approx(wanted.tolist(), abs=1e-6)
+    assert why[0][-1] in served[0]["reasons"]
+    assert "trust row by row: 0.8 where origin != 'import'; elsewhere 1 / (1" in again.card
+
+
+def test_a_row_is_answered_as_by_its_own_one_number(tmp_path):
+    own = personal(tmp_path)
+    p = own.predict_proba(X)
+    for row, trust in enumerate(expected(0.2)):
+        plain = own.with_knowledge(replace(own.knowledge, row_trust=None, reliance=trust))
+        assert torch.allclose(p[row], plain.predict_proba(X[row : row + 1])[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("number", "mixed"), KINDS)
+def test_graph_and_certificate_say_the_same(tmp_path, number, mixed):
+    own = personal(tmp_path, number=number, mixed=mixed)
+    made = bundle_of(own, "plant", schema=own.knowledge.schema)
+    graph = bundle_to_onnx(made)
+    run = ort.InferenceSession(graph.SerializeToString())
+    draw = torch.rand(200, 2, generator=torch.Generator().manual_seed(1))
+    x = torch.cat([X, torch.stack([6 + 6 * draw[:, 0], (3 * draw[:, 1]).floor()], 1)])
+    got = run.run(None, {"rows": x.double().numpy()})[0]
+    found = answer_rows(made, x)
+    wanted = found.predicted if number else found.probabilities
+    assert torch.allclose(torch.tensor(got).double(), wanted.double(), atol=1e-5)
+    write_bundle(made, tmp_path / "b.lore")
+    save_graph(graph, tmp_path / "m.onnx")
+    write_certificate(certify(made), tmp_path / "c.json")
+    for subject in ("b.lore", "m.onnx"):
+        lines = check(tmp_path / "c.json", tmp_path / subject)
+        assert all(line.holds for line in lines), [line for line in lines if not line.holds]
+
+
+def test_a_graph_that_trusts_otherwise_is_found_out(tmp_path):
+    """Each graph is certified as it is: what it computes must still be the knowledge's λ."""
+    own = personal(tmp_path)
+    made = bundle_of(own, "plant", schema=own.knowledge.schema)
+    other = replace(own.knowledge, row_trust=own.knowledge.row_trust.with_formula("0.9"))
+    for known in (other, replace(own.knowledge, row_trust=None)):
+        turned = bundle_to_onnx(bundle_of(own.with_knowledge(known), "plant"))
+        true = bundle_to_onnx(made)
+        for entry in turned.metadata_props:  # it says that it was made from the true knowledge
+            same = next(e.value for e in true.metadata_props if e.key == entry.key)
+            entry.value = same
+        save_graph(turned, tmp_path / "m.onnx")
+        said = certify(made)
+        said["graph"] = Graph(turned.SerializeToString()).digests()
+        (tmp_path / "c.json").write_text(json.dumps(said | {"sha256": seal(said)}))
+        wrong = [line for line in check(tmp_path / "c.json", tmp_path / "m.onnx") if not line.holds]
+        assert [line.what for line in wrong] == ["graph computes what the knowledge says"]
+
+
+def test_another_one_number_keeps_the_word_of_the_owner_alone(tmp_path):
+    for mixed in (False, True):
+        own = personal(tmp_path, mixed=mixed)
+        made = bundle_of(own, "plant", schema=own.knowledge.schema)
+        new = reknow(made, trust=0.5)
+        assert answer_rows(new, X).trust.tolist() == pytest.approx([0.8, 0.5, 0.5, 0, 0.5, 0.8])
+        plain = tmp_path / "plain.toml"
+        plain.write_text("trust = 0.4\n" + CLASSES + FEATURES)
+        new = reknow(made, plain)
+        assert new.personal.knowledge.row_trust is None
+        assert reknow(new, tmp_path / "knowledge.toml").personal.knowledge.row_trust is not None
+
+
+def test_reknow_says_what_became_of_it(tmp_path):
+    own = personal(tmp_path)
+    write_bundle(bundle_of(own, "plant", schema=own.knowledge.schema), tmp_path / "b.lore")
+    run = CliRunner().invoke(
+        app,
+        ["reknow", str(tmp_path / "b.lore"), "--trust", "0.5", "--out", str(tmp_path / "n.lore")],
+    )
+    assert run.exit_code == 0 and "λ row by row: 0.8 where origin != 'import'" in run.output
+
+
+def test_a_bundle_whose_regions_cannot_be_read_is_refused(tmp_path):
+    own = personal(tmp_path)
+    made = bundle_of(own, "plant", schema=own.knowledge.schema)
+    for old, new, said in (
+        ("origin != 'import'", "origin != 'export'", "unknown level 'export'"),
+        ("trust = 0.8", "trust = 1.8", "trust must lie in [0, 1], got 1.8"),
+    ):
+        members = dict(made.members)
+        text = members["knowledge.toml"].decode()
+        assert old in text
+        members["knowledge.toml"] = text.replace(old, new).encode()
+        with pytest.raises(KnowledgeError) as error:
+            open_members(members)
+        assert said in str(error.value)
+
+
+def test_the_studio_hears_the_owner_whatever_the_one_number(tmp_path):
+    own = personal(tmp_path)
+    made = bundle_of(own, "plant", schema=own.knowledge.schema)
+    one, two = (predict_under(made, own.knowledge, X, trust=trust) for trust in (0.0, 1.0))
+    assert torch.equal(one[[0, 5]], two[[0, 5]])
