@@ -2,18 +2,37 @@
 
 from collections.abc import Sequence
 
+from fedlore.core.history import Row
 from fedlore.workbench.intervals import MeanInterval, interval
 
 from .shape_rivals import RIVALS
 
+ARMS = ("without", "with", "half", "false", "plain")
+APPROACHES = (*ARMS, *RIVALS)
+Scores = dict[str, list[float]]  # of each approach, by site
+WORDS = {"plain": "plain network"}
 OTHERS = (1, 3)  # the sites without shapes where two of four have some
 
 
-def tables(lines: Sequence[dict]) -> str:
+def drawings(lines: Sequence[Row]) -> dict[tuple[str, int, int], Scores]:
+    """Scores by approach and site of every drawing that is complete, by set, rows and seed."""
+    found: dict[tuple[str, int, int], Scores] = {}
+    for line in lines:
+        scores = found.setdefault((line["set"], line["train_rows"], line["seed"]), {})
+        scores.setdefault(line["approach"], []).append(line.get("ta", line.get("rmse")))
+    return {key: scores for key, scores in found.items() if _complete(scores)}
+
+
+def _complete(scores: Scores) -> bool:
+    return set(scores) == set(APPROACHES) and all(len(v) == 4 for v in scores.values())
+
+
+def tables(lines: Sequence[Row]) -> str:
     """What shapes change, and what others do: paired differences with 95 % intervals."""
-    cells: dict[tuple[str, int], list[dict]] = {}
-    for line in sorted(lines, key=lambda x: (x["set"] != "coke", x["set"], x["rows"], x["seed"])):
-        cells.setdefault((line["set"], line["rows"]), []).append(line["scores"])
+    cells: dict[tuple[str, int], list[Scores]] = {}
+    found = drawings(lines)
+    for name, rows, seed in sorted(found, key=lambda x: (x[0] != "coke", *x)):
+        cells.setdefault((name, rows), []).append(found[name, rows, seed])
     first = [
         "| set | rows | drawings | without shapes | true ones | at two of four: the other two "
         "| turned round |",
@@ -21,7 +40,9 @@ def tables(lines: Sequence[dict]) -> str:
     ]
     rivals = ("plain", *RIVALS)
     second = [
-        "| set | rows | true shapes | " + " | ".join(f"{r} | against it" for r in rivals) + " |",
+        "| set | rows | true shapes | "
+        + " | ".join(f"{WORDS.get(r, r)} | against it" for r in rivals)
+        + " |",
         "|" + "---|" * (3 + 2 * len(rivals)),
     ]
     for (name, rows), scores in cells.items():
@@ -43,7 +64,7 @@ def tables(lines: Sequence[dict]) -> str:
 
 
 def differ(
-    scores: Sequence[dict], arm: str, base: str, at: Sequence[int], accuracy: bool
+    scores: Sequence[Scores], arm: str, base: str, at: Sequence[int], accuracy: bool
 ) -> MeanInterval:
     """Points of accuracy, or percent of RMSE, by which one arm is above the other."""
     found = []
