@@ -8,12 +8,15 @@ import torch
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.answer.reasons import reasons
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
 from fedlore.bundle.reknowing import reknow
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
+from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas.grading import FormulaRange
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
@@ -23,7 +26,7 @@ from fedlore.personal.own.members import OrderMember
 from fedlore.personal.regressor import PersonalRegressor
 
 from ..theory.test_shaped_mixtures import mixed_site, with_members
-from ..theory.test_shapes import SCHEMA, K, count_broken, pairs_of, random_site
+from ..theory.test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site
 
 ort = pytest.importorskip("onnxruntime")
 K_HALF = torch.tensor([3.0]).double()
@@ -138,3 +141,36 @@ def test_a_regressor_refuses_them_too():
     assert isinstance(found, PersonalRegressor)
     with pytest.raises(FedloreError, match="cannot keep the shapes"):
         PersonalRegressor(mlp(3, 7), found.bins, found.knowledge)
+
+
+def shaped_bundle(*shapes, limits=None):
+    known = Knowledge(None, limits, schema=SCHEMA, shapes=SiteShapes(shapes, SCHEMA))
+    return bundle_of(Personal(lipschitz_mlp(K, Shaping(3)), known), "plant", schema=SCHEMA)
+
+
+def test_reasons_say_which_shapes_hold_in_a_row():
+    bundle = shaped_bundle(FeatureShape("a", "lowers"), FeatureShape("b", "raises", "b < 1"))
+    x = torch.tensor([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 9.0]])
+    said = [[line for line in some if line.startswith("'")] for some in reasons(bundle, x)]
+    lowers = "'a lowers' holds here: more a never raises the answer"
+    assert said[0] == [
+        lowers,
+        "'b raises where b < 1' holds here: more b never lowers the answer",
+    ]
+    assert said[1] == [lowers, "'b raises where b < 1' does not speak here"]
+    # outside the scope nothing is claimed
+    assert said[2] == [
+        "'a lowers' does not speak here",
+        "'b raises where b < 1' does not speak here",
+    ]
+
+
+def test_a_range_that_moves_otherwise_narrows_what_is_said():
+    rising = FormulaRange(Formula.parse("a", SCHEMA), None, EDGES)
+    bundle = shaped_bundle(FeatureShape("a", "lowers"), limits=rising)
+    words = "a lowers between rows of the same range"
+    assert f"- shape, kept for any weights: {words}" in bundle.card
+    assert any(
+        line.endswith("never raises the answer between rows of the same range")
+        for line in reasons(bundle, torch.zeros(1, 3))[0]
+    )

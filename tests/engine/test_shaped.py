@@ -7,16 +7,17 @@ import torch
 
 from fedlore import Client, Examples, Knowledge, NumberClient, Numbers, Plan, fit, mlp
 from fedlore.core.exact import Posterior, posterior
-from fedlore.core.lipschitz import Shaping, lipschitz_mlp
+from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.engine.lore import menu_for
 from fedlore.engine.lore.candidates import SHAPED
 from fedlore.engine.lore.oneround import given_signs
 from fedlore.engine.stacked.bench import Batch, Bench, Traced
-from fedlore.errors import FedloreError
+from fedlore.errors import ConfigError, FedloreError
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.personal.classifier import Personal
 from fedlore.personal.own import best
 
 K = 6
@@ -126,6 +127,25 @@ def test_a_network_that_cannot_keep_them_is_refused_with_the_site():
     with pytest.raises(FedloreError, match=r"client 's1': shapes need a network that keeps them"):
         fit([client(0), client(1)], mlp(4, K), rounds=1)
     assert fit([client(0), client(1).bare()], mlp(4, K), rounds=1).model("s1") is not None
+
+
+class Turned(Lipschitz):
+    """Somebody's own trunk, in the place of one that is known."""
+
+    def bend(self, inputs):
+        return -10.0 * inputs[:, :1]
+
+
+def test_a_trunk_of_ones_own_is_refused_since_no_slope_of_it_is_known():
+    own = Turned((4,), K, Shaping(4))
+    assert fit([client(0), client(2)], own, rounds=1).model("s0") is not None  # without shapes
+    with pytest.raises(FedloreError, match="client 's1': .* of a Turned no bound on the slopes"):
+        fit([client(0), client(1)], own, rounds=1)
+    known = client(1).knowledge
+    with pytest.raises(FedloreError, match="this network cannot keep the shapes"):
+        Personal(own, known)
+    with pytest.raises(ConfigError, match="leave the model out, got a Turned"):
+        fit([client(0), client(1)], own, recipe="lore", rounds=1)
 
 
 @pytest.mark.parametrize("task", ["classes", "number"])

@@ -56,7 +56,7 @@ def test_the_sites_of_lore_keep_theirs_in_a_deployed_federation(tmp_path, monkey
     names = [[member.name for member in p.beside.members] for p in (personal, free)]
     assert not any(name.startswith("quadratic") for name in names[0])
     told = json.loads((home / BROUGHT).read_text())
-    assert told["left out"].startswith("Left out so that 'MBI lowers' holds for sure")
+    assert told["left out"].startswith("Left out so that the shapes hold for sure (MBI lowers)")
     assert not any(b"lowers" in part for part in inside.wire)
 
 

@@ -78,8 +78,8 @@ def test_a_run_keeps_the_shapes_of_the_sites_that_have_some(tmp_path):
     assert any(name.startswith("quadratic") for name in names["s0"])
     assert not any(name.startswith("quadratic") for name in names["s1"])
     assert brought_of(tmp_path, "s1")["left out"] == (
-        "Left out so that 'a raises' holds for sure: own models with products of features and all "
-        "but the linear part of the federation of one round."
+        "Left out so that the shapes hold for sure (a raises): own models with products of "
+        "features and all but the linear part of the federation of one round."
     )
     assert "left out" not in brought_of(tmp_path, "s0")
 
@@ -139,5 +139,5 @@ def test_terms_of_lore_offer_networks_that_keep_shapes():
 
 
 def test_only_a_perceptron_keeps_shapes():
-    with pytest.raises(ConfigError, match="lipschitz = true is for kind = mlp, got 'logistic'"):
+    with pytest.raises(ConfigError, match="for kind = mlp, .* kind 'logistic' could turn"):
         Model(kind="logistic", lipschitz=True)

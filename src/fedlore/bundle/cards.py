@@ -9,6 +9,7 @@ from ..knowledge.card import Card
 from ..knowledge.either import Held
 from ..knowledge.kinds import kind_of
 from ..knowledge.schema import Feature
+from ..knowledge.shapes.words import promised_shapes
 from .archive import Members
 from .signed import read_signature, signer_words
 
@@ -33,6 +34,7 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
         *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),
         *_mixture(header),
+        *(f"- shape, kept for any weights: {words}" for words in promised_shapes(known)),
         f"- missing values: {header['policies']['blanks']}; other columns: "
         f"{header['policies']['extra']}",
         *_owner(owner),

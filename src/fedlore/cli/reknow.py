@@ -11,6 +11,7 @@ from ..bundle.mixtures import share_words
 from ..bundle.reknowing import reknow as renew
 from ..bundle.signed import read_signature, signer_words
 from ..errors import ConfigError
+from ..knowledge.shapes.words import promised_shapes
 from .checking import AcceptOption, check_with_rows, refuse_errors
 from .forms import PluginOption
 from .screen import Grid
@@ -55,11 +56,31 @@ def reknow_command(
         told.say(f"λ row by row: {new.personal.knowledge.row_trust}")
     elif old.personal.knowledge.row_trust is not None:
         told.say(f"λ is one number now; it was {old.personal.knowledge.row_trust}")
+    _say_shapes(old, new, told)
     _say_signed(old, new, told)
     write_bundle(new, out)
     told.say(f"written to {out}")
     told.say(f"fingerprint {new.fingerprint}")
-    told.give({"bundle": out, "fingerprint": new.fingerprint, "trust": now, "scores": scores})
+    shapes = promised_shapes(new.personal.knowledge)
+    told.give(
+        {
+            "bundle": out,
+            "fingerprint": new.fingerprint,
+            "trust": now,
+            "scores": scores,
+            "shapes": shapes,
+        }
+    )
+
+
+def _say_shapes(old: Bundle, new: Bundle, told: Teller) -> None:
+    """Which way features can move the answers now, and what is no longer promised."""
+    was, now = (promised_shapes(one.personal.knowledge) for one in (old, new))
+    if now:
+        told.say(f"the answers keep: {', '.join(now)}")
+    lost = [words for words in was if words not in now]
+    if lost:
+        told.say(f"no longer kept: {', '.join(lost)}")
 
 
 def _say_signed(old: Bundle, new: Bundle, told: Teller) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from ..core.history import Row, check_writable, mean_of
 from ..errors import ConfigError
+from ..knowledge.shapes.words import promised_shapes
 from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
@@ -198,6 +199,8 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
     sizes = ", ".join(
         f"{c.id} {len(c.data)} + {0 if c.test is None else len(c.test)}" for c in gathering.clients
     )
+    shaped = {c.id: promised_shapes(c.knowledge) for c in gathering.clients}
+    kept = "; ".join(f"{name}: {', '.join(said)}" for name, said in shaped.items() if said)
     return {
         "own best": own_best_words(),
         "data": f"{gathering.size[0]} features, {gathering.learned}; training + test rows: {sizes}",
@@ -206,5 +209,6 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
         "lore": chosen
         or "fixed, lore 1: the network hears the expert, half of the loss is plain, "
         "λ = 0, no mixture",
+        **({"shapes that answers keep": kept} if kept else {}),
         "date": date.today().isoformat(),
     }

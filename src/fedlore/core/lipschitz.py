@@ -150,6 +150,11 @@ def tame(weight: Tensor, place: int) -> Tensor:
     return weight / norm.clamp(min=1.0)
 
 
+def keeps_shapes(model: nn.Module) -> bool:
+    """Whether a network keeps shapes for any weights: whoever inherits from it may do anything."""
+    return type(model) is Lipschitz
+
+
 def lay_shapes(model: nn.Module, data: Examples, inputs: Inputs | None = None) -> Examples:
     """Scaled rows with all that a model which keeps shapes is told of them behind the features.
 
@@ -157,10 +162,11 @@ def lay_shapes(model: nn.Module, data: Examples, inputs: Inputs | None = None) -
     middle of the range and the expert's place 1 where they move as all shapes say, 0 where they do
     not move with them, and NaN where they are withheld. Other models get the rows as they are.
     """
-    if not isinstance(model, Lipschitz):
+    if not isinstance(model, Lipschitz) or not keeps_shapes(model):
         if data.signs is not None and bool((data.signs[:, :-HEARD_PLACES] != 0).any()):
             raise FedloreError(
                 "shapes need a network that keeps them: [model] lipschitz = true, agreed by all"
+                f"; of a {type(model).__name__} no bound on the slopes is known"
             )
         return data
     about, x = model.options, data.x.flatten(1)

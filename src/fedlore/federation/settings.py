@@ -45,7 +45,10 @@ class Model:
             self.load()
 
         if self.lipschitz and self.kind != "mlp":
-            raise ConfigError(f"lipschitz = true is for kind = mlp, got '{self.kind}'")
+            raise ConfigError(
+                "lipschitz = true is for kind = mlp, whose slopes are bounded whatever its weights "
+                f"are: one of kind '{self.kind}' could turn any shape round"
+            )
 
     @property
     def widens(self) -> bool:

@@ -5,7 +5,7 @@ from typing import TypeVar
 from torch import nn
 
 from ..core.inputs import Inputs
-from ..core.lipschitz import Lipschitz
+from ..core.lipschitz import keeps_shapes
 from ..errors import FedloreError
 from ..knowledge.models import Knowledge
 from ..knowledge.numbers.numbers import Numbers
@@ -28,7 +28,7 @@ def admit_shapes(
     if known.shapes is None:
         return beside
     said = ", ".join(map(str, known.shapes))
-    if not isinstance(model, Lipschitz):
+    if not keeps_shapes(model):
         raise FedloreError(
             f"this network cannot keep the shapes ({said}): that needs one of [model] lipschitz = "
             "true, agreed by all"

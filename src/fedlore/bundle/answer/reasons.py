@@ -9,6 +9,7 @@ from ...knowledge import Knowledge
 from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, hear
 from ...knowledge.schema import Schema
+from ...knowledge.shapes.words import shape_lines
 from ...knowledge.sources.kind import Lines
 from ...knowledge.sources.lines import number_text
 from ...knowledge.sources.unapplied import missing_words
@@ -52,6 +53,8 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
     if rows.ndim == 2:
         both = (personal.knowledge.range, personal.knowledge.prediction)
         _add(lines, missing_words(both, rows, bundle.schema))
+    if personal.knowledge.shapes is not None:
+        _add(lines, shape_lines(personal.knowledge, rows, found.in_scope))
     _add(lines, _scope(bundle.schema, raw.flatten(1)))
     return lines
 

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ...data.rows.strict import Unusable
+from ...knowledge.shapes.words import promised_shapes
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
 from ..answer.blanks import tolerate
@@ -80,6 +81,7 @@ class BundleIdentity(BaseModel):
     versions: dict[str, str]
     metrics: dict[str, float]
     promises: list[str]  # what its sets and intervals hold, and for whom
+    shapes: list[str]  # in which direction features can move the answer
     card: str  # Markdown
 
 
@@ -231,6 +233,7 @@ def _identity(bundle: Bundle) -> dict[str, Any]:
         "versions": dict(bundle.versions),
         "metrics": dict(bundle.metrics),
         "promises": [one.sentence() for one in bundle.holdings],
+        "shapes": promised_shapes(bundle.personal.knowledge),
         "card": bundle.card,
     }
 

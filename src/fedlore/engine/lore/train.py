@@ -11,6 +11,7 @@ from torch import nn
 from ...core.aggregate import aggregate_of
 from ...core.examples import Examples
 from ...core.history import Row
+from ...core.lipschitz import keeps_shapes
 from ...core.metrics import accuracy, decide, nll, violation
 from ...core.nets import server
 from ...core.scaler import Scaler, leave_unscaled
@@ -177,6 +178,13 @@ def _common(
     if menu is None:
         menu = menu_for(features, ordered=ordered and flat, numbers=numbers, shaped=shaped)
     maker: ModelMaker | None = None
+    if shaped and model is not None:
+        made = server(model if isinstance(model, nn.Module) else model(False))
+        if not keeps_shapes(made):
+            raise ConfigError(
+                "where sites have shapes lore tries networks alone that keep them whatever their "
+                f"weights are: leave the model out, got a {type(made).__name__}"
+            )
     if isinstance(model, nn.Module):
         given = model
         hears = bool(getattr(given, "hears", False))
