@@ -103,7 +103,10 @@ def words_and_blanks(found: Table) -> Table:
 
 #: How each table is awkward: its file, what is done to it, a class missing at a site, a rule.
 AWKWARD: dict[str, tuple[Callable[..., Path], Callable[[Table], Table], str | None, str]] = {
-    "wine": (commas, blanks, "class_2", 'alcohol,then\n< 12,"class_1, class_2"\n'),
+    "wine": (
+        *(commas, blanks, "class_2"),
+        'alcohol,then,confidence\n< 12,"class_1, class_2",\n> 13,class_0,90 %\n< 13,class_1,0.7\n',
+    ),
     "breast_cancer": (book, lambda t: t, None, "mean_radius,then\n> 18,malignant\n"),
     "diabetes": (commas, words_and_blanks, None, "bmi,sex,then\n> 0.05,f,>= 50\n"),
     "digits": (plain, lambda t: t, "7", 'pixel_0_2,then\n> 14,"in 0, 2, 3, 5, 7"\n'),
@@ -144,9 +147,11 @@ def walk(name: str, home: Path) -> set[str]:
     typed("export", home / "out", "--client", "a", "--out", home / "a.lore")
     typed("export", home / "out", "--client", "c", "--out", home / "c.lore")
     done.add("export")
-    typed("predict", home / "a.lore", whole, "--out", home / "answers.csv", "--score")
+    typed("predict", home / "a.lore", whole, "--out", home / "answers.csv", "--score", "--why")
     answers = list(csv.DictReader((home / "answers.csv").read_text().splitlines()))
     assert len(answers) == len(rows) and all(row["target"] for row in answers)
+    soft = any("(in 90 % of cases)" in row["why"] for row in answers)
+    assert soft == ("90 %" in rule)
     done.add("predict")
     with serving(home / "a.lore") as (_, port, _):
         done |= _serve(port)

@@ -10,6 +10,7 @@ from ..knowledge.either import Held
 from ..knowledge.kinds import kind_of
 from ..knowledge.schema import Feature
 from ..knowledge.shapes.words import promised_shapes
+from ..knowledge.soft import has_soft
 from .archive import Members
 from .signed import read_signature, signer_words
 
@@ -33,6 +34,7 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         f"- range: {kinds[kind_of(limits)] if limits is not None else 'none'}",
         f"- expert's prediction: {_trust(header) if expert is not None else 'none'}",
         *([] if known.row_trust is None else [f"- trust row by row: {known.row_trust}"]),
+        *_soft(expert),
         *_mixture(header),
         *(f"- shape, kept for any weights: {words}" for words in promised_shapes(known)),
         f"- missing values: {header['policies']['blanks']}; other columns: "
@@ -67,6 +69,13 @@ def _trust(header: Mapping[str, object]) -> str:
     beside = header.get("beside")
     weight = beside["expert"] if isinstance(beside, Mapping) else header["rely"]
     return f"λ = {weight:g}{through}"
+
+
+def _soft(expert: object) -> list[str]:
+    """That some of it holds in most cases only."""
+    if not has_soft(expert):
+        return []
+    return ["- soft rules: they hold in most cases only, weigh in the prediction, exclude nothing"]
 
 
 def _mixture(header: Mapping[str, Any]) -> list[str]:

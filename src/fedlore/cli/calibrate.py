@@ -17,6 +17,7 @@ from ..knowledge.numbers import ConformalInterval, Join, Meet, Numbers
 from ..knowledge.numbers.files import write_numbers
 from ..knowledge.schema import Schema
 from ..knowledge.signing import find_signature
+from ..knowledge.soft import lone_expert
 from .teller import teller
 
 
@@ -31,7 +32,7 @@ def calibrate(
     held = read_either(knowledge)
     if find_signature(out) is not None:
         raise ConfigError(f"'{out}' is signed and is not written over: choose another --out")
-    if held.knowledge.prediction is None:
+    if lone_expert(held.knowledge.prediction) is None:
         raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
     if isinstance(held.knowledge, Knowledge):
         said = _calibrate_classes(held.knowledge, held.schema, data, out, alpha, per_class)
@@ -49,9 +50,10 @@ def calibrate(
 def _calibrate_classes(
     known: Knowledge, schema: Schema, data: Path, out: Path, alpha: float, per_class: bool
 ) -> str:
-    assert known.prediction is not None
     rows = read_table(data, schema, label=schema.label)
-    found = ConformalRange.calibrate(known.prediction, rows, alpha=alpha, per_class=per_class)
+    expert = lone_expert(known.prediction)  # as he is read again inside the range that is made
+    assert expert is not None
+    found = ConformalRange.calibrate(expert, rows, alpha=alpha, per_class=per_class)
     together = found if known.range is None else AllOf((known.range, found), "first")
     # soft probabilities reach everywhere: what lies outside the range is cut off
     replace(known, range=together, conflict="restrict", outside="widen").write(out)

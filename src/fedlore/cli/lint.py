@@ -7,9 +7,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ..core.examples import Examples
 from ..knowledge.findings import Finding, errors
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.tables.rulestats import rule_report
+from ..knowledge.tables.soft import SoftTable
+from ..knowledge.tables.table import Table
 from .checking import check_with_rows
 from .codes import ExitCode
 from .screen import Grid
@@ -30,9 +33,7 @@ def lint(
     found, rows = check_with_rows(knowledge, data)
     rules: list[dict[str, object]] = []
     if rows is not None:
-        rules = [
-            {"table": t.name, **dict(row)} for t in found.tables for row in rule_report(t, rows)
-        ]
+        rules = [row for table in found.tables for row in _report(table, rows)]
     told = teller()
     _show(found, rules, told)
     audit = None if found.audit is None else asdict(found.audit)
@@ -41,16 +42,30 @@ def lint(
     raise typer.Exit(ExitCode.NO if errors(found.findings) else ExitCode.FINE)
 
 
+def _report(table: Table | SoftTable, rows: Examples) -> list[dict[str, object]]:
+    """How each rule does on the data, and how often it says that it holds."""
+    hard = table.table if isinstance(table, SoftTable) else table
+    found: list[dict[str, object]] = [
+        {"table": hard.name, **row} for row in rule_report(hard, rows)
+    ]
+    if isinstance(table, SoftTable):
+        shares = zip(found, table.confidences, strict=True)
+        return [row | {"confidence": share} for row, share in shares]
+    return found
+
+
 def _show(found: Checkup, rules: list[dict[str, object]], told: Teller) -> None:
     for finding in found.findings:
         _print(finding, told)
     if rules:
         grid = Grid(title="Rules on the data", title_justify="left")
-        for name in _COLUMNS:
+        soft = any("confidence" in row for row in rules)
+        columns = (*_COLUMNS, "confidence") if soft else _COLUMNS
+        for name in columns:
             grid.add_column(name, justify="left" if name in ("table", "rule") else "right")
         for row in rules:
             if row["rows"]:
-                grid.add_row(*(_cell(row[name]) for name in _COLUMNS))
+                grid.add_row(*(_cell(row.get(name)) for name in columns))
         told.show(grid)
         unused = sum(not row["rows"] for row in rules)
         if unused:

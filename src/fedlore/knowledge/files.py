@@ -18,6 +18,7 @@ from .protocols import PredictionModel, RangeModel
 from .rowtrust import RowTrust, TrustTable, read_trust, trust_values
 from .schema import Feature, Schema, in_order
 from .shapes.shape import FeatureShape, SiteShapes, shape_values
+from .soft import Softened, soften, split_ranges
 from .sources.kind import Setting
 from .sources.opening import check_entry, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
@@ -144,6 +145,7 @@ def setting_of(document: Document, files: Files) -> Setting:
 def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[str, Any]:
     """The fields of `Knowledge`, given a document and the models of its sources."""
     weights, empty = document.predict.weights, document.range.empty
+    always, mostly = split_ranges(ranges)
     experts: Mapping[str, Callable[[Any], Any]] = {
         "first": FirstOf,
         "average": lambda some: Average(some, weights),
@@ -154,8 +156,8 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
     }
     trust, row_trust = read_trust(document.trust, document.schema)
     return {
-        "prediction": combine_models(experts[document.predict.combine], predict),
-        "range": combine_models(limits[document.range.combine], ranges),
+        "prediction": soften(combine_models(experts[document.predict.combine], predict), mostly),
+        "range": combine_models(limits[document.range.combine], always),
         "trust": trust,
         "reliance": document.reliance,
         "outside": document.outside,
@@ -213,9 +215,12 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         "features": [feature_values(feature) for feature in schema.features],
         "card": asdict(knowledge.card or Card()),
     }
+    said = knowledge.prediction
+    expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
+    limits, always = _parts(knowledge.range, (AllOf, AnyOf), "ranges")
     sides = {
-        "predict": _parts(knowledge.prediction, (FirstOf, Average), "predictions"),
-        "range": _parts(knowledge.range, (AllOf, AnyOf), "ranges"),
+        "predict": _parts(expert, (FirstOf, Average), "predictions"),
+        "range": (limits, [*always, *mostly]),
     }
     for side, (extras, models) in sides.items():
         if models:

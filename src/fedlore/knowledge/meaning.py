@@ -83,8 +83,9 @@ def _covered(side: Mapping[str, Any], *, number: bool) -> dict[str, Any]:
     """
     said = {key: value for key, value in side.items() if key != "weights"}
     sources = said.get("sources", [])
-    kept = [one for one in sources if "conformal" not in one]
-    if len(kept) == len(sources):
+    soft = [one for one in sources if "confidence" in one]  # combined with nothing
+    kept = [one for one in sources if "conformal" not in one and one not in soft]
+    if len(kept) + len(soft) == len(sources):
         return said
     empty = said.get("empty", "error")
     last_word = empty == "first" and len(kept) == 1 and sources[0] == kept[0]
@@ -94,7 +95,7 @@ def _covered(side: Mapping[str, Any], *, number: bool) -> dict[str, Any]:
     if len(kept) < 2:  # one alone is combined with nothing
         said = {k: v for k, v in said.items() if k != "combine" and (number or k != "empty")}
     said = {key: value for key, value in said.items() if key != "sources"}
-    return said | ({"sources": kept} if kept else {})
+    return said | ({"sources": [*kept, *soft]} if kept or soft else {})
 
 
 def _filled(value: Any, members: Mapping[str, bytes]) -> Any:

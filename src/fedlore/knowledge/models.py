@@ -22,6 +22,7 @@ from .rowtrust import RowTrust, check_row_trust, find_trust
 from .schema import Schema
 from .shapes.shape import SiteShapes
 from .shapes.verdicts import Orders, ears_for
+from .soft import place_within
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +46,7 @@ class Knowledge:
     row_trust: RowTrust | None = None  # λ at prediction row by row, where it is not one number
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "prediction", place_within(self.prediction, self.range))
         reliance = self.trust if self.reliance is None else self.reliance
         for name, value in (("trust", self.trust), ("reliance", reliance)):
             if not 0.0 <= value <= 1.0:

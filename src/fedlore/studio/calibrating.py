@@ -7,6 +7,7 @@ from ..knowledge import Knowledge
 from ..knowledge.conformal import ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.numbers import ConformalInterval, Measured
+from ..knowledge.soft import lone_expert
 from .against import rows_of_site
 from .asked import Calibrating
 from .asking import usable
@@ -38,8 +39,10 @@ def calibrate_draft(desk: Workdesk, said: Calibrating) -> None:
             measured = {"rows": interval.rows, "thresholds": [interval.radius]}
         else:
             assert isinstance(known, Knowledge)
+            expert = lone_expert(known.prediction)
+            assert expert is not None  # there is one source
             found = ConformalRange.calibrate(
-                known.prediction, rows, alpha=said.alpha, per_class=said.per_class
+                expert, rows, alpha=said.alpha, per_class=said.per_class
             )
             measured = {"score": found.score, "rows": found.rows}
             measured |= {"thresholds": list(found.thresholds)}
@@ -55,6 +58,7 @@ def calibrate_draft(desk: Workdesk, said: Calibrating) -> None:
         if isinstance(known, Knowledge):
             # soft probabilities reach everywhere: what lies outside the range is cut off
             text = edit_toml(text, ["conflict"], "restrict")
-            if len(sources) - len(old) == 1 and "empty" not in limits:
+            soft = sum("confidence" in source for source in sources)  # they exclude nothing
+            if len(sources) - len(old) - soft == 1 and "empty" not in limits:
                 text = edit_toml(text, ["range", "empty"], "first")  # the expert has the last word
         desk.change(said.token, {FILE: text.encode()}, who=said.who, what="a calibrated range")

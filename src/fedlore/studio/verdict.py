@@ -1,6 +1,7 @@
 """One row tried: which rules speak, which lose and why, what is allowed, what the expert says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,15 +13,20 @@ from ..knowledge.door import hide_others
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.missing import hear
 from ..knowledge.numbers import Numbers
+from ..knowledge.soft import Softened
 from ..knowledge.sources.kind import Asked
-from ..knowledge.sources.table import rule_text
+from ..knowledge.sources.lines import case_words
+from ..knowledge.sources.table import is_of_number, rule_text
 from ..knowledge.sources.unapplied import missing_words
 from ..knowledge.sources.words import words_of
 from ..knowledge.sources.writing import leaves, parts_of
+from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..personal.answers import in_scope
 from .asking import ask_once, hear_knowledge, usable
 from .grids import RuleGrid
+
+_WEIGHS = {"limits": "weighs"}  # what a rule does that holds in most cases only
 
 
 @torch.no_grad()
@@ -96,19 +102,35 @@ def _rules(
     """Every rule that hits or may hit, with what becomes of it."""
     told: list[dict[str, Any]] = []
     spoken = ""  # who spoke first among several experts
-    for source in _sources(known.prediction):
+    said: Any = known.prediction
+    expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
+    for source in _sources(expert):
         for model in leaves(source):
             table = getattr(model, "table", model)
             if isinstance(table, Table):
-                told += _predicting(table, rows, grids, spoken, text=table is not model)
+                found = _predicting(table, rows, grids, spoken, text=is_of_number(model))
+                told += _with_shares(found, model)
         if not spoken and isinstance(known, Knowledge) and _speaks(source, rows):
             names = [m.place.file for m in leaves(source) if isinstance(m, Table)]
             spoken = names[0] if names else "a formula"
     for model in leaves(known.range):
         table = getattr(model, "table", model)
         if isinstance(table, Table):
-            told += _limiting(table, rows, grids, text=table is not model)
+            told += _limiting(table, rows, grids, text=is_of_number(model))
+    for model in mostly:
+        if isinstance(model, SoftTable):
+            found = _limiting(replace(model.table, policy="union"), rows, grids, text=False)
+            weighing = [one | {"state": _WEIGHS.get(one["state"], one["state"])} for one in found]
+            told += _with_shares(weighing, model)
     return told
+
+
+def _with_shares(told: list[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
+    """The same rules, each with the share of cases in which it holds, where it says one."""
+    if not isinstance(model, SoftTable):
+        return told
+    shares = {model.table.label(i): case_words(c) for i, c in enumerate(model.confidences)}
+    return [one | {"text": one["text"] + shares[one["label"]]} for one in told]
 
 
 def _sources(model: Any) -> tuple[Any, ...]:

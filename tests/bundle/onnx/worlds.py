@@ -23,6 +23,8 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.scope import count_inputs, inputs_of
+from fedlore.knowledge.soft import Softened, SoftFormulas
+from fedlore.knowledge.tables.soft import SoftTable
 from fedlore.personal.classifier import Personal
 
 CLASSES = ("I", "II", "III", "IV")
@@ -106,12 +108,40 @@ def formulas():
 def experts():
     one = st.one_of(
         tables("predict", ("first", "priority", "unique")),
-        formulas().map(lambda f: GradedFormula(f, EDGES)),
+        formulas().map(graded),
         formulas().map(lambda f: SoftFormula(f, EDGES, 0.8)),
     )
+    one = st.one_of(one, softly(tables("predict", ("first", "priority"))), soft_limits(graded))
     several = st.lists(one, min_size=2, max_size=3).map(tuple)
     average = several.map(lambda s: Average(s, tuple(range(1, len(s) + 1))))
-    return st.one_of(st.none(), one, several.map(FirstOf), average)
+    hard = st.one_of(st.none(), one, several.map(FirstOf), average)
+    beside = st.lists(
+        st.one_of(softly(tables("range", ("intersect",)), most=0.9), soft_limits(_limits)),
+        min_size=1,
+        max_size=2,
+    )
+    return st.one_of(hard, st.builds(lambda e, s: Softened(e, tuple(s)), hard, beside))
+
+
+def graded(formula):
+    return GradedFormula(formula, EDGES)
+
+
+def _limits(formula):
+    return FormulaRange(formula, _more(formula, 1.0), EDGES, "all")
+
+
+def soft_limits(made):
+    """Formulas that are right in most cases only."""
+    return st.builds(lambda f, c: SoftFormulas(made(f), c), formulas(), st.sampled_from((0.5, 0.9)))
+
+
+@st.composite
+def softly(draw, some, most=1.0):
+    """Tables with confidences, some rules of which always hold where `most` is 1."""
+    table = draw(some)
+    shares = st.sampled_from((0.25, 0.6, 0.9, most))
+    return SoftTable(table, tuple(draw(shares) for _ in table.rules))
 
 
 def ranges():
@@ -193,6 +223,7 @@ def holed(x, rng):
 def thin(model, x):
     """Rows on which a soft expert's tail is about 1e-16: whether it is 0 hangs on the last bit."""
     found = torch.zeros(len(x), dtype=torch.bool)
+    model = getattr(model, "expert", model)  # of soft ranges beside him
     for part in getattr(model, "predictions", (model,)):
         if isinstance(part, SoftFormula):
             away = (torch.tensor(part.edges) - part.formula(x).unsqueeze(1)).abs() / part.spread

@@ -1,7 +1,5 @@
 """Why a bundle answers as it does, in words: rules, formulas, trust and scope, row by row."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -10,6 +8,7 @@ from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, hear
 from ...knowledge.schema import Schema
 from ...knowledge.shapes.words import shape_lines
+from ...knowledge.soft import has_soft
 from ...knowledge.sources.kind import Lines
 from ...knowledge.sources.lines import number_text
 from ...knowledge.sources.unapplied import missing_words
@@ -42,7 +41,7 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Lines:
         _add(lines, words_of(known.prediction, rows, "prediction"))
         _add(lines, _explain_silence(known, rows, bundle.schema))
         us = "network" if personal.beside is None else "mixture"
-        _add(lines, _say_decision(found, bundle.schema.classes, known, us))
+        _add(lines, _say_decision(found, bundle.schema, known, rows, us))
     else:
         _add(lines, words_of(personal.knowledge.range, rows, "set"))
         _add(lines, words_of(personal.knowledge.prediction, rows, "number"))
@@ -78,10 +77,21 @@ def _explain_silence(known: Knowledge, x: Tensor, schema: Schema) -> Lines:
     return lines
 
 
-def _say_decision(found: Answers, classes: Sequence[str], known: Knowledge, us: str) -> Lines:
+def _favoured(known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
+    """What the expert holds to be most likely in each row: several classes where they are equal."""
+    if not has_soft(known.prediction):
+        return []
+    prior = hear(known.prediction, x)
+    top = prior >= prior.amax(1, keepdim=True) - 1e-6
+    return [" or ".join(schema.classes[c] for c in row.nonzero().flatten()) for row in top]
+
+
+def _say_decision(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str) -> Lines:
+    classes = schema.classes
     names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
+    said = _favoured(known, x, schema) or [classes[e] for e in names[1]]
     lines: Lines = []
-    for p, e, d, λ in zip(*names, found.trust.tolist(), strict=True):
+    for p, e, d, λ, own in zip(*names, found.trust.tolist(), said, strict=True):
         if d == RANGE:
             why = f"{classes[p]} is the only class that the range allows"
         elif d == EXPERT:
@@ -95,9 +105,9 @@ def _say_decision(found: Answers, classes: Sequence[str], known: Knowledge, us: 
         elif e < 0:
             why = f"the {us} says {classes[p]}; the expert is silent"
         elif λ == 0:
-            why = f"the {us} says {classes[p]}; the expert's {classes[e]} has trust 0"
+            why = f"the {us} says {classes[p]}; the expert's {own} has trust 0"
         else:
-            why = f"the {us}'s {classes[p]} outweighs the expert's {classes[e]}, trust {λ:g}"
+            why = f"the {us}'s {classes[p]} outweighs the expert's {own}, trust {λ:g}"
         lines.append([why])
     return lines
 

@@ -23,7 +23,9 @@ from ...knowledge.formulas.search import Verdict
 from ...knowledge.lint.over import view_prediction, view_range
 from ...knowledge.lint.single import scope_box
 from ...knowledge.lint.together import AllSources
+from ...knowledge.soft import Softened, SoftFormulas, has_soft
 from ...knowledge.sources.writing import kind_of_model
+from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...personal.classifier import Personal
 from ...personal.regressor import PersonalRegressor
@@ -51,6 +53,10 @@ _LIMITS = (
     "to the nearest and miss roots, exp, log and powers by at most 8 units in the last place.",
     "The structure argument is about fedlore's own Personal, or the graph that was checked.",
     "The hash shows that nothing was changed since; it does not show who issued it.",
+)
+_SOFT = (
+    "Some rules here hold in most cases only. They weigh in the prediction; they exclude no class, "
+    "and nothing is claimed of them."
 )
 _SIGNED = (
     "The signature shows that the holder of its key stands behind the rules and examples; λ, "
@@ -92,11 +98,18 @@ def certify(bundle: Bundle) -> dict[str, Any]:
         claims += _predictions(bundle, knowledge, experts, confusion)
     if knowledge.shapes is not None:
         claims.append(_monotone(bundle))
-    return _sealed(bundle, claims, confusion, knowledge.conflict, {})
+    soft = has_soft(knowledge.prediction)
+    return _sealed(bundle, claims, confusion, knowledge.conflict, {}, soft=soft)
 
 
 def _sealed(
-    bundle: Bundle, claims: list[Claim], confusion: Any, conflict: str, more: Mapping[str, Any]
+    bundle: Bundle,
+    claims: list[Claim],
+    confusion: Any,
+    conflict: str,
+    more: Mapping[str, Any],
+    *,
+    soft: bool = False,
 ) -> dict[str, Any]:
     """Claims about the very bytes of a bundle, with their hash."""
     signed = check_signature(bundle.members)
@@ -129,7 +142,11 @@ def _sealed(
         **more,
         "claims": [claim.as_row() for claim in claims],
         "verdict": claim_verdict(claims),
-        "limits": [*_LIMITS, *(() if signed is None else (_SIGNED,))],
+        "limits": [
+            *_LIMITS,
+            *((_SOFT,) if soft else ()),
+            *(() if signed is None else (_SIGNED,)),
+        ],
     }
     return values | {"sha256": seal(values)}
 
@@ -145,10 +162,14 @@ def write_certificate(values: Mapping[str, Any], path: str | Path) -> None:
 
 def _experts(knowledge: Knowledge) -> Sequence[Any]:
     model = knowledge.prediction
+    if isinstance(model, Softened):
+        model = model.expert
     parts = model.predictions if isinstance(model, FirstOf | Average) else (model,)
     for place, part in enumerate(parts, 1):
         kind = kind_of_model(part)
-        known = part is None or isinstance(part, Table) or (kind is not None and bool(kind.proof))
+        known = part is None or isinstance(part, Table | SoftTable)
+        known = known or (kind is not None and bool(kind.proof))
+        part = part.model if isinstance(part, SoftFormulas) else part
         if isinstance(part, GradedFormula | SoftFormula):
             known = isinstance(part.formula, Formula)
         if not known:
@@ -217,7 +238,10 @@ def _predictions(
     if model is not None:
         needed = knowledge.conflict == "error"
         odd = len(seen) < len(experts) or len(limits) < len(ranges)
-        if confusion is not None or odd:
+        if has_soft(knowledge.prediction):
+            how = "what holds in most cases only is not counted" + _NOT_NEEDED[needed]
+            claims.append(Claim("prediction-inside", "unknown", how, needed=needed))
+        elif confusion is not None or odd:
             how = "a soft prediction has weight in every class" + _NOT_NEEDED[needed]
             claims.append(Claim("prediction-inside", "unknown", how, needed=needed))
         else:

@@ -32,6 +32,7 @@ class Builder:
     initializers: list[Any] = field(default_factory=list)
     domains: dict[str, int] = field(default_factory=dict)  # of other operator sets, from inlining
     width: int = 0  # columns of the rows in sight, where some may be missing; 0 where none may
+    ranges: dict[tuple[int, str], Any] = field(default_factory=dict)  # see `sources.add_range`
     _constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _count: int = 0
 

@@ -18,7 +18,7 @@ from .holes import encode_nodes, hide_nodes, refuse_nodes
 from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weigh_parts
 from .networks import network
 from .shapes import shape_nodes
-from .sources import add_source
+from .sources import add_range, add_source
 from .tables import Said
 from .trusting import lean_nodes
 from .unapplied import give_unapplied
@@ -103,7 +103,7 @@ def _add_knowledge(
     prior = (
         None if knowledge.prediction is None else add_source(build, x, rank, knowledge.prediction)
     )
-    allowed = None if knowledge.range is None else add_source(build, x, rank, knowledge.range)
+    allowed = None if knowledge.range is None else add_range(build, x, rank, knowledge.range)
     refused = build.either(
         unusable, *[part.refused for part in (prior, allowed) if part is not None]
     )

@@ -1,6 +1,6 @@
 """Knowledge models as nodes, one function per kind; what has none is refused by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import KnowledgeError
@@ -9,8 +9,10 @@ from ...knowledge.conformal import ConformalRange
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.learned import TorchModel
+from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
 from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.sources.writing import kind_of_model
+from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
 from .builder import DOUBLE, INT64, SINGLE, Builder
@@ -19,6 +21,16 @@ from .holes import lacking_nodes, silence_lacking
 from .inlined import inline_model
 from .networks import network
 from .scores import prior_nodes
+from .soft import (
+    LeanNodes,
+    every_class,
+    lean_rows,
+    set_lean,
+    soften_rows,
+    table_lean,
+    table_rows,
+    undecided_nodes,
+)
 from .tables import Said, table
 
 Compile = Callable[[Builder, str, int, Any], Said]
@@ -38,6 +50,15 @@ def add_source(build: Builder, x: str, rank: int, model: Any) -> Said:
     lacking = lacking_nodes(build, x, model)
     assert lacking is not None  # it looks at all columns
     return Said(*silence_lacking(build, found.rows, found.refused, lacking))
+
+
+def add_range(build: Builder, x: str, rank: int, model: Any) -> Said:
+    """The same of a range, which soft knowledge looks at as well: its nodes are made once."""
+    key = id(model), x
+    if key not in build.ranges:
+        build.ranges[key] = add_source(build, x, rank, model)
+    found: Said = build.ranges[key]
+    return found
 
 
 def _own_graph(model: Any) -> Compile:
@@ -180,6 +201,57 @@ def _add_recalibrated(build: Builder, x: str, rank: int, model: Recalibrated) ->
     return Said(build.cast(build.op("Div", soft_rows, whole), SINGLE), expert.refused)
 
 
+def _softened(build: Builder, x: str, rank: int, model: Softened) -> Said:
+    allowed = _within(build, x, rank, model)
+    leans = [_lean(build, x, rank, one, allowed) for one in model.ranges]
+    expert = None if model.expert is None else add_source(build, x, rank, model.expert)
+    return soften_rows(build, expert, leans, allowed, _unsure(build, x, model, model.ranges))
+
+
+def _soft_table(build: Builder, x: str, rank: int, model: SoftTable) -> Said:
+    allowed = _within(build, x, rank, model)
+    flat = _flat(x, rank, model.table.name)
+    return table_rows(build, flat, model, allowed, _unsure(build, x, model, [model]))
+
+
+def _soft_formulas(build: Builder, x: str, rank: int, model: SoftFormulas) -> Said:
+    allowed = _within(build, x, rank, model)
+    lean = _lean(build, x, rank, model, allowed)
+    rows = lean_rows(build, lean, allowed, _unsure(build, x, model, [model]))
+    return Said(build.cast(rows, SINGLE))
+
+
+def _lean(build: Builder, x: str, rank: int, model: SoftRange, allowed: str) -> LeanNodes:
+    if isinstance(model, SoftTable):
+        return table_lean(build, _flat(x, rank, model.table.name), model, allowed)
+    named = add_source(build, x, rank, model.model).rows
+    if isinstance(model.model, GradedFormula):
+        named = build.op("Greater", named, build.constant(0.0))
+    return set_lean(build, named, model.confidence, allowed)
+
+
+def _unsure(
+    build: Builder, x: str, model: Softened | SoftRange, ranges: Sequence[SoftRange]
+) -> str | None:
+    """Rows in which a missing value leaves open what is said softly, (n, 1); None: never."""
+    found = [
+        undecided_nodes(build, x, one)
+        if isinstance(one, SoftTable)
+        else lacking_nodes(build, x, one.model)
+        for one in ranges
+    ]
+    within = None if model.within is None else lacking_nodes(build, x, model.within)
+    return build.either(*found, within)
+
+
+def _within(build: Builder, x: str, rank: int, model: Softened | SoftRange) -> str:
+    """The range of what is soft, (n, k) bool."""
+    if model.within is not None:
+        return add_range(build, x, rank, model.within).rows
+    one = model.ranges[0] if isinstance(model, Softened) else model
+    return every_class(build, x, count_soft(one))
+
+
 def _flat(x: str, rank: int, what: str) -> str:
     if rank != 2:
         raise KnowledgeError(f"{what} needs rows of numbers, these have {rank - 1} axes")
@@ -202,4 +274,7 @@ GRAPHS: dict[type, Compile] = {
     OnnxModel: lambda build, x, rank, model: inline_model(build, x, model),
     ConformalRange: _conformal,
     Recalibrated: _add_recalibrated,
+    Softened: _softened,
+    SoftTable: _soft_table,
+    SoftFormulas: _soft_formulas,
 }

@@ -15,7 +15,10 @@ from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, find_lacking, hear
 from ...knowledge.models import Knowledge
 from ...knowledge.schema import Schema
+from ...knowledge.soft import SoftFormulas, SoftRange
 from ...knowledge.sources.writing import kind_of_model, parts_of
+from ...knowledge.stated import list_statements
+from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ..answer.answering import answer_rows, shape_rows
 from ..answer.blanks import tolerate
@@ -45,6 +48,7 @@ class Fact:
 
     question: Question
     values: Tensor  # (n,) float64
+    claimed: float | None = None  # how many faults it admits itself, of a rule with a confidence
 
 
 @torch.no_grad()
@@ -90,6 +94,9 @@ def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
         if isinstance(leaf, Table):
             yield from _ask_rules(leaf, seen, y, kind)
             continue
+        if isinstance(leaf, SoftTable | SoftFormulas):
+            yield from _ask_soft(leaf, seen, y, place)
+            continue
         told = kind_of_model(leaf)
         what = type(leaf).__name__ if told is None else told.name
         if kind == "rule":
@@ -116,6 +123,19 @@ def _ask_rules(table: Table, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
         wrong = ~torch.isin(y, torch.tensor(rule.outcome))
         values = torch.where(hits[:, index], wrong.double(), torch.nan)
         yield Fact(Question(f"{table.place}, {table.label(index)}", kind), values)
+
+
+def _ask_soft(model: SoftRange, x: Tensor, y: Tensor, place: int) -> Iterator[Fact]:
+    """What holds in most cases only, held to how often it says itself that it holds."""
+    whole = ~find_lacking(model, x)
+    for one in list_statements(model, x):
+        wrong = (~one.right(y)).double()
+        name = f"prediction {place} ({one.name})"
+        if isinstance(model, SoftTable):
+            name = f"{model.table.place}, {one.name}"
+        admitted = None if one.confidence == 1.0 else 1.0 - one.confidence
+        values = torch.where(one.spoken & whole, wrong, torch.nan)
+        yield Fact(Question(name, "rule"), values, admitted)
 
 
 def _leaves(model: Any, x: Tensor) -> Iterator[tuple[Any, Tensor]]:

@@ -155,9 +155,10 @@ def _make_claims(facts: Sequence[Fact]) -> dict[str, float]:
     """How many faults each has at most: what was counted, leaning on all of its kind together.
 
     A rule that fired ten times says little about itself alone; and all claims are a little more
-    careful than what was counted.
+    careful than what was counted. One with a confidence has said itself how often it fails.
     """
-    claims = {}
+    claims = {f.question.name: f.claimed for f in facts if f.claimed is not None}
+    facts = [fact for fact in facts if fact.claimed is None]
     for kind, usual in USUAL.items():
         some = {
             f.question.name: f.values[~f.values.isnan()] for f in facts if f.question.kind == kind
@@ -167,8 +168,8 @@ def _make_claims(facts: Sequence[Fact]) -> dict[str, float]:
         shared = wilson(faults / rows, rows, wide=_WIDE)[1] if rows else usual
         for name, heard in some.items():
             rate = (float(heard.sum()) + _LEAN * shared) / (len(heard) + _LEAN)
-            claims[name] = min(max(rate, _LEAST), _MOST)
-    return claims
+            claims[name] = rate
+    return {name: min(max(rate, _LEAST), _MOST) for name, rate in claims.items()}
 
 
 def _name_rows(x: Tensor, y: Tensor, days: Sequence[str]) -> list[str]:

@@ -24,9 +24,11 @@ from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
 from ..policies import Conflict
 from ..schema import Schema
+from ..soft import has_soft, split_ranges
 from ..sources.kind import Asked, Setting
 from ..sources.opening import examine_source, naming, open_source
 from ..sources.writing import kind_of_model, leaves
+from ..tables.soft import SoftTable
 from ..tables.table import Table
 from .arithmetic import lint_formulas
 from .combination import Combination, lint_combination
@@ -35,6 +37,7 @@ from .expected import check_expected, read_expected
 from .logic import lint_tables
 from .numbers import NumberAudit, audit_numbers, lint_numbers, number_findings
 from .shapes import check_shapes, lint_shapes
+from .soft import check_soft, lint_soft
 from .trust import check_trust, lint_trust, missed_numbers, missed_rows
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ class Checkup:
 
     findings: list[Finding]
     knowledge: Knowledge | Numbers | None = None
-    tables: list[Table] = field(default_factory=list)
+    tables: list[Table | SoftTable] = field(default_factory=list)
     audit: Audit | NumberAudit | None = None
     bins: Bins | None = None  # of a number
 
@@ -82,11 +85,13 @@ def check_file(where: Where) -> Checkup:
         return Checkup(findings)
     with naming(name):
         knowledge = Knowledge(**assemble(document, predict, ranges))
-    findings += _logic(document, predict, ranges, place)
-    findings += _each(predict, ranges, place)
+    tables = [one for one in (*predict, *ranges) if isinstance(one, Table | SoftTable)]
+    always, mostly = split_ranges(ranges)
+    findings += _logic(document, predict, always, place)
+    findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
+    findings += _each(predict, always, place)
     findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
     findings += _examples(document.examples, files, knowledge, document.schema)
-    tables = [model for model in (*predict, *ranges) if isinstance(model, Table)]
     return Checkup(findings, knowledge, tables)
 
 
@@ -177,6 +182,7 @@ def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") 
         findings.append(Finding("error", "data", str(error), Place(file)))
         return Checkup(findings, knowledge, checkup.tables)
     findings += _labels(knowledge, audit, data, file)
+    findings += check_soft(knowledge, data, file)
     if data.y is not None:
         findings += check_shapes(knowledge.shapes, data.x, data.y, file)
         findings += check_trust(knowledge, data.x, missed_rows(knowledge, data), file)
@@ -266,7 +272,8 @@ def _labels(knowledge: Knowledge, audit: Audit, data: Examples, file: str) -> It
             f"(policy conflict = {knowledge.conflict})",
             Place(file),
         )
-    if audit.hits is not None and data.y is not None:
+    # of what holds in most cases only each confidence is looked at, see `check_soft`
+    if audit.hits is not None and data.y is not None and not has_soft(knowledge.prediction):
         majority = float(data.y.bincount().max()) / len(data)
         if audit.hits < majority:
             yield Finding(

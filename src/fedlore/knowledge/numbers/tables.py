@@ -16,9 +16,10 @@ from ..missing import find_lacking
 from ..schema import Feature, Schema
 from ..tables.cells import START, STOP, Span, TableKind, parse_condition
 from ..tables.cells import NumberSpans as Spans
-from ..tables.rulesheets import OUTCOMES, parse_table
+from ..tables.rulesheets import parse_table
 from ..tables.sheets import Sheet, read_sheet
 from ..tables.table import Table, TablePolicy
+from ..tables.titles import OUTCOMES
 from .sets import Sets
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from ...errors import KnowledgeError
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ..numbers.ranges import Between
-from .kind import Asked, Lines, Setting, SourceKind
-from .lines import between_lines, formula_lines
+from ..soft import SoftFormulas
+from .kind import Asked, Lines, Setting, SourceKind, check_share, refuse_of_number
+from .lines import between_lines, case_words, formula_lines
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,19 +24,35 @@ class FormulaEntry:
     formula: str  # arithmetic over feature names
     edges: tuple[float, ...] = ()  # cut numbers into classes
     spread: float | None = None  # makes it soft: the standard deviation of its error
+    confidence: float | None = None  # makes it soft: the share of cases in which its class is right
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence)
 
 
 def _read(entry: FormulaEntry, asked: Asked, setting: Setting) -> Any:
     formula = Formula.parse(entry.formula, setting.schema)
     if asked == "number":
+        refuse_of_number(entry.confidence)
         return formula
     edges = entry.edges or setting.edges
     if entry.spread is not None:
+        if entry.confidence is not None:
+            raise KnowledgeError("a formula has a spread or a confidence, this one has both")
         return SoftFormula(formula, edges, entry.spread)
-    return GradedFormula(formula, edges)
+    return _soften(GradedFormula(formula, edges), entry.confidence)
+
+
+def _soften(model: Any, confidence: float | None) -> Any:
+    """A model that is right in most cases only, or itself where it always is."""
+    return model if confidence in (None, 1.0) else SoftFormulas(model, confidence)
 
 
 def _write(model: Any, inner: object) -> dict[str, Any] | None:
+    if isinstance(model, SoftFormulas):
+        one = model.model
+        said = _write_limits(one) if isinstance(one, FormulaRange) else _write(one, inner)
+        return None if said is None else said | {"confidence": model.confidence}
     if isinstance(model, Formula):
         return {"formula": model.text}
     if not isinstance(model.formula, Formula):
@@ -45,6 +62,10 @@ def _write(model: Any, inner: object) -> dict[str, Any] | None:
 
 
 def _words(model: Any, x: Tensor) -> Lines:
+    if isinstance(model, SoftFormulas):
+        one, more = model.model, case_words(model.confidence)
+        plain = _limit_words(one, x) if isinstance(one, FormulaRange) else _words(one, x)
+        return [[line + more for line in lines] for lines in plain]
     formula = model if isinstance(model, Formula) else model.formula
     return formula_lines("expert's formula", formula, x)
 
@@ -52,7 +73,7 @@ def _words(model: Any, x: Tensor) -> Lines:
 FORMULA = SourceKind(
     name="formula",
     entry=FormulaEntry,
-    models=(GradedFormula, SoftFormula, Formula),
+    models=(GradedFormula, SoftFormula, SoftFormulas, Formula),
     asked=("prediction", "number"),
     read=_read,
     write=_write,
@@ -69,6 +90,10 @@ class LimitsEntry:
     upper: str | None = None  # a formula; None: no upper limit
     edges: tuple[float, ...] = ()  # cut numbers into classes
     crossed: Literal["error", "all"] = "error"  # where lower > upper: refuse, or allow all
+    confidence: float | None = None  # makes it soft: the share of cases in which it holds
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence)
 
 
 def _read_limits(entry: LimitsEntry, asked: Asked, setting: Setting) -> Any:
@@ -77,11 +102,15 @@ def _read_limits(entry: LimitsEntry, asked: Asked, setting: Setting) -> Any:
         for text in (entry.lower, entry.upper)
     )
     if asked == "set":
+        refuse_of_number(entry.confidence)
         return Between(lower, upper)
-    return FormulaRange(lower, upper, entry.edges or setting.edges, entry.crossed)
+    soft = entry.confidence not in (None, 1.0)  # where soft limits cross they say nothing
+    crossed = "all" if soft else entry.crossed
+    limits = FormulaRange(lower, upper, entry.edges or setting.edges, crossed)
+    return _soften(limits, entry.confidence)
 
 
-def _write_limits(model: FormulaRange | Between, inner: object) -> dict[str, Any] | None:
+def _write_limits(model: FormulaRange | Between) -> dict[str, Any] | None:
     sides = {"lower": model.lower, "upper": model.upper}
     texts = {key: side.text for key, side in sides.items() if isinstance(side, Formula)}
     written = all(side is None or isinstance(side, Formula) for side in sides.values())
@@ -95,13 +124,17 @@ def _write_limits(model: FormulaRange | Between, inner: object) -> dict[str, Any
     return dict(texts)
 
 
+def _limit_words(model: FormulaRange | Between, x: Tensor) -> Lines:
+    return between_lines(model.lower, model.upper, x)
+
+
 LIMITS = SourceKind(
     name="lower",
     entry=LimitsEntry,
     models=(FormulaRange, Between),
     asked=("range", "set"),
     read=_read_limits,
-    write=_write_limits,
-    words=lambda model, x: between_lines(model.lower, model.upper, x),
+    write=lambda model, inner: _write_limits(model),
+    words=_limit_words,
     lint=lambda model, place: (),  # with the predictions beside it, in lint.checkup
 )

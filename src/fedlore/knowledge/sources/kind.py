@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from ...errors import ConfigError, KnowledgeError
 from ..content import Files
 from ..findings import Finding, Place
 from ..schema import Schema
+from ..tables.confidences import check_confidence
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +46,24 @@ def check_nothing(model: Any, place: Place) -> list[Finding]:
     """The word of `lint` about a source that it cannot look into."""
     what = type(model).__name__
     return [Finding("info", "unchecked", f"the {what} is not checked over the scope", place)]
+
+
+def check_share(confidence: float | None) -> None:
+    """Refuse a key `confidence` that is no share of cases."""
+    try:
+        if confidence is not None:
+            check_confidence(confidence, f"{confidence:g}")
+    except KnowledgeError as error:
+        raise ConfigError(str(error)) from None
+
+
+def refuse_of_number(confidence: float | None) -> None:
+    """Refuse a confidence where a number is asked for."""
+    if confidence is not None:
+        raise KnowledgeError(
+            f"confidence = {confidence:g} needs classes, and here a number is predicted: give "
+            "[predict] a spread, or calibrate an interval from data (fedlore calibrate)"
+        )
 
 
 def nothing_inside(model: Any) -> tuple[Any, ...]:

@@ -19,6 +19,15 @@ def number_text(value: float) -> str:
     return f"{value:.6g}"
 
 
+def case_words(confidence: float) -> str:
+    """How often something holds, for the end of a line; nothing where it always does.
+
+    >>> case_words(0.9), case_words(1.0)
+    (' (in 90 % of cases)', '')
+    """
+    return "" if confidence == 1.0 else f" (in {100 * confidence:.4g} % of cases)"
+
+
 def no_lines(x: Tensor) -> Lines:
     return [[] for _ in range(len(x))]
 

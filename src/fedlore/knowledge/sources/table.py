@@ -15,11 +15,12 @@ from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
 from ..schema import Schema
 from ..tables.cells import TableKind as Outcome
 from ..tables.cells import format_condition, format_outcome
-from ..tables.rulesheets import MOST_RULES, check_written, examine_table, parse_table, table_cells
+from ..tables.rulesheets import MOST_RULES, check_written, examine_table, parse_rules, table_cells
 from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
+from ..tables.soft import SoftTable
 from ..tables.table import Rule, Table, TablePolicy
-from .kind import Asked, Attached, Lines, Opened, Setting, SourceKind
-from .lines import no_lines
+from .kind import Asked, Attached, Lines, Opened, Setting, SourceKind, check_share, refuse_of_number
+from .lines import case_words, no_lines
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,10 @@ class TableEntry:
     sheet: str | None = None  # of a workbook; None: the first
     hit: TablePolicy | None = None  # which rule speaks where several apply
     outcome: str | None = None  # the name of the outcome column
+    confidence: float | None = None  # of rules that say none; below 1 they are soft
+
+    def __post_init__(self) -> None:
+        check_share(self.confidence)
 
 
 def _page(entry: TableEntry, setting: Setting) -> Sheet:
@@ -49,8 +54,9 @@ def _kind(asked: Asked) -> Outcome:
 
 def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
     page, schema = _page(entry, setting), setting.schema
-    parse: Callable[..., Any] = parse_table
+    parse: Callable[..., Any] = partial(parse_rules, confidence=entry.confidence)
     if asked in ("number", "set"):
+        refuse_of_number(entry.confidence)
         parse = parse_numbers_table
     return parse(page, schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome)
 
@@ -58,22 +64,31 @@ def _read(entry: TableEntry, asked: Asked, setting: Setting) -> Any:
 def _examine(entry: TableEntry, asked: Asked, setting: Setting) -> Opened:
     if asked in ("number", "set"):
         return _read(entry, asked, setting), []
-    page = _page(entry, setting)
     return examine_table(
-        page, setting.schema, kind=_kind(asked), policy=entry.hit, outcome=entry.outcome
+        _page(entry, setting),
+        setting.schema,
+        kind=_kind(asked),
+        policy=entry.hit,
+        outcome=entry.outcome,
+        confidence=entry.confidence,
     )
 
 
 def _write(model: Any, inner: object) -> dict[str, Any]:
-    if isinstance(model, Table):
-        table, cells = model, table_cells(model)
-        check = partial(check_written, table)
-    else:
-        table, cells = model.table, _outcome_cells(model)
+    table = model if isinstance(model, Table) else model.table
+    cells = _outcome_cells(model) if is_of_number(model) else table_cells(model)
+    check: Callable[[], None] = partial(check_written, model)
+    if is_of_number(model):
         check = partial(_read_again, model, cells)
     lines = _in_their_rows(cells, table.rules)
-    said = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
-    return {"table": said, "hit": table.policy}
+    file = Attached(cells, partial(csv_bytes, lines), partial(table_file, table.name), check)
+    shares = {"confidence": min(model.confidences)} if isinstance(model, SoftTable) else {}
+    return {"table": file, "hit": table.policy, **shares}
+
+
+def is_of_number(model: object) -> bool:
+    """Whether the rules of a table name numbers, or intervals of them."""
+    return isinstance(model, NumberTable | IntervalTable)
 
 
 def _outcome_cells(model: NumberTable | IntervalTable) -> list[list[str]]:
@@ -134,6 +149,8 @@ def _words(model: Any, x: Tensor) -> Lines:
         if model.kind == "range":
             return _rules(model, x, model.hits(x), every=len(model.schema.classes))
         return _rules(model, x, _speaking(model, x))
+    if isinstance(model, SoftTable):
+        return _rules(model.table, x, model.speaking(x), confidences=model.confidences)
     if isinstance(model, IntervalTable):
         return _rules(model.table, x, model.table.hits(x), texts=True)
     return _rules(model.table, x, _speaking(model.table, x), texts=True)
@@ -153,7 +170,13 @@ def rule_text(rule: Rule, schema: Schema, kind: Outcome, *, text: bool = False) 
 
 
 def _rules(
-    table: Table, x: Tensor, hits: Tensor, *, every: int | None = None, texts: bool = False
+    table: Table,
+    x: Tensor,
+    hits: Tensor,
+    *,
+    every: int | None = None,
+    texts: bool = False,
+    confidences: Sequence[float] = (),
 ) -> Lines:
     """A line per rule that hits; a rule that allows all `every` classes limits nothing."""
     said: dict[int, str] = {}  # most rules hit no row: only those that do are put into words
@@ -162,6 +185,7 @@ def _rules(
         if every is None or len(table.rules[rule].outcome) < every:
             if rule not in said:
                 words = rule_text(table.rules[rule], table.schema, table.kind, text=texts)
+                words += case_words(confidences[rule]) if confidences else ""
                 said[rule] = f"{table.place}, {table.label(rule)}: {words}"
             lines[row].append(said[rule])
     return lines
@@ -181,7 +205,7 @@ def _speaking(table: Table, x: Tensor) -> Tensor:
 TABLE = SourceKind(
     name="table",
     entry=TableEntry,
-    models=(Table, NumberTable, IntervalTable),
+    models=(Table, SoftTable, NumberTable, IntervalTable),
     asked=("prediction", "range", "number", "set"),
     read=_read,
     write=_write,

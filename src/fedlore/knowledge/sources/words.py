@@ -8,6 +8,7 @@ from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..missing import find_lacking, hear, hear_number
 from ..numbers.ranges import FirstSaid, Join, Meet
+from ..soft import Softened
 from .kind import Asked, Lines
 from .lines import first_lines, join_lines, no_lines
 from .writing import kind_of_model
@@ -33,6 +34,8 @@ def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:
         return first_lines(list(zip(said, named, strict=True)), x)
     if isinstance(model, AllOf | AnyOf | Meet | Join):
         return join_lines([words_of(part, x, asked) for part in model.ranges], x)
+    if isinstance(model, Softened):
+        return join_lines([words_of(part, x, asked) for part in (model.expert, *model.ranges)], x)
     if isinstance(model, Average):
         return join_lines([words_of(part, x, asked) for part in model.predictions], x)
     kind = kind_of_model(model)

@@ -8,6 +8,7 @@ from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..numbers.ranges import FirstSaid, Join, Meet
 from ..schema import Schema
+from ..soft import Softened
 from ..views import Mask, MaxPool
 from .catalog import SOURCE_KINDS
 from .found import plugin_of
@@ -66,6 +67,8 @@ def parts_of(model: Any) -> tuple[Any, ...] | None:
         return tuple(model.points)
     if isinstance(model, Mask | MaxPool):
         return (model.model,)
+    if isinstance(model, Softened):
+        return (*(() if model.expert is None else (model.expert,)), *model.ranges)
     return (model.expert,) if isinstance(model, Recalibrated) else None
 
 

@@ -1,12 +1,10 @@
 """From a spreadsheet to a decision table and back, with every complaint at its cell."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.files.workbook import Broken, SheetCell
-from ...errors import KnowledgeError, unknown
+from ...errors import KnowledgeError
 from ..findings import Finding
 from ..schema import Feature, Schema
 from .cells import (
@@ -20,15 +18,14 @@ from .cells import (
     parse_outcome,
     short,
 )
+from .confidences import format_confidence, parse_confidence
 from .sheets import Sheet, read_sheet, write_sheet
+from .soft import SoftTable
 from .table import POLICIES, Rule, Table, TablePolicy
+from .titles import SheetColumn, read_titles
 
-OUTCOMES = ("then", "outcome", "range")  # names of the outcome column
-EXTRAS = ("priority", "rule", "note")
 MOST_RULES = 100_000
 MOST_FINDINGS = 100
-
-_HEADER = re.compile(r"([^\[\]]*?)\s*(?:\[([^\[\]]*)\])?")
 
 
 def read_rules(
@@ -58,7 +55,30 @@ def parse_table(
     outcome: str | None = None,
 ) -> Table:
     """A sheet as a table; the first fault found is raised with its place."""
-    table, findings = examine_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+    table = parse_rules(page, schema, kind=kind, policy=policy, outcome=outcome)
+    if isinstance(table, SoftTable):
+        soft = [i for i, confidence in enumerate(table.confidences) if confidence < 1]
+        raise KnowledgeError(
+            f"{page.place()}: {table.table.labels(soft)} hold in most cases only, and here every "
+            "rule must always hold: leave the column 'confidence' out, or name the table in a "
+            "knowledge file about classes"
+        )
+    return table
+
+
+def parse_rules(
+    page: Sheet,
+    schema: Schema,
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    confidence: float | None = None,
+) -> Table | SoftTable:
+    """The same where rules may hold in most cases only; `confidence` is of those that say none."""
+    table, findings = examine_table(
+        page, schema, kind=kind, policy=policy, outcome=outcome, confidence=confidence
+    )
     if table is None:
         raise _refusal(findings)
     return table
@@ -84,8 +104,12 @@ def table_of(
     return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
 
 
-def table_cells(table: Table) -> list[list[str]]:
+def table_cells(table: Table | SoftTable) -> list[list[str]]:
     """The table as text, header first: a canonical form, equal for equal tables."""
+    if isinstance(table, SoftTable):
+        shares = ["confidence", *map(format_confidence, table.confidences)]
+        cells = table_cells(table.table)
+        return [[*row, share] for row, share in zip(cells, shares, strict=True)]
     schema, kind = table.schema, table.kind
     used = sorted({column for rule in table.rules for column, _ in rule.conditions})
     features = [schema.features[column] for column in used]
@@ -114,16 +138,16 @@ def write_table(table: Table, path: str | Path) -> None:
     write_sheet(table_cells(table), path)
 
 
-def check_written(table: Table) -> None:
+def check_written(model: Table | SoftTable) -> None:
     """Refuse a table whose cells, read again, would not be the same table."""
-    rows = table_cells(table)
+    rows, table = table_cells(model), model.table if isinstance(model, SoftTable) else model
     page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
     again, findings = examine_table(
         page, table.schema, kind=table.kind, policy=table.policy, outcome="then"
     )
     if again is None:  # a cell that would be too long, a feature called 'then'
         raise _refusal(findings)
-    if again != table:
+    if again != model:
         raise KnowledgeError(f"{table.name}: names and notes must not begin or end with spaces")
 
 
@@ -134,7 +158,8 @@ def examine_table(
     kind: TableKind,
     policy: TablePolicy | None = None,
     outcome: str | None = None,
-) -> tuple[Table | None, list[Finding]]:
+    confidence: float | None = None,
+) -> tuple[Table | SoftTable | None, list[Finding]]:
     """A sheet as a table, or None and all that is wrong with it."""
     findings: list[Finding] = []
     rows = [(row, cells) for row, cells in page.rows if any(_is_filled(cell) for cell in cells)]
@@ -143,7 +168,7 @@ def examine_table(
     if len(rows) < 2 or len(rows) > MOST_RULES + 1:  # with the header
         why = "has no rules" if len(rows) < 2 else f"has more than {MOST_RULES} rules"
         return None, [Finding("error", "size", f"the table {why}", page.place())]
-    columns = _columns(page, rows[0], schema, outcome, findings)
+    columns = read_titles(page, rows[0], schema, outcome, findings)
     has_priority = any(column.role == "priority" for column in columns)
     if policy is None:
         policy = POLICIES[kind][0] if not (has_priority and kind == "predict") else "priority"
@@ -153,90 +178,38 @@ def examine_table(
         findings.append(Finding("error", "priority", message, page.place()))
     if findings:
         return None, findings
-    rules = []
+    rules, confidences = [], []
     for row, cells in rows[1:]:
-        rules.append(_rule(page, row, cells, columns, schema, kind, findings))
+        rule, own = _rule(page, row, cells, columns, schema, kind, findings)
+        rules.append(rule)
+        confidences.append(own or confidence or 1.0)
         if len(findings) >= MOST_FINDINGS:
             break
+    soft = min(confidences) < 1.0
+    if soft and policy in ("unique", "union"):
+        other = "first or priority" if kind == "predict" else "intersect"
+        message = f"rules with a confidence go with the hit policy {other}, got {policy}"
+        findings.append(Finding("error", "confidence", message, page.place()))
     if findings:
         return None, findings
-    return Table(schema, tuple(rules), kind, policy, page.file), []
-
-
-@dataclass(frozen=True)
-class _Column:
-    role: str  # feature, then, priority, rule, note, or blank
-    title: str
-    index: int = -1  # of the feature
-
-
-def _columns(
-    page: Sheet,
-    header: tuple[int, tuple[SheetCell, ...]],
-    schema: Schema,
-    outcome: str | None,
-    findings: list[Finding],
-) -> list[_Column]:
-    row, cells = header
-    columns = []
-    for position, cell in enumerate(cells, 1):
-        try:
-            columns.append(_column(cell, schema, outcome))
-            if [column.title for column in columns].count(columns[-1].title) > 1 and columns[
-                -1
-            ].title:
-                raise KnowledgeError(f"column '{columns[-1].title}' is there twice")
-        except KnowledgeError as error:
-            title = cell if isinstance(cell, str) and cell.strip() else f"number {position}"
-            findings.append(Finding("error", "header", str(error), page.place(row, title[:60])))
-    found = [column.title for column in columns if column.role == "then"]
-    if len(found) != 1 and not findings:
-        wanted = f"'{outcome}'" if outcome else " or ".join(f"'{name}'" for name in OUTCOMES)
-        message = f"there must be one outcome column, {wanted}, found {len(found)}"
-        findings.append(Finding("error", "header", message, page.place(row)))
-    return columns
-
-
-def _column(cell: SheetCell, schema: Schema, outcome: str | None) -> _Column:
-    if isinstance(cell, Broken):
-        raise KnowledgeError(cell.reason)
-    text = cell.strip()
-    if not text:
-        return _Column("blank", "")
-    if len(text) > 200:
-        raise KnowledgeError(f"a column name may have 200 characters, got {len(text)}")
-    if outcome is not None and text == outcome:
-        return _Column("then", text)
-    parts = _HEADER.fullmatch(text)
-    name, unit = (parts[1].strip(), parts[2]) if parts else (text, None)
-    if name in schema.names:
-        feature = schema.features[schema.column(name)]
-        if unit is not None and unit.strip() != feature.unit:
-            raise KnowledgeError(
-                f"the unit is [{unit}], but '{name}' is declared in [{feature.unit}]"
-            )
-        return _Column("feature", name, schema.column(name))
-    if outcome is None and name.lower() in OUTCOMES:
-        return _Column("then", name)
-    if name.lower() in EXTRAS:
-        return _Column(name.lower(), name)
-    wanted = OUTCOMES if outcome is None else (outcome,)
-    raise KnowledgeError(unknown("column", name, (*schema.names, *wanted, *EXTRAS)))
+    table = Table(schema, tuple(rules), kind, policy, page.file)
+    return SoftTable(table, tuple(confidences)) if soft else table, []
 
 
 def _rule(
     page: Sheet,
     row: int,
     cells: Sequence[SheetCell],
-    columns: Sequence[_Column],
+    columns: Sequence[SheetColumn],
     schema: Schema,
     kind: TableKind,
     findings: list[Finding],
-) -> Rule:
+) -> tuple[Rule, float | None]:
+    """A rule, and its confidence where it says one."""
     conditions: list[tuple[int, Condition]] = []
     values: dict[str, str] = {}
     chosen: tuple[int, ...] = ()
-    priority = 0.0
+    priority, confidence = 0.0, None
     if len(cells) < len(columns) or any(_is_filled(cell) for cell in cells[len(columns) :]):
         message = f"the row has {len(cells)} cells, the header {len(columns)}"
         findings.append(Finding("error", "cell", message, page.place(row)))
@@ -254,13 +227,15 @@ def _rule(
                 chosen = parse_outcome(cell, schema.classes, kind)
             elif column.role == "priority":
                 priority = _priority(cell)
+            elif column.role == "confidence":
+                confidence = parse_confidence(cell) if cell.strip() else None
             elif column.role == "blank" and cell.strip():
                 raise KnowledgeError(f"{short(cell)} stands in a column without a name")
             else:
                 values[column.role] = cell.strip()
         except KnowledgeError as error:
             findings.append(Finding("error", "cell", str(error), page.place(row, column.title)))
-    return Rule(
+    rule = Rule(
         conditions=tuple(sorted(conditions, key=lambda item: item[0])),
         outcome=chosen,
         priority=priority,
@@ -268,6 +243,7 @@ def _rule(
         note=values.get("note", ""),
         place=page.place(row),
     )
+    return rule, confidence
 
 
 def _priority(cell: str) -> float:

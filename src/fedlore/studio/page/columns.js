@@ -6,6 +6,8 @@ export const titleOf = (feature) => (feature.unit ? `${feature.name} [${feature.
 
 const OUTCOMES = ["then", "outcome", "range"];
 
+export const EXTRAS = ["priority", "confidence", "rule", "note"];
+
 export function columnsOf(sheet, grid, schema) {
   return sheet.header.map((title, place) => {
     const bare = title.split("[")[0].trim(), word = bare.toLowerCase();

@@ -8,7 +8,7 @@ import { insertRules, moveRules, removeRules } from "./gridkeys.js";
 import { choose, make } from "./make.js";
 import { Sheet } from "./sheet.js";
 import { askTable } from "./tables.js";
-import { columnsOf, titleOf } from "./columns.js";
+import { EXTRAS, columnsOf, titleOf } from "./columns.js";
 import { say } from "./words.js";
 
 let chosen = 0;                   // the table that was looked at last
@@ -73,11 +73,11 @@ export class RulesView extends HTMLElement {
   free(sheet) {
     const used = new Set(sheet.header.map((title) => title.split("[")[0].trim().toLowerCase()));
     const features = desk.now.schema.features.filter((f) => !used.has(f.name.toLowerCase())).map((f) => [titleOf(f), titleOf(f)]);
-    return [...features, ...["priority", "rule", "note"].filter((word) => !used.has(word)).map((word) => [word, say("columns." + word)])];
+    return [...features, ...EXTRAS.filter((word) => !used.has(word)).map((word) => [word, say("columns." + word)])];
   }
 
   column(sheet, title) {
-    const word = ["priority", "rule", "note"].includes(title);
+    const word = EXTRAS.includes(title);
     const then = this.grid.columns.findIndex((column) => column.role === "then");
     if (sheet.addColumn(title, word || then < 0 ? sheet.width : then)) this.changed(sheet);
   }

@@ -6,6 +6,7 @@ import numpy as np
 
 from .holes import seen_rows, unusable_rows
 from .knowledge import Known
+from .soft import Soft, weigh_in
 
 Array = Any  # of numpy
 
@@ -26,7 +27,7 @@ def said_of(known: Known, x: Array) -> Said:
 
 def _said(known: Known, x: Array) -> Said:
     allowed, refused = range_of(known, x)
-    if not known.predict.sources:
+    if not known.predict.sources and not known.soft:
         return Said(None, allowed, refused)
     prior, silent = prior_of(known, x)
     refused = refused | silent
@@ -67,6 +68,9 @@ def range_of(known: Known, x: Array) -> tuple[Array, Array]:
 def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The prediction for rows, (n, k), before the range, and which rows it refuses, (n,)."""
     rows, refused = _ask(known, x)
+    if known.soft:
+        expert = rows if known.predict.sources else None
+        rows = weigh_in(list(known.soft), x, expert, range_of(known, x)[0], _open_range(known, x))
     if known.confusion is not None:
         soft = rows.astype(np.float64) @ known.confusion
         total = soft.sum(1, keepdims=True)
@@ -76,7 +80,9 @@ def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
 
 def _ask(known: Known, x: Array) -> tuple[Array, Array]:
     side = known.predict
-    parts = [source.says(x) for source in side.sources]
+    if not side.sources:
+        return np.zeros((len(x), known.k), np.float32), np.zeros(len(x), bool)
+    parts = [_says(known, source, x) for source in side.sources]
     refused = np.any([wrong for _, wrong in parts], axis=0)
     rows = parts[0][0].astype(np.float32)
     if side.combine == "average" and len(parts) > 1:
@@ -84,10 +90,33 @@ def _ask(known: Known, x: Array) -> tuple[Array, Array]:
         spoken = np.asarray(total).sum(1, keepdims=True)
         mean = np.float32(total / np.where(spoken > 0, spoken, 1))
         pairs = zip(parts, side.sources, strict=True)
-        lacks = np.any([~p.any(1) & source.lacks(x) for (p, _), source in pairs], axis=0)
+        lacks = np.any([~p.any(1) & _lacks(known, source, x) for (p, _), source in pairs], axis=0)
         return np.where(lacks[:, None], np.float32(0), mean), refused
-    over = rows.any(1) | side.sources[0].lacks(x)  # whoever lacks a value might have spoken
+    over = rows.any(1) | _lacks(
+        known, side.sources[0], x
+    )  # whoever lacks a value might have spoken
     for source, (more, _) in zip(side.sources[1:], parts[1:], strict=True):
         rows = np.where(over[:, None], rows, more.astype(np.float32))
-        over = over | more.any(1) | source.lacks(x)
+        over = over | more.any(1) | _lacks(known, source, x)
     return rows, refused
+
+
+def _says(known: Known, source: Any, x: Array) -> tuple[Array, Array]:
+    """The rows of one source; what is soft lies inside the range."""
+    if not isinstance(source, Soft):
+        said: tuple[Array, Array] = source.says(x)
+        return said
+    rows = source.rows(x, range_of(known, x)[0], _open_range(known, x))
+    return rows, np.zeros(len(x), bool)
+
+
+def _lacks(known: Known, source: Any, x: Array) -> Array:
+    """Rows in which a value is missing that a source looks at; what is soft looks at the range."""
+    found = source.lacks(x)
+    return found | _open_range(known, x) if isinstance(source, Soft) else found
+
+
+def _open_range(known: Known, x: Array) -> Array:
+    """Rows in which a value is missing that the range looks at, (n,)."""
+    found = [source.lacks(x) for source in known.range.sources]
+    return np.any(found, axis=0) if found else np.zeros(len(x), bool)

@@ -43,6 +43,7 @@ class Rule:
     spans: dict[int, tuple[Span, ...]]
     classes: frozenset[int]
     priority: float = 0.0
+    confidence: float | None = None  # below 1 where it holds in most cases only
 
 
 def read_rules(
@@ -55,7 +56,7 @@ def read_rules(
     rules = []
     for line in lines[1:]:
         spans: dict[int, tuple[Span, ...]] = {}
-        named, priority = None, 0.0
+        named, priority, confidence = None, 0.0, None
         for role, cell in zip(roles, line, strict=False):
             if isinstance(role, int):
                 found = condition(cell, columns[role])
@@ -65,9 +66,11 @@ def read_rules(
                 named = outcomes(cell, classes)
             elif role == "priority":
                 priority = float(cell.strip().removeprefix("=").strip())
+            elif role == "confidence" and cell.strip():
+                confidence = _number(cell.strip())
         if not named:
             raise Unreadable("a rule names no class")
-        rules.append(Rule(spans, named, priority))
+        rules.append(Rule(spans, named, priority, confidence))
     return rules, "priority" in roles
 
 
@@ -123,7 +126,7 @@ def _role(title: str, names: list[str], outcome: str | None) -> int | str:
     lower = name.lower()
     if outcome is None and lower in ("then", "outcome", "range"):
         return "then"
-    if lower in ("priority", "rule", "note", ""):
+    if lower in ("priority", "confidence", "rule", "note", ""):
         return lower
     raise Unreadable(f"a table has a column '{title}' that is no feature")
 

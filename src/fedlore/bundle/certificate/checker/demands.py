@@ -5,23 +5,28 @@ Everything is rebuilt here from the texts of the knowledge; `terms.expect` then 
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .cells import before
 from .formulaterms import Formulas
+from .graded import Graded, Limits
 from .holes import hide, lack, may_lack, refuse
-from .knowledge import Graded, Known, Limits
+from .knowledge import Known
+from .soft import Soft
+from .softterms import (
+    Hits,
+    Lean,
+    Seen,
+    every_class,
+    formula_lean,
+    lean_rows,
+    rule_lean,
+    rule_rows,
+    undecided,
+    weighed_rows,
+)
 from .tables import Table
-from .terms import BOOL, DOUBLE, INT64, SINGLE, Lazy, Mismatch, Named, Needed, Nodes, Term, Terms
+from .tableterms import Said, hit_terms, table_terms
+from .terms import BOOL, DOUBLE, INT64, SINGLE, Named, Needed, Term, Terms
 
 Array = Any  # of numpy
-
-
-class Said(NamedTuple):
-    """Rows (n, k), and where they are refused, (n, 1), or never."""
-
-    rows: Needed
-    refused: Needed | None = None
 
 
 class Demands(NamedTuple):
@@ -45,8 +50,9 @@ def demands(known: Known, *, strict: bool = True) -> Demands:
     unusable = refuse(t, x, known) if strict else None
     x = hide(t, x, known)
     formulas = Formulas(t, x)
-    prior = _prediction(t, x, formulas, known) if known.predict.sources else None
     allowed = _range(t, x, formulas, known) if known.range.sources else None
+    spoken = known.predict.sources or known.soft
+    prior = _prediction(t, x, formulas, known, allowed) if spoken else None
     refused = t.either(unusable, *[part.refused for part in (prior, allowed) if part is not None])
     rows = None if prior is None else prior.rows
     if prior is not None and allowed is not None:
@@ -111,7 +117,7 @@ def _inside(t: Terms, prior: Needed, allowed: Needed, policy: str) -> tuple[Need
 
 def _source(t: Terms, x: Needed, formulas: Formulas, source: Any, holes: bool) -> Said:
     if isinstance(source, Table):
-        return _table(t, x, source, holes)
+        return table_terms(t, x, source, holes)
     if isinstance(source, Limits):
         crossed = source.crossed == "error"
         lacking = None
@@ -146,10 +152,66 @@ def _range(t: Terms, x: Needed, formulas: Formulas, known: Known) -> Said:
     return Said(t.op("Or", rows, instead), refused)
 
 
-def _prediction(t: Terms, x: Needed, formulas: Formulas, known: Known) -> Said:
+def _prediction(
+    t: Terms, x: Needed, formulas: Formulas, known: Known, allowed: Said | None
+) -> Said:
+    said = None
+    lacking = lack(t, x, known.range.sources) if may_lack(known) else None
+    seen = Seen(every_class(t, x, known.k) if allowed is None else allowed.rows, lacking)
+    if known.predict.sources:
+        said = _experts(t, x, formulas, known, seen)
+    if not known.soft:
+        assert said is not None
+        return _confused(t, said, known)
+    leans = [_lean(t, x, formulas, one, seen.allowed, may_lack(known)) for one in known.soft]
+    unsure = None
+    if may_lack(known):
+        unsure = t.either(*[_undecided(t, x, one) for one in known.soft], lacking)
+    rows = weighed_rows(t, None if said is None else said.rows, leans, seen.allowed, unsure)
+    return _confused(t, Said(rows, None if said is None else said.refused), known)
+
+
+def _undecided(t: Terms, x: Needed, source: Soft) -> Needed | None:
+    if isinstance(source.inner, Table):
+        return undecided(t, _bothhit_terms(t, x, source, True))
+    return lack(t, x, [source.inner])
+
+
+def _bothhit_terms(t: Terms, x: Needed, source: Soft, holes: bool) -> Hits:
+    perhaps = hit_terms(t, x, source.inner, perhaps=True) if holes else None
+    return Hits(hit_terms(t, x, source.inner), perhaps)
+
+
+def _lean(
+    t: Terms, x: Needed, formulas: Formulas, source: Soft, allowed: Needed, holes: bool
+) -> Lean:
+    if isinstance(source.inner, Table):
+        return rule_lean(t, source, _bothhit_terms(t, x, source, holes), allowed)
+    return formula_lean(t, source, _source(t, x, formulas, source.inner, holes).rows, allowed)
+
+
+def _soft(t: Terms, x: Needed, formulas: Formulas, source: Soft, seen: Seen, holes: bool) -> Said:
+    """A prediction that is right in most cases only."""
+    if isinstance(source.inner, Table):
+        return Said(rule_rows(t, source, _bothhit_terms(t, x, source, holes), seen))
+    lean = _lean(t, x, formulas, source, seen.allowed, holes)
+    unsure = t.either(lack(t, x, [source.inner]), seen.lacking) if holes else None
+    return Said(t.cast(lean_rows(t, lean, seen.allowed, unsure), SINGLE))
+
+
+def _experts(t: Terms, x: Needed, formulas: Formulas, known: Known, seen: Seen) -> Said:
     side, holes = known.predict, may_lack(known)
-    parts = [_source(t, x, formulas, source, holes) for source in side.sources]
-    lacking = [lack(t, x, [source]) if holes else None for source in side.sources]
+    parts = [
+        _soft(t, x, formulas, source, seen, holes)
+        if isinstance(source, Soft)
+        else _source(t, x, formulas, source, holes)
+        for source in side.sources
+    ]
+    around = known.range.sources
+    lacking = [
+        lack(t, x, [source, *around] if isinstance(source, Soft) else [source]) if holes else None
+        for source in side.sources
+    ]
     rows, refused = parts[0].rows, t.either(*[part.refused for part in parts])
     if len(parts) > 1 and side.combine == "average":
         total = t.op("Mul", rows, t.constant(side.weights[0]))
@@ -167,11 +229,16 @@ def _prediction(t: Terms, x: Needed, formulas: Formulas, known: Known) -> Said:
             over = t.either(over, lacks)
             spoken = spoken if over is None else t.op("Or", spoken, over)
             rows = t.op("Where", spoken, rows, part.rows)
-    if known.confusion is not None:
-        table = t.constant(known.confusion, DOUBLE)
-        soft = t.op("MatMul", t.cast(rows, DOUBLE), table)
-        rows = t.cast(_normalise(t, soft, DOUBLE), SINGLE)
     return Said(rows, refused)
+
+
+def _confused(t: Terms, said: Said, known: Known) -> Said:
+    """An expert behind his confusion, where there is one."""
+    if known.confusion is None:
+        return said
+    table = t.constant(known.confusion, DOUBLE)
+    soft = t.op("MatMul", t.cast(said.rows, DOUBLE), table)
+    return Said(t.cast(_normalise(t, soft, DOUBLE), SINGLE), said.refused)
 
 
 def _normalise(t: Terms, rows: Needed, dtype: Any) -> Term:
@@ -179,113 +246,3 @@ def _normalise(t: Terms, rows: Needed, dtype: Any) -> Term:
     total = t.total(rows)
     some = t.op("Greater", total, t.constant(0.0, dtype))
     return t.op("Div", rows, t.op("Where", some, total, t.constant(1.0, dtype)))
-
-
-def _perhaps(t: Terms, x: Needed, table: Table, hits: Needed) -> Said:
-    """What a table says where rules on missing values may hit or not."""
-    may_hit = _hits(t, x, table, perhaps=True)
-    if table.policy in ("first", "priority"):
-        before = t.op("CumSum", hits, t.constant(1, INT64))
-        may_hit = t.op("Mul", may_hit, t.cast(t.op("Equal", before, hits), SINGLE))
-    named, some = _meet(t, may_hit, table.named), t.any(hits)
-    if table.policy == "union":
-        return Said(t.op("Or", named, t.op("Not", some)))
-    one = t.op("Equal", t.total(t.cast(named, SINGLE)), t.constant(1.0))
-    rows = t.cast(t.op("And", named, t.op("And", some, one)), SINGLE)
-    if table.policy != "unique":
-        return Said(rows)
-    sure = t.total(t.cast(_meet(t, hits, table.named), SINGLE))
-    return Said(rows, t.op("Greater", sure, t.constant(1.0)))
-
-
-def _table(t: Terms, x: Needed, table: Table, holes: bool) -> Said:
-    hits = _hits(t, x, table)
-    if holes and table.policy != "intersect":
-        return _perhaps(t, x, table, hits)
-    if table.policy in ("first", "priority"):
-        which = t.op("ArgMax", hits, axis=1, keepdims=0)
-        row = t.op("Gather", t.constant(table.named, SINGLE), which, axis=0)
-        return Said(t.op("Mul", row, t.op("ReduceMax", hits, axes=[1], keepdims=1)))
-    if table.policy == "intersect":
-        allowed = t.op("Not", _meet(t, hits, ~table.named))
-        return Said(allowed, t.op("Not", t.any(allowed)))
-    named = _meet(t, hits, table.named)
-    if table.policy == "union":
-        return Said(t.op("Or", named, t.op("Not", t.any(named))))
-    rows = t.cast(named, SINGLE)
-    return Said(rows, t.op("Greater", t.total(rows), t.constant(1.0)))
-
-
-def _meet(t: Terms, hits: Needed, classes: Array) -> Term:
-    return t.op("Greater", t.op("MatMul", hits, t.constant(classes, SINGLE)), t.constant(0.0))
-
-
-def _hits(t: Terms, x: Needed, table: Table, *, perhaps: bool = False) -> Needed:
-    """Which rule hits which row, or may hit it: a product over the columns."""
-    hits: Needed | None = None
-    for column in table.columns:
-        found = _look_up(t, x, table, column, perhaps)
-        hits = found if hits is None else t.op("Mul", hits, found)
-    if hits is None:
-        count = t.op("Shape", x, start=0, end=1)
-        shape = t.op("Concat", count, t.constant([len(table.rules)], INT64), axis=0)
-        hits = t.op("Expand", t.constant([[1.0]]), shape)
-    return hits
-
-
-def _look_up(t: Terms, x: Needed, table: Table, column: int, perhaps: bool) -> Lazy:
-    """Thresholds may be more than are needed: any that give each rule its spans will do."""
-
-    def make(graph: Nodes, name: str) -> Needed:
-        cuts, satisfied = _lookup(graph, name)
-        _check_buckets(table, column, cuts, satisfied, perhaps)
-        value = t.op("Gather", x, t.constant(column, INT64), axis=1)
-        bucket: Needed = t.constant(0, INT64)
-        if len(cuts):
-            wide = t.op("Unsqueeze", value, t.constant([1], INT64))
-            beyond = t.cast(t.op("GreaterOrEqual", wide, t.constant(cuts)), INT64)
-            bucket = t.op("ReduceSum", beyond, t.constant([1], INT64), keepdims=0)
-        missing = t.constant(len(cuts) + 1, INT64)
-        bucket = t.op("Where", t.op("IsNaN", value), missing, bucket)
-        return t.op("Gather", t.constant(satisfied), bucket, axis=0)
-
-    return Lazy(make)
-
-
-def _lookup(graph: Nodes, name: str) -> tuple[Array, Array]:
-    """The thresholds (m,) and the table (m + 2, rules) of a column, where a graph has them."""
-    try:
-        table, bucket = graph.made[name].input
-        inner = graph.made[bucket].input[2]
-        cuts = np.zeros(0, SINGLE)
-        if inner not in graph.constants:
-            beyond = graph.made[graph.made[inner].input[0]].input[0]
-            cuts = graph.constants[graph.made[beyond].input[1]]
-        satisfied = graph.constants[table]
-    except (LookupError, ValueError):
-        raise Mismatch(f"'{name}' does not look a column up in a table") from None
-    good = cuts.dtype == satisfied.dtype == SINGLE and cuts.ndim == 1 and satisfied.ndim == 2
-    if not good or not (cuts[:-1] < cuts[1:]).all() or np.isnan(cuts).any():
-        raise Mismatch(f"'{name}' has thresholds that are not in order")
-    return cuts, satisfied
-
-
-def _check_buckets(table: Table, column: int, cuts: Array, satisfied: Array, perhaps: bool) -> None:
-    """That between two thresholds each rule holds everywhere or nowhere, and as the table says."""
-    if satisfied.shape != (len(cuts) + 2, len(table.rules)):
-        raise Mismatch(f"the lookup of column {column + 1} has another size than its table")
-    first = np.array([-np.inf, *cuts.tolist()])
-    last = np.array([*(before(cut) for cut in cuts.tolist()), np.inf])
-    for place, rule in enumerate(table.rules):
-        wanted = np.ones(len(cuts) + 2, bool)
-        spans = rule.spans.get(column)
-        if spans is not None:
-            inside, met = np.zeros(len(first), bool), np.zeros(len(first), bool)
-            for start, stop in spans:
-                inside |= (start <= first) & (last <= stop)
-                met |= (start <= last) & (first <= stop)
-            if (inside != met).any():
-                raise Mismatch(f"column {column + 1} lacks a threshold of rule {place + 1}")
-            wanted = np.append(inside, perhaps)  # a missing value meets no condition for sure
-        if not np.array_equal(satisfied[:, place], wanted.astype(SINGLE)):
-            raise Mismatch(f"column {column + 1} is not looked up as rule {place + 1} says")

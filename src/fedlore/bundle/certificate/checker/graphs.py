@@ -10,9 +10,10 @@ from .bundles import digest
 from .cells import Unreadable
 from .demands import Demands, demands
 from .expressions import value
+from .graded import Limits
 from .headers import name_faults, read_json
 from .holes import may_lack
-from .knowledge import Known, Limits
+from .knowledge import Known
 from .mixtures import Reader, Unproved
 from .rowwise import OPERATORS, crossing
 from .terms import Mismatch, expect
@@ -246,7 +247,7 @@ def differences(graph: Graph, known: Known, x: Array) -> list[str]:
 def _on_an_edge(known: Known, x: Array) -> Array:
     """Rows where a formula lies so near to an edge that rounding decides."""
     near = np.zeros(len(x), bool)
-    for source in (*known.range.sources, *known.predict.sources):
+    for source in (*known.range.sources, *known.predict.sources, *known.soft):
         values = [value(tree, x) for tree in source.trees]
         for one in values:
             away = np.abs(one[:, None] - source.edges[None])

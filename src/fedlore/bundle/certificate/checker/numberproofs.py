@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from .graded import Limits
 from .intervals import Boxes
-from .knowledge import Limits
 from .numbersets import NamedNumber, NumberKnown, points_of, sets_of
 from .orders import never_above
 from .proofs import BUDGET, Verdict, decide

@@ -17,8 +17,9 @@ import numpy as np
 from .cells import Column, Rule, Unreadable, read_outcomes, read_pairs, read_rules
 from .directions import Direction, read_directions, read_region
 from .expressions import Tree, columns_in, value
+from .graded import Limits
 from .holes import seen_rows, unusable_rows
-from .knowledge import Around, Limits, Side, read_columns
+from .knowledge import Around, Side, read_columns
 from .tables import Table
 from .trusting import Leaning, read_leaning, read_trust
 
@@ -122,6 +123,8 @@ def _outcomes(files: Mapping[str, str], entry: Mapping[str, Any], names: list[st
 def _source(
     entry: Mapping[str, Any], around: Around, texts: Mapping[str, list[str]], pieces: Array
 ) -> Any:
+    if "confidence" in entry:
+        raise Unreadable("a source about a number has a confidence")
     if "formula" in entry:
         return NamedNumber(around.tree(entry["formula"]))
     if "lower" in entry or "upper" in entry:
@@ -133,6 +136,8 @@ def _source(
     words = tuple(texts[entry["table"]])
     text = around.files[entry["table"]]
     rules, ranked = read_rules(text, around.columns, words, entry.get("outcome"))
+    if any(rule.confidence not in (None, 1.0) for rule in rules):
+        raise Unreadable("a rule about a number has a confidence")
     held = [_held(read_pairs(word), pieces) for word in words]
     default = "intersect" if around.side == "range" else "priority" if ranked else "first"
     policy = entry.get("hit") or default

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .directions import Direction
-from .knowledge import Limits
+from .graded import Limits
 from .movement import along, has_holes, looks, moves
 from .numberforward import bands_of, number_within
 from .numberproofs import number_inside

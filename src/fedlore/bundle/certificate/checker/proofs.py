@@ -13,9 +13,11 @@ import numpy as np
 from .answers import prior_of, range_of
 from .cells import before, single
 from .expressions import columns_in, numbers_in
+from .graded import Graded, Limits
 from .intervals import Boxes
-from .knowledge import Graded, Known, Limits, Scoped, scope_of
+from .knowledge import Known, Scoped, scope_of
 from .orders import never_above
+from .soft import is_soft
 
 Array = Any  # of numpy
 Holds = Callable[[Boxes], Array]  # -> (b,)
@@ -68,6 +70,8 @@ def agrees(known: Known, budget: int = BUDGET) -> Verdict:
 def inside(known: Known, budget: int = BUDGET) -> Verdict:
     """Whether the prediction stays in the range by itself, in every row of the scope."""
 
+    if is_soft(known):
+        return Verdict("unknown")  # nothing is claimed of what holds in most cases only
     either = known.range.combine == "any"
 
     def holds(boxes: Boxes) -> Array:
@@ -265,7 +269,8 @@ def samples(known: Scoped, count: int, seed: int, *, holes: bool = False) -> Arr
 def _marks(known: Scoped) -> list[list[float]]:
     """For each column the numbers near which something happens, in single precision."""
     found: list[set[float]] = [set() for _ in known.columns]
-    for source in (*known.predict.sources, *known.range.sources):
+    soft = getattr(known, "soft", ())  # of classes
+    for source in (*known.predict.sources, *known.range.sources, *soft):
         for column in source.columns:
             found[column] |= set(source.cuts(column))
         for tree in source.trees:

@@ -14,12 +14,14 @@ import numpy as np
 from .answers import said_of
 from .directions import Direction
 from .expressions import columns_in
-from .knowledge import Graded, Known, Limits
+from .graded import Graded, Limits
+from .knowledge import Known
 from .movement import along, has_holes, looks, moves
 from .numbersets import NumberKnown
 from .numbershapes import number_prediction_moves, number_range_moves
 from .proofs import Verdict, inside
 from .shapedmembers import odd_member
+from .soft import Soft
 from .tables import Table
 
 Array = Any  # of numpy
@@ -51,7 +53,8 @@ def monotone(
     heard = options["hears"] or options["start"] == "expert" or weight > 0
     heard = heard or known.leaning is not None
     told = Verdict("proved")
-    for shape in known.directions if known.predict.sources else ():
+    soft = isinstance(known, Known) and bool(known.soft)
+    for shape in known.directions if known.predict.sources or soft else ():
         found = _prediction_moves(known, shape)
         told = found if told.status == "proved" else told
     if heard and told.status != "proved":
@@ -86,11 +89,13 @@ def _prediction_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
     if isinstance(known, NumberKnown):
         return number_prediction_moves(known, shape)
     sources = known.predict.sources
-    around = [*sources, *known.range.sources]
+    around = [*sources, *known.range.sources, *known.soft]
     if not looks(around, shape.column):
         return Verdict("proved")
     if all(isinstance(source, Table) for source in around):
         return along(known, shape, around, lambda x: said_of(known, x).prior, _dominates)
+    if known.soft or isinstance(sources[0], Soft):
+        return Verdict("unknown")
     first = sources[0]
     kept = isinstance(first, Graded) and moves(first.tree, shape) and known.confusion is None
     silent = known.range.sources and known.conflict != "error"

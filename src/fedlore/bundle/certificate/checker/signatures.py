@@ -55,8 +55,9 @@ def _covered(side: Mapping[str, Any], number: bool) -> dict[str, Any]:
     """Without weights, and without calibrated ranges that can only narrow what others allow."""
     said = {key: value for key, value in side.items() if key != "weights"}
     sources = said.get("sources", [])
-    kept = [one for one in sources if "conformal" not in one]
-    if len(kept) == len(sources):
+    soft = [one for one in sources if "confidence" in one]
+    kept = [one for one in sources if "conformal" not in one and one not in soft]
+    if len(kept) + len(soft) == len(sources):
         return said
     empty = said.get("empty", "error")
     harmless = empty == "error"
@@ -69,8 +70,8 @@ def _covered(side: Mapping[str, Any], number: bool) -> dict[str, Any]:
         said.pop("combine", None)
         if not number:
             said.pop("empty", None)
-    if kept:
-        said["sources"] = kept
+    if kept or soft:
+        said["sources"] = [*kept, *soft]
     return said
 
 

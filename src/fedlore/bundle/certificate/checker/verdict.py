@@ -25,6 +25,7 @@ from .numberverdict import number_bundle, number_claims, number_graph
 from .proofs import agrees, inside, never_empty, samples
 from .shapes import monotone
 from .signatures import signature_faults
+from .soft import is_soft
 from .trusting import lean
 
 FORMAT = "fedlore range certificate"
@@ -183,7 +184,7 @@ def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
         if known.conflict == "error":
             yield compare_claim("the prediction stays in the range", found, told_status)
         else:  # its policy takes care of it; the claim must not say more than is so
-            fine = not (found.status == "refuted" and told_status == "proved")
+            fine = told_status != "proved" or not (found.status == "refuted" or is_soft(known))
             words = f"{found.status}; policy {known.conflict} removes what is outside"
             yield Line("the prediction stays in the range", fine, words)
 

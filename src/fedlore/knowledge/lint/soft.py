@@ -1,0 +1,167 @@
+"""What is said of rules that hold in most cases only: over the scope, and beside the data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...core.rates import exact_share
+from ...core.still import without_gradient
+from ..door import hide_others
+from ..findings import Finding, Place
+from ..formulas.grading import GradedFormula
+from ..models import Knowledge
+from ..soft import SoftFormulas, SoftRange
+from ..sources.writing import leaves
+from ..stated import list_statements
+from ..tables.bitwords import spans
+from ..tables.soft import SoftTable
+from ..tables.table import Rule, Table
+from .logic import lint_tables
+from .rulechecks import check_cells
+
+if TYPE_CHECKING:
+    from ...core.examples import Examples
+
+_MOST_PAIRS = 500  # rules of a table that are compared with each other
+_MISS = 0.05  # how often an interval may miss the true share
+
+
+def list_soft(*models: Any) -> list[SoftRange]:
+    """All that holds in most cases only in some models."""
+    return [one for one in leaves(*models) if isinstance(one, SoftTable | SoftFormulas)]
+
+
+def lint_soft(
+    predict: Sequence[Any], ranges: Sequence[SoftRange], trust: float, place: Place
+) -> Iterator[Finding]:
+    """Where soft rules count twice, say nothing, or are not heard; and that they are soft."""
+    both = [*list_soft(*predict), *ranges]
+    if not both:
+        return
+    for model in both:
+        if isinstance(model, SoftTable):
+            table = model.table
+            yield from lint_tables([table], []) if table.kind == "predict" else check_cells(table)
+            yield from _weak(model)
+            yield from _twice(model) if table.kind == "range" else ()
+    yield Finding(
+        "info",
+        "soft",
+        f"{_count(both)} in most cases only: what they say weighs in the prediction, excludes no "
+        "class, and is counted by no certificate",
+        place,
+    )
+    if trust == 0:
+        yield Finding(
+            "info",
+            "soft-unheard",
+            "trust is 0, so that the answer follows no prediction, and nothing that holds in most "
+            "cases only",
+            place,
+            suggestion="give trust, or let it be chosen (fedlore tune)",
+        )
+    outright = [one for one in leaves(*predict) if isinstance(one, Table | GradedFormula)]
+    if ranges and outright:
+        yield Finding(
+            "info",
+            "soft-outright",
+            "where a prediction names a class outright, ranges that hold in most cases only do not "
+            "move it",
+            place,
+            suggestion="give the prediction a confidence, or a formula a spread",
+        )
+
+
+def _count(models: Sequence[SoftRange]) -> str:
+    rules = sum(c < 1 for m in models if isinstance(m, SoftTable) for c in m.confidences)
+    formulas = sum(isinstance(model, SoftFormulas) for model in models)
+    parts = [(rules, "rule"), (formulas, "formula source")]
+    said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in parts if n]
+    return " and ".join(said) + (" holds" if rules + formulas == 1 else " hold")
+
+
+def _weak(model: SoftTable) -> Iterator[Finding]:
+    """Rules that say no more than an even spread does."""
+    k = len(model.table.schema.classes)
+    for index, (rule, share) in enumerate(zip(model.table.rules, model.confidences, strict=True)):
+        even = len(rule.outcome) / k
+        if len(rule.outcome) < k and share <= even:
+            does = "says nothing" if share == even else "speaks against what it names"
+            yield Finding(
+                "warning",
+                "soft-weak",
+                f"{model.table.label(index)} gives {share:g} to {len(rule.outcome)} of {k} classes "
+                f"and so {does}: an even spread gives them {even:.3g}",
+                rule.place,
+                suggestion="give it the share of cases in which it holds, or name the others",
+            )
+
+
+def _twice(model: SoftTable) -> Iterator[Finding]:
+    """Rules that say the same where one of them does: as witnesses they are not independent."""
+    rules = model.table.rules[:_MOST_PAIRS]
+    for (i, one), (j, other) in itertools.combinations(enumerate(rules), 2):
+        if one.outcome != other.outcome or one.conditions == other.conditions:
+            continue  # two alike are called duplicates
+        wide, narrow = (i, j) if _covers(one, other) else (j, i)
+        if _covers(rules[wide], rules[narrow]):
+            yield Finding(
+                "warning",
+                "counted-twice",
+                f"{model.table.label(narrow)} names the same classes as {model.table.label(wide)}, "
+                "within its rows: where both hit they count as two witnesses",
+                rules[narrow].place,
+                suggestion="end the wider one where the narrower begins",
+            )
+
+
+def _covers(wide: Rule, narrow: Rule) -> bool:
+    """Whether one rule hits wherever another does."""
+    inner = dict(narrow.conditions)
+    for column, condition in wide.conditions:
+        if column not in inner:
+            return False
+        for start, stop in spans(inner[column]):
+            if not any(a <= start and stop <= b for a, b in spans(condition)):
+                return False
+    return True
+
+
+@without_gradient
+def check_soft(known: Knowledge, data: Examples, file: str) -> Iterator[Finding]:
+    """Confidences beside how often labelled rows bear them out."""
+    if data.y is None:
+        return
+    x = hide_others(data.x, known.schema)
+    found = wrong = 0
+    for one in (s for model in list_soft(known.prediction) for s in list_statements(model, x)):
+        rows = int(one.spoken.sum())
+        if not rows or one.confidence == 1.0:
+            continue
+        right = int(one.right(data.y).sum())
+        low, high = exact_share(right, rows, miss=_MISS)
+        found += 1
+        if low <= one.confidence <= high:
+            continue
+        wrong += 1
+        near = round(low, 2) <= one.confidence <= round(high, 2)
+        was, least, most = (f"{v:.{3 if near else 2}f}" for v in (right / rows, low, high))
+        yield Finding(
+            "warning",
+            "confidence",
+            f"{one.name} says {one.confidence:g}, was right in {right} of {rows} rows ({was}, "
+            f"{least} to {most})",
+            one.place,
+            suggestion=f"write {was}, or look at its rows",
+        )
+    if found:
+        chance = f", {_MISS * found:.2g} would be so by chance" if wrong else ""
+        yield Finding(
+            "info",
+            "confidences",
+            f"{found} confidence{'' if found == 1 else 's'} looked at: {wrong} outside what the "
+            f"rows allow (exact binomial intervals, 95 %){chance}",
+            Place(file),
+        )

@@ -1,0 +1,185 @@
+"""Soft knowledge beside hard: what holds in most cases only weighs in the prediction.
+
+`tables.soft` has the arithmetic. Whatever is soft is heard through λ, as all predictions are, and
+never excludes a class: a range is made of rules that always hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ..core.tensors import torch
+from ..errors import KnowledgeError
+from .combine import Average, FirstOf
+from .confusion import Recalibrated
+from .formulas.grading import FormulaRange, GradedFormula
+from .missing import allow, find_lacking, hear, join_columns
+from .protocols import PredictionModel, RangeModel
+from .tables.soft import (
+    SoftTable,
+    ask_both,
+    find_allowed,
+    find_odds,
+    find_unsure,
+    share_weight,
+    split_rules,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SoftFormulas:
+    """A class that a formula names, or a range between two, right in most cases only: a P-KM."""
+
+    model: GradedFormula | FormulaRange
+    confidence: float  # in (0, 1)
+    within: RangeModel | None = field(default=None, compare=False, repr=False)  # R of each row
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.confidence < 1.0:
+            raise KnowledgeError(
+                f"a confidence must lie between 0 and 1, got {self.confidence:g} (0.9 is 90 %; a "
+                "formula without one counts as always right)"
+            )
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k): distributions inside the range, or zero rows where nothing is said."""
+        allowed = find_allowed(self.within, x, len(self.model.edges) + 1)
+        lean, heard = self.lean(x, allowed)
+        return share_weight(lean, heard & ~find_unsure(self, x), allowed).to(_dtype(x))
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the formulas or the range look at."""
+        return join_columns(ask_both(self.model, self.within), width)
+
+    def unsure(self, x: Tensor) -> Tensor:
+        """Rows in which a value is missing that the formulas look at, (n,) bool."""
+        return find_lacking(self.model, x)
+
+    def lean(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """What this adds to the log weight of each class, (n, k), and where it is heard, (n,)."""
+        graded = isinstance(self.model, GradedFormula)
+        named = hear(self.model, x) > 0 if graded else allow(self.model, x).bool()
+        inside = (named & allowed).sum(1, keepdim=True).double()
+        every = allowed.sum(1, keepdim=True)
+        toward, against, heard = find_odds(self.confidence, inside, every)
+        lean = torch.where(named, toward, against)
+        return torch.where(heard & allowed, lean, 0.0), heard.squeeze(1)
+
+
+SoftRange = SoftTable | SoftFormulas
+
+
+@dataclass(frozen=True)
+class Softened:
+    """A P-KM: what the expert predicts, weighed with ranges that hold in most cases only.
+
+    Each of them multiplies its odds in. An expert who names one class outright is not moved; where
+    he is silent the range's classes start even. Where a missing value leaves open what they say
+    only one class that he names outright is heard.
+    """
+
+    expert: PredictionModel | None
+    ranges: tuple[SoftRange, ...]
+    within: RangeModel | None = field(default=None, compare=False, repr=False)  # R of each row
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k): distributions, or zero rows where nobody says anything."""
+        allowed = find_allowed(self.within, x, count_soft(self.ranges[0]))
+        parts = [model.lean(x, allowed) for model in self.ranges]
+        lean, heard = parts[0]
+        for more, also in parts[1:]:
+            lean, heard = lean + more, heard | also
+        unsure = find_unsure(self, x)
+        alone = share_weight(lean, heard & ~unsure, allowed)
+        if self.expert is None:
+            return alone.to(_dtype(x))
+        said = hear(self.expert, x).double()
+        moved = said * lean.sub(lean.amax(1, keepdim=True)).exp()
+        total = moved.sum(1, keepdim=True)
+        weighed = (total > 0) & heard.unsqueeze(1)
+        moved = torch.where(weighed, moved / torch.where(total > 0, total, 1.0), said)
+        outright = (said == 1.0).any(1, keepdim=True)
+        moved = torch.where(unsure.unsqueeze(1) & ~outright, 0.0, moved)
+        spoken = (said != 0).any(1, keepdim=True)
+        return torch.where(spoken, moved, alone).to(_dtype(x))
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the expert or a range looks at."""
+        experts = () if self.expert is None else (self.expert,)
+        return join_columns((*experts, *self.ranges), width)
+
+    def unsure(self, x: Tensor) -> Tensor:
+        """Rows in which a missing value leaves open which ranges weigh in, (n,) bool."""
+        return torch.stack([model.unsure(x) for model in self.ranges]).any(0)
+
+
+def soften(expert: PredictionModel | None, ranges: Sequence[SoftRange]) -> PredictionModel | None:
+    """An expert with the soft ranges beside him; himself where there are none."""
+    return Softened(expert, tuple(ranges)) if ranges else expert
+
+
+def split_ranges(models: Sequence[Any]) -> tuple[list[Any], list[SoftRange]]:
+    """The ranges that always hold, and what of them holds in most cases only."""
+    hard, soft = list[Any](), list[SoftRange]()
+    for model in models:
+        if isinstance(model, SoftTable):
+            always, mostly = split_rules(model)
+            hard += [] if always is None else [always]
+            soft += [] if mostly is None else [mostly]
+        elif isinstance(model, SoftFormulas):
+            soft.append(model)
+        else:
+            hard.append(model)
+    return hard, soft
+
+
+def place_within(model: Any, within: RangeModel | None) -> Any:
+    """The same prediction with all that is soft in it inside a range; itself where it is so."""
+    if isinstance(model, SoftTable | SoftFormulas):
+        return model if model.within is within else replace(model, within=within)
+    if isinstance(model, Softened):
+        expert = place_within(model.expert, within)
+        ranges = tuple(place_within(one, within) for one in model.ranges)
+        same = expert is model.expert and _same(ranges, model.ranges) and model.within is within
+        return model if same else Softened(expert, ranges, within)
+    if isinstance(model, FirstOf | Average):
+        parts = tuple(place_within(one, within) for one in model.predictions)
+        return model if _same(parts, model.predictions) else replace(model, predictions=parts)
+    if isinstance(model, Recalibrated):
+        expert = place_within(model.expert, within)
+        return model if expert is model.expert else replace(model, expert=expert)
+    return model
+
+
+def lone_expert(model: Any) -> Any:
+    """The expert without the soft ranges beside him, and outside of any range."""
+    return place_within(model.expert if isinstance(model, Softened) else model, None)
+
+
+def has_soft(model: Any) -> bool:
+    """Whether anything in a prediction holds in most cases only."""
+    if isinstance(model, FirstOf | Average):
+        return any(map(has_soft, model.predictions))
+    if isinstance(model, Recalibrated):
+        return has_soft(model.expert)
+    return isinstance(model, Softened | SoftTable | SoftFormulas)
+
+
+def count_soft(model: SoftRange) -> int:
+    """How many classes a soft range speaks of."""
+    if isinstance(model, SoftTable):
+        return len(model.table.schema.classes)
+    return len(model.model.edges) + 1
+
+
+def _same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return all(a is b for a, b in zip(some, others, strict=True))
+
+
+def _dtype(x: Tensor) -> torch.dtype:
+    return x.dtype if x.is_floating_point() else torch.float32

@@ -1,0 +1,174 @@
+"""Rules that hold in most cases only: a distribution over the classes, never a wall.
+
+A rule with confidence c and classes S says: c of the weight on S, the rest on the other classes of
+the range R, evenly on either side. Several that hit one row are taken as independent witnesses:
+their odds against an even spread are multiplied (the log-linear pool of Genest and Zidek 1986,
+*Combining Probability Distributions*, with weights 1). A rule that nothing of R contradicts, or
+that contradicts all of R, says nothing there. In a row where a missing value leaves open whether
+such a rule hits, or what R is, nothing soft is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from ...core.tensors import torch
+from ...errors import KnowledgeError
+from ..missing import allow, find_lacking, join_columns
+from ..protocols import RangeModel
+from .table import Table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SoftTable:
+    """Rules of which some hold in most cases only.
+
+    Of a prediction table one rule speaks, as its hit policy says, and one of confidence 1 names its
+    class outright; called on rows it is a P-KM. Of a range table each rule that hits weighs in.
+    """
+
+    table: Table  # the rules as if they always held
+    confidences: tuple[float, ...]  # one per rule, in (0, 1]; 1: it always holds
+    within: RangeModel | None = field(default=None, compare=False, repr=False)  # R of each row
+
+    def __post_init__(self) -> None:
+        if len(self.confidences) != len(self.table.rules):
+            raise KnowledgeError(
+                f"{self.table.name}: there must be a confidence for each of "
+                f"{len(self.table.rules)} rules, got {len(self.confidences)}"
+            )
+        for index, confidence in enumerate(self.confidences):
+            if not 0.0 < confidence <= 1.0:
+                raise KnowledgeError(
+                    f"{self.table.label(index)}: a confidence must lie in (0, 1], got "
+                    f"{confidence:g}"
+                )
+        if self.table.policy not in ("first", "priority", "intersect"):
+            raise KnowledgeError(
+                f"{self.table.name}: rules with a confidence need the hit policy first, priority "
+                f"or intersect, got {self.table.policy}"
+            )
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, d) -> (n, k): distributions inside the range, or zero rows where nothing is said."""
+        allowed = find_allowed(self.within, x, len(self.table.schema.classes))
+        speaking = self.speaking(x).double()
+        sure = speaking @ (self._outcomes * self._certain.unsqueeze(1)).to(x.device)
+        lean, heard = self.lean(x, allowed)
+        soft = share_weight(lean, heard & ~find_unsure(self, x), allowed)
+        rows = torch.where(sure.any(1, keepdim=True), sure, soft)
+        return rows.to(x.dtype if x.is_floating_point() else torch.float32)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that some rule has a condition on, or the range looks at."""
+        return join_columns(ask_both(self.table, self.within), width)
+
+    def unsure(self, x: Tensor) -> Tensor:
+        """Rows in which a missing value leaves open which rules weigh in, (n,) bool."""
+        if self.table.kind == "range":
+            return self.table.undecided(x).any(1)
+        return torch.zeros(len(x), dtype=torch.bool, device=x.device)  # see `speaking`
+
+    def speaking(self, x: Tensor) -> Tensor:
+        """Which rules are heard in each row, (n, d) -> (n, rules) bool."""
+        hits = self.table.hits(x)
+        if self.table.kind == "range":
+            return hits
+        order = torch.tensor(self.table.order, device=hits.device)
+        # one behind a rule that a missing value leaves open is not heard
+        ranked = (hits | self.table.undecided(x))[:, order]
+        first = ranked & (ranked.cumsum(1) == 1)
+        return hits & torch.zeros_like(hits).index_copy_(1, order, first)
+
+    def lean(self, x: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        """What soft rules add to the log weight of each class, (n, k), and where one is heard."""
+        device = allowed.device
+        speaking = self.speaking(x).to(device) & ~self._certain.bool().to(device)
+        outcomes = self._outcomes.to(device)
+        confidence = torch.tensor(self.confidences, dtype=torch.float64, device=device)
+        inside = allowed.double() @ outcomes.T  # (n, rules): classes of the range that it names
+        toward, against, some = find_odds(confidence, inside, allowed.sum(1, keepdim=True))
+        heard = speaking & some
+        toward, against = (torch.where(heard, side, 0.0) for side in (toward, against))
+        return (toward @ outcomes + against @ (1.0 - outcomes)) * allowed, heard.any(1)
+
+    def only(self, chosen: tuple[int, ...]) -> SoftTable:
+        """Some of the rules."""
+        rules = tuple(self.table.rules[index] for index in chosen)
+        confidences = tuple(self.confidences[index] for index in chosen)
+        return replace(self, table=replace(self.table, rules=rules), confidences=confidences)
+
+    @cached_property
+    def _outcomes(self) -> Tensor:
+        """Which rule names which class, (rules, k) float64."""
+        named = torch.zeros(len(self.table.rules), len(self.table.schema.classes)).double()
+        for index, rule in enumerate(self.table.rules):
+            named[index, list(rule.outcome)] = 1.0
+        return named
+
+    @cached_property
+    def _certain(self) -> Tensor:
+        """1.0 for each rule that always holds, (rules,) float64."""
+        return torch.tensor([float(c == 1.0) for c in self.confidences], dtype=torch.float64)
+
+
+def find_odds(
+    confidence: Tensor | float, inside: Tensor, every: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Log weights against an even spread: of a class that is named, and of one that is not.
+
+    `inside` counts the classes of the range that are named, of `every`. With them whether anything
+    is said: not where all of the range is named, or nothing of it.
+    """
+    outside = every - inside
+    toward = (confidence * every / inside.clamp(min=1.0)).log()
+    against = ((1.0 - confidence) * every / outside.clamp(min=1.0)).log()
+    return toward, against, (inside > 0) & (outside > 0)
+
+
+def share_weight(lean: Tensor, heard: Tensor, allowed: Tensor) -> Tensor:
+    """Distributions over the range from log weights, (n, k); zero rows where none is heard."""
+    shares = lean.masked_fill(~allowed, -torch.inf).softmax(1)
+    return torch.where(heard.unsqueeze(1), shares, 0.0)
+
+
+class SoftModel(Protocol):
+    """What is said softly, inside a range."""
+
+    @property
+    def within(self) -> RangeModel | None: ...
+
+    def unsure(self, x: Tensor) -> Tensor:
+        """Rows in which a missing value leaves open what is said, (n,) bool."""
+        ...
+
+
+def find_unsure(model: SoftModel, x: Tensor) -> Tensor:
+    """Rows in which a missing value leaves open what is said, or what the range is, (n,) bool."""
+    unsure = model.unsure(x)
+    return unsure if model.within is None else unsure | find_lacking(model.within, x)
+
+
+def ask_both(model: object, within: RangeModel | None) -> tuple[object, ...]:
+    """A soft model and its range, for whoever asks both."""
+    return (model,) if within is None else (model, within)
+
+
+def find_allowed(within: RangeModel | None, x: Tensor, k: int) -> Tensor:
+    """The range of each row, (n, k) bool; every class where there is no range."""
+    if within is None:
+        return torch.ones(len(x), k, dtype=torch.bool, device=x.device)
+    return allow(within, x).bool()
+
+
+def split_rules(model: SoftTable) -> tuple[Table | None, SoftTable | None]:
+    """The rules of a range table that always hold, and those that hold in most cases only."""
+    numbers = range(len(model.confidences))
+    hard = tuple(i for i in numbers if model.confidences[i] == 1.0)
+    soft = tuple(i for i in numbers if model.confidences[i] < 1.0)
+    return model.only(hard).table if hard else None, model.only(soft) if soft else None
