@@ -20,8 +20,10 @@ from ..engine.federation import CLASSES, FEATURES, federation
 from ..engine.test_loop import Spy
 
 CHOSEN = {
+    "evidence",
     "vote",
     "settle",
+    "curve",
     "scores",
     "hold",
 }  # of a recipe that is chosen: tests/engine/lore says what they hold

@@ -468,12 +468,36 @@ def test_counts_of_scores_are_summed_and_bundles_hold_the_common_cut(tmp_path, m
         ]
         assert {h.whose for h in found} == {"unseen", "common"}
         assert [h.cut for h in found] == pytest.approx([h.cut for h in wanted], abs=0.01)
+        table = json.loads((home / "brought.json").read_text())
+        assert table["calibrated"] == plain.brought(home.name).calibrated == "common"
+        assert table["probabilities"]["nll"] == pytest.approx(
+            plain.brought(home.name).probabilities["nll"], rel=1e-3
+        )
+        assert "sharpness: federation-wide" in export.bundle_of_kit(home).card
+    if not secure:
+        check_same(folder, plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["losses are summed", "counts of scores are summed"])
+def test_a_sharpness_that_all_sites_found_survives_a_crash(tmp_path, monkeypatch, place):
+    folder = chosen(tmp_path / "fed", menu=COMMON)
+    inside = Inside(folder, monkeypatch)
+    with pytest.raises(Crash):
+        inside.train(line=crash_at(place))
+    inside.restart()
+    inside.train(resume=True)
+    plain = at_once(folder)
+    check_same(folder, plain)
+    for name, model in own_models(folder).items():
+        assert model.beside.sharpness == plain.besides[name].sharpness
+        assert model.beside.calibrated == "common"
 
 
 def test_counts_that_were_not_agreed_to_are_not_given(terms):
-    for kind, at in (("scores", 5), ("hold", 6)):
+    for kind, at in (("curve", 5), ("scores", 6), ("hold", 7)):
         assert "none in common" in find_breach(terms, Task(kind, at, trial="0/main/3"))
     some = replace(terms, menu=replace(terms.menu, common=True))
-    assert find_breach(some, Task("scores", 5, trial="0/main/3")) is None
-    assert "does not belong" in find_breach(some, Task("scores", 4, trial="0/main/3"))
-    assert "does not belong" in find_breach(some, Task("hold", 5, trial="0/main/3"))
+    assert find_breach(some, Task("scores", 6, trial="0/main/3")) is None
+    assert "does not belong" in find_breach(some, Task("scores", 5, trial="0/main/3"))
+    assert "does not belong" in find_breach(some, Task("hold", 6, trial="0/main/3"))

@@ -18,7 +18,7 @@ from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.numbers.numbers import Numbers
-from ..personal.beside import AnyBeside, Beside, NumberBeside
+from ..personal.beside import AnyBeside, Beside, Calibrated, NumberBeside
 from ..personal.foreseen import Foreseen, ForeseenNumber
 from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
 from ..personal.own.sight import HEARD_OF_ORDER
@@ -27,6 +27,7 @@ from ..personal.own.trees import Trees
 from .archive import Refused
 
 EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
+_CALIBRATED = "calibrated"  # whose rows said how sharp it is, where not the site's own alone
 _OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
 
 
@@ -57,7 +58,10 @@ def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict
         _round_values(m) if isinstance(m, Foreseen | ForeseenNumber) else next(rest)
         for m in beside.members
     ]
-    far = {"sharpness": beside.sharpness} if isinstance(beside, Beside) else {"width": beside.width}
+    far: dict[str, Any] = {"width": beside.width} if isinstance(beside, NumberBeside) else {}
+    if isinstance(beside, Beside):
+        far = {"sharpness": beside.sharpness}
+        far |= {_CALIBRATED: "common"} if beside.calibrated == "common" else {}
     values = {
         "network": beside.network,
         "expert": beside.expert,
@@ -79,6 +83,9 @@ def restore_beside(
     """Members and weights again; nothing is believed before it is checked."""
     numbers = isinstance(known, Numbers)
     far = "width" if numbers else "sharpness"
+    calibrated: Calibrated = "own"
+    if not numbers and said.get(_CALIBRATED) == "common":  # only who asked all sites says so
+        calibrated, said = "common", {k: v for k, v in said.items() if k != _CALIBRATED}
     values = _values(said, {"network", "expert", far, "heard", "members"})
     _check_size(tensors)
     told = values["members"]
@@ -117,10 +124,12 @@ def restore_beside(
         raise Refused(f"no member has the tensor '{min(left)}'")
     weights = tuple(_number(one.get("weight"), "weight") for one in told)
     network, expert, last = (_number(values[name], name) for name in ("network", "expert", far))
-    kind: type[AnyBeside] = NumberBeside if numbers else Beside
     if not 0.0 < last < float("inf"):
         raise Refused(f"{far} of a mixture must be positive and finite, got {last}")
-    return kind(tuple(members), weights, network, expert, last)  # type: ignore[arg-type]
+    speaking: tuple[Any, ...] = tuple(members)
+    if numbers:
+        return NumberBeside(speaking, weights, network, expert, last)
+    return Beside(speaking, weights, network, expert, last, calibrated)
 
 
 def member_weights(beside: AnyBeside, *, expert: float | None = None) -> dict[str, float]:

@@ -14,7 +14,7 @@ from ..core.tree import Payload
 from ..core.wire import TASK_KINDS, Reply, Task, Transport
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
-SUMMED = ("train", "moments", "gram", "vote", "scores")
+SUMMED = ("train", "moments", "evidence", "gram", "vote", "curve", "scores")
 
 
 class Half(Protocol):

@@ -327,10 +327,17 @@ def test_counts_of_scores_are_summed_under_masks_and_every_site_hears_the_same_c
     menu = replace(FEW, common=True, candidates=FEW.candidates[:1])
     plain, masked = run(menu), run(menu, privacy=Privacy(secure_aggregation=True))
     alone = run(replace(menu, common=False))
+    masked_alone = run(replace(menu, common=False), privacy=Privacy(secure_aggregation=True))
     cuts = {}
     for name, held in plain.holdings.items():
         own, common = ([h for h in held if h.whose == w] for w in ("unseen", "common"))
-        assert own == list(alone.holdings[name]) and common
+        assert [h.level for h in own] == [h.level for h in alone.holdings[name]] and common
+        assert plain.besides[name].calibrated == plain.brought(name).calibrated == "common"
+        assert alone.besides[name].calibrated == alone.brought(name).calibrated == "own"
+        sharp = masked.besides[name].sharpness / masked_alone.besides[name].sharpness
+        assert sharp == pytest.approx(
+            plain.besides[name].sharpness / alone.besides[name].sharpness, rel=0.07
+        )
         assert common[0].rows == sum(len(c.data) for c in federation())
         cuts[name] = [h.cut for h in common]
         again = [h.cut for h in masked.holdings[name] if h.whose == "common"]

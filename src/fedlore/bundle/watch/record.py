@@ -46,6 +46,7 @@ class Record:
     rows: list[str] = field(default_factory=list)  # digests
     days: list[str] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)  # by question; NaN: says nothing
+    watched: str = ""  # the fingerprint of the bundle
 
     def append(self, bundle: Bundle, x: Tensor, y: Tensor, days: Sequence[str]) -> int:
         """Take rows in that are not there yet, in their order; how many they were."""
@@ -97,6 +98,19 @@ def open_record(
     """A record as it stands, or a new one with claims from rows of before where there are some."""
     if not path.exists():
         return _begin(path, bundle, reference, alarm)
+    found = read_record(path)
+    if found.watched != bundle.fingerprint:
+        raise FedloreError(
+            f"{path} watches another bundle ({found.watched[:12]}, this one is "
+            f"{bundle.fingerprint[:12]}): give a new one with --record"
+        )
+    if reference is not None:
+        raise FedloreError(f"{path} has its claims already: give rows of before to a new record")
+    return found
+
+
+def read_record(path: Path) -> Record:
+    """A record as it stands, whatever bundle it is about."""
     lines = path.read_bytes().split(b"\n")
     try:
         head = json.loads(lines[0])
@@ -105,16 +119,9 @@ def open_record(
         questions = tuple(Question(q["name"], q["kind"]) for q in head["questions"])
         before = {name: np.array(v, dtype=np.float64) for name, v in head["before"].items()}
         found = Record(path, head["seed"], head["alarm"], questions, head["rates"], before)
-        watched = head["bundle"]
+        found.watched = str(head["bundle"])
     except (ValueError, KeyError, TypeError):
         raise FedloreError(f"{path} is no record of fedlore watch") from None
-    if watched != bundle.fingerprint:
-        raise FedloreError(
-            f"{path} watches another bundle ({watched[:12]}, this one is "
-            f"{bundle.fingerprint[:12]}): give a new one with --record"
-        )
-    if reference is not None:
-        raise FedloreError(f"{path} has its claims already: give rows of before to a new record")
     for number, line in enumerate(lines[1:-1], 2):  # behind the last end of a line: half a line
         try:
             found._take(json.loads(line))

@@ -25,18 +25,16 @@ from ...core.reliability import (
     ranked_score,
     reliability,
 )
+from ...core.sharpness import USUAL, drawn_cost
 from ...knowledge.numbers.scores import quantile_score
 from ...knowledge.numbers.told import Told
 from ...personal.brought import Brought
 from ...personal.distribution import Distribution
-from ...personal.foreseen import Foreseen
 from ...personal.own.members import ClassMember, OrderMember
 from ...personal.own.mixture import NumberMixture, mix
 from ...personal.tasks.regression import LEVEL, NOMINAL, SCORED_LEVELS
-from .private import EXPERT, Voice, Weigh, cross_mixed
+from .private import EXPERT, Unseen, Voice, cross_mixed
 
-#: Few rows must not decide alone: the factor is drawn to 5/4, the best of development seeds.
-USUAL, APART = 1.25, 0.3  # the middle, and the sd of its logarithm
 _FACTORS: tuple[float, ...] = tuple(2.0 ** (i / 6) for i in range(-4, 10))
 #: Of a number, times the root of the mean squared miss.
 _WIDTHS: tuple[float, ...] = tuple(2.0 ** (i / 8) for i in range(-16, 17))
@@ -58,19 +56,9 @@ class UnseenJudged:
         return replace(brought, diagram=self.diagram, probabilities=self.probabilities)
 
 
-def try_classes(
-    voices: Sequence[Voice],
-    share: Mapping[str, float],
-    weigh: Weigh,
-    y: Tensor,
-    factor: float,
-    *,
-    ordered: bool,
-    prior: Tensor | None = None,  # (n, k) what the expert says
-    lean: Tensor | None = None,  # (n,) his weight in each row, NaN where it is the one number
-) -> UnseenJudged:
+def try_classes(unseen: Unseen, factor: float) -> UnseenJudged:
     """The mixture as it will answer, its weights learned from other rows than it is judged on."""
-    kept = [voice for voice in voices if voice.name in share]
+    y, lean = unseen.y, unseen.lean
 
     def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
         parts = torch.stack([temper(voice, factor).exp() for voice in some])
@@ -78,9 +66,9 @@ def try_classes(
             return mix(parts, weights.tolist())
         others = torch.tensor([voice.name != EXPERT for voice in some])
         one = float(weights[~others].sum())
-        return mix(parts[others], weights[others].tolist(), prior, fill_trust(lean, one))
+        return mix(parts[others], weights[others].tolist(), unseen.prior, fill_trust(lean, one))
 
-    said = cross_mixed(kept, weigh, mixed, len(y))
+    said = cross_mixed(unseen.voices, unseen.weigh, mixed, len(y))
     likely = said.gather(1, y.unsqueeze(1)).squeeze(1)
     diagram = reliability(said, y)
     low, high = bins_interval(diagram)
@@ -88,7 +76,7 @@ def try_classes(
     loss = -float(likely.log().mean())
     found |= {"nll": loss} if math.isfinite(loss) else {}
     found["brier"] = brier(said, y)
-    found |= {"crps": ranked_score(said, y)} if ordered else {}
+    found |= {"crps": ranked_score(said, y)} if unseen.ordered else {}
     return UnseenJudged(tuple(diagram), found, class_misses(said, y), said)
 
 
@@ -109,19 +97,26 @@ def try_number(centre: Tensor, told: Told, width: float) -> UnseenJudged:
 
 def mixture_sharpness(voices: Sequence[Voice], share: Mapping[str, float], y: Tensor) -> float:
     """The factor under which rows that no member had seen are likeliest, given their weights."""
-    kept = [voice for voice in voices if share.get(voice.name, 0.0) > 0.0]
-    if not kept:
+    unseen = Unseen(tuple(voices), share, y, False, 1.0)
+    if not any(share.get(voice.name, 0.0) > 0.0 for voice in voices):
         return 1.0
+
+    def cost(factor: float) -> float:
+        return float(mixed_losses(unseen, factor).sum()) + drawn_cost(factor, USUAL)
+
+    return min(_FACTORS, key=cost)
+
+
+def mixed_losses(unseen: Unseen, factor: float) -> Tensor:
+    """The log-loss of each row under the mixture with a factor, (n,)."""
+    share = unseen.share
+    kept = [voice for voice in unseen.voices if share.get(voice.name, 0.0) > 0.0]
     total = sum(share[voice.name] for voice in kept)
     weights = [share[voice.name] / total for voice in kept]
     weights[0] += 1.0 - sum(weights)
-
-    def cost(factor: float) -> float:
-        parts = torch.stack([temper(voice, factor).exp() for voice in kept])
-        likely = mix(parts, weights).gather(1, y.unsqueeze(1)).clamp(min=1e-9)
-        return -float(likely.log().sum()) + 0.5 * (math.log(factor / USUAL) / APART) ** 2
-
-    return min(_FACTORS, key=cost)
+    parts = torch.stack([temper(voice, factor).exp() for voice in kept])
+    likely = mix(parts, weights).gather(1, unseen.y.unsqueeze(1)).clamp(min=1e-9)
+    return -likely.log().squeeze(1)
 
 
 def sharpen(member: _M, factor: float) -> _M:
@@ -167,6 +162,6 @@ class _Number:
 def temper(voice: Voice, factor: float) -> Tensor:
     """What a voice says of unseen rows, as steep as it will be, (n, k) log-probabilities."""
     held = voice.held.double()
-    if voice.name == EXPERT or isinstance(voice.member, Foreseen):
+    if voice.firm:
         return held
     return torch.log_softmax(factor * held, 1)

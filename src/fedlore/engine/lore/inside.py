@@ -16,6 +16,7 @@ from ..stacked import Stacked
 from .agreement import Agreement
 from .private import Private
 from .seat import Seat
+from .sharpening import curve_of, sharpen_private
 from .site import settle, vote
 from .trial import MAIN, Trial
 
@@ -62,8 +63,15 @@ class Inside:
             for name in to:
                 self.private[name] = self._settled(trial, name, task.sent)
                 yield Reply(name, task.round)
+        elif task.kind == "curve":
+            for name in to:
+                curve = {"losses": curve_of(self.private[name].unseen)}
+                yield Reply(name, task.round, {"curve": curve})
         elif task.kind == "scores":
             for name in to:
+                if "curve" in task.sent:
+                    total = task.sent["curve"]["losses"]
+                    self.private[name] = sharpen_private(self.private[name], total)
                 counts = {"counts": self.private[name].counts}
                 yield Reply(name, task.round, {"scores": counts})
         elif task.kind == "hold":

@@ -1,7 +1,7 @@
 """What one site chose for itself, and how it compares voices on rows that they had not seen."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from ...personal.brought import Brought, BroughtLine
 from ...personal.client import Known
 from ...personal.own.best import Own, OwnModel
 from ...personal.own.mixture import scale_weights
-from ...personal.own.weights import SHARED, start_weights
+from ...personal.own.weights import SHARED, class_weights, start_weights
 
 HARDLY = 0.001  # the expert's weight before any row has spoken
 SMALL = 0.01  # a weight below which a member is left out
@@ -32,6 +32,7 @@ class Private:
     finished: Params | None = None  # the network after last steps at home, where they paid
     brought: Brought | None = None
     scores: Tensor | None = None  # (n,) how far labels lie from answers, of rows no member had seen
+    unseen: "Unseen | None" = None  # of classes: what members said of those rows
 
     @property
     def holdings(self) -> tuple[Holding, ...]:
@@ -53,6 +54,24 @@ class Voice:
     held: Tensor  # (n, k) log-probabilities or (n,) numbers
     shared: bool  # whether all sites made it together
     member: Any = None  # None: the network, or the expert himself
+    firm: bool = False  # keeps its own doubt, however sharp the others are made
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """What voices said of rows that none of them had seen: enough to judge their mixture anew."""
+
+    voices: tuple[Voice, ...]  # those that count
+    share: Mapping[str, float]  # their weights, by name
+    y: Tensor  # (n,)
+    ordered: bool
+    factor: float  # on their log-probabilities, as the mixture has it
+    prior: Tensor | None = None  # (n, k) what the expert says
+    lean: Tensor | None = None  # (n,) his weight in each row, NaN where it is the one number
+
+    def weigh(self, some: Sequence[Voice], rows: Tensor) -> Tensor:
+        """The weights that some rows give to voices."""
+        return weigh_classes(some, self.y, rows)
 
 
 NETWORK, EXPERT, OWN_BEST, ONE_ROUND = "network", "expert", "own best", "exact"
@@ -178,6 +197,11 @@ def weigh_voices(voices: Sequence[Voice]) -> Tensor:
     each = [start[0] if v.shared else start[-1] for v in voices if v.name != EXPERT]
     found = [start.new_tensor(HARDLY) if v.name == EXPERT else each.pop(0) for v in voices]
     return torch.stack(found) / torch.stack(found).sum()
+
+
+def weigh_classes(voices: Sequence[Voice], y: Tensor, rows: Tensor) -> Tensor:
+    """The weights of voices over classes by these rows, (n,) bool."""
+    return class_weights([voice.held[rows] for voice in voices], y[rows], weigh_voices(voices))
 
 
 def few_rows(own: Own) -> list[OwnModel]:

@@ -204,38 +204,48 @@ class _Work:
         self.progress.add(DoneStep("settle"))
 
     def held(self, main: Trial, run: Run) -> None:
-        """The sum of all sites' counts of scores, told to each of them."""
+        """The sum of all sites' losses, by which each sharpens; then that of their counts."""
         if self.progress.find("hold") is not None:
             return
         asked = Task(
-            "scores",
+            "curve",
             main.rounds + 2,
             seed=self.common.seed,
             accepted=run.accepted,
             trial=str(main),
         )
-        done = self.progress.find("scores")
-        if done is None:
-            total = self.summed(asked)
-            done = self.progress.add(DoneStep("scores", {"scores": total["scores"]}))
-        sent = {"scores": done.payload["scores"]}
-        task = replace(asked, kind="hold", round=main.rounds + 3, sent=sent)
+        sent: Payload = {}
+        if self.common.bins is None:  # numbers keep their own widths
+            sent = self.summed_once(asked)
+        task = replace(asked, kind="scores", round=main.rounds + 3, sent=sent)
+        sent = self.summed_once(task)
+        task = replace(asked, kind="hold", round=main.rounds + 4, sent=sent)
         for _ in self.transport.exchange(task, sorted(self.transport.clients())):
             pass
         self.progress.add(DoneStep("hold"))
 
+    def summed_once(self, task: Task) -> Payload:
+        """The sum of a step of its own, which is not asked for again once it is there."""
+        done = self.progress.find(task.kind)
+        if done is None:
+            done = self.progress.add(DoneStep(task.kind, self.summed(task)))
+        return done.payload
+
     def summed(self, task: Task) -> Payload:
         """The sum over the sites of what they answer."""
-        wanted = wanted_of(task, (), 0)
-        replies = sorted(
-            self.transport.exchange(task, sorted(self.transport.clients())), key=_by_name
-        )
-        good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
-        if not good:
-            raise FedloreError(f"trial {task.trial}: no {task.kind} came back")
-        counted = [(r.upload, float(len(r.names))) for r in good]
-        sites = sum(count for _, count in counted)
-        return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}
+        return sum_replies(self.transport, task)[0]
+
+
+def sum_replies(transport: Transport, task: Task) -> tuple[Payload, int]:
+    """The sum over the sites of what they answer, and how many they are."""
+    wanted = wanted_of(task, (), 0)
+    replies = sorted(transport.exchange(task, sorted(transport.clients())), key=_by_name)
+    good = [r for r in replies if r.round == task.round and not find_flaw(r.upload, wanted)]
+    if not good:
+        raise FedloreError(f"trial {task.trial}: no {task.kind} came back")
+    counted = [(r.upload, float(len(r.names))) for r in good]
+    sites = sum(count for _, count in counted)
+    return {k: tree.scale(bundle, sites) for k, bundle in tree.mean(counted).items()}, int(sites)
 
 
 def _by_name(reply: Reply) -> str:

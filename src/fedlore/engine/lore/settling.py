@@ -19,7 +19,6 @@ from ...personal.own.best import Own, judge_places, own_classes, own_order
 from ...personal.own.crossfit import FOLDS
 from ...personal.own.members import OrderMember, mask_logits
 from ...personal.own.mixture import mix
-from ...personal.own.weights import class_weights
 from ..exact import exact_rows
 from .calibrating import mixture_sharpness, sharpen, temper, try_classes
 from .candidates import Candidate
@@ -30,11 +29,12 @@ from .private import (
     NETWORK,
     ONE_ROUND,
     Private,
+    Unseen,
     Voice,
     compose,
     few_rows,
     pays,
-    weigh_voices,
+    weigh_classes,
 )
 from .seat import WORST, Seat, nll_rows, polish_seat
 from .trial import MAIN, Trial
@@ -83,7 +83,7 @@ def settle_classes(
         voices.append(expert)
 
     def weigh(some: Sequence[Voice], rows: Tensor) -> Tensor:
-        return class_weights([voice.held[rows] for voice in some], y[rows], weigh_voices(some))
+        return weigh_classes(some, y, rows)
 
     def mixed(some: Sequence[Voice], weights: Tensor) -> Tensor:
         return mix(torch.stack([v.held.double().exp() for v in some]), weights.tolist()).log()
@@ -102,7 +102,8 @@ def settle_classes(
         voices, weigh, mixed, errors, rows=len(y), own=alone, losses=losses, measure="accuracy"
     )
     share = found.share
-    factor = mixture_sharpness(voices, share, y)
+    kept = tuple(voice for voice in voices if voice.name in share)
+    factor = mixture_sharpness(kept, share, y)
     members = tuple(sharpen(member, factor) for member in found.members)
     expert_share = share.get(EXPERT, 0.0)
     beside = Beside(members, found.weights, share[NETWORK], expert_share, factor * sharpness)
@@ -115,19 +116,13 @@ def settle_classes(
         scaler=seat.common.scaler,
         seed=seat.common.seed,
     )
-    verdict = try_classes(
-        voices,
-        share,
-        weigh,
-        y,
-        factor,
-        ordered=seat.common.ordered,
-        prior=heard.prior,
-        lean=lean.rows,
-    )
+    ordered = seat.common.ordered
+    unseen = Unseen(kept, share, y, ordered, factor, heard.prior, lean.rows)
+    verdict = try_classes(unseen, factor)
     told = lean.tell(verdict.tell(found.brought), errors(verdict.said.log()))
     told = replace(told, left_out=say_left_out(seat))
-    return Private(beside, lean.knowledge(client.knowledge), finished, told, verdict.scores)
+    known = lean.knowledge(client.knowledge)
+    return Private(beside, known, finished, told, verdict.scores, unseen)
 
 
 def site_models(seat: Seat, data: Examples) -> Own | None:
@@ -203,7 +198,7 @@ def foreseen_classes(seat: Seat, client: Client, posterior: Posterior | None) ->
     foresight = Foresight(exact, posterior, rows.home, common.classes)
     allowed = client.data.allowed if client.injected else None
     held = mask_logits(foresight.held_out(rows), allowed)
-    return Voice(ONE_ROUND, held, True, Foreseen(foresight, common.scaler))
+    return Voice(ONE_ROUND, held, True, Foreseen(foresight, common.scaler), firm=True)
 
 
 def _signed(seat: Seat, client: Client, line: SignedLine | None) -> Voice | None:
@@ -223,4 +218,4 @@ def expert_voice(rows: Examples, silent: Tensor) -> Voice | None:
     said = rows.prior.double()
     total = said.sum(1, keepdim=True)
     spoken = torch.where(total > 0, said / torch.where(total > 0, total, 1.0), silent.exp())
-    return Voice(EXPERT, spoken.log(), shared=False)
+    return Voice(EXPERT, spoken.log(), shared=False, firm=True)

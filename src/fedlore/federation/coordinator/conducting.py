@@ -125,6 +125,7 @@ def _line(step: DoneStep, terms: Terms) -> str:
     words = {
         "gram": "the model of one round is made",
         "settle": "every site has its own model",
+        "curve": "losses are summed, by which each site sharpens its probabilities",
         "scores": "counts of scores are summed",
         "hold": "every site knows what holds for rows of all sites together",
     }

@@ -35,6 +35,7 @@ from ..terms import Terms, name_both_versions, terms_of
 from ..usual import AmongPeers, UsualNorm
 from .conducting import conduct_session
 from .defending import coordinator_filters
+from .evidence import ask_evidence
 from .reports import Reports
 from .server import bell_of, healthy, link_of
 from .status import Status, last_scores
@@ -166,6 +167,9 @@ class Session:
         remote = self._remote(mail)
         if self.entry is None:
             terms = self.terms
+            if self.federation.watch:
+                found = ask_evidence(remote, terms.schema, self.reports.line)
+                self.status.write(watch=[vars(one) | {"alarm": one.alarm} for one in found])
             common = {}
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from torch import Tensor
-
 from ...algorithms import Algorithm
 from ...core.inputs import Inputs
 from ...core.uploads import find_bad_metric, find_flaw, wanted_of
@@ -42,16 +40,16 @@ def flaw(
         wrong = find_flaw(
             reply.upload, wanted, misfit="sums of other names or shapes than asked for"
         )
-        if wrong is None and task.kind == "scores" and bool((_counts(reply) < -_ROUNDED).any()):
-            return "counts below 0"
+        if wrong is None and task.kind in ("curve", "scores") and _least(reply) < -_ROUNDED:
+            return "counts or losses below 0"
         return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
     if reply.rows < 1:
         return f"a count of {reply.rows} rows"
     return find_flaw(reply.upload, wanted, largest=largest)
 
 
-def _counts(reply: Reply) -> Tensor:
-    return reply.upload["scores"]["counts"]
+def _least(reply: Reply) -> float:
+    return min(float(t.min()) for bundle in reply.upload.values() for t in bundle.values())
 
 
 def _bad_vote(reply: Reply) -> str | None:

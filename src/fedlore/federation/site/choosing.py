@@ -7,6 +7,7 @@ import torch
 from ...algorithms import Desk, facts_of
 from ...core.conformal import HISTOGRAM
 from ...core.exact import Posterior
+from ...core.sharpness import SHARP_FACTORS
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...engine import Client, NumberClient, Recipe, Site, ready
@@ -27,6 +28,7 @@ from .settled import (
     personal_of,
     write_settled,
 )
+from .sharpened import losses_of, sharpen_settled
 from .store import Store
 
 _Bench = tuple[Site, Recipe, Desk]
@@ -68,7 +70,11 @@ class Choosing:
         if task.kind == "settle":
             self._settle(task)
             return reply
+        if task.kind == "curve":
+            losses = losses_of(self._kit, self._terms.run)
+            return Reply(reply.client, reply.round, {"curve": {"losses": losses}}, reply.rows)
         if task.kind == "scores":
+            self._sharpen(task)
             counts = counts_of(self._kit, self._terms.run)
             return Reply(reply.client, reply.round, {"scores": {"counts": counts}}, reply.rows)
         if task.kind == "hold":
@@ -78,6 +84,14 @@ class Choosing:
             add_common(self._kit, self._terms.run, total)
             return reply
         return Reply(reply.client, reply.round, {}, reply.rows, self._scores())
+
+    def _sharpen(self, task: Task) -> None:
+        if self._terms.bins is not None:
+            return
+        total = task.sent.get("curve", {}).get("losses")
+        if total is None or total.shape != (len(SHARP_FACTORS),) or not total.isfinite().all():
+            raise Refusal("counts were asked for without the losses of all sites together")
+        sharpen_settled(self._kit, self._terms, self._seat, total)
 
     def over(self, task: Task, memory: Payload) -> None:
         """After the last round of a training whose network is needed again: what it left here."""

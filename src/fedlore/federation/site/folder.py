@@ -33,6 +33,7 @@ class SiteFile:
     trust: float | None = None  # λ in place of the one in knowledge.toml
     agreed: str | None = None  # the hash of the terms that its owner agreed to
     insecure: bool = False  # without TLS, on one machine only
+    watch: str | None = None  # the record of fedlore watch over this site's model
     signed: bool = False  # whether knowledge that nobody signed is refused
     signers: tuple[str, ...] = ()  # public keys that may sign it; none: any
     secrets: dict[str, str] = field(default_factory=dict)  # files of filters, by filter

@@ -28,6 +28,7 @@ from ...personal.regressor import PersonalRegressor
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit, agree_schema
+from .unseen import describe_unseen
 
 PERSONAL = "personal.weights"
 BROUGHT = "brought.json"  # what taking part brought this site
@@ -44,10 +45,12 @@ def write_settled(
     header["holdings"] = [asdict(one) for one in private.holdings]
     payload: Payload = {"model": network}
     payload["scores"] = {"counts": private.counts}
+    if private.unseen is not None:
+        header["unseen"], payload["unseen"] = describe_unseen(private.unseen)
     if isinstance(known, Knowledge) and isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
     if beside is not None:
-        header["mixture"], more = _describe(seat, beside)
+        header["mixture"], more = describe_mixture(seat, beside)
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
     if private.brought is not None:
@@ -78,7 +81,7 @@ def personal_of(
         numbers = replace(numbers, trust=about["trust"], reliance=about["rely"], row_trust=rows)
         if terms.encoded:
             numbers = replace(numbers, schema=agree_schema(numbers.schema, terms.schema))
-        mixed = None if about["mixture"] is None else _mix(about["mixture"], payload, terms)
+        mixed = mixture_of(about, payload, terms)
         return number_task(candidate, bins).build(
             recipe.model, numbers, scaler=recipe.scaler, weights=payload["model"], beside=mixed
         )
@@ -90,7 +93,7 @@ def personal_of(
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
-    beside = None if about["mixture"] is None else _mix(about["mixture"], payload, terms)
+    beside = mixture_of(about, payload, terms)
     assert not isinstance(beside, NumberBeside)  # of classes
     return Personal(
         recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=beside
@@ -127,7 +130,7 @@ def is_settled(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def _describe(seat: Seat, beside: Beside | NumberBeside) -> tuple[dict[str, Any], Payload]:
+def describe_mixture(seat: Seat, beside: Beside | NumberBeside) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
     own = [m for m in beside.members if not isinstance(m, Foreseen | ForeseenNumber)]
     said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
@@ -160,13 +163,19 @@ def _sight(seat: Seat) -> Sight:
     return see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
 
 
-def _last(beside: Beside | NumberBeside) -> dict[str, float]:
+def _last(beside: Beside | NumberBeside) -> dict[str, Any]:
     if isinstance(beside, Beside):
-        return {"sharpness": beside.sharpness}
+        return {"sharpness": beside.sharpness, "calibrated": beside.calibrated}
     return {"width": beside.width}
 
 
-def _mix(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside | NumberBeside:
+def mixture_of(
+    about: Mapping[str, Any], payload: Payload, terms: Terms
+) -> Beside | NumberBeside | None:
+    """The mixture of a site as it was written; None where its network stands alone."""
+    values = about["mixture"]
+    if values is None:
+        return None
     features, classes = terms.features, len(terms.schema.classes)
     tensors: Mapping[str, Tensor] = payload["members"]
     own = iter(read_own_members(values["own"], tensors, columns=features, heard=values["heard"]))
@@ -185,4 +194,6 @@ def _mix(values: Mapping[str, Any], payload: Payload, terms: Terms) -> Beside | 
     shares = (values["network"], values["expert"])
     if terms.target is not None:
         return NumberBeside(tuple(members), weights, *shares, values["width"])
-    return Beside(tuple(members), weights, *shares, values["sharpness"])
+    return Beside(
+        tuple(members), weights, *shares, values["sharpness"], values.get("calibrated", "own")
+    )

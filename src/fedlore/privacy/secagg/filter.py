@@ -8,7 +8,7 @@ Every upload is hidden by two kinds of masks. Those between two sites cancel in 
 of the two drop out, shares of the seed that they have in common give back what does not cancel. A
 mask of the site's own keeps the upload hidden even if it was thought lost and arrives late.
 
-    train   (or moments, gram, vote) brings the keys of all. Each site uploads its words plus masks,
+    train   (or another sum) brings the keys of all. Each site uploads its words plus masks,
             shares of its seeds sealed for every other site, and a fresh key for the next time
     unmask  brings the list U of those who uploaded, and the boxes. Each site answers once: shares
             of the own seeds of U, and of the seeds that U has with those who are not in U
