@@ -48,8 +48,10 @@ def count(data: Examples, *, conflicts: int = 0) -> Audit:
         first = int(out.nonzero()[0]) if outside else None
     hits = None
     if prior is not None and y is not None and len(data):
-        right = (prior.argmax(1) == y) & (prior > 0).any(1)
-        hits = float(right.float().mean())
+        # of classes that he holds to be equally likely one is as good as the other
+        top = (prior > 0) & (prior >= prior.amax(1, keepdim=True) - 1e-6)
+        right = _holds(top, y).float() / top.sum(1).clamp(min=1)
+        hits = float(right.mean())
     return Audit(
         rows=len(data),
         abstained=0 if prior is None else int((prior == 0).all(1).sum()),
