@@ -230,7 +230,8 @@ def _trusted(known: K, trust: object) -> K:
         return known
     if not isinstance(trust, float | int | np.number):
         raise ConfigError(f"trust must be a number in [0, 1], auto or None, got {trust!r}")
-    return replace(known, trust=float(trust), reliance=None)
+    rows = None if known.row_trust is None else known.row_trust.stay()  # the owner's word
+    return replace(known, trust=float(trust), reliance=None, row_trust=rows)
 
 
 def _train(

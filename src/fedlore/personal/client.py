@@ -17,9 +17,10 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
-from ..knowledge.door import check_values
+from ..knowledge.door import check_values, hide_others
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
+from ..knowledge.rowtrust import find_trust
 from ..knowledge.schema import Schema
 from ..knowledge.scope import inputs_of
 from .classifier import Personal
@@ -177,6 +178,17 @@ class NumberClient:
     def bare(self) -> "NumberClient":
         """The same client without its knowledge in training or prediction."""
         return replace(self, injected=False)
+
+
+def trust_anew(client: Client, known: Knowledge) -> Client:
+    """The client with another λ of the same expert, also in the rows that are told already."""
+
+    def again(rows: Examples) -> Examples:
+        x = hide_others(rows.x, known.schema)
+        return replace(rows, trust=find_trust(known.row_trust, known.orders, x))
+
+    test = None if client.test is None else again(client.test)
+    return replace(client, knowledge=known, data=again(client.data), test=test)
 
 
 def knowledge_within(member: Member[Predictor]) -> Known:

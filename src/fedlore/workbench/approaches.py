@@ -25,7 +25,7 @@ from ..errors import FedloreError
 from ..knowledge.confusion import reread_rows
 from ..knowledge.numbers.bins import Bins
 from ..personal.classifier import Personal
-from ..personal.client import Member
+from ..personal.client import Member, trust_anew
 from ..privacy import Privacy
 
 
@@ -155,12 +155,13 @@ def trust_client(client: Client, trust: float | None) -> Client: ...
 @overload
 def trust_client(client: NumberClient, trust: float | None) -> NumberClient: ...
 def trust_client(client: Client | NumberClient, trust: float | None) -> Client | NumberClient:
-    """The client with another λ, where one is said."""
+    """The client with another λ, where one is said: the same for all rows."""
     if trust is None:
         return client
     if isinstance(client, NumberClient):
-        return replace(client, knowledge=replace(client.knowledge, trust=trust))
-    return replace(client, knowledge=replace(client.knowledge, trust=trust))
+        numbers = replace(client.knowledge, trust=trust, row_trust=None)
+        return replace(client, knowledge=numbers)
+    return trust_anew(client, replace(client.knowledge, trust=trust, row_trust=None))
 
 
 def labels_of(client: Client) -> torch.Tensor:

@@ -14,7 +14,7 @@ from ...core.inject import inject
 from ...knowledge.door import hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...personal.classifier import Personal
-from ...personal.client import Client, Member, NumberClient, Predictor
+from ...personal.client import Client, Member, NumberClient, Predictor, trust_anew
 from ..fitted import Fitted
 from .curves import Cached, hits, least_loss, loss, most_hits
 from .folds import Train, held_out
@@ -112,7 +112,7 @@ def _heeding(client: Chooser, own: Trust) -> Chooser:
         changed = replace(client, knowledge=replace(client.knowledge, **both))
     else:
         assert isinstance(client, Client)  # nobody else chooses
-        changed = replace(client, knowledge=replace(client.knowledge, **both))
+        changed = trust_anew(client, replace(client.knowledge, **both))
     return cast(Chooser, changed)
 
 
