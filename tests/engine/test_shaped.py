@@ -97,6 +97,24 @@ def test_steps_by_hand_are_those_of_autograd(hidden, start):
     torch.testing.assert_close(*(logits for _, logits in found), atol=1e-4, rtol=1e-4)
 
 
+def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
+    model = lipschitz_mlp(5, Shaping(3), hidden=())
+    a, b = 2, 4
+    params = {n: p.detach().expand(a, *p.shape).clone() for n, p in model.named_parameters()}
+    params["trunk.0.weight"].fill_(2.0)
+    x = torch.randn(a, b, 3 + model.options.told, generator=torch.Generator().manual_seed(2))
+    x[:, :, -model.options.wide :] = 0.0
+    target = torch.zeros(a, 5, b)
+    target[:, 4] = 1.0
+    bench = Bench(model, x[0], a)
+    bench.load(params, a)
+    found = []
+    for program in (bench.program(a, b), Traced(model, *bench.params(a))):
+        program.gradient(Batch(x, target), 0.0, 0.0)
+        found.append(bench.away(a).clone())
+    torch.testing.assert_close(*found, atol=1e-6, rtol=1e-4)
+
+
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_both_engines_train_the_same_network(task):
     one, two = trained("local", task), trained("stacked", task)

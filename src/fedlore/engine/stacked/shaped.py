@@ -175,9 +175,11 @@ class _Tame:
         return float(least) >= -1.0 and float(most) <= 1.0
 
     def _tame(self) -> Tensor:
-        size = self._weight.abs()
-        first = self._sort is None
-        self._norm = size.amax(2, keepdim=True) if first else size.sum(2, keepdim=True)
+        self._sign = self._weight.sign()
+        if self._sort is None:
+            self._norm = self._weight.abs().amax(2, keepdim=True)
+        else:
+            self._norm = _along(self._weight, self._sign)
         self._rate = self._norm.clamp(min=1.0)
         return torch.div(self._weight, self._rate, out=self._tamed)
 
@@ -198,13 +200,18 @@ class _Tame:
 
     def _across(self, found: Tensor) -> Tensor:
         """The slope G of tamed weights W/n without what makes rows longer: G - <G, W/n>·dn/dW."""
-        along = (found * self._tamed).sum(2, keepdim=True)
+        along = _along(found, self._tamed)
         _gate(along, self._norm, 1, grad_input=along)  # a row below 1 is as long as it likes
-        sign = self._weight.sign()
+        sign = self._sign
         if self._sort is None:  # n is the largest entry, or several
             most = (self._weight.abs() == self._norm).to(sign)
             sign.mul_(most).div_(most.sum(2, keepdim=True))
         return found.addcmul_(along, sign, value=-1.0)
+
+
+def _along(one: Tensor, two: Tensor) -> Tensor:
+    """The inner products of rows, (a, o, i) twice -> (a, o, 1); where o is 1 in a single call."""
+    return torch.bmm(one, two.mT) if one.shape[1] == 1 else (one * two).sum(2, keepdim=True)
 
 
 class _Pairs:
