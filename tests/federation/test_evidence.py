@@ -31,7 +31,7 @@ def watching(folder, *, shift, refusing=()):
         record.append(one, x + shift * data.x.std(0) * torch.eye(x.shape[1])[0], y, [""] * 60)
         text = (home / "site.toml").read_text()
         said = "false" if home.name in refusing else "true"
-        text = text.replace("[policy]", f"[policy]\nevidence = {said}", 1)
+        text = text.replace("evidence = false", f"evidence = {said}", 1)
         (home / "site.toml").write_text('watch = "own.watch"\n' + text)
 
 

@@ -425,7 +425,8 @@ def test_bad_settings_are_refused():
     with pytest.raises(FedloreError, match="site 'a' has no CKKS key: one site makes it"):
         Ckks(3).site("a")
     with pytest.raises(
-        ConfigError, match="only train, moments, gram, vote, scores are encrypted, got 'finish'"
+        ConfigError,
+        match="moments, evidence, gram, vote, curve, scores are encrypted, got 'finish'",
     ):
         he.Parameters(3, "finish")
     with pytest.raises(FedloreError, match="came without the names"):
