@@ -122,3 +122,23 @@ def test_a_missing_value_leaves_the_same_open():
     assert told["allowed"] == CLASSES and bool(said.allowed.all())
     assert {rule["state"] for rule in told["rules"]} == {"undecided"}
     assert any("ash is missing" in line for line in told["why"])
+
+
+def test_a_soft_rule_weighs_in_and_says_in_how_many_cases():
+    soft = "ash,then,confidence\n> 1,II,\n> 5,I,90 %\n> 90,I,80 %\n"
+    head = 'classes = ["I", "II", "III"]\ntrust = 0.5\n[[features]]\nname = "ash"\n'
+    files = {
+        "knowledge.toml": f'{head}[[predict.sources]]\ntable = "r.csv"\n'.encode(),
+        "r.csv": soft.encode(),
+    }
+    told = judge_row(judge(files).checkup, torch.tensor([[7.0]]), read_grids(files))
+    assert [(r["state"], r["text"]) for r in told["rules"]] == [
+        ("speaks", "ash > 1 -> II"),
+        ("loses", "ash > 5 -> I (in 90 % of cases)"),
+    ]
+    files["knowledge.toml"] = f'{head}[[range.sources]]\ntable = "r.csv"\n'.encode()
+    files["r.csv"] = soft.replace("> 1,II,", '> 1,"I, II",').encode()
+    told = judge_row(judge(files).checkup, torch.tensor([[7.0]]), read_grids(files))
+    assert [(r["state"], r["row"]) for r in told["rules"]] == [("limits", 0), ("weighs", 1)]
+    assert told["allowed"] == ["I", "II"]
+    assert told["chances"] == pytest.approx({"I": 0.9, "II": 0.1, "III": 0.0})
