@@ -47,6 +47,12 @@ def test_every_candidate_of_the_usual_menus_is_tried():
 
 
 def test_bad_menus_are_named():
+    with pytest.raises(ConfigError, match="slope belongs to head = shaped"):
+        Candidate(slope=1.0)
+    with pytest.raises(ConfigError, match="head = shaped has no reach"):
+        Candidate(head="shaped", reach=0.1)
+    with pytest.raises(ConfigError, match="slope must be positive and finite, got 0"):
+        Candidate(head="shaped", slope=0.0).shaping(3)
     with pytest.raises(ConfigError, match="head must be classes, ordered or shaped, got 'hat'"):
         Candidate(head="hat")
     with pytest.raises(ConfigError, match="belong to head = ordered"):

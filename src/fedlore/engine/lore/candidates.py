@@ -25,6 +25,7 @@ class Candidate:
     reach: float | None = None  # and how much of the whole scale one unit of output is
     linear: bool = True  # and whether it has a linear part beside the hidden layers
     private: bool = False  # and whether shift and width stay at the sites
+    slope: float | None = None  # of a shaped head: how steep its trunk may be; None: the usual
     hidden: tuple[int, ...] | None = None  # None: the federation's
     soft: float = 0.0  # of a number: σ of the target, in bins
     lr: float | None = None  # None: the plan's, here and below
@@ -39,6 +40,8 @@ class Candidate:
             raise ConfigError(f"batch must not be negative, got {self.batch}")
         if self.private and self.head == "classes":
             raise ConfigError("private shift and width belong to head = ordered or shaped")
+        if self.slope is not None and self.head != "shaped":
+            raise ConfigError("slope belongs to head = shaped")
         if self.head == "shaped" and (self.reach is not None or self.reread):
             raise ConfigError("head = shaped has no reach, and hears the expert as he speaks")
 
@@ -46,6 +49,7 @@ class Candidate:
         if self.head != "classes":
             parts = [self.head, f"from {self.start}"]
             parts += ["hearing"] * (self.head == "shaped" and self.hears)
+            parts += [] if self.slope is None else [f"slope {self.slope:g}"]
             parts += [] if self.reach is None else [f"reach {self.reach:g}"]
             parts += ["linear"] * (self.hidden == ()) + ["private"] * self.private
             parts += [] if self.decay is None else [f"decay {self.decay:g}"]
@@ -72,7 +76,8 @@ class Candidate:
 
     def shaping(self, features: int) -> Shaping:
         """What a network that keeps shapes is told before training."""
-        return Shaping(features, self.hears, self.start)
+        usual = Shaping(features, self.hears, self.start)
+        return usual if self.slope is None else replace(usual, slope=self.slope)
 
     def algorithm(self, usual: Algorithm) -> Algorithm:
         """The federation's algorithm, or the one that keeps a head's shift and width at home."""
@@ -129,6 +134,13 @@ SHAPED = (
     replace(_SHAPED, lr=0.01, decay=5e-3, batch=None),
     replace(_SHAPED, hears=True, start="expert"),
     replace(_SHAPED, private=False),
+)
+#: Of a number two, so that both are tried at full length: a steeper trunk can bend more, but begins
+#: far off, since every feature with a shape counts for at least as much as the trunk can bend.
+_OVER_EXPERT = replace(_SHAPED, hears=True, start="expert", batch=None)
+SHAPED_NUMBERS = (
+    replace(_OVER_EXPERT, lr=0.01, decay=5e-3),
+    replace(_OVER_EXPERT, slope=1.0, decay=1e-2),
 )
 
 #: Features of the one-round model: sums of more than a few for every row tell who was there
@@ -189,4 +201,5 @@ def menu_for(
     few = [e for e in every if len(e.basis.groups(e.columns(features))) <= MOST_FEATURES]
     exact = few[0] if few else every[-1]
     usual = NUMBERS if numbers else ORDERED
-    return Menu(SHAPED if shaped else usual, exact=exact)
+    kept = SHAPED_NUMBERS if numbers else SHAPED
+    return Menu(kept if shaped else usual, exact=exact)
