@@ -118,6 +118,7 @@ def folder(installed, tmp_path):
     return made
 
 
+@pytest.mark.slow
 @each_page
 def test_a_deployed_federation_takes_it(installed, folder, monkeypatch):
     for home in (folder / "sites").iterdir():

@@ -161,6 +161,7 @@ def encrypted(folder, **settings):
     return folder
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
 def test_encrypted_training_equals_the_run_in_one_process(tmp_path, monkeypatch, algorithm):
     folder = encrypted(tmp_path / "fed", algorithm=algorithm)

@@ -112,6 +112,7 @@ def failing(kind, times, rounds=(2,)):
     return wrap
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stage", ["keys", "train", "unmask"])
 def test_a_site_that_breaks_down_is_done_without(folder, monkeypatch, stage):
     edited(folder / "federation.toml", ("rounds = 3", "rounds = 2"))

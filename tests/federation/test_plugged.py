@@ -37,6 +37,7 @@ def folder(tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_training_equals_the_run_in_one_process(folder, monkeypatch):
     for home in homes(folder):
         allow(home)

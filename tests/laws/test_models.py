@@ -119,6 +119,7 @@ def test_scores_of_places_are_those_of_the_reference(engine, kind):
     assert any("ta" in r for r in found)
 
 
+@pytest.mark.sampled(2)
 @each_ordinal
 @each_engine
 def test_training_lowers_the_loss_on_its_own_rows(engine, kind):

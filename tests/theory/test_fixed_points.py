@@ -31,6 +31,7 @@ def stop(clients, prox: float = 0.0):
     return torch.linalg.solve(one - keep, push)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [(5,), (1, 4, 20)])
 @pytest.mark.parametrize("prox", [0.0, 0.5, 10.0])
 def test_fedavg_and_fedprox_stop_at_their_biased_points(steps, prox):

@@ -63,6 +63,7 @@ def test_scaffold_and_scaffnew_reach_the_optimum(algorithm, rounds, changes):
     assert distance(train(algorithm, rounds, **changes)) < 1e-8
 
 
+@pytest.mark.slow
 def test_fedavg_and_fedprox_stop_elsewhere():
     plain, further = (train(FedAvg(), rounds) for rounds in (60, 65))
     assert (plain - further).norm() < 1e-4 < 0.01 < distance(plain)

@@ -48,6 +48,7 @@ def test_bundle_and_graph_of_a_mixture_hold(site, bell):
     assert lines["members finite, weights sum to 1"].startswith("7, ")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 def test_the_checker_computes_members_as_python_does(member):
     for start, reach in (("none", None), ("middle", 0.3)):
@@ -169,6 +170,7 @@ ACROSS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", ACROSS.values(), ids=ACROSS)
 @pytest.mark.parametrize("model", ["plain", "mixture"])
 def test_a_row_that_hears_of_others_is_refused(site, change, model):

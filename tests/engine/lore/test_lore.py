@@ -72,6 +72,7 @@ def answers(fitted, clients=None):
     return {c.id: fitted.model(c.id).log_probs(c.test).detach() for c in clients}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("menu", [FEW, RISING, replace(FEW, own=True), replace(RISING, own=True)])
 def test_every_site_has_a_mixture_inside_its_range(menu):
     fitted = run(menu)
