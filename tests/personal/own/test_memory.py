@@ -50,3 +50,4 @@ def test_inside_a_block_equal_rows_seed_and_site_are_one_call():
 def test_the_makers_of_own_models_remember():
     with remembering():
         assert own_order(rows(), 3) is own_order(rows(), 3)
+        assert own_order(rows(), 3) is own_order(rows(), 3, seed=0, signs=None)  # as usual

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
@@ -29,12 +30,17 @@ def remembering() -> Iterator[None]:
 def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
     """The same function, which looks first whether a `remembering` block has the answer."""
 
+    asked = signature(make)
+
     @wraps(make)
     def found(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         kept = _KEPT.get()
         if kept is None:
             return make(*args, **kwargs)
-        key = hashlib.sha256(_digest((make.__name__, args, sorted(kwargs.items())))).hexdigest()
+        whole = asked.bind(*args, **kwargs)
+        whole.apply_defaults()  # what is left out and what is given as usual are one call
+        said = (make.__name__, *sorted(whole.arguments.items()))
+        key = hashlib.sha256(_digest(said)).hexdigest()
         if key not in kept:
             kept[key] = make(*args, **kwargs)
         answer: _R = kept[key]
