@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from setting import machine, write_csv
 
+from fedlore import checker
 from fedlore.bundle import Bundle, bundle_of, write_bundle
-from fedlore.bundle.certificate import certify, checker, write_certificate
+from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.core.nets import mlp
 from fedlore.knowledge import (

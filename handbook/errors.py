@@ -20,7 +20,7 @@ from .remedies import LETTERS, remedy
 
 PACKAGE = CODES.parent.parent
 #: Stands alone on purpose: what it finds is a verdict, and no error of fedlore.
-APART = "bundle/certificate/checker/"
+APART = ("checker/", "kernel/")
 ALIKE = 0.75  # of a sentence and what it was before, as difflib counts
 
 
@@ -47,7 +47,7 @@ def sentences() -> tuple[Said, ...]:
     found: dict[str, Said] = {}
     kinds = error_classes(file.tree for name, file in files.items() if not name.startswith(APART))
     for name, file in files.items():
-        if name.startswith((APART, "errors/")):
+        if name.startswith((*APART, "errors/")):
             continue
         calls = sorted(file.calls(), key=lambda one: one[0].lineno)
         for call, called in calls:

@@ -17,7 +17,7 @@ import torch
 from typer.testing import CliRunner
 
 import fedlore
-from fedlore.bundle.certificate import checker
+from fedlore import checker
 from fedlore.cli.app import app
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.site.audit import AuditLog, check_audit

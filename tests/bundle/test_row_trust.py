@@ -13,14 +13,14 @@ from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.answer.answering import answer_rows
 from fedlore.bundle.answer.reasons import reasons
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check
-from fedlore.bundle.certificate.checker.graphs import Graph
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
 from fedlore.bundle.reknowing import reknow
 from fedlore.bundle.serve.answer import Answering
 from fedlore.bundle.storing import open_members
+from fedlore.checker import check
+from fedlore.checker.graphs import Graph
+from fedlore.checker.verdict import seal
 from fedlore.cli.app import app
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge

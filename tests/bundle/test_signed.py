@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from fedlore import Knowledge, bundle
 from fedlore.bundle.archive import fingerprint_of, read_members, write_members
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check, outcome_of
-from fedlore.bundle.certificate.checker.signatures import meaning
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.reknowing import reknow
 from fedlore.bundle.serve.server import serve_bundle
 from fedlore.bundle.signed import SIGNATURE, check_signature, refuse_draft
+from fedlore.checker import check, outcome_of
+from fedlore.checker.signatures import meaning
+from fedlore.checker.verdict import seal
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError, KnowledgeError

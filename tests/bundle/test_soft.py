@@ -8,13 +8,13 @@ import torch
 
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
 from fedlore.bundle.reknowing import reknow
 from fedlore.bundle.watch.facts import find_facts
 from fedlore.bundle.watch.record import open_record
+from fedlore.checker import check
+from fedlore.checker.verdict import seal
 from fedlore.knowledge import Knowledge, table_of
 from fedlore.knowledge.confusion import Recalibrated
 from fedlore.knowledge.formulas.formula import Formula

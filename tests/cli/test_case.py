@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedlore.bundle.certificate import checker
+from fedlore import checker
 from fedlore.cli.app import app
 from fedlore.coke.experts import COKE
 

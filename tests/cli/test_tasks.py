@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fedlore import read_bundle
 from fedlore.bundle.answer.answering import answer_rows
-from fedlore.bundle.certificate.checker import check
+from fedlore.checker import check
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 from fedlore.knowledge.either import read_either

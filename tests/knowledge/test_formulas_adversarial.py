@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore.bundle.certificate.checker.expressions import parse, value
-from fedlore.bundle.certificate.checker.intervals import Boxes
+from fedlore.kernel.expressions import parse, value
+from fedlore.kernel.intervals import Boxes
 from fedlore.knowledge.formulas.enclosure import enclose
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.schema import name_columns

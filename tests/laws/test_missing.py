@@ -9,13 +9,13 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from fedlore.bundle import answer_rows, bundle_of
-from fedlore.bundle.certificate.checker.answers import Said, said_of
-from fedlore.bundle.certificate.checker.bundles import knowledge_texts, read_weights
-from fedlore.bundle.certificate.checker.forward import probabilities
-from fedlore.bundle.certificate.checker.graphs import Graph, _on_an_edge, other_forms
-from fedlore.bundle.certificate.checker.knowledge import read_knowledge
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.checker.bundles import knowledge_texts, read_weights
+from fedlore.checker.forward import probabilities
+from fedlore.checker.graphs import Graph, _on_an_edge, other_forms
 from fedlore.errors import FedloreError
+from fedlore.kernel.answers import Said, said_of
+from fedlore.kernel.knowledge import read_knowledge
 
 from ..bundle.onnx.worlds import CLASSES, HOLED, thin, worlds
 from .asked import agree_on_rules, answers_of_file, answers_over_http

@@ -9,12 +9,12 @@ import torch
 from hypothesis import assume, given, settings
 
 from fedlore.bundle import answer_rows, bundle_of
-from fedlore.bundle.certificate.checker.bundles import knowledge_texts, read_weights
-from fedlore.bundle.certificate.checker.numberforward import numbers_of
-from fedlore.bundle.certificate.checker.numbergraphs import undecided_rows
-from fedlore.bundle.certificate.checker.numbersets import read_number_knowledge, refused_rows
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.checker.bundles import knowledge_texts, read_weights
+from fedlore.checker.numberforward import numbers_of
+from fedlore.checker.numbergraphs import undecided_rows
 from fedlore.errors import FedloreError
+from fedlore.kernel.numbersets import read_number_knowledge, refused_rows
 
 from ..bundle.onnx.numberworlds import NUMBERED, number_worlds
 from .asked import agree_on_rules, answers_of_file, answers_over_http

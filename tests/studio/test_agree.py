@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of
 from fedlore.bundle.answer.answers import answer_rows, reasons
-from fedlore.bundle.certificate.checker.answers import said_of
-from fedlore.bundle.certificate.checker.bundles import knowledge_texts
-from fedlore.bundle.certificate.checker.knowledge import read_knowledge
+from fedlore.checker.bundles import knowledge_texts
 from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.answers import said_of
+from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.tables.sheets import csv_bytes
 from fedlore.studio.asking import hear_knowledge

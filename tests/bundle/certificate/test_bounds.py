@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
-from fedlore.bundle.certificate.checker.expressions import parse
-from fedlore.bundle.certificate.checker.graphs import Graph
-from fedlore.bundle.certificate.checker.intervals import LIBRARY, Boxes
-from fedlore.bundle.certificate.checker.knowledge import read_knowledge
-from fedlore.bundle.certificate.checker.proofs import inside
+from fedlore.checker.graphs import Graph
+from fedlore.kernel.expressions import parse
+from fedlore.kernel.intervals import LIBRARY, Boxes
+from fedlore.kernel.knowledge import read_knowledge
+from fedlore.kernel.proofs import inside
 
 helper = onnx.helper
 

@@ -13,11 +13,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from fedlore import checker, errors, kernel
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.certificate import certify, checker, write_certificate
-from fedlore.bundle.certificate.checker import check
-from fedlore.bundle.certificate.checker.verdict import seal
+from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.checker import check
+from fedlore.checker.verdict import seal
 from fedlore.cli.app import app
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
@@ -247,7 +248,7 @@ def test_weights_that_are_no_numbers_are_refused(site, bad):
     graph.write_bytes(model.SerializeToString())
     wrong = {line.what: line.found for line in failures(certificate, graph)}
     assert "not finite" in wrong["weights finite and as certified"]
-    from fedlore.bundle.certificate.checker.bundles import faults
+    from fedlore.checker.bundles import faults
 
     declared = {"w": {"shape": [1], "sha256": ""}}
     assert faults({"w": np.array([bad], np.float32)}, declared) == ["'w' is not finite"]
@@ -325,16 +326,18 @@ def test_only_tables_and_formulas_are_certified():
         certify(bundle_of(personal(None, statistical), "north"))
 
 
-def test_the_folder_runs_alone_without_fedlore(site, tmp_path):
+def test_the_folders_run_alone_without_fedlore(site, tmp_path):
     certificate, bundle, graph = site(personal())
-    shutil.copytree(Path(checker.__file__).parent, tmp_path / "elsewhere")
+    for room in (checker, kernel, errors):
+        folder = Path(room.__file__).parent
+        shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
     code = (
         "import runpy, sys; sys.modules['fedlore'] = sys.modules['torch'] = None; "
         "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     )
 
     def run(subject):
-        command = [sys.executable, "-I", "-c", code, "elsewhere", certificate, subject]
+        command = [sys.executable, "-I", "-c", code, "elsewhere/checker", certificate, subject]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
     # a graph is read node by node; of a bundle the checker can only compute rows

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlore.bundle.certificate.checker.curve import BASE, ZERO, L, P, add, decode, times, verify
+from fedlore.checker.curve import BASE, ZERO, L, P, add, decode, times, verify
 
 ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
 VECTORS = [

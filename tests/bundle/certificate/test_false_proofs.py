@@ -8,14 +8,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from fedlore.bundle.certificate.checker.expressions import parse
-from fedlore.bundle.certificate.checker.graphs import Graph, other_forms
-from fedlore.bundle.certificate.checker.intervals import Boxes
-from fedlore.bundle.certificate.checker.knowledge import read_knowledge
-from fedlore.bundle.certificate.checker.orders import never_above
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import to_onnx
+from fedlore.checker.graphs import Graph, other_forms
+from fedlore.checker.verdict import seal
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.expressions import parse
+from fedlore.kernel.intervals import Boxes
+from fedlore.kernel.knowledge import read_knowledge
+from fedlore.kernel.orders import never_above
 from fedlore.knowledge import Formula, FormulaRange
 from fedlore.knowledge.formulas.enclosure import enclose
 from fedlore.knowledge.formulas.proofs import always_defined, never_crossed, never_exceeds

@@ -16,11 +16,11 @@ import pytest
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.archive import MANIFEST, manifest_of
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check, outcome_of
-from fedlore.bundle.certificate.checker.bundles import read_members, read_weights
-from fedlore.bundle.certificate.checker.graphs import Graph
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.checker import check, outcome_of
+from fedlore.checker.bundles import read_members, read_weights
+from fedlore.checker.graphs import Graph
+from fedlore.checker.verdict import seal
 from fedlore.knowledge import AllOf, Formula, FormulaRange
 
 from ..onnx.worlds import EDGES, SCHEMA

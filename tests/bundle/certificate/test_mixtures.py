@@ -9,15 +9,15 @@ import torch
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check, outcome_of
-from fedlore.bundle.certificate.checker.answers import Said
-from fedlore.bundle.certificate.checker.bundles import read_weights
-from fedlore.bundle.certificate.checker.forward import probabilities
-from fedlore.bundle.certificate.checker.graphs import Graph
-from fedlore.bundle.certificate.checker.members import mixture_faults
-from fedlore.bundle.certificate.checker.mixtures import Reader, Unproved
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.checker import check, outcome_of
+from fedlore.checker.bundles import read_weights
+from fedlore.checker.forward import probabilities
+from fedlore.checker.graphs import Graph
+from fedlore.checker.members import mixture_faults
+from fedlore.checker.mixtures import Reader, Unproved
+from fedlore.checker.verdict import seal
+from fedlore.kernel.answers import Said
 from fedlore.personal.foreseen import Foreseen
 
 from ..mixed import class_members, foresight, mixture, ordinal

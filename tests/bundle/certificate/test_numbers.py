@@ -8,12 +8,12 @@ import torch
 
 from fedlore import Bins, KnowledgeError, Numbers, mlp, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check, outcome_of
-from fedlore.bundle.certificate.checker.bundles import knowledge_texts, read_weights
-from fedlore.bundle.certificate.checker.numberforward import numbers_of
-from fedlore.bundle.certificate.checker.numbersets import read_number_knowledge
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.storing import bundle_of
+from fedlore.checker import check, outcome_of
+from fedlore.checker.bundles import knowledge_texts, read_weights
+from fedlore.checker.numberforward import numbers_of
+from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.numbers import Between, ConformalInterval, Join, Meet
 from fedlore.knowledge.numbers.tables import parse_numbers_table

@@ -6,13 +6,13 @@ import pytest
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify
-from fedlore.bundle.certificate.checker.bundles import MANIFEST, digest, faults, read_members
-from fedlore.bundle.certificate.checker.cells import Unreadable
-from fedlore.bundle.certificate.checker.graphs import Graph, differences
-from fedlore.bundle.certificate.checker.headers import certificate_faults
-from fedlore.bundle.certificate.checker.knowledge import read_knowledge
-from fedlore.bundle.certificate.checker.rowwise import crossing
 from fedlore.bundle.onnx import bundle_to_onnx
+from fedlore.checker.bundles import MANIFEST, digest, faults, read_members
+from fedlore.checker.graphs import Graph, differences
+from fedlore.checker.headers import certificate_faults
+from fedlore.checker.rowwise import crossing
+from fedlore.kernel.cells import Unreadable
+from fedlore.kernel.knowledge import read_knowledge
 
 from .test_certificate import personal
 

@@ -8,15 +8,15 @@ import torch
 
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.certificate.checker import check
-from fedlore.bundle.certificate.checker.numbersets import read_number_knowledge
-from fedlore.bundle.certificate.checker.shapes import monotone
-from fedlore.bundle.certificate.checker.verdict import seal
 from fedlore.bundle.mixtures import describe_beside
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
+from fedlore.checker import check
+from fedlore.checker.shapes import monotone
+from fedlore.checker.verdict import seal
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.errors import FedloreError
+from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula

@@ -7,9 +7,9 @@ from torch import nn
 
 from fedlore import Bins, Numbers, mlp
 from fedlore.bundle.answer.answering import answer_rows
-from fedlore.bundle.certificate.checker.rowwise import OPERATORS
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
 from fedlore.bundle.storing import bundle_of
+from fedlore.checker.rowwise import OPERATORS
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError
 from fedlore.knowledge.formulas.formula import Formula

@@ -1,15 +1,15 @@
 """What is claimed of a bundle that predicts a number: it lies in S(x), and S(x) is never empty."""
 
 from ...errors import KnowledgeError
+from ...kernel.cells import Unreadable
+from ...kernel.numberproofs import number_agrees, number_inside, number_never_empty
+from ...kernel.numbersets import NumberKnown, read_number_knowledge
+from ...kernel.proofs import Verdict
 from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
 from ..known import knowledge_members
-from .checker.cells import Unreadable
-from .checker.numberproofs import number_agrees, number_inside, number_never_empty
-from .checker.numbersets import NumberKnown, read_number_knowledge
-from .checker.proofs import Verdict
 from .claims import Claim, Name
 
 _STRUCTURE = (

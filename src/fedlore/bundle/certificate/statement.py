@@ -13,8 +13,15 @@ from typing import Any
 
 import torch
 
+from ...checker.bundles import read_weights
+from ...checker.graphs import Graph, structure
+from ...checker.numbergraphs import number_structure
+from ...checker.shapes import monotone
+from ...checker.verdict import FORMAT, VERSION, seal
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
+from ...kernel.knowledge import read_knowledge
+from ...kernel.numbersets import read_number_knowledge
 from ...knowledge import Knowledge
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.formulas.formula import Formula
@@ -34,13 +41,6 @@ from .. import Bundle
 from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
 from ..signed import check_signature
-from .checker.bundles import read_weights
-from .checker.graphs import Graph, structure
-from .checker.knowledge import read_knowledge
-from .checker.numbergraphs import number_structure
-from .checker.numbersets import read_number_knowledge
-from .checker.shapes import monotone
-from .checker.verdict import FORMAT, VERSION, seal
 from .claims import Claim, Name, claim_verdict
 from .coverage import never_empty
 from .numbers import claim_number

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Said
-from .cells import Unreadable
-from .directions import Direction
+from ..kernel.answers import Said
+from ..kernel.cells import Unreadable
+from ..kernel.directions import Direction
+from ..kernel.trusting import fill_rows
 from .members import cells, heard_numbers, member_shares, places, softmax
 from .shaped import shaped_logits
-from .trusting import fill_rows
 
 Array = Any  # of numpy
 

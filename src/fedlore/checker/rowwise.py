@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cells import Unreadable
+from ..kernel.cells import Unreadable
 
 #: Value by value: rows meet rows of the same rank, and constants that have one row or none.
 EACH = set(

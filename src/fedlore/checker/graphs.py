@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from .answers import said_of
+from ..kernel.answers import said_of
+from ..kernel.cells import Unreadable
+from ..kernel.demands import Demands, demands
+from ..kernel.expressions import value
+from ..kernel.graded import Limits
+from ..kernel.holes import may_lack
+from ..kernel.knowledge import Known
+from ..kernel.terms import Mismatch, expect
 from .bundles import digest
-from .cells import Unreadable
-from .demands import Demands, demands
-from .expressions import value
-from .graded import Limits
 from .headers import name_faults, read_json
-from .holes import may_lack
-from .knowledge import Known
 from .mixtures import Reader, Unproved
 from .rowwise import OPERATORS, crossing
-from .terms import Mismatch, expect
 
 Array = Any  # of numpy
 

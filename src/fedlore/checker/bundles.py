@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Unreadable
+from ..kernel.cells import Unreadable
 
 Array = np.ndarray
 MANIFEST = "manifest.sha256"

@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Unreadable
+from ..kernel.cells import Unreadable
+from ..kernel.knowledge import scope_of
+from ..kernel.numberproofs import number_agrees, number_inside, number_never_empty
+from ..kernel.numbersets import NumberKnown, refused_rows
+from ..kernel.proofs import samples
 from .graphs import Graph
 from .headers import input_faults, model_faults, name_faults
-from .knowledge import scope_of
 from .lines import Line, compare_claim
 from .numberforward import numbers_of
 from .numbergraphs import number_differences, number_rows, number_structure, other_target
-from .numberproofs import number_agrees, number_inside, number_never_empty
-from .numbersets import NumberKnown, refused_rows
-from .proofs import samples
 
 
 def number_claims(known: NumberKnown, said: Mapping[str, Any]) -> Iterator[Line]:

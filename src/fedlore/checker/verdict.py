@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Said, said_of
+from ..kernel.answers import Said, said_of
+from ..kernel.cells import Unreadable
+from ..kernel.holes import seen_rows
+from ..kernel.knowledge import Known, read_knowledge, scope_of
+from ..kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
+from ..kernel.proofs import agrees, inside, never_empty, samples
+from ..kernel.soft import is_soft
+from ..kernel.trusting import lean
 from .bundles import digest, faults, knowledge_texts, manifest, read_members, read_weights
-from .cells import Unreadable
 from .forward import probabilities
 from .graphs import Graph, differences, other_forms, other_names, structure
 from .headers import certificate_faults, header_faults, read_json
-from .holes import seen_rows
-from .knowledge import Known, read_knowledge, scope_of
 from .lines import Line, compare_claim
 from .members import mixture_faults
-from .numbersets import NumberKnown, is_about_number, read_number_knowledge
 from .numberverdict import number_bundle, number_claims, number_graph
-from .proofs import agrees, inside, never_empty, samples
 from .shapes import monotone
 from .signatures import signature_faults
-from .soft import is_soft
-from .trusting import lean
 
 FORMAT = "fedlore range certificate"
 VERSION = 1

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Said
-from .directions import Direction
-from .expressions import value
+from ..kernel.answers import Said
+from ..kernel.directions import Direction
+from ..kernel.expressions import value
 from .members import cells, places
 
 Array = Any  # of numpy

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .proofs import Verdict
+from ..kernel.proofs import Verdict
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,16 @@ import numpy as np
 from .directions import Direction
 from .graded import Limits
 from .movement import along, has_holes, looks, moves
-from .numberforward import bands_of, number_within
 from .numberproofs import number_inside
-from .numbersets import NamedNumber, NumberKnown, points_of, refused_rows, sets_of
+from .numbersets import (
+    NamedNumber,
+    NumberKnown,
+    bands_of,
+    number_within,
+    points_of,
+    refused_rows,
+    sets_of,
+)
 from .proofs import Verdict
 from .tables import Table
 

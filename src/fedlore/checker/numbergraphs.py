@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from .expressions import value
+from ..kernel.expressions import value
+from ..kernel.numbersets import NumberKnown, refused_rows, sets_of
+from ..kernel.proofs import samples
 from .graphs import Graph, learned_names, plain_faults, row_text
 from .headers import name_faults
 from .mixtures import Reader, Unproved
-from .numbersets import NumberKnown, refused_rows, sets_of
-from .proofs import samples
 
 Array = Any  # of numpy
 _OUTPUTS = {"number", "interval", "lower", "upper", "refused"}

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from .cells import Unreadable
+from ..kernel.cells import Unreadable
 from .curve import verify
 
 KIND = "fedlore knowledge 1"

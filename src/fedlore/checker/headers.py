@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Unreadable
-from .holes import may_lack
-from .knowledge import Known, Scoped
+from ..kernel.cells import Unreadable
+from ..kernel.holes import may_lack
+from ..kernel.knowledge import Known, Scoped
 
 CLAIMS = (
     *("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"),

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .knowledge import Scoped
+from ..kernel.knowledge import Scoped
+from ..kernel.movement import looks
 from .members import pick_tensors
-from .movement import looks
 from .shaped import spots_of
 
 Array = Any  # of numpy

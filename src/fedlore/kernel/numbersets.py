@@ -263,3 +263,47 @@ def refused_rows(known: NumberKnown, x: Array) -> Array:
     if known.conflict == "error":
         refused = refused | (~np.isnan(said) & ~sets.holds(known, said))
     return refused
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Each row's set as columns of ends, in order, NaN where there is no interval."""
+
+    lower: Array  # (n, s)
+    upper: Array  # (n, s)
+
+    def nearest(self, values: Array) -> Array:
+        """The number of each set that is nearest to the row's, (n,); of two the lower one."""
+        moved = np.minimum(np.maximum(values[:, None], self.lower), self.upper)
+        away = np.where(np.isnan(moved), np.inf, np.abs(moved - values[:, None]))
+        found: Array = np.take_along_axis(moved, away.argmin(1)[:, None], 1)[:, 0]
+        return found
+
+    def holds(self, values: Array) -> Array:
+        """Whether each row's number lies in its set, (n,)."""
+        v = values[:, None]
+        found: Array = ((self.lower <= v) & (v <= self.upper)).any(1)
+        return found
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The least and the greatest number of each, (n,)."""
+        return np.nanmin(self.lower, 1), np.nanmax(self.upper, 1)
+
+
+def bands_of(known: NumberKnown, x: Array) -> Bands:
+    """The set of each row."""
+    sets = sets_of(known, x)
+    rows = [sets.row(known, place) for place in range(len(x))]
+    width = max((len(row) for row in rows), default=1) or 1
+    ends = np.full((len(x), width, 2), np.nan)
+    for place, row in enumerate(rows):
+        ends[place, : len(row)] = np.reshape(row, (-1, 2))
+    return Bands(ends[:, :, 0], ends[:, :, 1])
+
+
+def number_within(known: NumberKnown, said: Array, bands: Bands) -> Array:
+    """The expert's numbers, those outside the set silenced or moved as the policy says."""
+    outside = ~np.isnan(said) & ~bands.holds(said)
+    moved = bands.nearest(np.nan_to_num(said)) if known.conflict == "project" else np.nan
+    return np.where(outside, moved, said)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Said
-from .cells import Unreadable
+from ..kernel.answers import Said
+from ..kernel.cells import Unreadable
 
 Array = Any  # of numpy
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from .answers import said_of
-from .directions import Direction
-from .expressions import columns_in
-from .graded import Graded, Limits
-from .knowledge import Known
-from .movement import along, has_holes, looks, moves
-from .numbersets import NumberKnown
-from .numbershapes import number_prediction_moves, number_range_moves
-from .proofs import Verdict, inside
+from ..kernel.answers import said_of
+from ..kernel.directions import Direction
+from ..kernel.expressions import columns_in
+from ..kernel.graded import Graded, Limits
+from ..kernel.knowledge import Known
+from ..kernel.movement import along, has_holes, looks, moves
+from ..kernel.numbersets import NumberKnown
+from ..kernel.numbershapes import number_prediction_moves, number_range_moves
+from ..kernel.proofs import Verdict, inside
+from ..kernel.soft import Soft
+from ..kernel.tables import Table
 from .shapedmembers import odd_member
-from .soft import Soft
-from .tables import Table
 
 Array = Any  # of numpy
 

@@ -1,9 +1,0 @@
-"""An independent check of a range certificate: numpy, and `onnx` for graphs; nothing of fedlore.
-
-The folder runs wherever it is copied: `python checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]`.
-"""
-
-from .lines import Line, Outcome, outcome_of
-from .verdict import check
-
-__all__ = ["Line", "Outcome", "check", "outcome_of"]

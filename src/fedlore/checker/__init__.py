@@ -1,0 +1,10 @@
+"""An independent check of a range certificate: numpy, and `onnx` for graphs; nothing of training.
+
+The folders `checker`, `kernel` and `errors` run wherever they are copied together:
+`python audit/checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]`.
+"""
+
+from .lines import Line, Outcome, outcome_of
+from .verdict import check
+
+__all__ = ["Line", "Outcome", "check", "outcome_of"]
