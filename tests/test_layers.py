@@ -158,7 +158,9 @@ def test_files_import_what_lies_below(above):
     assert {shown(path): found for path in FILES if (found := above(path))} == {}
 
 
-@pytest.mark.parametrize("room", ["kernel", "checker", "core", "knowledge", "bundle", "coke", "workbench"])
+@pytest.mark.parametrize(
+    "room", ["kernel", "checker", "core", "knowledge", "personal", "bundle", "coke", "workbench"]
+)
 def test_no_file_imports_itself_over_others(room):
     """Files that nothing else in the room waits for are taken away, until none is left."""
     left = {name: seen for name, seen in arrows().items() if name[0] == room}
