@@ -96,7 +96,7 @@ def run(world: str, rows: int, seed: int) -> list[dict[str, object]]:
     fitted = train(clients)
     found = []
     for client, test in zip(clients, tests, strict=True):
-        unseen, new = cached[client.id][0], Cached(fitted.model(client.id).logits(test), test)
+        unseen, new = cached[client.id], Cached(fitted.model(client.id).logits(test), test)
         scores = {"best one number, hindsight": float(hits(new, GRID).double().mean(1).max())}
         learned = {}
         for arm, rule in ARMS.items():

@@ -43,6 +43,10 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def short_recipe(monkeypatch):
+    shorten_recipe(monkeypatch)
+
+
+def shorten_recipe(monkeypatch):
     """A recipe that takes a moment: two candidates, two folds, own models without trees."""
     usual = train.menu_for
 

@@ -9,7 +9,7 @@ from fedlore.personal.tasks.regression import LEVEL
 from fedlore.workbench.approaches import LORE, OWN_BEST, Approach
 from fedlore.workbench.comparing import compare
 from fedlore.workbench.paper.drawings import StudyDrawing, drawing
-from fedlore.workbench.paper.numbers.mixed import named_now, number_lore_rows, own_best_rows
+from fedlore.workbench.paper.numbers.mixed import number_lore_rows, own_best_rows
 from fedlore.workbench.paper.numbers.sets import load_numbers, sites
 from fedlore.workbench.paper.numbers.settings import (
     NO_BINS,
@@ -89,5 +89,5 @@ def block_of(rows: Iterable[Row], name: str, seed: int) -> list[Row]:
         else:
             mine = row.get("dataset") == name and row.get("k") in (NO_BINS, BINS)
         if mine and row["seed"] == seed and "," not in str(row["approach"]):
-            found.append(named_now(row) if name in NUMBERS else row)
+            found.append(row)
     return found

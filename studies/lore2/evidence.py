@@ -1,16 +1,14 @@
-"""The tables behind docs/explain/lore.md: own best, the paper's approaches, lore 1 and lore.
+"""The tables behind docs/explain/lore.md: own best, the paper's approaches and lore.
 
 python -m studies.lore2.evidence --sets coke,coal,ccpp,concrete,california,casp,covtype
     --seeds 200-219 --out rows.jsonl
-python -m studies.lore2.evidence --summary rows.jsonl --old results/recipe-coke.jsonl
-    --tables results
+python -m studies.lore2.evidence --summary rows.jsonl --tables results
 
 Per set and seed one block of rows, written whole: a finished block is not computed again, and
 several processes may each have a file of their own. With `--again FILE` blocks of that file are
 computed for own best and lore alone, and their other rows are taken from it: for a change that
 touches no other approach. `--summary` prints means and differences paired by seed with 95 %
-intervals; `--tables` also writes them to lore2-SET.md. `--old` reads rows that version 0.1.0
-wrote: what they call lore stands in the tables as `lore 1 chosen`, for the seeds that both have.
+intervals; `--tables` also writes them to lore2-SET.md.
 Public sets are found through FEDLORE_DATA. Test rows decide nothing.
 """
 
@@ -23,56 +21,31 @@ from pathlib import Path
 import torch
 
 from fedlore.core.history import Row, read_rows, write_rows
-from fedlore.engine.training import Training
-from fedlore.engine.tuning import lore
 from fedlore.errors import FedloreError
 from fedlore.personal.own.memory import remembering
-from fedlore.workbench.approaches import (
-    APPROACHES,
-    LORE,
-    LORE_1,
-    OWN_BEST,
-    predict_approach,
-    score_approach,
-)
+from fedlore.workbench.approaches import APPROACHES, OWN_BEST
 from fedlore.workbench.intervals import MeanInterval, interval, pair_interval
-from fedlore.workbench.paper.drawings import StudyDrawing, drawing
+from fedlore.workbench.paper.drawings import drawing
 from fedlore.workbench.paper.numbers.settings import NumberStudy
 from fedlore.workbench.paper.numbers.study import run_regression
 
 from ..seeds import parse_seeds
 from .again import BINS, CLASSES, NUMBERS, again, block_of, compare_drawn
 
-OLD = "lore 1 chosen"
-
 
 def block(name: str, seed: int, device: str | None = None) -> list[Row]:
     """All rows of one set under one seed; beside a card no own best, whose trees need none."""
     start = time.process_time()
     if name in NUMBERS:
-        study = NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed, parts=(), old=True)
+        study = NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed, parts=())
         with remembering():
             rows = run_regression(study)
     else:
         it = drawing(*CLASSES[name], seed)
-        able = [one for one in (*APPROACHES, LORE_1) if device is None or one is not OWN_BEST]
+        able = [one for one in APPROACHES if device is None or one is not OWN_BEST]
         rows = compare_drawn(it, able, device)
-        if name != "coke":  # there 0.1.0's own rows are at hand, for more seeds
-            rows += old_recipe_rows(it, device)
     spent = round(time.process_time() - start, 1)
     return [{**row, "set": name, "cpu": spent} for row in rows]
-
-
-def old_recipe_rows(it: StudyDrawing, device: str | None) -> list[Row]:
-    """The recipe of 0.1.0 that chose for itself, in the same run and on the same rows."""
-    training = Training(plan=it.plan, rounds=it.rounds, seed=it.seed, scale=it.scale, device=device)
-    found = lore(it.clients, it.make_model, training)
-    rows: list[Row] = []
-    for client in found.clients:
-        scores = score_approach(LORE, client, predict_approach(LORE, found.fitted, client))
-        named = {"approach": OLD, "model": "shared", "client": client.id, "seed": it.seed}
-        rows.append({**named, **scores, "chosen": str(found.candidate)})
-    return rows
 
 
 def compute(
@@ -107,22 +80,6 @@ def means(rows: Iterable[Row], metric: str) -> dict[str, dict[int, float]]:
         name: {seed: sum(v) / len(v) for seed, v in sorted(by_seed.items())}
         for name, by_seed in cells.items()
     }
-
-
-def old_rows(rows: Iterable[Row], name: str) -> list[Row]:
-    """The recipe's rows of 0.1.0 that belong to a set."""
-    found = []
-    for row in rows:
-        if row["approach"] != "lore":
-            continue
-        if name in NUMBERS:
-            mine = (row.get("dataset"), row.get("k")) == (name, BINS)
-        else:
-            where = (row.get("dataset"), row.get("share"), row.get("range"))
-            mine = where == CLASSES[name]
-        if mine and row.get("model") != "mixture":
-            found.append({**row, "approach": OLD, "set": name})
-    return found
 
 
 def table(rows: Sequence[Row], name: str) -> str:
@@ -186,12 +143,12 @@ def _spans(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def summary(rows: Sequence[Row], old: Sequence[Row], tables: Path | None) -> str:
+def summary(rows: Sequence[Row], tables: Path | None) -> str:
     """All sets of the rows, one after another; with `tables` each also as a file there."""
     parts = []
     for name in dict.fromkeys(str(row["set"]) for row in rows):
         mine = [row for row in rows if row["set"] == name]
-        parts.append(table([*mine, *old_rows(old, name)], name))
+        parts.append(table(mine, name))
         if tables is not None:
             (tables / f"lore2-{name}.md").write_text(parts[-1], encoding="utf-8")
     return "\n".join(parts)
@@ -210,11 +167,10 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", help="cuda: networks train on the card")
     parser.add_argument("--again", nargs="*", type=Path, default=[], help="rows to take over")
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
-    parser.add_argument("--old", nargs="*", type=Path, default=[], help="rows of version 0.1.0")
     parser.add_argument("--tables", type=Path, help="a folder for lore2-SET.md")
     given = parser.parse_args(arguments)
     if given.summary:
-        print(summary(_read_all(given.summary), _read_all(given.old), given.tables))
+        print(summary(_read_all(given.summary), given.tables))
         return
     if given.out is None:
         parser.error("--out is needed")

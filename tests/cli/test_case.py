@@ -33,7 +33,7 @@ def home(tmp_path_factory):
     fedlore("new", folder / "plants")
     config = folder / "plants" / "federation.toml"
     text = re.sub(r"approaches = \[.*\]", 'approaches = ["FL+mask", "lore"]', config.read_text())
-    config.write_text(text.replace('recipe = "chosen"', 'recipe = "fixed"'))
+    config.write_text(text)
     fedlore("run", config, "--out", folder / "results")
     fedlore("export", folder / "results", "--client", "plant-1", "--out", folder / "plant.lore")
     return folder

@@ -29,7 +29,6 @@ from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import HEARD
 from fedlore.knowledge.scope import count_inputs
 from fedlore.personal.regressor import PersonalRegressor
-from fedlore.personal.reliance import best_reliance
 from fedlore.personal.tasks import Regression
 
 from ..engine.federation import federation
@@ -179,17 +178,6 @@ def test_sums_for_the_scaling_tell_nothing_of_what_the_expert_says():
     scaler = trained().recipe.scaler
     assert scaler.shift[3:].tolist() == [0.0] * HEARD
     assert scaler.spread[3:].tolist() == [1.0] * HEARD
-
-
-def test_a_site_finds_its_own_reliance():
-    x = SITES[0].test.x
-    y = expert(x).clamp(-6, 6)  # here the expert is always right
-    model = PersonalRegressor(mlp(3, 12), CUT, Numbers(expert, trust=0.3, conflict="project"))
-    assert best_reliance(model, Measured(x, y)) == (1.0, 0.0)
-    value, error = best_reliance(model, Measured(x, y), values=(0.0, 0.5))
-    assert value == 0.5 and error > 0
-    with pytest.raises(FedloreError, match="values to choose from"):
-        best_reliance(model, Measured(x, y), values=())
 
 
 def test_what_does_not_fit_the_task_is_refused():

@@ -25,14 +25,12 @@ def test_a_finished_block_is_not_computed_again(tmp_path, monkeypatch):
 
 
 def test_means_and_paired_differences_by_hand(tmp_path):
-    old = [{**r, "approach": "lore", "dataset": "coke", "share": 1.0} for r in rows(1)[:2]]
-    text = evidence.summary([*rows(1), *rows(2)], old, tmp_path)
+    text = evidence.summary([*rows(1), *rows(2)], tmp_path)
     assert "| own best | 41.5 ± 6.4 | 0 | +10.0 (+10.0 to +10.0) |" in text
-    assert "| lore 1 chosen (1 seeds) | 41.0 | 0 | +10.0 |" in text
     assert "10.00 |" in text  # the violations of FL
     assert (tmp_path / "lore2-coke.md").read_text().startswith("## coke")
 
 
 def test_of_an_error_less_is_better():
-    text = evidence.summary([*rows(1, "coal", "rmse"), *rows(2, "coal", "rmse")], [], None)
+    text = evidence.summary([*rows(1, "coal", "rmse"), *rows(2, "coal", "rmse")], None)
     assert "| own best | 0.415 ± 0.064 | 0 | -0.1 (-0.1 to -0.1) |" in text

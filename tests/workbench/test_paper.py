@@ -6,13 +6,13 @@ import pytest
 
 from fedlore.core.history import read_rows
 from fedlore.errors import ConfigError
-from fedlore.personal.own import best
 from fedlore.workbench.cells import ResultCell, ResultLedger
 from fedlore.workbench.paper import study as paper
 from fedlore.workbench.paper.protocol import read_protocol
 from fedlore.workbench.paper.study import Study, run_study
 from fedlore.workbench.paper.tasks import PAPER_TASKS
 
+from ..conftest import shorten_recipe
 from .small import protocol, small_task
 
 
@@ -21,9 +21,9 @@ def small(monkeypatch):
     monkeypatch.setitem(PAPER_TASKS, "covtype", small_task())
 
 
-def fixed(where: str) -> Study:
-    """All approaches with the quick recipe."""
-    return Study("approaches", "covtype", where, seeds=1, recipe="fixed")
+def every(where: str) -> Study:
+    """All approaches."""
+    return Study("approaches", "covtype", where, seeds=1)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(PAPER_TASKS, "covtype", small_task())
-        patch.setattr(best, "has_trees", lambda: False)  # linear own models are enough here
-        rows = run_study(fixed(protocol(out)), out)
+        shorten_recipe(patch)
+        rows = run_study(every(protocol(out)), out)
     return out, rows
 
 
@@ -82,7 +82,7 @@ def test_the_first_seed_tells_its_history_and_its_confusions(finished):
     out, rows = finished
     history = read_rows(out / "rounds-covtype-small.jsonl")
     assert {row["round"] for row in history} == {1, 2, 3}
-    assert {row["approach"] for row in history} == {"ML", "MLwKM", "FL", "FLwKM", "lore 1"}
+    assert {row["approach"] for row in history} == {"ML", "MLwKM", "FL", "FLwKM", "lore"}
     mistakes = read_rows(out / "confusion-covtype-small.jsonl")
     mine = [r for r in mistakes if (r["approach"], r["range"]) == ("FLwKM", "oracle")]
     right = sum(r["count"] for r in mine if r["label"] == r["predicted"])
@@ -95,29 +95,27 @@ def test_golden_numbers(finished):
     """One small fixed run; a change of these means a change of data, seeds or training."""
     _, rows = finished
     found = {}
-    for name in ("P-KM", "ML", "FLwKM", "FL+mask", "lore 1"):
+    for name in ("P-KM", "ML", "FLwKM", "FL+mask"):
         mine = [r["ta"] for r in rows if (r["approach"], r["range"]) == (name, "oracle")]
         found[name] = sum(mine) / len(mine)
-    wanted = {"P-KM": 0.4387, "ML": 0.5693, "FLwKM": 0.5, "FL+mask": 0.616, "lore 1": 0.712}
+    wanted = {"P-KM": 0.4387, "ML": 0.5693, "FLwKM": 0.5, "FL+mask": 0.616}
     assert found == pytest.approx(wanted, abs=0.01)
 
 
 def test_a_finished_study_computes_nothing(finished, monkeypatch):
     out, rows = finished
     monkeypatch.setattr(paper, "PaperBench", None)
-    again = run_study(fixed(str(out / "small.toml")), out)
+    again = run_study(every(str(out / "small.toml")), out)
     assert again == rows
 
 
 def test_the_table_has_the_honest_baseline_first_and_the_chosen_recipe_last(tmp_path):
     where = protocol(tmp_path)
-    for recipe, ours in (("chosen", "lore"), ("fixed", "lore 1")):
-        study = Study("approaches", "covtype", where, ("oracle",), seeds=1, recipe=recipe)
-        found = list(paper.cells(study, read_protocol(where)))
-        names = [cell.approach for cell, _ in found]
-        assert (names[0], names[-1], len(names)) == ("own best", ours, 8)
-        assert found[0][0].trust is None
-    assert Study("approaches", "covtype", where).recipe == "chosen"
+    study = Study("approaches", "covtype", where, ("oracle",), seeds=1)
+    found = list(paper.cells(study, read_protocol(where)))
+    names = [cell.approach for cell, _ in found]
+    assert (names[0], names[-1], len(names)) == ("own best", "lore", 8)
+    assert found[0][0].trust is None
 
 
 class Stopped(Exception):
@@ -125,8 +123,8 @@ class Stopped(Exception):
 
 
 @pytest.mark.slow
-def test_an_interrupted_study_goes_on_where_it_stopped(finished, tmp_path):
-    study = fixed(protocol(tmp_path))
+def test_an_interrupted_study_goes_on_where_it_stopped(finished, tmp_path, short_recipe):
+    study = every(protocol(tmp_path))
 
     def stop(cell, done, total):
         if done == 4:
@@ -148,7 +146,7 @@ def test_other_settings_are_computed_anew(finished, tmp_path, monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "PaperBench", None)
         with pytest.raises(TypeError):  # it wants to compute
-            run_study(fixed(changed), out)
+            run_study(every(changed), out)
     assert read_rows(out / "approaches-covtype-small.jsonl") == rows
 
 

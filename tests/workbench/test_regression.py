@@ -1,7 +1,6 @@
 """The regression study: honest splits, the guarantee in every row, tables one can redo by hand."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -11,16 +10,13 @@ from fedlore import ConfigError, FedloreError, Plan
 from fedlore.cli import regression as command
 from fedlore.core.rng import stream
 from fedlore.data.locate import first_found, places
-from fedlore.engine import NumberClient
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.scores import rmse
-from fedlore.workbench.paper.numbers import lore as regression_lore
 from fedlore.workbench.paper.numbers import sets as regression_data
 from fedlore.workbench.paper.numbers import study as regression
 from fedlore.workbench.paper.numbers import tables as regression_tables
 from fedlore.workbench.paper.numbers.direct import train_direct
-from fedlore.workbench.paper.numbers.lore import NumberSetting, candidates, choose_number_candidate
 from fedlore.workbench.paper.numbers.sets import SOURCES, Rows, load_numbers, oracle_sets, sites
 from fedlore.workbench.paper.numbers.study import NumberStudy, run_regression
 
@@ -92,30 +88,6 @@ def test_what_is_there_is_not_run_again(stand_in, monkeypatch):
     assert before == [f"concrete, seed 0, {part}" for part in parts]
     again = run_regression(study, done=rows, on_rows=lambda *_: pytest.fail("ran again"))
     assert again == rows
-    # a file of 0.1.0: what it calls lore is lore 1 now, and lore is computed beside it
-    old = [{**r, "model": "shared"} if r["approach"] == "lore" else r for r in rows]
-    fresh: list = []
-    more = run_regression(study, done=old, on_rows=lambda found, part: fresh.append(part))
-    assert fresh == ["concrete, seed 0, 5 bins, lore"]
-    assert {r["approach"] for r in more} == {r["approach"] for r in rows} | {"lore 1"}
-
-
-def test_the_sites_validation_rows_decide_and_test_rows_do_not(monkeypatch):
-    own = sites(made(), seed=0)
-    clients = [NumberClient(s.id, s.train, s.knowledge["honest"], s.test) for s in own]
-    setting = NumberSetting(Bins(0.0, 85.0, 5), TINY["plan"], 2, (8,), 0)
-    options = candidates(5)[:3]
-    chosen = choose_number_candidate(clients, setting, options, {})
-    assert chosen.candidate.name == min(chosen.trials, key=chosen.trials.get)
-    spoiled = [
-        replace(c, test=Measured(c.test.x, torch.full_like(c.test.y, 80.0))) for c in clients
-    ]
-    assert choose_number_candidate(spoiled, setting, options, {}) == chosen
-    scores = {"own, narrow": 1.0, "shared": 0.5, "own, wide": 2.0}
-    order = iter([scores[o.name] for o in options for _ in clients])
-    monkeypatch.setattr(regression_lore, "best_reliance", lambda *_: (0.4, next(order)))
-    picked = choose_number_candidate(clients, setting, options, {})
-    assert picked.candidate.name == "shared" and picked.reliance["site-3"] == 0.4
 
 
 def test_the_network_without_bins_learns_a_line_alone_and_together():

@@ -26,7 +26,6 @@ name = "tiny"
 rounds = 2
 [run]
 approaches = [{approaches}]
-recipe = "{recipe}"
 [model]
 hidden = [4]
 [algorithm]
@@ -50,11 +49,9 @@ def folder(tmp_path, tmp_path_factory) -> Path:
     return tmp_path / "d"
 
 
-def config(
-    folder: Path, *approaches: str, recipe: str = "fixed", algorithm: str = "fedavg", more: str = ""
-) -> Path:
+def config(folder: Path, *approaches: str, algorithm: str = "fedavg", more: str = "") -> Path:
     names = ", ".join(f'"{name}"' for name in approaches or ("FL", "FL+mask"))
-    text = SMALL.format(approaches=names, recipe=recipe, algorithm=algorithm)
+    text = SMALL.format(approaches=names, algorithm=algorithm)
     path = folder / "federation.toml"
     path.write_text(text.replace("[run]", more + "[run]"))
     return path
@@ -80,7 +77,7 @@ def test_a_folder_that_is_in_use_is_not_written_over(folder):
         write_starter(folder / "README.md")
 
 
-def test_every_site_has_a_row_and_weights_that_predict_alike(folder, tmp_path):
+def test_every_site_has_a_row_and_weights_that_predict_alike(folder, tmp_path, short_recipe):
     found = gather(config(folder, "ML", "FLwKM", "lore"))
     done = run_federation(found, tmp_path / "o")
     assert [(r["approach"], r["client"]) for r in done.rows] == [
@@ -128,7 +125,7 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
 def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
     few = Menu((Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
     monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
-    done = run_federation(gather(config(folder, "lore", recipe="chosen")), tmp_path / "o")
+    done = run_federation(gather(config(folder, "lore")), tmp_path / "o")
     assert {r["chosen"] for r in done.rows} < {str(one) for one in few.candidates}
     assert all(r["trust"] is None and r["pov"] == 0 for r in done.rows)
     for client in ("plant-1", "plant-4"):
@@ -201,7 +198,6 @@ def test_keys_of_a_deployed_federation_are_passed_over(folder):
         ('"FL"', '"FLw"', r"\[run\] unknown approach 'FLw'; did you mean"),
         ('"fedavg"', '"fedag"', r"unknown algorithm 'fedag'; did you mean 'fedavg'"),
         ("hidden", "hiden", r"\[model\] unknown key 'hiden'; did you mean 'hidden'"),
-        ('"fixed"', '"best"', "run.recipe must be one of chosen, fixed, got 'best'"),
     ],
 )
 def test_bad_settings_are_named(folder, old, new, message):
@@ -260,7 +256,7 @@ def test_weights_of_the_first_version_are_read_and_finish_a_cell(folder, tmp_pat
 HIDDEN = "[privacy]\nsecure_aggregation = true\n"
 
 
-def test_secure_aggregation_changes_no_score(folder, tmp_path):
+def test_secure_aggregation_changes_no_score(folder, tmp_path, short_recipe):
     plain = run_federation(gather(config(folder, "ML", "FLwKM", "lore")), tmp_path / "plain")
     path = config(folder, "ML", "FLwKM", "lore", more=HIDDEN)
     assert gather(path).setting.privacy.secure_aggregation
@@ -279,4 +275,4 @@ def test_privacy_that_cannot_be_is_refused(folder, tmp_path):
         run_federation(gather(config(folder, "FL", more=few)), tmp_path / "o")
     noisy = "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n"
     with pytest.raises(ConfigError, match="every trial of lore would spend a budget"):
-        gather(config(folder, "lore", recipe="chosen", more=noisy))
+        gather(config(folder, "lore", more=noisy))

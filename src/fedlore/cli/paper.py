@@ -29,7 +29,6 @@ _Range = Annotated[
     str, typer.Option(help="oracle, conformal95, conformal99, several by comma, all.")
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; each draws clients anew.")]
-_Recipe = Annotated[str, typer.Option(help="lore chosen by trials, or fixed: lore 1.")]
 Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
 Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
 OUT = Path("results")
@@ -43,12 +42,11 @@ def approaches(
     protocol: _Protocol = "fair",
     range: _Range = "all",
     seeds: Seeds = 5,
-    recipe: _Recipe = "chosen",
     out: Out = OUT,
     threads: Threads = 1,
 ) -> None:
     """Eight approaches per client at 1 % of the training rows: the paper's table 3, and more."""
-    _run(Study("approaches", dataset, protocol, _kinds(range), seeds, recipe), out, threads)
+    _run(Study("approaches", dataset, protocol, _kinds(range), seeds), out, threads)
 
 
 @paper_app.command()

@@ -39,7 +39,6 @@ _TERMS = {
     "moved into S(x)",
     "lore": "a server model chosen by trials, and at each site a mixture of it with the site's own "
     "models and the expert, weights private",
-    "lore 1": "the recipe of version 0.1.0",
     "direct": "a network without bins, squared loss, moved to the nearest number of S(x)",
 }
 CAVEATS = {

@@ -206,9 +206,7 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
         "data": f"{gathering.size[0]} features, {gathering.learned}; training + test rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",
-        "lore": chosen
-        or "fixed, lore 1: the network hears the expert, half of the loss is plain, "
-        "λ = 0, no mixture",
+        **({"lore": chosen} if chosen else {}),
         **({"shapes that answers keep": kept} if kept else {}),
         "date": date.today().isoformat(),
     }

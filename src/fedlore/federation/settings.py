@@ -77,7 +77,6 @@ class RunTable:
     sites: str | tuple[str, ...] = "sites"  # a folder of site folders, or a list of them
     approaches: tuple[str, ...] | None = None  # None: all there are
     signed: bool = False  # whether knowledge that nobody signed is refused
-    recipe: Literal["chosen", "fixed"] = "chosen"  # lore by trials, or one fixed combination
     test: float = 0.25  # share of the rows to test on at a site that has no test file
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ from .classifier import Personal
 from .client import Client, Known, Member, NumberClient
 from .distribution import Distribution
 from .regressor import PersonalRegressor
-from .reliance import best_reliance
 from .tasks import TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "Regression",
     "TaskKind",
     "TaskName",
-    "best_reliance",
     "task_for",
     "task_of",
 ]

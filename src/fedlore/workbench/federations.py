@@ -18,7 +18,7 @@ from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
 from ..personal.client import Member, P
 from ..privacy.settings import Privacy
-from .approaches import APPROACHES, LORE, LORE_1, Approach
+from .approaches import APPROACHES, Approach
 from .sites import find_sites, knows, read_all_sites
 
 _PARTS = 10  # of a site's numbers, by rank, that its test rows are taken from alike
@@ -123,14 +123,12 @@ def approaches_of(setting: Federation) -> list[Approach]:
     for name in named:
         if name not in known:
             raise ConfigError(f"[run] {unknown('approach', name, known)}")
-    if setting.privacy.dp is not None and setting.run.recipe == "chosen" and "lore" in named:
+    if setting.privacy.dp is not None and "lore" in named:
         raise ConfigError(
-            "[privacy] dp: every trial of lore would spend a budget of its own; use recipe "
-            '= "fixed" or leave lore out of the approaches'
+            "[privacy] dp: every trial of lore would spend a budget of its own; leave lore out of "
+            "the approaches"
         )
-    # under the name that its folders of results have had since 0.1.0
-    ours = replace(LORE_1, name="lore") if setting.run.recipe == "fixed" else LORE
-    return [ours if a is LORE else a for a in APPROACHES if a.name in named]
+    return [a for a in APPROACHES if a.name in named]
 
 
 def gather(path: str | Path) -> Gathering:

@@ -38,7 +38,6 @@ scale = true              # standardise features by sums that the sites add up f
 [run]
 sites = "sites"           # a folder with a folder per site, or a list of folders
 approaches = ["own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
-recipe = "chosen"         # lore by trials on training rows; "fixed" is the old one, quicker
 
 [model]
 kind = "mlp"

@@ -48,10 +48,10 @@ def test_held_out_rows_are_never_trained_on():
 
     cached = held_out(clients, spy, folds=3, seed=0, use=[1])
     for found in cached.values():
-        rows = {tuple(row) for row in found[0].known.x.tolist()}
+        rows = {tuple(row) for row in found.known.x.tolist()}
         assert rows and not rows & trained[0]
     every = held_out(clients, train, folds=3, seed=0)
-    assert {name: len(found[0]) for name, found in every.items()} == {"site-0": 20, "site-1": 33}
+    assert {name: len(found) for name, found in every.items()} == {"site-0": 20, "site-1": 33}
 
 
 def test_each_client_learns_how_far_its_own_expert_can_be_trusted():

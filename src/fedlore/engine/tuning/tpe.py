@@ -54,9 +54,9 @@ def search_trust(
         for name, study in studies.items():
             if name not in cached:
                 continue
-            ta = float(hits(cached[name][0], [both[name][1]]).double().mean())
+            ta = float(hits(cached[name], [both[name][1]]).double().mean())
             study.tell(asked[name], ta)
-            seen[name].append(Trust(*both[name], ta, len(cached[name][0])))
+            seen[name].append(Trust(*both[name], ta, len(cached[name])))
         if on_training is not None:
             on_training(number + 1, tuning.trials)
     return {name: _settle(trials) for name, trials in seen.items() if trials}

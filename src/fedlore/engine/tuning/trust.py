@@ -58,7 +58,7 @@ def tune(
         cached = held_out(trial, counted, folds=tuning.folds, seed=seed)
         for client in trial:
             if client.id in cached and client.data.prior is not None and client.injected:
-                entry = (client.knowledge.trust, cached[client.id][0])
+                entry = (client.knowledge.trust, cached[client.id])
                 found.setdefault(client.id, []).append(entry)
     rows = {client.id: client.knowledge.row_trust for client in clients}
     return {name: pick(trials, tuning, rows[name], seed) for name, trials in found.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...core.history import Row
 from ...errors import ConfigError, unknown
 from ...version import __version__
-from ..approaches import APPROACHES, FL_MASK, FLWKM, LORE, LORE_1, Approach
+from ..approaches import APPROACHES, FL_MASK, FLWKM, Approach
 from ..cells import ResultCell, ResultLedger, replace_rows
 from .bench import PaperBench
 from .protocol import Protocol, Setup, level, protocol_fingerprint, read_protocol
@@ -30,15 +30,12 @@ class Study:
     protocol: str  # the name of a shipped protocol or the path of a TOML
     ranges: tuple[str, ...] = ()  # none: all of the protocol's
     seeds: int = 5
-    recipe: str = "chosen"  # lore, chosen by trials, or lore 1, one fixed combination
 
     def __post_init__(self) -> None:
         if self.table not in TABLES:
             raise ConfigError(unknown("table", self.table, TABLES))
         if self.dataset not in PAPER_TASKS:
             raise ConfigError(unknown("data set", self.dataset, PAPER_TASKS))
-        if self.recipe not in ("fixed", "chosen"):
-            raise ConfigError(f"recipe must be fixed or chosen, got '{self.recipe}'")
         if self.seeds < 1:
             raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
         for kind in self.ranges:
@@ -99,8 +96,7 @@ def cells(study: Study, protocol: Protocol) -> Iterable[tuple[ResultCell, Approa
     setup: Setup = getattr(protocol, study.dataset)
     for seed in range(study.seeds):
         for kind in study.ranges or setup.ranges:
-            for line, share in _lines(study.table, setup):
-                approach = LORE_1 if line is LORE and study.recipe == "fixed" else line
+            for approach, share in _lines(study.table, setup):
                 where = (study.dataset, Path(study.protocol).stem, kind)
                 trust = trust_of(approach, setup.trust)
                 yield ResultCell(*where, approach.name, seed, share, trust), approach

@@ -10,9 +10,9 @@ from ....knowledge.numbers.scores import all_scores, region_scores
 from ....personal.own.best import own_numbers
 from ....personal.own.members import NumberMember
 from ....personal.regressor import PersonalRegressor
-from .lore import NumberSetting
+from .settings import NumberSetting
 
-LORE, OWN_BEST, LORE_1 = "lore", "own best", "lore 1"
+LORE, OWN_BEST = "lore", "own best"
 _MIXTURE = "mixture"  # whose weights the rows of lore are scored with
 
 
@@ -64,9 +64,3 @@ def number_lore_rows(
             "chosen": chosen,
             "weights": "; ".join(f"{name} {w:.3f}" for name, w in weights.items()),
         }
-
-
-def named_now(row: Row) -> Row:
-    """A row of an older file: what it called lore is lore 1 now."""
-    old = row["approach"] == LORE and row.get("model") != _MIXTURE
-    return {**row, "approach": LORE_1} if old else row

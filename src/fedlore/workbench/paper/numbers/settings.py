@@ -1,12 +1,15 @@
 """What a study of numbers runs, and what its parts share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ....algorithms import Plan
-from ....engine import NumberClient
+from ....algorithms import Algorithm, Plan
+from ....core.nets import mlp
+from ....engine import Fitted, NumberClient, fit
 from ....errors import ConfigError, unknown
 from ....knowledge.numbers.bins import Bins
-from .lore import NumberSetting
+from ....knowledge.numbers.told import HEARD
+from ....personal.regressor import PersonalRegressor
 from .sets import SOURCES, NumberSite
 
 RANGES = ("oracle", "honest")
@@ -26,7 +29,6 @@ class NumberStudy:
     hidden: tuple[int, ...] = (64, 64)
     trust: float = 0.3  # λ of MLwKM and FLwKM, as in the paper
     parts: tuple[int, ...] = (50,)  # k for which what lore is made of is shown by itself
-    old: bool = False  # whether lore 1, the recipe of 0.1.0, is run beside
     plan: Plan = field(default_factory=lambda: Plan(steps=25, batch=32, lr=0.1, schedule="cosine"))
 
     def __post_init__(self) -> None:
@@ -36,6 +38,47 @@ class NumberStudy:
             raise ConfigError(f"seeds must be at least 1, got {self.seeds}")
         for k in self.bins:
             Bins(0.0, 1.0, k)
+
+
+def widths(k: int) -> tuple[float, float]:
+    """A narrow ordinal loss, 3/4 of a bin, and a wide one, a twentieth of the bounds; in bins."""
+    return 0.75, max(1.0, 0.05 * k)
+
+
+@dataclass(frozen=True)
+class NumberSetting:
+    """What all trainings of one comparison share."""
+
+    bins: Bins
+    plan: Plan
+    rounds: int
+    hidden: tuple[int, ...]
+    seed: int
+
+    def train(
+        self,
+        clients: Sequence[NumberClient],
+        algorithm: Algorithm,
+        *,
+        hears: bool = False,
+        ordinal: float = 0.0,
+        plain: float = 0.0,
+    ) -> Fitted[PersonalRegressor]:
+        """Train with the same start and the same local steps as everything else."""
+        inputs = clients[0].data.x.shape[1] + HEARD * hears
+        return fit(
+            clients,
+            mlp(inputs, self.bins.k, hidden=self.hidden, seed=self.seed),
+            task="regression",
+            bins=self.bins,
+            ordinal=ordinal,
+            hears=hears,
+            algorithm=algorithm,
+            plan=replace(self.plan, plain=plain),
+            rounds=self.rounds,
+            seed=self.seed,
+            workers=1,
+        )
 
 
 def number_setting(study: NumberStudy, k: int, seed: int) -> NumberSetting:

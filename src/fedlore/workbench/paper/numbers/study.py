@@ -24,17 +24,18 @@ from ....personal.distribution import Distribution
 from ....personal.regressor import PersonalRegressor
 from ....personal.tasks.regression import LEVEL
 from .direct import Direct, train_direct
-from .lore import Cache, NumberSetting, candidates, choose_number_candidate, train_chosen, widths
-from .mixed import LORE, LORE_1, OWN_BEST, named_now, number_lore_rows, own_best_rows
+from .mixed import LORE, OWN_BEST, number_lore_rows, own_best_rows
 from .sets import NumberSite, load_numbers, sites
 from .settings import (
     NO_BINS,
     RANGES,
     RATES,
+    NumberSetting,
     NumberStudy,
     bounds_of,
     clients_of,
     number_setting,
+    widths,
 )
 
 
@@ -50,7 +51,7 @@ def run_regression(
     What is in `done` is not run again; `on_rows` gets all rows so far after each part.
     """
     rows = load_numbers(study.dataset, folder)
-    found = [named_now(row) for row in done if row["dataset"] == study.dataset]
+    found = [row for row in done if row["dataset"] == study.dataset]
     have = {(row["seed"], row["k"], row["approach"]) for row in found}
     for seed in range(study.first_seed, study.first_seed + study.seeds):
         own = sites(rows, seed=seed)
@@ -73,8 +74,6 @@ def _parts_of(study: NumberStudy) -> Iterator[tuple[int, str, _Make]]:
     for k in study.bins:
         yield k, "FLwKM", _cell
         yield k, LORE, _lore
-        if study.old:
-            yield k, LORE_1, _lore_1
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ class _Entry:
     model: str  # whose weights are scored; for lore what was chosen
     fitted: Fitted[PersonalRegressor]
     guarded: bool = True  # knowledge at prediction
-    reliance: float | dict[str, float] | None = None  # λ there; None is the client's own
+    reliance: float | None = None  # λ there; None is the client's own
 
 
 def _cell(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
@@ -121,24 +120,6 @@ def _entries(
     yield _Entry("FL", "shared", fl, guarded=False)
     yield _Entry("FLwKM", "shared", setting.train(clients, FedAvg()))
     yield _Entry("FL+mask", "shared", fl, reliance=0.0)
-
-
-def _lore_1(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
-    """The recipe of 0.1.0, for comparison."""
-    setting = number_setting(study, k, seed)
-    cache: Cache = {}
-    found: list[Row] = []
-    for kind in RANGES:
-        clients = clients_of(own, kind, study.trust)
-        told = [
-            c.knowledge.examine(c.test, setting.bins, training=False) for c in clients if c.test
-        ]
-        chosen = choose_number_candidate(clients, setting, candidates(k), cache)
-        fitted = train_chosen(chosen, clients, setting, cache)
-        entry = _Entry(LORE_1, chosen.candidate.name, fitted, reliance=chosen.reliance)
-        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        found += [{**where, **row} for row in _score(entry, clients, told)]
-    return found
 
 
 def _lore(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
@@ -190,13 +171,8 @@ def _score(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Iter
     for client, known in zip(clients, told, strict=True):
         regressor, seen = entry.fitted.model(client.id), replace(known, said=None, sets=None)
         if entry.guarded:
-            own = entry.reliance
             spread = regressor.knowledge.spread
-            numbers = replace(
-                client.knowledge,
-                reliance=own[client.id] if isinstance(own, dict) else own,
-                spread=spread,
-            )
+            numbers = replace(client.knowledge, reliance=entry.reliance, spread=spread)
             regressor, seen = regressor.with_knowledge(numbers), replace(known, spread=spread)
         yield {
             "approach": entry.name,

@@ -8,9 +8,9 @@ from .settings import NO_BINS, RANGES
 
 SEVEN = ("P-KM", "ML", "MLwKM", "FL", "FLwKM", "FL+mask", "lore")
 WITHOUT_BINS = ("own best", "direct ML", "direct FL")
-_ORDER = ("own best", *SEVEN, "lore 1", "direct ML", "direct FL")  # the honest baseline first
+_ORDER = ("own best", *SEVEN, "direct ML", "direct FL")  # the honest baseline first
 BEATEN = ("own best", "P-KM", "ML", "MLwKM", "FL")  # what lore has to beat
-GUARDED = ("P-KM", "MLwKM", "FLwKM", "FL+mask", "lore", "lore 1", *WITHOUT_BINS)
+GUARDED = ("P-KM", "MLwKM", "FLwKM", "FL+mask", "lore", *WITHOUT_BINS)
 
 
 def per_seed(rows: Iterable[Row], approach: str, metric: str, *, k: int, kind: str) -> list[float]:
