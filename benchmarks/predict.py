@@ -25,7 +25,7 @@ from fedlore.core.nets import mlp
 from fedlore.core.ordinal import ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.table import Table
 from fedlore.personal.beside import Beside

@@ -19,7 +19,7 @@ import torch
 from setting import machine, write_csv
 
 from fedlore.data import read_measured, read_table
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 
 LIMIT = 3.0  # times the array itself
 LIMIT_SECONDS = 5.0

@@ -18,7 +18,7 @@ from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.wire import Task
 from fedlore.engine import Local, Recipe, Stacked
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 
 FEATURES, CLASSES, ROWS, HIDDEN = 17, 20, 116, (32,)

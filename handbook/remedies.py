@@ -87,7 +87,7 @@ REMEDIES: dict[str, str] = {
     "shows them with their rows.",
     "knowledge/numbers": "Correct the bins, the sets or the [target] of the knowledge about a "
     "number; the page on numbers has an example.",
-    "knowledge/schema.py": "Correct the features, levels or classes of the schema, or give rows "
+    "kernel/schema.py": "Correct the features, levels or classes of the schema, or give rows "
     "that have its columns.",
     "knowledge/signing.py": "Ask the owner to look at the knowledge and sign it in the studio; a "
     "signature holds for what was signed and nothing else.",

@@ -31,7 +31,7 @@ from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key, stream
 from fedlore.engine import Client
-from fedlore.knowledge.schema import Schema, name_columns
+from fedlore.kernel.schema import Schema, name_columns
 from fedlore.personal.answers import Answers
 from fedlore.personal.classifier import Personal
 from fedlore.personal.regressor import PersonalRegressor

@@ -25,11 +25,11 @@ from fedlore.core.history import Row
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.workbench.paper.numbers.sets import SOURCES, load_numbers
 

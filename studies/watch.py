@@ -25,7 +25,7 @@ from fedlore.bundle import Bundle, bundle_of
 from fedlore.bundle.watch import Watch, open_record, watch_rows
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 
 YEAR = 250

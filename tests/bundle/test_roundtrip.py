@@ -13,6 +13,7 @@ from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.networks import describe_network
 from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.confusion import Recalibrated
@@ -24,7 +25,6 @@ from fedlore.knowledge.numbers.conformal import ConformalInterval
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between, FirstSaid, Meet
 from fedlore.knowledge.numbers.tables import read_numbers_table
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.sources.entry import EntryPoint
 from fedlore.personal.regressor import PersonalRegressor
 

@@ -12,8 +12,8 @@ from fedlore.config import read_toml
 from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
 from fedlore.data.rows import open_file, read_chunks, source
 from fedlore.errors import ConfigError, FedloreError, KnowledgeError
+from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.schema import Feature, Schema, name_columns
 
 SCHEMA = Schema(
     (Feature("ash"), Feature("volatile"), Feature("oven", levels=("old", "new"))),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fedlore.data.rows import FileForm, as_examples, read_table, source, text
 from fedlore.errors import FedloreError
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 
 SCHEMA = Schema(
     (

@@ -13,9 +13,9 @@ from fedlore.engine.lore.candidates import SHAPED
 from fedlore.engine.lore.oneround import given_signs
 from fedlore.engine.stacked.bench import Batch, Bench, Traced
 from fedlore.errors import ConfigError, FedloreError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.classifier import Personal
 from fedlore.personal.own import best

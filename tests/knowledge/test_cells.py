@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.schema import Feature
+from fedlore.kernel.schema import Feature
 from fedlore.knowledge.tables.cells import (
     Levels,
     NumberSpans,

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from fedlore import Examples, KnowledgeError
 from fedlore.data import read_table
-from fedlore.knowledge.findings import errors
+from fedlore.kernel.findings import errors
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.lint.crosschecks import cross_check
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 
 from .test_files import FILE, PREDICT, folder

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge, Mask, MaxPool
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.schema import name_columns
 
 X = torch.zeros(2, 1)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.schema import name_columns
 
 from .formula_trees import NAMES, SCHEMA, Undefined, rows, text, trees, value
 

@@ -6,9 +6,9 @@ import torch
 
 from fedlore.kernel.expressions import parse, value
 from fedlore.kernel.intervals import Boxes
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.formulas.enclosure import enclose
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.schema import name_columns
 
 NAMES = ("x", "y", "z")
 SCHEMA = name_columns(NAMES, ("no", "yes"))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge.formulas.enclosure import enclose, scope
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
@@ -18,7 +19,6 @@ from fedlore.knowledge.formulas.proofs import (
     never_reached,
     stays_within,
 )
-from fedlore.knowledge.schema import Feature, Schema, name_columns
 
 from .formula_trees import SCHEMA, rows, text, trees
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.learned import from_torch
-from fedlore.knowledge.schema import Feature, Schema
 
 DEVICES = ["cuda"] if torch.cuda.is_available() else []
 needs_device = pytest.mark.skipif(not DEVICES, reason="no accelerator here")

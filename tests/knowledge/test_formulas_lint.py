@@ -2,12 +2,12 @@
 
 import pytest
 
-from fedlore.knowledge.findings import Place
+from fedlore.kernel.findings import Place
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.formulas.proofs import always, stays_within
 from fedlore.knowledge.lint.arithmetic import lint_formulas
-from fedlore.knowledge.schema import Feature, Schema
 
 SCHEMA = Schema(
     (

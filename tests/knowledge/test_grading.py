@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.schema import name_columns
 
 GRADES = ("III", "II", "I")
 SCHEMA = name_columns(("csr", "spread"), GRADES)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.lint.logic import lint_tables
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.rulesheets import table_of
 
 LEVELS = ("A", "B", "C")

@@ -3,8 +3,8 @@
 import pytest
 
 from fedlore import Knowledge, Schema
+from fedlore.kernel.schema import Feature
 from fedlore.knowledge.files import read_parts, write
-from fedlore.knowledge.schema import Feature
 
 FEATURES = (Feature("ash"),)
 

@@ -7,12 +7,12 @@ import torch
 
 from fedlore.core.examples import Examples
 from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.numbers.files import read_numbers, write_numbers
 from fedlore.knowledge.regions import RowRegion
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
-from fedlore.knowledge.schema import Feature, Schema
 
 FEATURES = """
 [[features]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedlore.errors import ConfigError
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.scope import scaler_of_scope
 
 

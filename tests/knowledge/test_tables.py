@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.cells import Levels
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.table import Rule, Table

@@ -5,7 +5,7 @@ import torch
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables import rulesheets, rulestats
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.knowledge.tables.rulestats import rule_report

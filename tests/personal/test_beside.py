@@ -9,7 +9,7 @@ from torch.nn.functional import one_hot
 from fedlore import Examples, FedloreError, Knowledge, Personal, Schema
 from fedlore.core.inject import inject
 from fedlore.core.nets import mlp
-from fedlore.knowledge.schema import Feature
+from fedlore.kernel.schema import Feature
 from fedlore.personal.answers import DECIDED
 from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.tasks import Classification

@@ -7,7 +7,7 @@ from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.rng import stream
 from fedlore.core.wire import Task
 from fedlore.engine import Recipe, Stacked
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.privacy.leak.attacks import Seen
 from fedlore.privacy.leak.shapes import shape_signs

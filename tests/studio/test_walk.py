@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from fedlore.knowledge.findings import errors
+from fedlore.kernel.findings import errors
 from fedlore.knowledge.lint.checkup import check_file
 from fedlore.knowledge.signing import check_signed
 

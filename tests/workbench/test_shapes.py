@@ -11,7 +11,7 @@ from fedlore.core.lipschitz import Lipschitz
 from fedlore.engine.lore import Candidate, Menu
 from fedlore.federation.settings import Federation, Model
 from fedlore.federation.terms import read_terms, terms_of
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.workbench.brought import brought_path
 from fedlore.workbench.bundles import find_bundle
 from fedlore.workbench.federations import gather

@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from ..kernel.schema import Feature
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
 from ..knowledge.either import Held
 from ..knowledge.kinds import kind_of
-from ..knowledge.schema import Feature
 from ..knowledge.shapes.words import promised_shapes
 from ..knowledge.soft import has_soft
 from .archive import Members

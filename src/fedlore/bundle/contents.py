@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from ..core.conformal import Holding
 from ..data.rows.titles import Extra
 from ..errors import ConfigError
-from ..knowledge.schema import Schema
+from ..kernel.schema import Schema
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import TaskName

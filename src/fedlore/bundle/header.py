@@ -14,10 +14,10 @@ from ..config import build
 from ..core.inputs import Input, Inputs
 from ..core.scaler import Scaler
 from ..errors import ConfigError, FedloreError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.either import Held
-from ..knowledge.schema import Schema
 from ..knowledge.scope import inputs_of
 from ..personal.client import Known, Predictor
 from ..personal.tasks import TASKS, Classification, Regression, TaskName

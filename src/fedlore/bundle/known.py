@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.content import FILE, Where, files_at, toml_in
@@ -17,7 +18,6 @@ from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.files import describe_numbers
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.rowtrust import trust_values
-from ..knowledge.schema import Schema
 from ..knowledge.sources.found import forbidden_in, plugins_in
 from ..knowledge.sources.writing import kind_of_model, leaves, plain
 from ..knowledge.toml import dump

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import KnowledgeError
-from ..knowledge.schema import Schema
+from ..kernel.schema import Schema
 from ..knowledge.signing import find_signature
 from ..knowledge.sources.found import plugins_in
 from ..personal.beside import with_expert

@@ -11,8 +11,8 @@ from ..core.conformal import Holding
 from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.schema import Schema
 from ..knowledge.either import Held
-from ..knowledge.schema import Schema
 from ..knowledge.signing import Signature
 from ..knowledge.sources.found import plugins_in
 from ..personal.classifier import Personal

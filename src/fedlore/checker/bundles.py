@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.cells import Unreadable
+from ..errors import KnowledgeError
 
 Array = np.ndarray
 MANIFEST = "manifest.sha256"
@@ -33,20 +33,20 @@ def read_members(path: Path) -> dict[str, bytes]:
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
                 if sum(entry.file_size for entry in entries) > LARGEST:
-                    raise Unreadable("the bundle is too large")
+                    raise KnowledgeError("the bundle is too large")
                 if len({entry.filename for entry in entries}) < len(entries):
-                    raise Unreadable("a member of the bundle stands there twice")
+                    raise KnowledgeError("a member of the bundle stands there twice")
                 found = {entry.filename: archive.read(entry) for entry in entries}
     except (OSError, zipfile.BadZipFile) as error:
-        raise Unreadable(f"cannot read the bundle: {error}") from None
+        raise KnowledgeError(f"cannot read the bundle: {error}") from None
     said = found.pop(MANIFEST, None)
     if said is None:
-        raise Unreadable(f"the bundle has no {MANIFEST}")
+        raise KnowledgeError(f"the bundle has no {MANIFEST}")
     if said != manifest(found):
-        raise Unreadable("a member of the bundle is not what its manifest says")
+        raise KnowledgeError("a member of the bundle is not what its manifest says")
     odd = sorted(name for name in found if not _MEMBER.fullmatch(name))
     if odd:
-        raise Unreadable(f"the bundle has a member {odd[0]!r} that the checker does not know")
+        raise KnowledgeError(f"the bundle has a member {odd[0]!r} that the checker does not know")
     return found
 
 
@@ -82,7 +82,7 @@ def read_weights(data: bytes) -> dict[str, Array]:
             tensors[name] = flat.reshape(about["shape"])
         return tensors
     except (KeyError, ValueError, struct.error, TypeError) as error:
-        raise Unreadable(f"the weights cannot be read: {error}") from None
+        raise KnowledgeError(f"the weights cannot be read: {error}") from None
 
 
 def faults(weights: Mapping[str, Array], declared: Mapping[str, Any]) -> list[str]:

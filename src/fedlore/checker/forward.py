@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KnowledgeError
 from ..kernel.answers import Said
-from ..kernel.cells import Unreadable
 from ..kernel.directions import Direction
 from ..kernel.trusting import fill_rows
 from .members import cells, heard_numbers, member_shares, places, softmax
@@ -112,7 +112,7 @@ def _run(
         return np.tanh(x)
     if kind in ("flatten", "identity", "dropout"):
         return x
-    raise Unreadable(f"a layer of kind '{kind}'")
+    raise KnowledgeError(f"a layer of kind '{kind}'")
 
 
 def _ordinal_cells(

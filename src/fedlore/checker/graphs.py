@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KnowledgeError
 from ..kernel.answers import said_of
-from ..kernel.cells import Unreadable
 from ..kernel.demands import Demands, demands
 from ..kernel.expressions import value
 from ..kernel.graded import Limits
@@ -35,17 +35,17 @@ class Graph:
             self.model = onnx.load_from_string(data)
             onnx.checker.check_model(self.model, full_check=True)
         except Exception as error:  # protobuf and onnx have classes of their own for every fault
-            raise Unreadable(f"no valid ONNX model: {str(error)[:200]}") from None
+            raise KnowledgeError(f"no valid ONNX model: {str(error)[:200]}") from None
         graph = self.model.graph
         if any(tensor.external_data for tensor in graph.initializer):
-            raise Unreadable("it keeps numbers in other files, and those were not certified")
+            raise KnowledgeError("it keeps numbers in other files, and those were not certified")
         self.nodes = list(graph.node)
         self.made = {out: node for node in self.nodes for out in node.output}
         to_array = onnx.numpy_helper.to_array
         self.constants = {tensor.name: to_array(tensor) for tensor in graph.initializer}
         self.metadata = {entry.key: entry.value for entry in self.model.metadata_props}
         if len(self.metadata) < len(self.model.metadata_props):
-            raise Unreadable("a key stands twice in its metadata")
+            raise KnowledgeError("a key stands twice in its metadata")
 
     @property
     def weights(self) -> dict[str, Array]:
@@ -58,7 +58,7 @@ class Graph:
             files = read_json(text.encode(), "the knowledge of the graph")
             return {str(name): str(text) for name, text in files.items()}
         except (KeyError, AttributeError):
-            raise Unreadable("the file does not hold the knowledge it was made from") from None
+            raise KnowledgeError("the file does not hold the knowledge it was made from") from None
 
     def digests(self) -> dict[str, str]:
         """A hash of how each output is computed, down to the last constant; names do not matter."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.cells import Unreadable
+from ..errors import KnowledgeError
 from ..kernel.holes import may_lack
 from ..kernel.knowledge import Known, Scoped
 
@@ -31,11 +31,11 @@ def read_json(data: bytes, what: str) -> Any:
     def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise Unreadable(f"a key stands twice in {what}")
+            raise KnowledgeError(f"a key stands twice in {what}")
         return found
 
     def number(text: str) -> float:
-        raise Unreadable(f"{what} holds {text}, which is no number")
+        raise KnowledgeError(f"{what} holds {text}, which is no number")
 
     return json.loads(data.decode("utf-8"), object_pairs_hook=once, parse_constant=number)
 
@@ -95,7 +95,7 @@ def input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
         levels = len(column.levels) if count > 1 else 0
         fits = (one["levels"], one["other"]) == (levels, column.other and count > 1)
         fill = 0.0 if one["fill"] is None else one["fill"]
-        if not fits or one["missing"] < column.missing or not np.isfinite(fill):
+        if not fits or one["missing"] < column.may_miss or not np.isfinite(fill):
             return [f"'{column.name}' reaches the network otherwise than the knowledge says"]
     return []
 
@@ -103,7 +103,7 @@ def input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
 def _layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
     """The kinds of a network's layers, those inside others included."""
     if not depth:
-        raise Unreadable(f"the network is nested more than {_DEEPEST} deep")
+        raise KnowledgeError(f"the network is nested more than {_DEEPEST} deep")
     yield str(layer["layer"])
     for part in (
         *layer.get("parts", ()),

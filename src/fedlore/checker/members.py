@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KnowledgeError
 from ..kernel.answers import Said
-from ..kernel.cells import Unreadable
 
 Array = Any  # of numpy
 
@@ -64,7 +64,7 @@ def number_members(
             yield float(one["weight"]), place[:, None]
             continue
         if one["kind"] != "number":
-            raise Unreadable(f"a member of kind '{one['kind']}'")
+            raise KnowledgeError(f"a member of kind '{one['kind']}'")
         own = pick_tensors(tensors, f"own.{count}.")
         count += 1
         inputs = np.concatenate([x, sight], 1) if one["hears"] else x
@@ -128,7 +128,7 @@ def _own(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array, said: S
             out = np.log((1.0 - SMOOTH) * out + SMOOTH / k)
         return said_of["sharpness"] * out
     if said_of["kind"] != "order":
-        raise Unreadable(f"a member of kind '{said_of['kind']}'")
+        raise KnowledgeError(f"a member of kind '{said_of['kind']}'")
     at = np.arange(k)
     low = np.where(said.allowed, at, k - 1).min(1)
     high = np.where(said.allowed, at, 0).max(1)
@@ -157,7 +157,7 @@ def _body(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array) -> Arr
             z = np.concatenate([z, z[:, first] * z[:, second]], 1)
         return z @ own["weight"] + own["constant"]
     if said_of["body"] != "trees":
-        raise Unreadable(f"a member made of '{said_of['body']}'")
+        raise KnowledgeError(f"a member made of '{said_of['body']}'")
     feature, child = own["feature"].astype(int), own["child"].astype(int)
     node = np.tile(own["roots"].astype(int), (len(x), 1))  # (n, t)
     while (feature[node] >= 0).any():  # children lie behind their parents: it ends
@@ -165,7 +165,7 @@ def _body(said_of: Mapping[str, Any], own: Mapping[str, Array], x: Array) -> Arr
         value = np.take_along_axis(x, np.maximum(column, 0), 1)
         below = child[node] + (value > own["threshold"][node])
         if (below <= node)[column >= 0].any():
-            raise Unreadable("a tree that leads back to itself")
+            raise KnowledgeError("a tree that leads back to itself")
         node = np.where(column >= 0, below, node)
     leaves = own["values"][child[node]].astype(np.float64)  # (n, t, w)
     total = leaves.sum(1)
@@ -185,7 +185,7 @@ def _round_place(
     """The place among ordered classes that the model of one round names, and its width, (n,)."""
     basis, k = said_of["basis"], said.allowed.shape[1]
     if basis["random"]:
-        raise Unreadable("a model of random features")
+        raise KnowledgeError("a model of random features")
     if said_of["scaled"]:
         x = ((x.astype(np.float64) - own["shift"].ravel()) / own["spread"].ravel()).astype(x.dtype)
     z = x.astype(np.float64)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.cells import Unreadable
+from ..errors import KnowledgeError
 from ..kernel.knowledge import scope_of
 from ..kernel.numberproofs import number_agrees, number_inside, number_never_empty
 from ..kernel.numbersets import NumberKnown, refused_rows
@@ -68,7 +68,7 @@ def number_bundle(
     x = x[~refused_rows(known, x)]
     try:
         numbers, bands = numbers_of(header, weights, known, x, tensors)
-    except Unreadable as error:
+    except KnowledgeError as error:
         yield Line(what, True, f"{error} is beyond this checker", rows=0)
         return
     yield Line(what, bool(bands.holds(numbers).all()), rows=len(x))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernel.cells import Unreadable
+from ..errors import KnowledgeError
 
 #: Value by value: rows meet rows of the same rank, and constants that have one row or none.
 EACH = set(
@@ -78,7 +78,7 @@ def _shapes(model: Any) -> dict[str, tuple[int | None, ...]]:
     try:
         full = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
     except Exception as error:  # onnx has classes of its own for every fault
-        raise Unreadable(f"its shapes cannot be found: {str(error)[:200]}") from None
+        raise KnowledgeError(f"its shapes cannot be found: {str(error)[:200]}") from None
     found: dict[str, tuple[int | None, ...]] = {}
     for value in (*full.input, *full.value_info, *full.output):
         kind = value.type.tensor_type

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from ..kernel.cells import Unreadable
+from ..errors import KnowledgeError
 from .curve import verify
 
 KIND = "fedlore knowledge 1"
@@ -38,7 +38,7 @@ def meaning(texts: Mapping[str, bytes], examples: Any, features: Any) -> str:
     kept = {key: value for key, value in values.items() if key not in _BESIDE}
     odd = [keys for keys in features.values() if not set(keys) <= set(_AGREED)]
     if odd:
-        raise Unreadable(f"the signature speaks of a feature's {', '.join(odd[0])}")
+        raise KnowledgeError(f"the signature speaks of a feature's {', '.join(odd[0])}")
     kept["features"] = [
         {k: v for k, v in one.items() if k not in _AGREED} | features.get(one["name"], {})
         for one in kept["features"]

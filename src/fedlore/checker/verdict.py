@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import KnowledgeError
 from ..kernel.answers import Said, said_of
-from ..kernel.cells import Unreadable
 from ..kernel.holes import seen_rows
 from ..kernel.knowledge import Known, read_knowledge, scope_of
 from ..kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
@@ -31,7 +31,7 @@ from .signatures import signature_faults
 FORMAT = "fedlore range certificate"
 VERSION = 1
 UNREADABLE = (  # what values of another kind than expected raise, and broken zips
-    *(Unreadable, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError),
+    *(KnowledgeError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError),
     *(ImportError, zlib.error),
 )
 _AGREES = "prediction-agrees"
@@ -61,7 +61,7 @@ def seal(values: Mapping[str, Any]) -> str:
 def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
     said = read_json(certificate.read_bytes(), "the certificate")
     if said.get("format") != FORMAT or said.get("version") != VERSION:
-        raise Unreadable(f"no {FORMAT} of version {VERSION}")
+        raise KnowledgeError(f"no {FORMAT} of version {VERSION}")
     same = seal(said) == said.get("sha256")
     yield Line("certificate's own hash", same, "" if same else "its text was changed")
     wrong = certificate_faults(said)
@@ -220,7 +220,7 @@ def _definition(
         leaning = lean(known.leaning, seen_rows(known, x[keep]))
         about = (tensors, known.directions, leaning)
         p = probabilities(header, weights, x[keep], said, trust, *about)
-    except Unreadable as error:
+    except KnowledgeError as error:
         return Line(what, True, f"{error} is beyond this checker", rows=0)
     good = bool((p[~said.allowed] == 0).all() and np.isfinite(p).all())
     good = good and bool((np.abs(p.sum(1) - 1) < 1e-4).all())

@@ -8,6 +8,7 @@ import typer
 
 from ..data import read_measured, read_table
 from ..errors import ConfigError, KnowledgeError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.combine import AllOf
 from ..knowledge.conformal import ConformalRange
@@ -15,7 +16,6 @@ from ..knowledge.either import Held, read_either
 from ..knowledge.lint.numbers import audit_numbers
 from ..knowledge.numbers import ConformalInterval, Join, Meet, Numbers
 from ..knowledge.numbers.files import write_numbers
-from ..knowledge.schema import Schema
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
 from .teller import teller

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import KnowledgeError
+from ..kernel.findings import Finding, errors
 from ..knowledge.content import Where
-from ..knowledge.findings import Finding, errors
 from ..knowledge.lint.checkup import Checkup, check_data, check_file
 from .teller import Teller
 

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from ..core.examples import Examples
-from ..knowledge.findings import Finding, errors
+from ..kernel.findings import Finding, errors
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.soft import SoftTable

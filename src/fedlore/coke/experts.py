@@ -12,8 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ..kernel.schema import Feature, Schema
 from ..knowledge.formulas.formula import Formula
-from ..knowledge.schema import Feature, Schema
 
 LOWEST, STEP, GRADES = 30, 2, 20  # CSR; the first and the last grade are open
 

@@ -12,7 +12,7 @@ from ..core.history import Row
 from ..core.tree import Payload
 from ..data.rows import as_examples
 from ..errors import FedloreError, unknown
-from ..knowledge.schema import Schema
+from ..kernel.schema import Schema
 from ..personal.beside import Beside, NumberBeside
 from ..personal.brought import Brought
 from ..personal.client import Known, P

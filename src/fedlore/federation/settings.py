@@ -15,8 +15,8 @@ from ..core.models import MODELS, ModelKind, ShapedNet, make_kind, make_network
 from ..engine.loop import Weights
 from ..engine.lore import Menu, menu_for
 from ..errors import ConfigError
+from ..kernel.schema import Feature, Schema
 from ..knowledge.numbers.files import Target
-from ..knowledge.schema import Feature, Schema
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..personal.tasks import TaskName
 from ..privacy import Privacy

@@ -17,9 +17,9 @@ from ..engine import Recipe
 from ..engine.loop import Weights
 from ..engine.lore import Agreement, Menu, Trial
 from ..errors import ConfigError
+from ..kernel.schema import Schema
 from ..knowledge.numbers import HEARD, Bins
 from ..knowledge.numbers.files import Target
-from ..knowledge.schema import Schema
 from ..knowledge.scope import inputs_of
 from ..personal.tasks import Regression
 from ..privacy import Privacy

@@ -11,29 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import KnowledgeError
+from .schema import Feature
+
 Span = tuple[float, float]  # first and last number, both in single precision and included
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?")
 _INSIDE = re.compile(r"([\[(]?)\s*([^\s.][^\s]*?)\s*\.\.\s*([^\s]+?)\s*([\])]?)")
 _COMPARE = re.compile(r"(<=|>=|<|>|=)?\s*(.+)")
 _LISTED = re.compile(r"(in|not)\s+(.*)", re.IGNORECASE | re.DOTALL)
-
-
-class Unreadable(ValueError):
-    """What is stored cannot be understood, so nothing can be said of it."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A feature: its scope, or its levels."""
-
-    name: str
-    low: float
-    high: float
-    levels: tuple[str, ...]
-    unit: str = ""
-    missing: bool = False  # whether a row may come without it
-    other: bool = False  # whether a level that is not named is one more
 
 
 @dataclass(frozen=True)
@@ -47,7 +33,7 @@ class Rule:
 
 
 def read_rules(
-    text: str, columns: tuple[Column, ...], classes: tuple[str, ...], outcome: str | None
+    text: str, columns: tuple[Feature, ...], classes: tuple[str, ...], outcome: str | None
 ) -> tuple[list[Rule], bool]:
     """The rules of a CSV table, and whether it has a column of priorities."""
     lines = _lines(text)
@@ -69,7 +55,7 @@ def read_rules(
             elif role == "confidence" and cell.strip():
                 confidence = _number(cell.strip())
         if not named:
-            raise Unreadable("a rule names no class")
+            raise KnowledgeError("a rule names no class")
         rules.append(Rule(spans, named, priority, confidence))
     return rules, "priority" in roles
 
@@ -81,7 +67,7 @@ def _lines(text: str) -> list[list[str]]:
     lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=mark))
     lines = [line for line in lines if any(cell.strip() for cell in line)]
     if len(lines) < 2:
-        raise Unreadable("a table has no rules")
+        raise KnowledgeError("a table has no rules")
     return lines
 
 
@@ -99,7 +85,7 @@ def read_pairs(text: str) -> tuple[tuple[float, float], ...]:
         return ((-np.inf, np.inf),)
     listed = _LISTED.fullmatch(plain)
     if listed and listed[1].lower() == "not":
-        raise Unreadable(f"the outcome {text!r} has no ends")
+        raise KnowledgeError(f"the outcome {text!r} has no ends")
     return tuple(_pair(item) for item in (_split(listed[2]) if listed else [plain]))
 
 
@@ -107,11 +93,11 @@ def _pair(item: str) -> tuple[float, float]:
     inside = _INSIDE.fullmatch(item)
     if inside and ".." in item:
         if "(" in inside[1] or ")" in inside[4]:
-            raise Unreadable(f"the outcome {item!r} has an open end")
+            raise KnowledgeError(f"the outcome {item!r} has an open end")
         return _number(inside[2]), _number(inside[3])
     compared = _COMPARE.fullmatch(item)
     if not compared or compared[1] in ("<", ">"):
-        raise Unreadable(f"the outcome {item!r} is no closed interval")
+        raise KnowledgeError(f"the outcome {item!r} is no closed interval")
     value = _number(compared[2])
     return (-np.inf if compared[1] == "<=" else value), (np.inf if compared[1] == ">=" else value)
 
@@ -128,10 +114,10 @@ def _role(title: str, names: list[str], outcome: str | None) -> int | str:
         return "then"
     if lower in ("priority", "confidence", "rule", "note", ""):
         return lower
-    raise Unreadable(f"a table has a column '{title}' that is no feature")
+    raise KnowledgeError(f"a table has a column '{title}' that is no feature")
 
 
-def condition(cell: str, column: Column) -> tuple[Span, ...] | None:
+def condition(cell: str, column: Feature) -> tuple[Span, ...] | None:
     """The spans of a cell; None where any value will do."""
     plain = cell.strip()
     if plain in ("", "-"):
@@ -181,7 +167,7 @@ def _span(item: str) -> Span:
         return first, before(_beyond(high, inside[4] != ")"))
     compared = _COMPARE.fullmatch(item)
     if not compared:
-        raise Unreadable(f"cannot read the condition {item!r}")
+        raise KnowledgeError(f"cannot read the condition {item!r}")
     sign, value = compared[1] or "=", _number(compared[2])
     first = -np.inf if sign in ("<", "<=") else _beyond(value, sign == ">")
     last = np.inf if sign in (">", ">=") else before(_beyond(value, sign in ("<=", "=")))
@@ -196,7 +182,7 @@ def _beyond(value: float, past: bool) -> float:
 
 def _number(text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise Unreadable(f"{text!r} is not a number")
+        raise KnowledgeError(f"{text!r} is not a number")
     return float(text) + 0.0
 
 
@@ -230,7 +216,7 @@ def _split(text: str) -> list[str]:
     quoted = re.findall(r'\s*("(?:[^"]|"")*"|[^,]*)\s*(?:,|$)', text)
     entries = [entry.strip() for entry in quoted[: len(line)]]
     if not entries or not all(entries):
-        raise Unreadable(f"the list {text!r} has an empty entry")
+        raise KnowledgeError(f"the list {text!r} has an empty entry")
     return entries
 
 
@@ -252,7 +238,7 @@ def _names(plain: str, names: tuple[str, ...], *, ordered: bool) -> set[int]:
     if listed and listed[1].lower() == "not":
         chosen = set(range(len(names))) - chosen
     if not chosen:
-        raise Unreadable(f"{plain!r} names nothing")
+        raise KnowledgeError(f"{plain!r} names nothing")
     return chosen
 
 
@@ -261,5 +247,5 @@ def _name(text: str, names: tuple[str, ...]) -> int:
     if len(plain) > 1 and plain[0] == plain[-1] == '"':
         plain = plain[1:-1].replace('""', '"')
     if plain not in names:
-        raise Unreadable(f"{plain!r} is none of {', '.join(names)}")
+        raise KnowledgeError(f"{plain!r} is none of {', '.join(names)}")
     return names.index(plain)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .cells import Column
 from .expressions import Tree, parse
+from .schema import Feature
 
 
 class Direction(NamedTuple):
@@ -15,13 +15,13 @@ class Direction(NamedTuple):
     region: Tree | None
 
 
-def read_region(columns: Sequence[Column]) -> Callable[[str], Tree]:
+def read_region(columns: Sequence[Feature]) -> Callable[[str], Tree]:
     """How texts about rows are read, which may compare levels with their names."""
     names, levels = [c.name for c in columns], [c.levels for c in columns]
     return lambda text: parse(text, names, levels)
 
 
-def read_directions(said: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Direction, ...]:
+def read_directions(said: Mapping[str, Any], columns: Sequence[Feature]) -> tuple[Direction, ...]:
     """The shapes that a knowledge file declares."""
     names, region = [column.name for column in columns], read_region(columns)
     return tuple(

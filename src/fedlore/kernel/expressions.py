@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Unreadable
+from ..errors import KnowledgeError
 
 Tree = tuple[Any, ...]
 Array = Any  # of numpy
@@ -32,13 +32,13 @@ def parse(text: str, names: list[str], levels: Sequence[Sequence[str]] = ()) -> 
     while text[place:].strip():
         found = _TOKEN.match(text, place)
         if not found:
-            raise Unreadable(f"cannot read the formula {text!r}")
+            raise KnowledgeError(f"cannot read the formula {text!r}")
         tokens.append("**" if found[0].strip() == "^" else found[0].strip())
         place = found.end()
     reader = _Reader([*tokens, ""], names, levels)
     tree = reader.expression(0)
     if reader.tokens[reader.at]:
-        raise Unreadable(f"cannot read the formula {text!r}")
+        raise KnowledgeError(f"cannot read the formula {text!r}")
     return tree
 
 
@@ -51,7 +51,7 @@ class _Reader:
     def take(self, wanted: str | None = None) -> str:
         token = self.tokens[self.at]
         if wanted is not None and token != wanted:
-            raise Unreadable(f"a formula has {token!r} where {wanted!r} is due")
+            raise KnowledgeError(f"a formula has {token!r} where {wanted!r} is due")
         self.at += 1
         return token
 
@@ -87,12 +87,12 @@ class _Reader:
             return self.level(place, self.take(), self.take())
         if token[:1].isdigit() or token[:1] == ".":
             return ("number", float(token))
-        raise Unreadable(f"a formula has {token!r}, which is no feature")
+        raise KnowledgeError(f"a formula has {token!r}, which is no feature")
 
     def level(self, place: int, op: str, word: str) -> Tree:
         """A level held against one of its names."""
         if op not in ("==", "!=") or word[1:-1] not in self.levels[place]:
-            raise Unreadable(f"a formula holds '{self.names[place]}' against {word}")
+            raise KnowledgeError(f"a formula holds '{self.names[place]}' against {word}")
         at = float(list(self.levels[place]).index(word[1:-1]))
         return (op, ("column", place), ("number", at))
 
@@ -145,7 +145,7 @@ def _single(op: str, args: list[Any]) -> Any:
     wide = [np.asarray(arg, dtype=np.float64) for arg in args]
     precise = {"exp": np.exp, "log": np.log, "log10": np.log10, "**": np.power}
     if op not in precise:
-        raise Unreadable(f"a number is due where a formula has '{op}'")
+        raise KnowledgeError(f"a number is due where a formula has '{op}'")
     return np.float32(precise[op](*wide))
 
 
@@ -159,7 +159,7 @@ def _truth(tree: Tree, x: Array) -> tuple[Any, Any]:
         (a, not_a), (b, not_b) = (_truth(part, x) for part in parts)
         return (a & b, not_a | not_b) if op == "and" else (a | b, not_a & not_b)
     if op not in _COMPARE:
-        raise Unreadable(f"a comparison is due where a formula has '{op}'")
+        raise KnowledgeError(f"a comparison is due where a formula has '{op}'")
     left, right = (_blank_undefined(_value(part, x)) for part in parts)
     known = ~(np.isnan(left) | np.isnan(right))
     true = known & _holds(op, left, right)

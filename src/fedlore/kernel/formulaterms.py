@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Unreadable
+from ..errors import KnowledgeError
 from .expressions import Tree
 from .terms import DOUBLE, INT64, SINGLE, Needed, Term, Terms
 
@@ -86,7 +86,7 @@ class Formulas:
             return self._guard(t.op(op.capitalize(), *args), *args)
         if op == "**":
             return self._guard(self._precise("Pow", *args), *args)
-        raise Unreadable(f"a formula has '{op}', which no graph computes")
+        raise KnowledgeError(f"a formula has '{op}', which no graph computes")
 
     def _logic(self, op: str, args: list[Pair]) -> Pair:
         """Logic of three values: a truth is what is true and what is false."""

@@ -14,7 +14,7 @@ Array = Any  # of numpy
 
 def may_lack(known: Scoped) -> bool:
     """Whether rows may come with missing values, or with levels that nobody named."""
-    return any(column.missing or column.other for column in known.columns)
+    return any(column.may_miss or column.other for column in known.columns)
 
 
 def unusable_rows(known: Scoped, x: Array) -> Array:
@@ -24,7 +24,7 @@ def unusable_rows(known: Scoped, x: Array) -> Array:
         fine = np.isfinite(v)
         if column.levels:
             fine &= (v >= 0) & (v < len(column.levels) + column.other) & (v == np.floor(v))
-        wrong |= ~(fine | (np.isnan(v) & column.missing))
+        wrong |= ~(fine | (np.isnan(v) & column.may_miss))
     return wrong
 
 
@@ -41,8 +41,8 @@ def refuse(t: Terms, x: Needed, known: Known) -> Needed:
     """Rows with what is no value, (n, 1)."""
     wrong: Needed = t.op("IsNaN", x)
     endless = t.op("IsInf", x)
-    if any(column.missing for column in known.columns):
-        needed = t.constant([[not column.missing for column in known.columns]], BOOL)
+    if any(column.may_miss for column in known.columns):
+        needed = t.constant([[not column.may_miss for column in known.columns]], BOOL)
         wrong = t.op("And", wrong, needed)
     refused: Needed = t.any(t.op("Or", wrong, endless))
     for place, column in enumerate(known.columns):

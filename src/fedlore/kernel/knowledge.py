@@ -1,6 +1,5 @@
 """knowledge.toml and its tables, read from scratch: what each source says of rows and of boxes."""
 
-import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,10 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .cells import Column, Unreadable, read_rules, single
+from ..errors import KnowledgeError
+from .cells import read_rules, single
 from .directions import Direction, read_directions, read_region
 from .expressions import Tree, parse
 from .graded import Graded, Limits
+from .schema import Feature
 from .soft import Soft, soften, split
 from .tables import Table
 from .trusting import Leaning, read_leaning, read_trust
@@ -33,7 +34,7 @@ class Scoped(Protocol):
     """Knowledge of any task, as far as its scope and its sources matter."""
 
     @property
-    def columns(self) -> tuple[Column, ...]: ...
+    def columns(self) -> tuple[Feature, ...]: ...
 
     @property
     def predict(self) -> Side: ...
@@ -49,7 +50,7 @@ class Scoped(Protocol):
 class Known:
     """All that a knowledge file says."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Feature, ...]
     classes: tuple[str, ...]
     trust: float
     conflict: str
@@ -65,26 +66,17 @@ class Known:
         return len(self.classes)
 
 
-def read_columns(said: Mapping[str, Any]) -> tuple[Column, ...]:
+def read_columns(said: Mapping[str, Any]) -> tuple[Feature, ...]:
     """The features of a knowledge file."""
     return tuple(
-        Column(
-            entry["name"],
-            float(entry.get("low", -math.inf)),
-            float(entry.get("high", math.inf)),
-            tuple(entry.get("levels", ())),
-            str(entry.get("unit", "")),
-            entry.get("missing", "refuse") != "refuse",
-            bool(entry.get("other", False)),
-        )
-        for entry in said["features"]
+        Feature(**{**entry, "levels": tuple(entry.get("levels", ()))}) for entry in said["features"]
     )
 
 
 def read_knowledge(files: Mapping[str, str]) -> Known:
     """Knowledge from the texts of its files; what is no table or formula is refused."""
     if "knowledge.toml" not in files:
-        raise Unreadable("there is no knowledge.toml")
+        raise KnowledgeError("there is no knowledge.toml")
     said = tomllib.loads(files["knowledge.toml"])
     columns = read_columns(said)
     classes = tuple(said["classes"])
@@ -122,7 +114,7 @@ class Around:
     """What a source needs to know of the file around it."""
 
     side: str  # predict or range
-    columns: tuple[Column, ...]
+    columns: tuple[Feature, ...]
     classes: tuple[str, ...]
     edges: Any  # of formulas that have none of their own
     files: Mapping[str, str]
@@ -137,7 +129,7 @@ class Around:
 def _table(entry: Mapping[str, Any], around: Around) -> Table:
     text = around.files.get(entry["table"])
     if text is None:
-        raise Unreadable(f"the table {entry['table']} is not there")
+        raise KnowledgeError(f"the table {entry['table']} is not there")
     rules, ranked = read_rules(text, around.columns, around.classes, entry.get("outcome"))
     default = "intersect" if around.side == "range" else "priority" if ranked else "first"
     policy = entry.get("hit") or default
@@ -169,7 +161,7 @@ def _source(entry: Mapping[str, Any], around: Around) -> Any:
     kind = next((key for key in READERS if key in entry), None)
     if kind is None:
         kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
-        raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
+        raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
     return soften(READERS[kind](entry, around), entry.get("confidence"))
 
 

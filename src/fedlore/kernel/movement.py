@@ -24,7 +24,7 @@ def looks(sources: list[Any], column: int) -> bool:
 
 def has_holes(known: Scoped) -> bool:
     """Whether a value may be missing, or be none that anybody named."""
-    return any(column.missing or column.other for column in known.columns)
+    return any(column.may_miss or column.other for column in known.columns)
 
 
 def moves(tree: Tree, shape: Direction) -> bool:
@@ -104,7 +104,7 @@ def _cut(known: Scoped, shape: Direction, sources: list[Any]) -> tuple[Array | N
         inner = sorted(cut for cut in cuts if low[place] < cut <= high[place])
         if column.levels:
             inner = [float(level) for level in range(1, len(column.levels))] if cuts else []
-        lacks = [math.nan] if place != shape.column and (column.missing or column.other) else []
+        lacks = [math.nan] if place != shape.column and (column.may_miss or column.other) else []
         axes.append([float(low[place]), *inner, *lacks])
     if math.prod(map(len, axes)) > _MOST:
         return None, 0

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Column, Rule, Unreadable, read_outcomes, read_pairs, read_rules
+from ..errors import KnowledgeError
+from .cells import Rule, read_outcomes, read_pairs, read_rules
 from .directions import Direction, read_directions, read_region
 from .expressions import Tree, columns_in, value
 from .graded import Limits
 from .holes import seen_rows, unusable_rows
 from .knowledge import Around, Side, read_columns
+from .schema import Feature
 from .tables import Table
 from .trusting import Leaning, read_leaning, read_trust
 
@@ -47,7 +49,7 @@ class NamedNumber:
 class NumberKnown:
     """All that a knowledge file about a number says."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[Feature, ...]
     lower: float
     upper: float
     target: dict[str, Any]
@@ -116,7 +118,7 @@ def _outcomes(files: Mapping[str, str], entry: Mapping[str, Any], names: list[st
     """The different outcomes of a table, as they are written."""
     text = files.get(entry["table"])
     if text is None:
-        raise Unreadable(f"the table {entry['table']} is not there")
+        raise KnowledgeError(f"the table {entry['table']} is not there")
     return read_outcomes(text, names, entry.get("outcome"))
 
 
@@ -124,7 +126,7 @@ def _source(
     entry: Mapping[str, Any], around: Around, texts: Mapping[str, list[str]], pieces: Array
 ) -> Any:
     if "confidence" in entry:
-        raise Unreadable("a source about a number has a confidence")
+        raise KnowledgeError("a source about a number has a confidence")
     if "formula" in entry:
         return NamedNumber(around.tree(entry["formula"]))
     if "lower" in entry or "upper" in entry:
@@ -132,12 +134,12 @@ def _source(
         return Limits(low, high, np.zeros(0), "error")
     if "table" not in entry:
         kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
-        raise Unreadable(f"a source of kind '{kind}' is neither a table nor a formula")
+        raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
     words = tuple(texts[entry["table"]])
     text = around.files[entry["table"]]
     rules, ranked = read_rules(text, around.columns, words, entry.get("outcome"))
     if any(rule.confidence not in (None, 1.0) for rule in rules):
-        raise Unreadable("a rule about a number has a confidence")
+        raise KnowledgeError("a rule about a number has a confidence")
     held = [_held(read_pairs(word), pieces) for word in words]
     default = "intersect" if around.side == "range" else "priority" if ranked else "first"
     policy = entry.get("hit") or default

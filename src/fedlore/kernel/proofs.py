@@ -261,7 +261,7 @@ def samples(known: Scoped, count: int, seed: int, *, holes: bool = False) -> Arr
         if holes and about.other:
             away = draw.random(len(rows)) < 0.1
             rows[:, column] = np.where(away, len(about.levels), rows[:, column])
-        if holes and about.missing:
+        if holes and about.may_miss:
             rows[:, column] = np.where(draw.random(len(rows)) < 0.2, np.nan, rows[:, column])
     return rows
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Rule, Unreadable
+from ..errors import KnowledgeError
+from .cells import Rule
 from .graded import Graded, Limits
 from .intervals import Boxes
 from .tables import Table
@@ -127,13 +128,13 @@ def soften(source: Any, share: float | None) -> Any:
     else:
         shares = np.array([1.0 if share is None else float(share)])
     if not ((shares > 0) & (shares <= 1)).all():
-        raise Unreadable("a confidence does not lie between 0 and 1")
+        raise KnowledgeError("a confidence does not lie between 0 and 1")
     if (shares == 1).all():
         return source
     if isinstance(source, Table) and source.policy not in ("first", "priority", "intersect"):
-        raise Unreadable(f"confidences do not go with the policy {source.policy}")
+        raise KnowledgeError(f"confidences do not go with the policy {source.policy}")
     if isinstance(source, Graded) and source.spread is not None:
-        raise Unreadable("a formula has a spread and a confidence")
+        raise KnowledgeError("a formula has a spread and a confidence")
     if isinstance(source, Limits) and source.crossed != "all":
         source = Limits(source.lower, source.upper, source.edges, "all")
     return Soft(source, shares)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cells import Unreadable
+from ..errors import KnowledgeError
 from .expressions import Tree, columns_in, value
 from .formulaterms import Formulas
 from .terms import Needed, Terms
@@ -71,7 +71,7 @@ def read_leaning(said: Mapping[str, Any], parse: Callable[[str], Tree]) -> Leani
     stated = [one for one in table.get("regions", ()) if "trust" in one]
     trusts = [float(one["trust"]) for one in stated]
     if any(not 0.0 <= trust <= 1.0 for trust in trusts):
-        raise Unreadable(f"λ of a region lies outside [0, 1]: {trusts}")
+        raise KnowledgeError(f"λ of a region lies outside [0, 1]: {trusts}")
     regions = tuple(
         (parse(f"where({one['where']}, 1, 0)"), trust)
         for one, trust in zip(stated, trusts, strict=True)

@@ -1,16 +1,16 @@
 """What a client knows: prediction-type and range-type knowledge models, and their audit."""
 
+from ..kernel.findings import Finding, Place
+from ..kernel.schema import Feature, Schema
 from .audit import Audit
 from .card import Card
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .conformal import ConformalRange
-from .findings import Finding, Place
 from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
 from .learned import from_sklearn, from_torch
 from .lookup import Lookup
 from .models import Knowledge
 from .protocols import PredictionModel, RangeModel
-from .schema import Feature, Schema
 from .sources.entry import entry_point
 from .sources.onnx import OnnxModel
 from .tables import Rule, Table, read_rules, table_of, write_table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .schema import Feature, Schema
+from ..kernel.schema import Feature, Schema
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,13 +10,13 @@ from typing import Any, Literal, Protocol
 
 from ..config import build
 from ..errors import KnowledgeError
+from ..kernel.schema import Feature, Schema, in_order
 from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
 from .content import FILE, Files, Where, files_at, toml_in
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .rowtrust import RowTrust, TrustTable, read_trust, trust_values
-from .schema import Feature, Schema, in_order
 from .shapes.shape import FeatureShape, SiteShapes, shape_values
 from .soft import Softened, soften, split_ranges
 from .sources.kind import Setting

@@ -11,6 +11,7 @@ from ..core.renamed import renamed
 from ..core.still import without_gradient
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.schema import Schema
 from .audit import Audit, count
 from .card import Card
 from .content import Where
@@ -19,7 +20,6 @@ from .missing import allow, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .rowtrust import RowTrust, check_row_trust, find_trust
-from .schema import Schema
 from .shapes.shape import SiteShapes
 from .shapes.verdicts import Orders, ears_for
 from .soft import place_within

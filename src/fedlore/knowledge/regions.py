@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.schema import Schema
 from .formulas.enclosure import enclose, scope
 from .formulas.formula import Formula
 from .formulas.grammar import FormulaError, parse
 from .formulas.search import Verdict, decide_claim
-from .schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..core.still import without_gradient
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.schema import Feature, Schema
 from .formulas.formula import Formula
 from .formulas.grammar import FormulaError, parse
 from .regions import RowRegion
-from .schema import Feature, Schema
 from .shapes.verdicts import Orders
 
 if TYPE_CHECKING:

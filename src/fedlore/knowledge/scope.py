@@ -6,7 +6,7 @@ from ..core.inputs import Input, Inputs, Stand
 from ..core.scaler import Scaler
 from ..core.tensors import torch
 from ..errors import ConfigError
-from .schema import Feature, Schema
+from ..kernel.schema import Feature, Schema
 
 
 def scaler_of_scope(schema: Schema) -> Scaler:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.tensors import torch
-from .findings import Place
+from ..kernel.findings import Place
 from .formulas.grading import GradedFormula
 from .missing import allow, find_lacking, hear
 from .soft import SoftFormulas, SoftRange

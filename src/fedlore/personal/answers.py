@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..knowledge.schema import Schema
+from ..kernel.schema import Schema
 
 #: Who decided, by code: the range left one answer; the expert outweighed the network; the network
 #: (the expert silent, not trusted, or outweighed); both said the same, or were mixed.

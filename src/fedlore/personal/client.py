@@ -15,13 +15,13 @@ from ..core.inputs import Inputs
 from ..core.scaler import Scaler, moments
 from ..core.tree import Params
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
 from ..knowledge.door import check_values, hide_others
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.rowtrust import find_trust
-from ..knowledge.schema import Schema
 from ..knowledge.scope import inputs_of
 from .classifier import Personal
 from .regressor import PersonalRegressor

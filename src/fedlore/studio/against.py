@@ -12,10 +12,10 @@ from torch import Tensor
 from ..core.examples import Examples
 from ..data.rows import read_measured, read_table
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup, check_data
 from ..knowledge.numbers import Measured
-from ..knowledge.schema import Schema
 from ..knowledge.tables.cells import number, parse_condition
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Rule, Table

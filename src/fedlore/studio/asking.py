@@ -10,10 +10,10 @@ from torch import Tensor
 from ..core.examples import Examples
 from ..data.rows.strict import Unusable, strict_values
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.numbers import Measured, Numbers
-from ..knowledge.schema import Schema
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.table import Table
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from ..knowledge.content import files_at, toml_in
-from ..knowledge.schema import Schema
 from ..knowledge.signing import check_signed
 from ..look.page import Section, page
 from ..look.tables import Cell, TextTable

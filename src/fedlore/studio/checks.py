@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import FedloreError
+from ..kernel.findings import Finding, Place
 from ..knowledge.content import FILE
-from ..knowledge.findings import Finding, Place
 from ..knowledge.lint.checkup import Checkup, check_file
 from .grids import RuleGrid
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import KnowledgeError
+from ..kernel.schema import Feature, Schema
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.missing import join_columns
-from ..knowledge.schema import Feature, Schema
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.cells import format_outcome
 from ..knowledge.tables.table import Table

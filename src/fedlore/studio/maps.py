@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
+from ..kernel.schema import Feature, Schema
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.missing import join_columns
-from ..knowledge.schema import Feature, Schema
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.cells import NumberSpans
 from ..knowledge.tables.table import Table

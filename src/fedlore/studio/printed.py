@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import FedloreError
+from ..kernel.schema import Feature, Schema
 from ..knowledge.formulas.formula import Formula
-from ..knowledge.schema import Feature, Schema
 from ..look.palette import COLOURS
 from ..look.plots import Drawing, Plot, draw
 from .maps import ends_of, middle_of

@@ -9,10 +9,10 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from ..kernel.findings import errors
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
-from ..knowledge.findings import errors
 from ..knowledge.lint.checkup import check_file
 from ..knowledge.numbers import Sets
 from ..knowledge.numbers.files import describe_numbers, read_numbers

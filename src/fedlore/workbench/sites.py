@@ -7,9 +7,9 @@ from pathlib import Path
 from ..data.rows import ROW_KINDS, read_measured, read_table
 from ..engine import Client, NumberClient
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from ..knowledge.either import Held, read_either
 from ..knowledge.numbers import Bins, Numbers
-from ..knowledge.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

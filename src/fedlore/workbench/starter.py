@@ -19,12 +19,12 @@ from ..coke.law import BOUND
 from ..coke.plants import Plant, coking_plants
 from ..core.examples import Examples
 from ..errors import FedloreError
+from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
 from ..knowledge.conformal import ConformalRange
 from ..knowledge.formulas.formula import Formula
 from ..knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
-from ..knowledge.schema import Schema
 
 REFERENCE = "Diez, Alvarez, Barriocanal 2002, Int. J. Coal Geol. 50:389-412"
 CALIBRATION = 60  # rows that plant-4 keeps for its statistical range

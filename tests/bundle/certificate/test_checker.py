@@ -15,12 +15,13 @@ from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.checker.graphs import _on_an_edge
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.answers import said_of
-from fedlore.kernel.cells import Column, Unreadable, condition, outcomes
+from fedlore.kernel.cells import condition, outcomes
 from fedlore.kernel.expressions import parse, value
 from fedlore.kernel.intervals import Boxes
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.orders import never_above
 from fedlore.kernel.proofs import never_empty
+from fedlore.kernel.schema import Feature
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
 from fedlore.knowledge.tables.cells import parse_condition
 
@@ -96,7 +97,7 @@ def test_cells_mean_the_same(cell):
     points = np.concatenate([np.nextafter(single, np.float32(s)) for s in (-99, 99)] + [single])
     x = torch.zeros(len(points), 4)
     x[:, 0] = torch.from_numpy(points)
-    spans = condition(cell, Column("ash", 0, 40, ()))
+    spans = condition(cell, Feature("ash", low=0, high=40))
     held = [spans is None or any(a <= p <= b for a, b in spans) for p in points.tolist()]
     assert table.hits(x)[:, 0].tolist() == held
     assert (spans is None) == (parse_condition(cell, feature) is None)
@@ -119,8 +120,8 @@ def test_outcomes_name_classes(cell, named):
 
 @pytest.mark.parametrize("cell", ["about 3", "3 <", "in", "> x"])
 def test_what_it_cannot_read_it_refuses(cell):
-    with pytest.raises(Unreadable):
-        condition(cell, Column("ash", 0, 40, ()))
+    with pytest.raises(KnowledgeError):
+        condition(cell, Feature("ash", low=0, high=40))
 
 
 TEXTS = (

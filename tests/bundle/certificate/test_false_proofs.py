@@ -16,10 +16,10 @@ from fedlore.kernel.expressions import parse
 from fedlore.kernel.intervals import Boxes
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.orders import never_above
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Formula, FormulaRange
 from fedlore.knowledge.formulas.enclosure import enclose
 from fedlore.knowledge.formulas.proofs import always_defined, never_crossed, never_exceeds
-from fedlore.knowledge.schema import Feature, Schema
 
 from ..onnx.worlds import EDGES, SCHEMA, worlds
 from .test_certificate import LIMITS, failures, personal, site

@@ -14,10 +14,10 @@ from fedlore.checker import check, outcome_of
 from fedlore.checker.bundles import knowledge_texts, read_weights
 from fedlore.checker.numberforward import numbers_of
 from fedlore.kernel.numbersets import read_number_knowledge
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.numbers import Between, ConformalInterval, Join, Meet
 from fedlore.knowledge.numbers.tables import parse_numbers_table
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
 

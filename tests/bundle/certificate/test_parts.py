@@ -11,7 +11,7 @@ from fedlore.checker.bundles import MANIFEST, digest, faults, read_members
 from fedlore.checker.graphs import Graph, differences
 from fedlore.checker.headers import certificate_faults
 from fedlore.checker.rowwise import crossing
-from fedlore.kernel.cells import Unreadable
+from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
 
 from .test_certificate import personal
@@ -33,7 +33,7 @@ def test_a_member_is_held_to_the_manifest(tmp_path):
     assert MANIFEST not in read_members(tmp_path / "site")
     with open(tmp_path / "site" / "card.md", "a") as card:
         card.write("and more")
-    with pytest.raises(Unreadable, match="not what its manifest says"):
+    with pytest.raises(KnowledgeError, match="not what its manifest says"):
         read_members(tmp_path / "site")
 
 

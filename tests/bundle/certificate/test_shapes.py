@@ -17,13 +17,13 @@ from fedlore.checker.verdict import seal
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.errors import FedloreError
 from fedlore.kernel.numbersets import read_number_knowledge
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.rulesheets import table_of
 from fedlore.personal.beside import NumberBeside

@@ -12,10 +12,10 @@ from fedlore.bundle.storing import bundle_of
 from fedlore.checker.rowwise import OPERATORS
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.numbers import HEARD, Between, ConformalInterval, FirstSaid, Join, Meet
 from fedlore.knowledge.numbers.tables import parse_numbers_table
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
 

@@ -8,8 +8,8 @@ from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.numbers.bins import Bins
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.foreseen import Foreseen
 from fedlore.personal.own.boosted import BoostedTrees

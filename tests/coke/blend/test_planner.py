@@ -13,10 +13,10 @@ from fedlore.coke.blend.points import fit_lots, lattice, lattice_size
 from fedlore.coke.blend.search import LIGHT, Found, explore, search_blends, sweep
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.personal.regressor import PersonalRegressor
 
 from .world import GRADES, by_ash, ladder, offer, three, wild

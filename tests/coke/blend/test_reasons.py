@@ -5,7 +5,7 @@ import pytest
 
 from fedlore import Knowledge
 from fedlore.coke.blend import order_for, plan
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 
 from .world import GRADES, by_ash, ladder, three
 

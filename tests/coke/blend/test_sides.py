@@ -9,7 +9,7 @@ from fedlore import FedloreError
 from fedlore.coke.blend import check, feature_limit, model_limit, order_for, plan
 from fedlore.coke.blend.points import lattice
 from fedlore.coke.blend.sides import parse_limit
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 
 from .world import GRADES, ladder, offer, three, wild
 

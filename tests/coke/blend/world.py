@@ -8,7 +8,7 @@ from fedlore import Knowledge, Personal
 from fedlore.coke.blend import Coals
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
-from fedlore.knowledge.schema import Feature, Schema
+from fedlore.kernel.schema import Feature, Schema
 
 GRADES = Schema(
     (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0)),

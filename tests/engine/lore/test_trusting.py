@@ -11,13 +11,13 @@ from fedlore.core.rng import stream
 from fedlore.engine.lore.private import EXPERT, NETWORK, Voice
 from fedlore.engine.lore.trusting import BY_ROW, lean_classes, lean_numbers
 from fedlore.engine.tuning.curves import Cached
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import GradedFormula
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.told import Told
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
-from fedlore.knowledge.schema import Feature, Schema
 from fedlore.knowledge.scope import inputs_of
 from fedlore.personal.own import best
 

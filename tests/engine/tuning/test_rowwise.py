@@ -11,8 +11,8 @@ from fedlore.engine.tuning.curves import Cached, hits, most_hits
 from fedlore.engine.tuning.rowwise import TRUST_ROWS, class_costs, learn_rows, number_costs
 from fedlore.engine.tuning.trust import pick
 from fedlore.engine.tuning.ways import Tuning
+from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
-from fedlore.knowledge.schema import Feature, Schema
 
 K = 4
 SCHEMA = Schema((Feature("ash"), Feature("mine", levels=("own", "import"))), tuple("abcd"))

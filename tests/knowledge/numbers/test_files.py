@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import KnowledgeError
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.kinds import kind_of
 from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.files import read_numbers
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.tables import read_numbers_table
-from fedlore.knowledge.schema import name_columns
 
 SCHEMA = name_columns(["ash", "water"], ["low", "high"])
 

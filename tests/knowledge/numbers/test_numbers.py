@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples, FedloreError, Knowledge, KnowledgeError
+from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.kinds import kind_of
 from fedlore.knowledge.numbers.bins import Bins
@@ -17,7 +18,6 @@ from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between, Meet, Written
 from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import Told, normal
-from fedlore.knowledge.schema import name_columns
 
 CUT = Bins(0.0, 10.0, 5)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...core.inputs import Input, Inputs
 from ...core.scaler import Scaler
 from ...errors import FedloreError
-from ...knowledge.schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 from ...personal.tasks import task_of
 from ..contents import Bundle
 

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, hear
-from ...knowledge.schema import Schema
 from ...knowledge.shapes.words import shape_lines
 from ...knowledge.soft import has_soft
 from ...knowledge.sources.kind import Lines

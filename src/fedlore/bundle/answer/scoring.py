@@ -10,7 +10,7 @@ from torch import Tensor
 from ...core.marks import count_pairs, per_class
 from ...core.reliability import ReliabilityBin, reliability
 from ...data.rows import FileForm, read_measured, read_table
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from ...personal.classifier import Personal
 from ...personal.tasks import TaskName, task_of
 from ...personal.tasks.regression import number_reliability

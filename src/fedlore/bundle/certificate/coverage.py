@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ...errors import KnowledgeError
+from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.combine import AllOf, AnyOf
 from ...knowledge.formulas.formula import Formula
@@ -19,7 +20,6 @@ from ...knowledge.lint.pool import RulePool
 from ...knowledge.lint.ranges import empty_range
 from ...knowledge.lint.single import scope_box, single_table
 from ...knowledge.lint.together import AllSources
-from ...knowledge.schema import Schema
 from ...knowledge.sources.writing import kind_of_model
 from ...knowledge.tables.table import Table
 from .claims import Claim

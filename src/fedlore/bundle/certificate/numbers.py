@@ -1,11 +1,10 @@
 """What is claimed of a bundle that predicts a number: it lies in S(x), and S(x) is never empty."""
 
 from ...errors import KnowledgeError
-from ...kernel.cells import Unreadable
+from ...kernel.findings import errors
 from ...kernel.numberproofs import number_agrees, number_inside, number_never_empty
 from ...kernel.numbersets import NumberKnown, read_number_knowledge
 from ...kernel.proofs import Verdict
-from ...knowledge.findings import errors
 from ...knowledge.lint.checkup import check_file
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
@@ -47,7 +46,7 @@ def claim_number(bundle: Bundle, personal: PersonalRegressor) -> list[Claim]:
 def _read(texts: dict[str, str]) -> NumberKnown:
     try:
         return read_number_knowledge(texts)
-    except Unreadable as error:
+    except KnowledgeError as error:
         raise KnowledgeError(f"a certificate speaks of tables and formulas: {error}") from None
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ...core.inputs import Inputs
+from ...kernel.schema import Schema
 from ...knowledge.missing import list_columns
-from ...knowledge.schema import Schema
 from .builder import BOOL, INT64, SINGLE, Builder
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...errors import FedloreError
+from ...kernel.schema import Schema
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.numbers import Numbers
-from ...knowledge.schema import Schema
 from ...personal.beside import NumberBeside
 from ...personal.foreseen import ForeseenNumber
 from ...personal.own.members import NumberMember

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...data.rows.strict import LARGEST_VALUE, Unusable, excerpt, strict_values
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from .rows import read_objects, row_schema
 
 _DAY = "^[ -~]{0,40}$"  # what a day may be: it is shown on terminals

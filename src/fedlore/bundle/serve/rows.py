@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...data.rows.strict import LARGEST_VALUE, Unusable, excerpt, strict_values
-from ...knowledge.schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ...kernel.schema import Schema
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, find_lacking, hear
 from ...knowledge.models import Knowledge
-from ...knowledge.schema import Schema
 from ...knowledge.soft import SoftFormulas, SoftRange
 from ...knowledge.sources.writing import kind_of_model, parts_of
 from ...knowledge.stated import list_statements

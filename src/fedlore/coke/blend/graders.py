@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ...core.examples import Examples
 from ...errors import FedloreError
+from ...kernel.schema import Schema
 from ...knowledge.numbers.told import Told
-from ...knowledge.schema import Schema
 from ...personal.classifier import Personal
 from ...personal.doubt import doubt_classes, doubt_numbers
 from ...personal.regressor import PersonalRegressor

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import FedloreError
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from ...personal.classifier import Personal
 from ...personal.regressor import PersonalRegressor
 from .coals import Coals

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...config import build, read_toml
 from ...errors import ConfigError, FedloreError, unknown
-from ...knowledge.schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 from .coals import Array, Coals
 from .mixing import (
     Additive,

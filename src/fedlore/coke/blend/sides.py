@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import FedloreError, unknown
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from ...personal.classifier import Personal
 from ...personal.regressor import PersonalRegressor
 from .coals import Array, Coals

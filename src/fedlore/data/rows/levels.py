@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ...errors import ConfigError, FedloreError
+from ...kernel.schema import Feature, Schema
 from ...knowledge import Knowledge
-from ...knowledge.schema import Feature, Schema
 from .cells import Floats
 from .memory import Frame, frame_of
 from .problems import Problems

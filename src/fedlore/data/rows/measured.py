@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ...kernel.schema import Schema
 from ...knowledge.numbers.measured import Measured
-from ...knowledge.schema import Schema
 from .source import FileForm
 from .table import read_number_column, read_table
 

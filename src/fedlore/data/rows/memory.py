@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...core.files.workbook import read_page
 from ...errors import FedloreError
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from . import source
 from .problems import refusal
 from .source import FileForm, OnProgress, RowBatch

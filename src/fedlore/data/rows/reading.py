@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...core.files.workbook import SUFFIXES, Broken
 from ...errors import FedloreError
-from ...knowledge.schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 from .cells import Floats, Wrong, number_cells, place_cells
 from .columnar import open_parquet
 from .memory import frame_of, open_json, open_workbook

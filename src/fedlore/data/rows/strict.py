@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import FedloreError
-from ...knowledge.schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 
 LARGEST_VALUE = 1e30  # of a feature: well inside float32
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.examples import Examples
 from ...errors import FedloreError, unknown
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from .cells import number_cells, place_cells, text_cells
 from .problems import Problems
 from .reading import FILL, RowChunk, open_file, open_rows, read_chunks, read_unhurried

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from ...knowledge.schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 from .problems import refusal
 
 Extra = Literal["ignore", "error"]

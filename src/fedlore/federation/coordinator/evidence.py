@@ -12,7 +12,7 @@ from ...bundle.watch.together import (
 )
 from ...core.wire import Task, Transport
 from ...engine.lore.server import sum_replies
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from ..remote import QuorumLost
 
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ...errors import FedloreError
-from ...knowledge.findings import errors
+from ...kernel.findings import errors
 from ...knowledge.lint.checkup import check_file
 from ...personal.own.best import missing_learners
 from ...privacy.settings import remarks_on

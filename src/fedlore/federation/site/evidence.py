@@ -4,7 +4,7 @@ from ...bundle.watch.record import read_record
 from ...bundle.watch.together import share_evidence, shared_questions
 from ...core.tree import Params
 from ...core.wire import Task
-from ...knowledge.schema import Schema
+from ...kernel.schema import Schema
 from ..remote import Refusal
 from .folder import Kit
 

@@ -8,11 +8,11 @@ from ...core.examples import Examples
 from ...data.rows import FileForm, read_measured, read_table
 from ...engine import Client, NumberClient
 from ...errors import ConfigError, FedloreError, unknown
+from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.either import is_number_file
 from ...knowledge.numbers import Bins, Measured, Numbers
 from ...knowledge.numbers.files import read_numbers
-from ...knowledge.schema import Schema
 from ...knowledge.signing import check_signed
 from ...knowledge.sources.found import forbidden_in
 from ...privacy.catalog import FILTERS

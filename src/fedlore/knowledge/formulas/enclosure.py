@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..schema import Schema
+from ...kernel.schema import Schema
 from . import intervals
 from .grammar import COMPARISONS, Step
 from .intervals import Arithmetic, Interval, Truth, meet

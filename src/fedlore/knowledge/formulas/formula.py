@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..schema import Schema
+from ...kernel.schema import Schema
 from .enclosure import Region, check_box, enclose, scope
 from .grammar import Step, parse
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ...errors import KnowledgeError, unknown
-from ..schema import Schema
+from ...kernel.schema import Schema
 
 _LONGEST = 10_000  # characters
 DEEPEST = 50  # parentheses, functions and signs inside one another

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..schema import Schema
+from ...kernel.schema import Schema
 from .enclosure import Enclosure, Region, check_box, enclose, scope
 from .formula import Formula
 from .grading import FormulaRange, GradedFormula, Grading

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from ..findings import Finding, Place, Severity
+from ...kernel.findings import Finding, Place, Severity
+from ...kernel.schema import Schema
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, Grading
 from ..formulas.proofs import always_defined, never_crossed, never_reached, stays_within
 from ..formulas.search import BUDGET, Verdict
-from ..schema import Schema
 
 
 def lint_formulas(

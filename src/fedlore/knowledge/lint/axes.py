@@ -13,7 +13,7 @@ from itertools import groupby, pairwise, product
 
 import numpy as np
 
-from ..schema import Feature, Schema
+from ...kernel.schema import Feature, Schema
 from ..tables.cells import START, STOP, Condition, Cut, Levels, NumberSpans, Span, format_condition
 
 Stretch = tuple[int, int]  # first and last cell

@@ -10,11 +10,12 @@ from ...core.examples import Examples
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.findings import Finding, Place, Severity, errors
+from ...kernel.schema import Schema
 from ..audit import Audit
 from ..content import Files, Where, files_at
 from ..either import is_number_file
 from ..files import Document, assemble, read_document, setting_of
-from ..findings import Finding, Place, Severity, errors
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..kinds import kind_of
 from ..models import Knowledge
@@ -23,7 +24,6 @@ from ..numbers.files import fingerprint_numbers, read_number_document, read_numb
 from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
 from ..policies import Conflict
-from ..schema import Schema
 from ..soft import has_soft, split_ranges
 from ..sources.kind import Asked, Setting
 from ..sources.opening import examine_source, naming, open_source

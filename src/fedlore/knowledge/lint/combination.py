@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..findings import Finding, Place
+from ...kernel.findings import Finding, Place
+from ...kernel.schema import Schema
 from ..formulas.grading import SoftFormula
-from ..schema import Schema
 from ..tables.table import Table
 from .arithmetic import gave_up, report_verdict
 from .over import view_prediction, view_range

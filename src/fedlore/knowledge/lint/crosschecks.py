@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.tensors import torch
-from ..findings import Finding, Severity
+from ...kernel.findings import Finding, Severity
+from ...kernel.schema import Schema
 from ..formulas.enclosure import Region, scope
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..formulas.proofs import always, stays_within
 from ..formulas.search import Verdict
-from ..schema import Schema
 from ..tables.cells import Condition, Levels
 from ..tables.table import Rule, Table
 

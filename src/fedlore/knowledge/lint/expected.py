@@ -14,13 +14,13 @@ from ...core.examples import Examples
 from ...core.files.workbook import Broken, SheetCell
 from ...core.tensors import torch
 from ...errors import KnowledgeError, unknown
+from ...kernel.findings import Finding, Place
+from ...kernel.schema import Feature, Schema
 from ..content import Files
-from ..findings import Finding, Place
 from ..models import Knowledge
 from ..numbers.bins import Bins
 from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
-from ..schema import Feature, Schema
 from ..tables.cells import format_outcome, number, parse_outcome, short
 from ..tables.sheets import parse_sheet
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import KnowledgeError
-from ..findings import Finding, Place
+from ...kernel.findings import Finding, Place
 from ..tables.table import Table
 from .boxes import Box, GaveUp, Index, Meter
 from .pool import RulePool, common, gaps, rivals, speaks

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..findings import Finding, Severity
+from ...kernel.findings import Finding, Severity
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange
 from ..formulas.proofs import never_crossed

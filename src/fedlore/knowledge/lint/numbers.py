@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.still import without_gradient
-from ..findings import Finding, Place, Severity
+from ...kernel.findings import Finding, Place, Severity
+from ...kernel.schema import Schema
 from ..formulas.formula import Formula
 from ..numbers.bins import Bins
 from ..numbers.files import NumberDocument
@@ -19,7 +20,6 @@ from ..numbers.numbers import NumberConflict, Numbers
 from ..numbers.ranges import Between
 from ..numbers.scores import rmse
 from ..numbers.tables import IntervalTable, NumberTable
-from ..schema import Schema
 from ..tables.table import Rule, Table
 from .arithmetic import lint_formulas
 from .logic import lint_tables

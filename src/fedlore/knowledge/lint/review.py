@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..findings import Finding, Place, Severity
+from ...kernel.findings import Finding, Place, Severity
 from .boxes import Box, GaveUp, Index, Meter
 from .pool import RulePool, clashes
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..findings import Finding
+from ...kernel.findings import Finding
 from ..tables.cells import NumberSpans, Span, format_condition, number
 from ..tables.table import Table
 from .axes import axis_scope, holds_a_float

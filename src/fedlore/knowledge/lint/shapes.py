@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
-from ..findings import Finding, Place
+from ...kernel.findings import Finding, Place
+from ...kernel.schema import Schema
 from ..models import Knowledge
 from ..numbers.numbers import Numbers
-from ..schema import Schema
 from ..shapes.shape import FeatureShape, SiteShapes
 from ..shapes.verdicts import OrderFound
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..schema import Schema
+from ...kernel.schema import Schema
 from ..tables.cells import START, STOP, Condition, Cut, NumberSpans, Span
 from ..tables.table import Rule, Table
 

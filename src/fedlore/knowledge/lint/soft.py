@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.rates import exact_share
 from ...core.still import without_gradient
+from ...kernel.findings import Finding, Place
 from ..door import hide_others
-from ..findings import Finding, Place
 from ..formulas.grading import GradedFormula
 from ..models import Knowledge
 from ..soft import SoftFormulas, SoftRange

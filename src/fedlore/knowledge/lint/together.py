@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.tensors import torch
+from ...kernel.schema import Schema
 from ..formulas.formula import Formula
 from ..formulas.grading import Grading
 from ..formulas.proofs import never_exceeds
 from ..formulas.search import Verdict, points
-from ..schema import Schema
 from .over import (
     Corners,
     Flags,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.examples import Examples
 from ...core.tensors import torch
-from ..findings import Finding, Place
+from ...kernel.findings import Finding, Place
 from ..models import Knowledge
 from ..numbers.bins import Bins
 from ..numbers.measured import Measured

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from ...config import build
 from ...errors import KnowledgeError
+from ...kernel.schema import Feature, Schema
 from ..card import Card
 from ..content import Where, files_at, toml_in
 from ..files import (
@@ -19,7 +20,6 @@ from ..files import (
 )
 from ..policies import Outside
 from ..rowtrust import TrustTable, read_trust, trust_values
-from ..schema import Feature, Schema
 from ..shapes.shape import shape_values
 from ..sources.kind import Setting
 from ..sources.opening import naming, open_source, open_sources

@@ -13,13 +13,13 @@ from ...core.renamed import renamed
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import FedloreError, KnowledgeError
+from ...kernel.schema import Schema
 from ..card import Card
 from ..door import hide_others
 from ..missing import find_lacking, hear_number
 from ..models import Knowledge
 from ..policies import Outside
 from ..rowtrust import RowTrust, find_trust
-from ..schema import Schema
 from ..shapes.shape import SiteShapes
 from ..shapes.verdicts import Orders, ears_for
 from .bins import Bins

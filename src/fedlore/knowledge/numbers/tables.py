@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.schema import Feature, Schema
 from ..missing import find_lacking
-from ..schema import Feature, Schema
 from ..tables.cells import START, STOP, Span, TableKind, parse_condition
 from ..tables.cells import NumberSpans as Spans
 from ..tables.rulesheets import parse_table

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...kernel.schema import Schema
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange
@@ -10,7 +11,6 @@ from ..lint.over import view_prediction, view_range
 from ..lint.together import AllSources
 from ..numbers.bins import Bins
 from ..numbers.ranges import Between, FirstSaid, Meet
-from ..schema import Schema
 
 
 def classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:

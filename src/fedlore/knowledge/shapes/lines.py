@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ...core.rng import stream
 from ...core.tensors import torch
+from ...kernel.schema import Feature, Schema
 from ..numbers.sets import Sets
-from ..schema import Feature, Schema
 from ..tables.cells import NumberSpans
 from ..tables.table import Table
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.schema import Schema
 from ..regions import RowRegion
-from ..schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ConfigError, KnowledgeError
+from ...kernel.findings import Finding, Place
+from ...kernel.schema import Schema
 from ..content import Files
-from ..findings import Finding, Place
-from ..schema import Schema
 from ..tables.confidences import check_confidence
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...config import build
 from ...errors import ConfigError, FedloreError, KnowledgeError, unknown
-from ..findings import Finding, Place
+from ...kernel.findings import Finding, Place
 from .catalog import SOURCE_KINDS
 from .found import plugin_named, plugin_names
 from .kind import Asked, Opened, Setting, SourceKind, Values

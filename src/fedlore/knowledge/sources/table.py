@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
+from ...kernel.schema import Schema
 from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
-from ..schema import Schema
 from ..tables.cells import TableKind as Outcome
 from ..tables.cells import format_condition, format_outcome
 from ..tables.rulesheets import MOST_RULES, check_written, examine_table, parse_rules, table_cells

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
+from ...kernel.schema import Schema
 from ..missing import list_columns
-from ..schema import Schema
 from ..tables.table import Table
 from ..views import Mask
 from .kind import Lines

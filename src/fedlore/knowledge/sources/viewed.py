@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..schema import Schema
+from ...kernel.schema import Schema
 from ..views import Mask, MaxPool
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import KnowledgeError
+from ...kernel.schema import Schema
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..numbers.ranges import FirstSaid, Join, Meet
-from ..schema import Schema
 from ..soft import Softened
 from ..views import Mask, MaxPool
 from .catalog import SOURCE_KINDS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ...errors import KnowledgeError, unknown
-from ..schema import Feature
+from ...kernel.schema import Feature
 
 TableKind = Literal["predict", "range"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ...core.files.workbook import Broken, SheetCell
 from ...errors import KnowledgeError
-from ..findings import Finding
-from ..schema import Feature, Schema
+from ...kernel.findings import Finding
+from ...kernel.schema import Feature, Schema
 from .cells import (
     LONGEST,
     Condition,

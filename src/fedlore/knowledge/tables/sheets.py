@@ -10,7 +10,7 @@ from ...core.files.dialect import find_separator
 from ...core.files.text import HEAD_BYTES, marked_encoding
 from ...core.files.workbook import SheetCell, openpyxl_package, parse_page
 from ...errors import FedloreError, KnowledgeError
-from ..findings import Place
+from ...kernel.findings import Place
 
 _LARGEST = 32 * 2**20  # bytes, unpacked
 MOST_CELLS = 2_000_000

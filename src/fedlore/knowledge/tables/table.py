@@ -18,9 +18,9 @@ import numpy as np
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..findings import Place
+from ...kernel.findings import Place
+from ...kernel.schema import Schema
 from ..missing import find_lacking
-from ..schema import Schema
 from .cells import Condition, Levels, TableKind
 from .policies import TableProgram
 

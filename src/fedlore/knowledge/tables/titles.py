@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ...core.files.workbook import Broken, SheetCell
 from ...errors import KnowledgeError, unknown
-from ..findings import Finding
-from ..schema import Schema
+from ...kernel.findings import Finding
+from ...kernel.schema import Schema
 from .sheets import Sheet
 
 OUTCOMES = ("then", "outcome", "range")  # names of the outcome column

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError
+from ...kernel.schema import Schema
 from ...knowledge.numbers.bins import Bins
-from ...knowledge.schema import Schema
 from ..answers import Answers
 from ..beside import Beside, NumberBeside
 from ..client import Client, Known, Member, P, Predictor

@@ -14,9 +14,9 @@ from ...core.reliability import class_reliability
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError, KnowledgeError
+from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.numbers.bins import Bins
-from ...knowledge.schema import Schema
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from ..beside import Beside, NumberBeside
 from ..classifier import Personal

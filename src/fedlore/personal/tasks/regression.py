@@ -14,12 +14,12 @@ from ...core.reliability import ReliabilityBin, held_shares
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError, FedloreError, KnowledgeError
+from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.numbers import Numbers
 from ...knowledge.numbers.scores import all_scores, quantile_score, region_scores
 from ...knowledge.numbers.told import HEARD, Told
-from ...knowledge.schema import Schema
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from ..beside import Beside, NumberBeside
 from ..client import Client, Known, Member, NumberClient, Predictor

@@ -19,6 +19,7 @@ from torch import Tensor
 from ....core.rng import stream
 from ....data.locate import DataFile, content, first_found, missing, places
 from ....errors import ConfigError, FedloreError, unknown
+from ....kernel.schema import Schema, name_columns
 from ....knowledge.formulas.formula import Formula
 from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.conformal import ConformalInterval
@@ -26,7 +27,6 @@ from ....knowledge.numbers.measured import Measured
 from ....knowledge.numbers.numbers import Numbers
 from ....knowledge.numbers.ranges import Band, Written
 from ....knowledge.numbers.sets import Sets
-from ....knowledge.schema import Schema, name_columns
 
 CLIENTS = 5
 DULONG = "0.337*carbon + 1.442*(hydrogen - oxygen/8) + 0.093*sulfur"  # MJ/kg, as received

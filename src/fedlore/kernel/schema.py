@@ -7,12 +7,9 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from ..errors import KnowledgeError, unknown
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ class Schema:
             raise KnowledgeError(unknown("class", name, self.classes))
         return self.classes.index(name)
 
-    def check(self, x: Tensor) -> None:
+    def check(self, x: Any) -> None:
         if x.ndim != 2 or x.shape[1] != len(self.features):
             raise KnowledgeError(
                 f"rows must have the {len(self.features)} columns of the schema, "
