@@ -8,7 +8,6 @@ from pathlib import Path
 
 from .columns import write_columns_page
 from .commands import write_commands_page
-from .errors import error_pages
 from .keys import file_pages, write_file_page
 from .names import MODULES, page_path, write_names_page
 
@@ -23,7 +22,6 @@ def made_pages() -> dict[str, str]:
     return {
         "reference/commands.md": write_commands_page(),
         "reference/columns.md": write_columns_page(),
-        **error_pages(),
         **{page.path: write_file_page(page) for page in file_pages()},
         **{page_path(module): write_names_page(module) for module in MODULES},
     }

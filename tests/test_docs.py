@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from handbook.errors import error_pages
 from handbook.fields import keys_of
 from handbook.keys import file_pages
 from handbook.names import MODULES, page_path
@@ -24,7 +23,6 @@ STARTS = (ROOT, ROOT / "src", ROOT / "src" / "fedlore")
 MADE = {
     "reference/commands.md",
     "reference/columns.md",
-    *error_pages(),
     *(page.path for page in file_pages()),
     *map(page_path, MODULES),
     *(f"notebooks/{path.stem}.md" for path in ROOT.glob("docs/notebooks/*.ipynb")),

@@ -38,6 +38,8 @@ except ModuleNotFoundError as error:
         "scikit-learn is missing: pip install 'fedlore[sklearn]'", name="sklearn"
     ) from None
 
+_FAULT = "estimator"  # the code of errors raised here
+
 _Array = NDArray[np.generic]
 AnyRows = Any  # an array, a frame of any kind, columns by name, records
 Hidden = int | Sequence[int]

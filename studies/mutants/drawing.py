@@ -5,10 +5,11 @@ import io
 import random
 import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from .listing import ROOT, SOURCE, Mutant
-
+ROOT = Path(__file__).parents[2]
+SOURCE = Path("src/fedlore")
 ROOMS = ("core", "engine", "privacy", "knowledge", "bundle", "federation")
 SEED = "fedlore 0.2.0"
 _SWAPPED = {
@@ -26,6 +27,31 @@ _SWAPPED = {
     "False": "True",
 }
 Change = tuple[int, str, str]  # where, old, new
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file, and the tests that are asked about it, stage by stage."""
+
+    name: str
+    file: str  # below src/fedlore
+    start: int  # where in its text the change begins
+    old: str
+    new: str
+    stages: tuple[tuple[str, ...], ...]  # tests; the next stage only where one passes
+
+    @property
+    def change(self) -> str:
+        """The change on one line."""
+        old, new = (" ".join(text.split()) for text in (self.old, self.new))
+        return f"{self.file}: `{old}` to `{new}`"
+
+    def apply(self, text: str) -> str:
+        """The text of the file with the fault in it."""
+        end = self.start + len(self.old)
+        if text[self.start : end] != self.old:
+            raise ValueError(f"{self.name}: {self.file} does not read {self.old!r} there")
+        return text[: self.start] + self.new + text[end:]
 
 
 def draw(count: int, *, root: Path = ROOT, seed: str = SEED) -> list[Mutant]:

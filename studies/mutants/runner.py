@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .drawing import draw
-from .listing import ROOT, SOURCE, Mutant, read_kept
+from .drawing import ROOT, SOURCE, Mutant, draw
 
 #: Loaded before the fork: what takes seconds and holds nothing of fedlore.
 _HEAVY = ("torch", "numpy", "scipy.optimize", "onnx", "onnxruntime", "pytest")
@@ -167,7 +166,7 @@ def copy_tree(to: Path) -> Path:
 
 
 def check_unchanged(mutants: Sequence[Mutant]) -> None:
-    """Stop unless the tests of the list pass without a mutant: else every one would be killed."""
+    """Stop unless the tests pass without a mutant: else every one would be killed."""
     tests = sorted({test for mutant in mutants for test in mutant.stages[0]})
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = copy_tree(Path(folder) / "tree")
@@ -191,7 +190,7 @@ def report(fates: Sequence[Fate]) -> str:
 
 
 def main(said: Sequence[str] | None = None) -> int:
-    """Run the list and the drawn ones; 1 where fewer are killed than `--least` says."""
+    """Run the drawn mutants; 1 where fewer are killed than `--least` says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--drawn", type=int, default=50, help="how many are drawn at random")
     parser.add_argument("--only", default="", help="those whose name or file holds this")
@@ -201,12 +200,12 @@ def main(said: Sequence[str] | None = None) -> int:
     parser.add_argument("--least", type=float, default=0.95)
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests unchanged")
     args = parser.parse_args(said)
-    mutants = [*read_kept(), *draw(args.drawn)][args.skip :]
+    mutants = draw(args.drawn)[args.skip :]
     mutants = [m for m in mutants if args.only in m.name or args.only in m.file]
     for name in _HEAVY:
         __import__(name)
     if not args.unchecked:
-        check_unchanged([m for m in mutants if len(m.stages) == 1])
+        check_unchanged(mutants)
     fates = []
     for fate in run(mutants, jobs=args.jobs, limit=args.limit):
         fates.append(fate)

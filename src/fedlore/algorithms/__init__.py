@@ -14,6 +14,8 @@ from .scaffnew import Scaffnew
 from .scaffold import Scaffold
 from .solo import Desk, Solo
 
+_FAULT = "algorithm"  # the code of errors raised here
+
 __all__ = [
     "ALGORITHMS",
     "Algorithm",

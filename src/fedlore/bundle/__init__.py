@@ -4,6 +4,8 @@ from .answer.answers import DECIDED, Answers, answer_rows, read_rows_checked, re
 from .contents import Bundle, Policies
 from .storing import bundle_of, load, read_bundle, save_bundle, write_bundle
 
+_FAULT = "bundle"  # the code of errors raised here
+
 __all__ = [
     "DECIDED",
     "Answers",

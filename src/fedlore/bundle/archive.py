@@ -37,6 +37,8 @@ _MOMENT = (1980, 1, 1, 0, 0, 0)  # the same bytes whenever it is written
 class Refused(FedloreError):
     """A file that is no bundle, or not the one that was written."""
 
+    kind = "bundle-damaged"
+
 
 def manifest_of(members: Members) -> bytes:
     """A line per member, as `sha256sum -c` reads them."""

@@ -2,4 +2,6 @@
 
 from .app import main
 
+_FAULT = "command"  # the code of errors raised here
+
 __all__ = ["main"]

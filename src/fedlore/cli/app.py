@@ -253,10 +253,8 @@ def main() -> None:
 
 def _with_code(error: FedloreError) -> str:
     """The sentence with its code, by which the list of errors says what to do."""
-    if error.code is None:  # another package's
-        return str(error)
     between = "\n" if "\n" in str(error) else " "
-    return f"{error}{between}({error.code})"
+    return f"{error}{between}[{error.code}]"
 
 
 def _end(sentence: str, code: ExitCode) -> None:

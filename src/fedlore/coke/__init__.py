@@ -3,4 +3,6 @@
 from .experts import COKE
 from .plants import Coke, Plant, coking_plants
 
+_FAULT = "coke"  # the code of errors raised here
+
 __all__ = ["COKE", "Coke", "Plant", "coking_plants"]

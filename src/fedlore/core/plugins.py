@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from ..config import build
 from ..errors import ConfigError, unknown
 
+_FAULT = "plugin"  # the code of errors raised here
+
 _T = TypeVar("_T")
 
 

@@ -21,6 +21,8 @@ from ..errors import FedloreError
 from .plain import to_bytes
 from .tree import Params, Payload, flatten
 
+_FAULT = "storage"  # the code of errors raised here
+
 #: By the names of the format, in the order in which the library writes the kinds.
 TENSOR_KINDS = {
     "I64": torch.int64,

@@ -4,6 +4,8 @@ from .partition import by_class, by_value, dirichlet, iid, stratify
 from .public import Split, covtype, fashion_mnist
 from .rows import FileForm, as_examples, read_column, read_measured, read_table
 
+_FAULT = "data"  # the code of errors raised here
+
 __all__ = [
     "FileForm",
     "Split",

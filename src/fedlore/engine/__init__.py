@@ -10,6 +10,8 @@ from .memory import Memory
 from .stacked import Population, Stacked
 from .training import Training, train
 
+_FAULT = "training"  # the code of errors raised here
+
 __all__ = [
     "Client",
     "Fitted",

@@ -20,6 +20,8 @@ OLD = b"fedlore 1\n"  # how files of 0.1.0 begin
 class Damaged(FedloreError):
     """A file that is not what was written."""
 
+    kind = "state-damaged"
+
 
 def write_state(
     path: Path, header: Mapping[str, Any], payload: Payload, *, private: bool = False

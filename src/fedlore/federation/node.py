@@ -16,6 +16,8 @@ BEAT = 10.0  # seconds between signs of life; after two without one a site count
 class ShutOut(FedloreError):
     """The coordinator does not let this site in."""
 
+    kind = "not-enrolled"
+
 
 class Door(Protocol):
     """One site's way in to the coordinator."""

@@ -164,6 +164,8 @@ def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]
 class TookTooLong(FedloreError):
     """Work that was cut off at its time."""
 
+    kind = "timeout"
+
 
 @contextmanager
 def cut_after(seconds: float) -> Iterator[None]:

@@ -15,17 +15,25 @@ _SETTLING = 10.0  # deadlines in which to make models of one's own, which nobody
 class Refusal(FedloreError):
     """A site will not do what it was asked; the reason may leave the site."""
 
+    kind = "site-refused"
+
 
 class QuorumLost(FedloreError):
     """Too few sites answered in time."""
+
+    kind = "quorum"
 
 
 class LinkLost(FedloreError):
     """The coordinator's server does not answer, or has given up the run."""
 
+    kind = "connection"
+
 
 class NotTrusted(FedloreError):
     """Who answers in the coordinator's place cannot show that it is the coordinator."""
+
+    kind = "not-trusted"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..personal.tasks import TaskName
 from ..privacy import Privacy
 
+_FAULT = "federation-file"  # the code of errors raised here
+
 ROUNDS = 20  # where nobody says otherwise, here and in what `init` writes
 NEEDED = ("name", "address", "schema")  # what a deployed federation cannot do without
 

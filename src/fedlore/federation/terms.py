@@ -26,6 +26,8 @@ from ..privacy import Privacy
 from ..version import __version__
 from .settings import Federation, Model
 
+_FAULT = "terms"  # the code of errors raised here
+
 
 def fedlore_version() -> str:
     """What is compared between a coordinator and its sites."""

@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from ..errors import KnowledgeError, unknown
 
+_FAULT = "schema"  # the code of errors raised here
+
 
 @dataclass(frozen=True)
 class Feature:

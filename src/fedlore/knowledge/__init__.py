@@ -16,6 +16,8 @@ from .sources.onnx import OnnxModel
 from .tables import Rule, Table, read_rules, table_of, write_table
 from .views import Mask, MaxPool
 
+_FAULT = "knowledge"  # the code of errors raised here
+
 __all__ = [
     "AllOf",
     "AnyOf",

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from ..errors import KnowledgeError
 
+_FAULT = "knowledge-file"  # the code of errors raised here
+
 FILE = "knowledge.toml"
 
 Where = str | Path | Mapping[str, bytes]  # the path of a knowledge.toml, or members by name

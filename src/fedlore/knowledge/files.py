@@ -24,6 +24,8 @@ from .sources.opening import check_entry, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
 from .toml import dump
 
+_FAULT = "knowledge-file"  # the code of errors raised here
+
 
 class Stated(Protocol):
     """What `Knowledge` says, as far as a file holds it."""

@@ -24,6 +24,8 @@ from ..errors import KnowledgeError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+_FAULT = "learned"  # the code of errors raised here
+
 Gives = Literal["logits", "probabilities"]
 
 

@@ -24,6 +24,8 @@ from .shapes.verdicts import Orders
 if TYPE_CHECKING:
     from torch import Tensor
 
+_FAULT = "trust"  # the code of errors raised here
+
 
 @dataclass(frozen=True)
 class TrustRegion:

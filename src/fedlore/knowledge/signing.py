@@ -16,6 +16,8 @@ from ..core.store import write_private, write_whole
 from ..errors import ConfigError, FedloreError, KnowledgeError
 from .meaning import examples_in, features_in, meaning_of, packed
 
+_FAULT = "signature"  # the code of errors raised here
+
 KIND = "fedlore knowledge 1"
 
 

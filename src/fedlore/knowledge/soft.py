@@ -30,6 +30,8 @@ from .tables.soft import (
 if TYPE_CHECKING:
     from torch import Tensor
 
+_FAULT = "soft-rule"  # the code of errors raised here
+
 
 @dataclass(frozen=True)
 class SoftFormulas:

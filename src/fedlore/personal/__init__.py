@@ -6,6 +6,8 @@ from .distribution import Distribution
 from .regressor import PersonalRegressor
 from .tasks import TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
 
+_FAULT = "model"  # the code of errors raised here
+
 __all__ = [
     "TASKS",
     "Classification",

@@ -3,4 +3,6 @@
 from .dp.settings import Dp
 from .settings import Privacy
 
+_FAULT = "privacy"  # the code of errors raised here
+
 __all__ = ["Dp", "Privacy"]

@@ -12,4 +12,6 @@ except ModuleNotFoundError as error:
         f"{error.name} is missing: pip install 'fedlore[studio]'", name=error.name
     ) from None
 
+_FAULT = "studio"  # the code of errors raised here
+
 __all__ = ["Workdesk", "Workplace", "find_workplace", "make_studio", "run_studio"]

@@ -25,6 +25,8 @@ from .workplace import Overlay, Workplace, is_own, path_of
 class Stale(FedloreError):
     """A change made on a state that is no longer there."""
 
+    kind = "stale"
+
 
 @dataclass(frozen=True)
 class DeskDraft:

@@ -22,6 +22,8 @@ DRAFT, SAVED = "draft", "saved"  # states beside the numbered versions
 class BrokenExample(FedloreError):
     """A change after which examples come out otherwise."""
 
+    kind = "example"
+
 
 def save_draft(desk: Workdesk, said: Saving) -> None:
     """Write the files; examples that come out otherwise must be accepted in words."""

@@ -7,6 +7,8 @@ from .laws import check_laws
 from .model import MODEL_LAWS, check_model
 from .source import SOURCE_LAWS, check_source
 
+_FAULT = "law"  # the code of errors raised here
+
 __all__ = [
     "ALGORITHM_LAWS",
     "ENGINE_LAWS",

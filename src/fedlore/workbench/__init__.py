@@ -1,1 +1,3 @@
 """Experiments: what is compared, and on what."""
+
+_FAULT = "run"  # the code of errors raised here

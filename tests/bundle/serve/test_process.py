@@ -88,7 +88,7 @@ def test_without_the_extra_the_command_says_what_to_install(path, monkeypatch, c
         main()
     assert left.value.code == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: uvicorn is missing: pip install 'fedlore[serve]' (FL-")
+    assert said.startswith("error: uvicorn is missing: pip install 'fedlore[serve]' [command]")
 
 
 def test_a_taken_port_is_one_line(path):

@@ -3,4 +3,6 @@
 from .claims import Claim
 from .statement import certify, write_certificate
 
+_FAULT = "certificate"  # the code of errors raised here
+
 __all__ = ["Claim", "certify", "write_certificate"]

@@ -4,4 +4,6 @@ from .builder import OPSET
 from .bundled import bundle_to_onnx, write_bundle_onnx
 from .model import to_onnx, write_onnx
 
+_FAULT = "onnx"  # the code of errors raised here
+
 __all__ = ["OPSET", "bundle_to_onnx", "to_onnx", "write_bundle_onnx", "write_onnx"]

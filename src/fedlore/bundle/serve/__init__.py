@@ -11,4 +11,6 @@ except ModuleNotFoundError as error:
         f"{error.name} is missing: pip install 'fedlore[serve]'", name=error.name
     ) from None
 
+_FAULT = "serve"  # the code of errors raised here
+
 __all__ = ["ServeLimits", "make_app", "serve_bundle"]

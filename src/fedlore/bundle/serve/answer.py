@@ -74,6 +74,8 @@ class Problem(BaseModel):
 class Silent(FedloreError):
     """Rows that are well-formed, and for which the knowledge contradicts itself."""
 
+    kind = "no-answer"
+
     def __init__(self, message: str, row: int | None = None) -> None:
         super().__init__(message)
         self.row = row

@@ -3,4 +3,6 @@
 from .record import Record, hold_record, open_record
 from .watching import Judgement, Watch, watch_rows
 
+_FAULT = "monitor"  # the code of errors raised here
+
 __all__ = ["Record", "Judgement", "Watch", "hold_record", "open_record", "watch_rows"]

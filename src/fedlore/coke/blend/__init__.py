@@ -12,6 +12,8 @@ from .recipe import MixingRecipe, read_mixing, recipe_for
 from .sides import FeatureLimit, ModelLimit, feature_limit, model_limit
 from .target import BlendTarget
 
+_FAULT = "blend"  # the code of errors raised here
+
 __all__ = [
     "Blend",
     "ClassGrader",

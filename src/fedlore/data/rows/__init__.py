@@ -6,6 +6,8 @@ from .reading import ROW_KINDS, RowChunk, open_file, open_rows, read_chunks, rea
 from .source import FileForm, OnProgress, RowSource
 from .table import as_examples, read_column, read_number_column, read_table
 
+_FAULT = "rows"  # the code of errors raised here
+
 __all__ = [
     "ROW_KINDS",
     "FileForm",

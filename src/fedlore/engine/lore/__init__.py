@@ -10,6 +10,8 @@ from .site import settle, vote
 from .train import train_lore
 from .trial import MAIN, Trial, cost, rungs
 
+_FAULT = "recipe"  # the code of errors raised here
+
 __all__ = [
     "Candidate",
     "Agreement",

@@ -3,4 +3,6 @@
 from .population import Population
 from .transport import Stacked
 
+_FAULT = "stacked"  # the code of errors raised here
+
 __all__ = ["Population", "Stacked"]

@@ -8,6 +8,8 @@ from .recalibrate import recalibrate_client
 from .trust import trusting, tune
 from .ways import Trust, Tuning
 
+_FAULT = "recipe"  # the code of errors raised here
+
 __all__ = [
     "Cached",
     "GRID",

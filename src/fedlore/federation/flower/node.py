@@ -141,6 +141,8 @@ class FlowerDoor:
 class TooLarge(FedloreError):
     """A task that would take more memory than any model needs."""
 
+    kind = "too-large"
+
 
 def _bounded(pull: Callable[[str], bytes]) -> Callable[[str], bytes]:
     """The same, until so many bytes have come."""

@@ -29,6 +29,8 @@ SIGNED = (FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER, TIMESTAMP_H
 class Unsigned(FedloreError):
     """A request that no enrolled site has signed."""
 
+    kind = "not-signed"
+
 
 class UnknownKey(Unsigned):
     """A request with a key that is not enrolled."""

@@ -1,1 +1,3 @@
 """What the coordinator hands to a site: keys, certificates, settings."""
+
+_FAULT = "kit"  # the code of errors raised here

@@ -8,6 +8,8 @@ from .ranges import Band, Between, FirstSaid, Join, Meet, Written
 from .sets import SetModel, Sets
 from .told import HEARD, Told
 
+_FAULT = "number"  # the code of errors raised here
+
 __all__ = [
     "Band",
     "Between",

@@ -2,4 +2,6 @@
 
 from .shape import FeatureShape, SiteShapes
 
+_FAULT = "shape"  # the code of errors raised here
+
 __all__ = ["FeatureShape", "SiteShapes"]

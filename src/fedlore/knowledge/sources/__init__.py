@@ -2,3 +2,5 @@
 
 The kinds are listed in `catalog`; those of other packages are found by `found`.
 """
+
+_FAULT = "source"  # the code of errors raised here

@@ -4,4 +4,6 @@ from .rulesheets import read_rules, table_of, write_table
 from .rulestats import rule_report
 from .table import Rule, Table
 
+_FAULT = "table"  # the code of errors raised here
+
 __all__ = ["Rule", "Table", "read_rules", "rule_report", "table_of", "write_table"]

@@ -7,6 +7,8 @@ from .mixture import Mixture, NumberMixture, mix
 from .stored import MOST_BYTES, read_own_members, write_own_members
 from .weights import class_weights, number_weights, start_weights
 
+_FAULT = "local-baseline"  # the code of errors raised here
+
 __all__ = [
     "FOLDS",
     "MOST_BYTES",

@@ -37,6 +37,8 @@ _log = logging.getLogger("fedlore")
 class _Void(FedloreError):
     """A round from which nothing can be learned."""
 
+    kind = "round-void"
+
 
 class Adding:
     """A transport whose replies to tasks of `SUMMED` are one mean over all who answered."""

@@ -25,9 +25,13 @@ _START = hashlib.sha256(b"fedlore ledger 1").hexdigest()
 class BudgetSpent(FedloreError):
     """The next answer would cost more privacy than is left."""
 
+    kind = "budget"
+
 
 class LedgerDamaged(FedloreError):
     """A ledger that is not what was written."""
+
+    kind = "ledger"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ _log = logging.getLogger("fedlore")
 class _Void(FedloreError):
     """A round from which nothing can be learned."""
 
+    kind = "round-void"
+
 
 class Summing:
     """A transport whose replies to tasks of `SUMMED` are one mean over the survivors.
