@@ -43,7 +43,7 @@ def test_a_wrong_key_names_the_near_miss(tmp_path):
     (tmp_path / "bad.toml").write_text("round = 3\n")
     done = fedlore("demo", "--config", "bad.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: unknown key 'round'; did you mean 'rounds'? (FL-")
+    assert done.stderr.startswith("error: unknown key 'round'; did you mean 'rounds'? [setting]")
 
 
 def test_an_unwritable_folder_is_refused_before_the_work(tmp_path):
