@@ -66,7 +66,7 @@ def check_formula(draw, count):
     """Bounds of one formula over some boxes, against points of each; those that were violated."""
     text = draw_tree(draw, draw.integers(1, 5))
     formula = Formula.parse(text, SCHEMA)
-    tree = parse(text, list(NAMES))
+    tree = parse(text, SCHEMA.features)
     spots = near([step.value for step in formula.steps if step.op == "number"])
     ends = np.where(
         draw.random((2, count, 3)) < 0.7,

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.expressions import DEEPEST, LARGEST_CONSTANT, FormulaError
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grammar import DEEPEST, LARGEST_CONSTANT, FormulaError
 
 SCHEMA = Schema((Feature("ash"), Feature("vm"), Feature("seam", levels=("A", "B"))), ("no", "yes"))
 

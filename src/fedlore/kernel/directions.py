@@ -17,8 +17,7 @@ class Direction(NamedTuple):
 
 def read_region(columns: Sequence[Feature]) -> Callable[[str], Tree]:
     """How texts about rows are read, which may compare levels with their names."""
-    names, levels = [c.name for c in columns], [c.levels for c in columns]
-    return lambda text: parse(text, names, levels)
+    return lambda text: parse(text, columns, words=True)
 
 
 def read_directions(said: Mapping[str, Any], columns: Sequence[Feature]) -> tuple[Direction, ...]:

@@ -1,100 +1,324 @@
-"""Formulas: a small parser of its own, values of rows, and bounds over boxes of rows.
+"""A small language for an expert's formulas: text -> tree, every fault marked with its position.
+
+From loosest to tightest:
+
+    or      and      not      < <= > >= == !=      + -      * /      unary -      ** (or ^)
+
+plus numbers, feature names, parentheses and the functions `min max log log10 exp sqrt abs where`.
+Nothing else exists: no calls of other names, attributes, indices, strings or assignments, so a
+formula can compute and do nothing more. A comparison is a truth, everything else a number;
+`where(truth, number, number)` turns the one into the other, and the two are never mixed.
+Regions also compare levels with their names in quotes: `origin != 'import'`.
 
 A tree is nested tuples: ("number", 2.0), ("column", 3), ("+", a, b), ("where", truth, a, b).
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import KnowledgeError
+from ..errors import KnowledgeError, unknown
+from .schema import Feature
 
 Tree = tuple[Any, ...]
 Array = Any  # of numpy
 
-_TOKEN = re.compile(
-    r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([^\W\d]\w*)|(\*\*|<=|>=|==|!=|[-+*/^<>(),])"
-    r"|('[^'\n]*'|\"[^\"\n]*\"))"
-)
-_COMPARE = ("<", "<=", ">", ">=", "==", "!=")
-_BINDING = {"or": 1, "and": 2, **dict.fromkeys(_COMPARE, 4), "+": 5, "-": 5, "*": 6, "/": 6}
-_BINDING["**"] = 8
-FUNCTIONS = ("min", "max", "log", "log10", "exp", "sqrt", "abs", "where")
+_LONGEST = 10_000  # characters
+DEEPEST = 50  # parentheses, functions and signs inside one another
+LARGEST_CONSTANT = 500  # numbers, names and operations
+SMALLEST_NUMBER, LARGEST_NUMBER = 1.2e-38, 3.4e38  # what single precision holds
 _LARGEST = float(np.finfo(np.float32).max)
 
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+TRUTHS = (*COMPARISONS, "and", "or", "not")
+FUNCTIONS = {  # name -> fewest and most arguments
+    "min": (2, LARGEST_CONSTANT),
+    "max": (2, LARGEST_CONSTANT),
+    "log": (1, 1),
+    "log10": (1, 1),
+    "exp": (1, 1),
+    "sqrt": (1, 1),
+    "abs": (1, 1),
+    "where": (3, 3),
+}
+_LEVELS = {"or": 1, "and": 2, **dict.fromkeys(COMPARISONS, 4)} | {
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "/": 6,
+    "**": 8,
+}
+_NOT, _SIGN = 3, 7  # the levels of the two prefixes: -x**2 is -(x**2)
+_TOKEN = re.compile(
+    r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[^\W\d]\w*)"
+    r"|(?P<word>'[^'\n]*'|\"[^\"\n]*\")"
+    r"|(?P<sign>\*\*|<=|>=|==|!=|[-+*/^<>(),])"
+)
+_SPACE = re.compile(r"\s*")
+_HINTS = {
+    ".": "attributes are not allowed",
+    "[": "indices are not allowed",
+    "]": "indices are not allowed",
+    "=": "to compare, write ==",
+    "!": "to negate, write not",
+    "&": "write and",
+    "|": "write or",
+    "%": "write a share as a number, 5 % = 0.05",
+    "'": "a quote is not closed",
+    '"': "a quote is not closed",
+    "−": "write the minus of the keyboard, -",
+    "×": "write *",
+    "÷": "write /",
+}
 
-def parse(text: str, names: list[str], levels: Sequence[Sequence[str]] = ()) -> Tree:
-    """The tree of a formula over named columns; with their `levels` it may compare those."""
-    tokens: list[str] = []
-    place = 0
-    while text[place:].strip():
-        found = _TOKEN.match(text, place)
-        if not found:
-            raise KnowledgeError(f"cannot read the formula {text!r}")
-        tokens.append("**" if found[0].strip() == "^" else found[0].strip())
-        place = found.end()
-    reader = _Reader([*tokens, ""], names, levels)
-    tree = reader.expression(0)
-    if reader.tokens[reader.at]:
-        raise KnowledgeError(f"cannot read the formula {text!r}")
-    return tree
+
+class FormulaError(KnowledgeError):
+    """A formula that cannot be read; `position` counts characters from 0."""
+
+    def __init__(self, reason: str, text: str, position: int) -> None:
+        super().__init__(f"{reason}\n{_mark(text, position)}")
+        self.position = position
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on the results of earlier steps, a number, or a column."""
+
+    op: str  # "number", "column", "neg", an operator of the grammar or a function
+    args: tuple[int, ...] = ()
+    value: float = 0.0  # of a number
+    column: int = -1  # of a column
+
+
+@dataclass(frozen=True)
+class _Token:
+    what: str  # "number", "name", "word", "sign", "odd" or "end"
+    text: str
+    at: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Operand:
+    tree: Tree
+    at: int  # where it begins in the text
+
+
+def parse(
+    text: str, features: Sequence[Feature], *, truth: bool = False, words: bool = False
+) -> Tree:
+    """The tree of a formula over the columns of some features.
+
+    With `truth` it is a comparison, and with `words` levels may be compared with their names.
+    """
+    if len(text) > _LONGEST:
+        raise KnowledgeError(
+            f"a formula may have {_LONGEST:,} characters, got {len(text):,}: {text[:40]!r}..."
+        )
+    reader = _Reader(text, features, words)
+    whole = reader.expression(0)
+    token = reader.token
+    if token.what != "end":
+        reader.refuse(_say_unwanted(token, "an operator"), token.at)
+    reader.want(whole, truth=truth, what="a region" if truth else "a formula")
+    return whole.tree
 
 
 class _Reader:
-    def __init__(
-        self, tokens: list[str], names: list[str], levels: Sequence[Sequence[str]]
-    ) -> None:
-        self.tokens, self.names, self.levels, self.at = tokens, names, levels, 0
+    """Precedence climbing over the tokens."""
 
-    def take(self, wanted: str | None = None) -> str:
-        token = self.tokens[self.at]
-        if wanted is not None and token != wanted:
-            raise KnowledgeError(f"a formula has {token!r} where {wanted!r} is due")
-        self.at += 1
-        return token
+    def __init__(self, text: str, features: Sequence[Feature], words: bool) -> None:
+        self.text, self.words = text, words
+        self.features = {feature.name: feature for feature in features}
+        self.columns = {feature.name: column for column, feature in enumerate(features)}
+        self.count = 0
+        self.depth = 0
+        self.token = self._next(0)
 
-    def expression(self, level: int) -> Tree:
-        left = self.prefix()
-        while _BINDING.get(self.tokens[self.at], -1) >= level:
-            op = self.take()
-            left = (op, left, self.expression(_BINDING[op] + (op != "**")))
+    def refuse(self, reason: str, at: int) -> NoReturn:
+        """Say why a formula cannot be read, with the place marked."""
+        raise FormulaError(reason, self.text, at)
+
+    def expression(self, level: int) -> _Operand:
+        """Everything that binds at least as tightly as `level`."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            self.refuse(f"a formula may be nested {DEEPEST} deep, this is deeper", self.token.at)
+        left = self._prefix()
+        while self.token.text in _LEVELS and _LEVELS[self.token.text] >= level:
+            op = self._advance().text
+            # ** groups from the right, the others from the left
+            right = self.expression(_LEVELS[op] + (op != "**"))
+            left = self._apply(op, left.at, left, right)
+            if op in COMPARISONS and self.token.text in COMPARISONS:
+                self.refuse("comparisons cannot be chained: write a < b and b < c", self.token.at)
+        self.depth -= 1
         return left
 
-    def prefix(self) -> Tree:
-        token = self.take()
-        if token == "-":
-            return ("neg", self.expression(7))
-        if token == "not":
-            return ("not", self.expression(3))
-        if token == "(":
-            inner = self.expression(0)
-            self.take(")")
-            return inner
-        if token in FUNCTIONS:
-            self.take("(")
-            parts = [self.expression(0)]
-            while self.tokens[self.at] == ",":
-                self.take()
-                parts.append(self.expression(0))
-            self.take(")")
-            return (token, *parts)
-        if token in self.names:
-            place = self.names.index(token)
-            if not self.levels or not self.levels[place]:
-                return ("column", place)
-            return self.level(place, self.take(), self.take())
-        if token[:1].isdigit() or token[:1] == ".":
-            return ("number", float(token))
-        raise KnowledgeError(f"a formula has {token!r}, which is no feature")
+    def want(self, operand: _Operand, *, truth: bool, what: str) -> None:
+        """Refuse a truth where a number is due, and a number where a truth is."""
+        found = operand.tree[0] in TRUTHS
+        if found and not truth:
+            self.refuse(
+                f"{what} needs a number and this is a comparison; where(comparison, 1, 0) is one",
+                operand.at,
+            )
+        if truth and not found:
+            self.refuse(f"{what} needs a comparison and this is a number", operand.at)
 
-    def level(self, place: int, op: str, word: str) -> Tree:
-        """A level held against one of its names."""
-        if op not in ("==", "!=") or word[1:-1] not in self.levels[place]:
-            raise KnowledgeError(f"a formula holds '{self.names[place]}' against {word}")
-        at = float(list(self.levels[place]).index(word[1:-1]))
-        return (op, ("column", place), ("number", at))
+    def _prefix(self) -> _Operand:
+        token = self._advance()
+        if token.text == "-":
+            return self._apply("neg", token.at, self.expression(_SIGN))
+        if token.text == "not":
+            return self._apply("not", token.at, self.expression(_NOT))
+        if token.text == "(":
+            inner = self.expression(0)
+            self._expect(")")
+            return _Operand(inner.tree, token.at)
+        if token.what == "number":
+            return self._add(("number", self._number(token)), token.at)
+        if token.what == "name" and token.text not in _LEVELS:
+            return self._name(token)
+        self.refuse(_say_unwanted(token, "a number or a feature"), token.at)
+
+    def _name(self, token: _Token) -> _Operand:
+        name = token.text
+        called = self.token.text == "("
+        if name.startswith("__"):
+            self.refuse("names that begin with two underscores are not allowed", token.at)
+        if name in FUNCTIONS:
+            if not called:
+                self.refuse(f"'{name}' is a function: write {name}(...)", token.at)
+            return self._call(token)
+        if called:
+            self.refuse(unknown("function", name, FUNCTIONS), token.at)
+        if name not in self.columns:
+            self.refuse(unknown("feature", name, self.columns), token.at)
+        if self.features[name].levels:
+            return self._level(token)
+        return self._add(("column", self.columns[name]), token.at)
+
+    def _level(self, token: _Token) -> _Operand:
+        """A level held against one of its names: its place in the list, as the column has it."""
+        name, levels = token.text, self.features[token.text].levels
+        if not self.words:
+            self.refuse(f"feature '{name}' has levels; a formula needs numbers", token.at)
+        op = self._advance()
+        word = self._advance()
+        if op.text not in ("==", "!=") or word.what != "word":
+            self.refuse(f"a level is compared by its name: {name} == '{levels[0]}'", token.at)
+        if word.text[1:-1] not in levels:
+            self.refuse(unknown("level", word.text[1:-1], levels), word.at)
+        column = self._add(("column", self.columns[name]), token.at)
+        place = self._add(("number", float(levels.index(word.text[1:-1]))), word.at)
+        return self._add((op.text, column.tree, place.tree), token.at)
+
+    def _call(self, token: _Token) -> _Operand:
+        self._expect("(")
+        args = [self.expression(0)]
+        while self.token.text == ",":
+            self._advance()
+            args.append(self.expression(0))
+        self._expect(")")
+        fewest, most = FUNCTIONS[token.text]
+        if not fewest <= len(args) <= most:
+            wanted = f"{fewest}" if fewest == most else f"{fewest} or more"
+            self.refuse(f"{token.text} takes {wanted} values, got {len(args)}", token.at)
+        return self._apply(token.text, token.at, *args)
+
+    def _apply(self, op: str, at: int, *args: _Operand) -> _Operand:
+        for place, operand in enumerate(args):
+            truth = op in ("and", "or", "not") or (op == "where" and place == 0)
+            self.want(operand, truth=truth, what="unary -" if op == "neg" else f"'{op}'")
+        return self._add((op, *(operand.tree for operand in args)), at)
+
+    def _add(self, tree: Tree, at: int) -> _Operand:
+        self.count += 1
+        if self.count > LARGEST_CONSTANT:
+            self.refuse(f"a formula may have {LARGEST_CONSTANT} parts, this has more", at)
+        return _Operand(tree, at)
+
+    def _number(self, token: _Token) -> float:
+        value = float(token.text)
+        if value != 0 and not SMALLEST_NUMBER <= value <= LARGEST_NUMBER:
+            self.refuse(
+                f"a number must be 0 or lie in {SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}", token.at
+            )
+        return value
+
+    def _expect(self, sign: str) -> None:
+        if self.token.text != sign:
+            self.refuse(_say_unwanted(self.token, f"'{sign}'"), self.token.at)
+        self._advance()
+
+    def _advance(self) -> _Token:
+        token = self.token
+        self.token = self._next(token.end)
+        return token
+
+    def _next(self, start: int) -> _Token:
+        space = _SPACE.match(self.text, start)
+        at = space.end() if space else start
+        if at >= len(self.text):
+            return _Token("end", "", at, at)
+        found = _TOKEN.match(self.text, at)
+        if found is None or found.lastgroup is None:
+            # refused only when it is its turn, so that the first fault is the one shown
+            return _Token("odd", self.text[at], at, at + 1)
+        spelling = "**" if found.group() == "^" else found.group()
+        return _Token(found.lastgroup, spelling, at, found.end())
+
+
+def _say_unwanted(token: _Token, due: str) -> str:
+    if token.what == "odd":
+        hint = f": {_HINTS[token.text]}" if token.text in _HINTS else ""
+        return f"'{_show(token.text)}' has no meaning in a formula{hint}"
+    if token.what == "end":
+        return f"{due} is due here, the formula ends"
+    if token.what == "word":
+        return f"{token.text} has no meaning in a formula: only a level is compared with a word"
+    if token.text == "," and due == "an operator":
+        return "a comma only separates the values of a function; decimals have a point"
+    return f"{due} is due here, found '{token.text}'"
+
+
+def _mark(text: str, position: int) -> str:
+    """The line of the fault, or the part of it around the fault, with a caret under the place."""
+    begin = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    end = len(text) if end < 0 else end
+    first, last = max(begin, position - 40), min(end, position + 40)
+    before = ("..." if first > begin else "") + _show(text[first:position])
+    after = _show(text[position:last]) + ("..." if last < end else "")
+    return f"  {before}{after}\n  {' ' * len(before)}^"
+
+
+def _show(text: str) -> str:
+    """One visible character for each, so that the caret stands where it should."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def steps_of(tree: Tree) -> tuple[Step, ...]:
+    """A tree as steps, its result last: equal parts share one, so nothing is computed twice."""
+    places: dict[Step, int] = {}
+
+    def place(part: Tree) -> int:
+        op, *rest = part
+        if op == "number":
+            step = Step(op, value=rest[0])
+        elif op == "column":
+            step = Step(op, column=rest[0])
+        else:
+            step = Step(op, tuple(place(one) for one in rest))
+        return places.setdefault(step, len(places))
+
+    place(tree)
+    return tuple(places)
 
 
 def numbers_in(tree: Tree) -> set[float]:
@@ -158,7 +382,7 @@ def _truth(tree: Tree, x: Array) -> tuple[Any, Any]:
     if op in ("and", "or"):
         (a, not_a), (b, not_b) = (_truth(part, x) for part in parts)
         return (a & b, not_a | not_b) if op == "and" else (a | b, not_a & not_b)
-    if op not in _COMPARE:
+    if op not in COMPARISONS:
         raise KnowledgeError(f"a comparison is due where a formula has '{op}'")
     left, right = (_blank_undefined(_value(part, x)) for part in parts)
     known = ~(np.isnan(left) | np.isnan(right))

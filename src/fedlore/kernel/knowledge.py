@@ -120,7 +120,7 @@ class Around:
     files: Mapping[str, str]
 
     def tree(self, text: str) -> Tree:
-        return parse(text, [column.name for column in self.columns])
+        return parse(text, self.columns)
 
     def cut(self, entry: Mapping[str, Any]) -> tuple[float, ...]:
         return tuple(map(float, entry.get("edges") or self.edges))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Schema
 from .formulas.enclosure import enclose, scope
 from .formulas.formula import Formula
-from .formulas.grammar import FormulaError, parse
 from .formulas.search import Verdict, decide_claim
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RowRegion:
     def check(self) -> None:
         """Refuse a text that cannot be read, with the place of the fault."""
         try:
-            parse(self.where, self.schema, truth=True, words=True)
+            parse(self.where, self.schema.features, truth=True, words=True)
         except FormulaError as error:
             said = str(error).splitlines()[0]
             raise KnowledgeError(

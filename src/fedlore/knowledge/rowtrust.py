@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ..core.still import without_gradient
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Feature, Schema
 from .formulas.formula import Formula
-from .formulas.grammar import FormulaError, parse
 from .regions import RowRegion
 from .shapes.verdicts import Orders
 
@@ -174,7 +174,7 @@ class RowTrust:
 
     def _check_formula(self) -> None:
         try:
-            parse(self.formula or "0", self.schema, words=True)
+            parse(self.formula or "0", self.schema.features, words=True)
         except FormulaError as error:
             said = str(error).splitlines()[0]
             raise KnowledgeError(

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..data.drafting import draft_knowledge, read_cells
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.expressions import FormulaError
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.formulas.formula import Formula
-from ..knowledge.formulas.grammar import FormulaError
 from .asked import DocumentChange, NewTable, TableChange
 from .checks import judge, tell_findings
 from .desk import Workdesk

@@ -11,12 +11,13 @@ from fedlore.kernel.expressions import parse
 from fedlore.kernel.intervals import LIBRARY, Boxes
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.proofs import inside
+from fedlore.kernel.schema import Feature
 
 helper = onnx.helper
 
 
 def bounds(formula: str, low: float, high: float) -> tuple[float, float]:
-    found = Boxes(np.array([[low]]), np.array([[high]])).bounds(parse(formula, ["x"]))
+    found = Boxes(np.array([[low]]), np.array([[high]])).bounds(parse(formula, [Feature("x")]))
     return float(found[0][0]), float(found[1][0])
 
 

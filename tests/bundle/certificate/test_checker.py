@@ -139,7 +139,7 @@ TEXTS = (
 def test_bounds_hold_every_value(text, seed):
     draw = np.random.default_rng(seed)
     ends = np.sort(draw.uniform((0, 0, -10, 0), (40, 5, 10, 0), (2, 4)).astype(np.float32), axis=0)
-    tree = parse(text, list(SCHEMA.names))
+    tree = parse(text, SCHEMA.features)
     x = draw.uniform(ends[0], ends[1], (200, 4)).astype(np.float32).clip(ends[0], ends[1])
     values = value(tree, x)
     theirs = Formula.parse(text, SCHEMA)(torch.from_numpy(x)).numpy()
@@ -150,7 +150,7 @@ def test_bounds_hold_every_value(text, seed):
 
 
 def test_what_two_formulas_share_cancels():
-    names = list(SCHEMA.names)
+    names = SCHEMA.features
     boxes = Boxes(np.array([[0.0, 0, -10, 0]]), np.array([[40.0, 5, 10, 2]]))
     small, large = parse("3 * ash - heat / 2", names), parse("0.5 - heat / 2 + ash * 3", names)
     assert never_above(small, large, boxes).all()

@@ -38,7 +38,7 @@ def limits(lower, upper, schema=UNIT, edges=(0.5,)):
 def checked(lower, upper, low=(0.0, -1.0), high=(1.0, 1.0)):
     """What the checker says of an order over one box."""
     boxes = Boxes(np.array([low]), np.array([high]))
-    return bool(never_above(*(parse(text, ["x", "y"]) for text in (lower, upper)), boxes)[0])
+    return bool(never_above(*(parse(text, UNIT.features) for text in (lower, upper)), boxes)[0])
 
 
 def issued(lower, upper):
@@ -96,11 +96,11 @@ def test_what_never_crosses_is_still_proved(lower, upper):
 def test_subnormal_numbers_may_be_taken_for_zero(formula):
     """A runtime that flushes them gets 0, another one does not: both count."""
     low, high = np.array([[1e-9, 0.0]]), np.array([[2e-9, 0.0]])
-    found = Boxes(low, high).bounds(parse(formula, ["x", "y"]))
+    found = Boxes(low, high).bounds(parse(formula, UNIT.features))
     steps = Formula.parse(formula, UNIT).steps
     same = enclose(steps, torch.from_numpy(low), torch.from_numpy(high))
     assert found[0] == 0 == same.low and 0 < found[1] < 1.2e-38 and 0 < same.high < 1.2e-38
-    negative = Boxes(low, high).bounds(parse(f"-({formula})", ["x", "y"]))
+    negative = Boxes(low, high).bounds(parse(f"-({formula})", UNIT.features))
     assert negative[1] == 0 > negative[0]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import KnowledgeError
+from ...kernel.expressions import COMPARISONS
 from ...knowledge.formulas.formula import Formula
-from ...knowledge.formulas.grammar import COMPARISONS
 from .builder import DOUBLE, INT64, SINGLE, Builder
 
 _LARGEST = float(np.finfo(SINGLE).max)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.expressions import COMPARISONS, Step
 from ...kernel.schema import Schema
 from . import intervals
-from .grammar import COMPARISONS, Step
 from .intervals import Arithmetic, Interval, Truth, meet
 
 if TYPE_CHECKING:

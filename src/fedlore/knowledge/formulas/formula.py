@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.expressions import Step, Tree, columns_in, parse, steps_of
 from ...kernel.schema import Schema
 from .enclosure import Region, check_box, enclose, scope
-from .grammar import Step, parse
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ class Formula:
 
     text: str
     schema: Schema
-    steps: tuple[Step, ...]
+    tree: Tree
 
     @staticmethod
     def parse(text: str, schema: Schema, *, words: bool = False) -> Formula:
@@ -49,17 +49,21 @@ class Formula:
 
         With `words` it may compare levels with their names.
         """
-        return Formula(text, schema, parse(text, schema, words=words))
+        return Formula(text, schema, parse(text, schema.features, words=words))
+
+    @functools.cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """How it is computed, one operation at a time."""
+        return steps_of(self.tree)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of the features it uses, in the order of the schema."""
-        used = {step.column for step in self.steps if step.op == "column"}
-        return tuple(self.schema.names[column] for column in sorted(used))
+        return tuple(self.schema.names[column] for column in sorted(columns_in(self.tree)))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns of the features it uses."""
-        return tuple(sorted({step.column for step in self.steps if step.op == "column"}))
+        return tuple(sorted(columns_in(self.tree)))
 
     @without_gradient
     def __call__(self, x: Tensor, /) -> Tensor:

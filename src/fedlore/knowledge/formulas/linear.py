@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
+from ...kernel.expressions import Step
 from .enclosure import Enclosure
 from .formula import Formula
-from .grammar import Step
 from .intervals import Interval
 
 if TYPE_CHECKING:

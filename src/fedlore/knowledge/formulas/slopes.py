@@ -14,9 +14,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ...core.tensors import torch
+from ...kernel.expressions import Step
 from .enclosure import Enclosure, Region, check_box, scope
 from .formula import Formula
-from .grammar import Step
 from .intervals import Arithmetic, Interval
 from .search import BUDGET, Verdict, decide_claim
 
