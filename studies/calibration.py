@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedlore.answers import Bins
 from fedlore.coke.experts import Expert
 from fedlore.coke.law import BOUND
 from fedlore.coke.plants import Plant, coking_plants
@@ -32,7 +33,7 @@ from fedlore.core.nets import mlp
 from fedlore.core.reliability import BINS, brier, calibration_error, ranked_score
 from fedlore.engine import Client, NumberClient, Training
 from fedlore.engine.lore import train_lore
-from fedlore.knowledge.numbers import Bins, Measured, Numbers
+from fedlore.knowledge.numbers import Measured, Numbers
 from fedlore.knowledge.numbers.ranges import Band
 from fedlore.knowledge.numbers.scores import region_scores, rmse
 from fedlore.personal.tasks.regression import LEVEL

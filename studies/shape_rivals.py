@@ -13,8 +13,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from torch import Tensor
 
 from fedlore import Client, NumberClient
+from fedlore.answers import Bins
 from fedlore.core.examples import Examples
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.personal.own.linear import Ridge
 

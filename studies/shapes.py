@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from fedlore import Client, Knowledge, NumberClient, Numbers, Plan, fit
+from fedlore.answers import Bins
 from fedlore.coke.experts import COKE, EDGES
 from fedlore.coke.plants import NOISE, UNSEEN, Plant, coking_plants
 from fedlore.core.history import Row
@@ -28,7 +29,6 @@ from fedlore.core.rng import stream
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.workbench.paper.numbers.sets import SOURCES, load_numbers

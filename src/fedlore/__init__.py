@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .algorithms import Plan as Plan
     from .algorithms import Scaffnew as Scaffnew
     from .algorithms import Scaffold as Scaffold
+    from .answers import Bins as Bins
+    from .answers import Sets as Sets
     from .bundle import bundle_of as bundle_of
     from .bundle import load as load
     from .bundle import read_bundle as read_bundle
@@ -40,10 +42,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .knowledge.numbers import HEARD as HEARD
     from .knowledge.numbers import Band as Band
     from .knowledge.numbers import Between as Between
-    from .knowledge.numbers import Bins as Bins
     from .knowledge.numbers import Measured as Measured
     from .knowledge.numbers import Numbers as Numbers
-    from .knowledge.numbers import Sets as Sets
     from .knowledge.numbers.files import read_numbers as read_numbers
     from .personal import Classification as Classification
     from .personal import Client as Client
@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
 #: waits for nothing.
 _HOMES = {
     "algorithms": "Alone Apfl Ditto FedAvg FedOpt FedPer Plan Scaffnew Scaffold",
+    "answers": "Bins Sets",
     "bundle": "bundle_of load read_bundle write_bundle",
     "core.examples": "Examples",
     "core.inject": "inject",
@@ -67,7 +68,7 @@ _HOMES = {
     "engine.tuning": "Tuning",
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",
-    "knowledge.numbers": "Band Between Bins HEARD Measured Numbers Sets",
+    "knowledge.numbers": "Band Between HEARD Measured Numbers",
     "knowledge.numbers.files": "read_numbers",
     "personal": "Classification Client NumberClient Personal PersonalRegressor Regression",
     "privacy": "Dp Privacy",

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .algorithms import Alone, Plan
+from .answers import Bins, Sets
 from .core.examples import Examples
 from .core.nets import mlp
 from .data.rows.levels import add_columns, has_names, number_rows, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask
-from .knowledge.numbers import Bins, Measured, Numbers, Sets
+from .knowledge.numbers import Measured, Numbers
 from .knowledge.numbers.files import read_numbers
 from .knowledge.scope import count_inputs
 from .knowledge.views import SeenModel

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedlore.knowledge.numbers import Bins, Told
+from fedlore.answers import Bins
+from fedlore.knowledge.numbers import Told
 from fedlore.knowledge.numbers.scores import all_scores
 from fedlore.personal.own import (
     NumberMixture,

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 
 from fedlore import Knowledge, Personal
+from fedlore.answers import Bins
 from fedlore.bundle import Bundle, bundle_of
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.tables.rulesheets import table_of

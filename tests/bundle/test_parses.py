@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
+from fedlore.answers import Bins
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.contents import Policies
 from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.bundle.storing import with_policies
 from fedlore.core.nets import mlp
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.tables import read_numbers_table
 from fedlore.knowledge.sources import table

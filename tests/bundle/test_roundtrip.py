@@ -9,6 +9,7 @@ from torch import nn
 
 import fedlore
 from fedlore import Client, Examples, Knowledge, Personal
+from fedlore.answers import Bins
 from fedlore.bundle import Policies, bundle_of, read_bundle, write_bundle
 from fedlore.bundle.networks import describe_network
 from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
@@ -20,10 +21,9 @@ from fedlore.knowledge.confusion import Recalibrated
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from fedlore.knowledge.learned import from_sklearn
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.conformal import ConformalInterval
 from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Band, Between, FirstSaid, Meet
+from fedlore.knowledge.numbers.ranges import Band, Between
 from fedlore.knowledge.numbers.tables import read_numbers_table
 from fedlore.knowledge.sources.entry import EntryPoint
 from fedlore.personal.regressor import PersonalRegressor
@@ -166,8 +166,8 @@ def test_tables_and_intervals_of_numbers_come_back(tmp_path):
     limits = read_numbers_table(tmp_path / "r.csv", SCHEMA, kind="range")
     formula = Formula.parse("s * 10", SCHEMA)
     numbers = Numbers(
-        FirstSaid((point, formula)),
-        Meet((limits, ConformalInterval(formula, 80.0, 0.1, 40))),
+        FirstOf((point, formula)),
+        AllOf((limits, ConformalInterval(formula, 80.0, 0.1, 40))),
         0.5,
         0.25,
         spread=2.0,

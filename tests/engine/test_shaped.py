@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge, NumberClient, Numbers, Plan, fit, mlp
+from fedlore.answers import Bins
 from fedlore.core.exact import Posterior, posterior
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.engine.lore import menu_for
@@ -14,7 +15,6 @@ from fedlore.engine.lore.oneround import given_signs
 from fedlore.engine.stacked.bench import Batch, Bench, Traced
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.classifier import Personal

@@ -1,10 +1,13 @@
 """Several experts at once."""
 
+from math import inf
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.answers import Sets
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import name_columns
@@ -55,6 +58,41 @@ def test_an_empty_intersection_names_the_row_and_the_sources():
     assert AllOf(left, empty="all")(X).int().tolist() == [[1, 0], [1, 1]]
     with pytest.raises(KnowledgeError, match="error, first or all"):
         AllOf(left, empty="last")  # type: ignore[arg-type]
+
+
+def allows(*rows):
+    """A range of numbers that is always the same: one interval for each row."""
+    low, high = torch.tensor(rows, dtype=torch.float64).T
+    return lambda x: Sets.of(low, high)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "word", "instead"),
+    [
+        (
+            (says([1, 0], [1, 0]), says([1, 1], [0, 1])),
+            "class",
+            {"first": [[1, 0], [1, 0]], "all": [[1, 0], [1, 1]]},
+        ),
+        (
+            (allows([0, 4], [0, 4]), allows([1, 9], [5, 9])),
+            "number",
+            {"first": [[1, 4], [0, 4]], "all": [[1, 4], [-inf, inf]]},
+        ),
+    ],
+)
+def test_sources_that_contradict_each_other_are_settled_alike_on_both_axes(ranges, word, instead):
+    with pytest.raises(KnowledgeError, match=f"leaves no {word} of what range 1 .* first row 1"):
+        AllOf(ranges)(X)
+    for empty, wanted in instead.items():
+        found = AllOf(ranges, empty=empty)(X)
+        found = torch.cat([found.lower, found.upper], 1) if word == "number" else found.int()
+        assert found.tolist() == wanted
+
+
+def test_numbers_are_not_averaged():
+    with pytest.raises(KnowledgeError, match="numbers are not averaged"):
+        Average((lambda x: x[:, 0], lambda x: x[:, 0]))(X)
 
 
 def test_the_first_range_wins_even_if_later_ones_disagree_among_themselves():

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.knowledge.numbers.bins import Bins
-from fedlore.knowledge.numbers.sets import Sets
+from fedlore.answers import Bins, Sets
 from fedlore.personal.distribution import Distribution
 
 from ..knowledge.numbers.strategies import as_sets, bins, cases

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from fedlore import Alone, Client, ConfigError, FedAvg, FedloreError, KnowledgeError, Plan, fit
+from fedlore.answers import Bins, Sets
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine import Fitted, NumberClient, Training
 from fedlore.engine.lore import Candidate, menu_for, train_lore
 from fedlore.knowledge import Feature, Formula, Schema
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Band, Between
@@ -25,7 +25,6 @@ from fedlore.knowledge.numbers.scores import (
     region_scores,
     rmse,
 )
-from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import HEARD
 from fedlore.knowledge.scope import count_inputs
 from fedlore.personal.regressor import PersonalRegressor

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from fedlore.answers import Bins, Sets
 from fedlore.coke.plants import coking_plants
 from fedlore.core.examples import Examples
-from fedlore.knowledge.numbers import Bins, Sets, Told
+from fedlore.knowledge.numbers import Told
 from fedlore.personal.own import own_classes, own_numbers, own_order
 from fedlore.personal.own.crossfit import fold_seed
 from fedlore.personal.own.sight import see_classes, see_numbers, see_order

@@ -4,12 +4,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedlore.answers import Bins, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.knowledge.numbers.bins import Bins
-from fedlore.knowledge.numbers.sets import Sets
 from fedlore.knowledge.numbers.told import Told
 from fedlore.personal.beside import Beside
 from fedlore.personal.regressor import decode_logits

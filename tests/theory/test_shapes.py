@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from fedlore.answers import Bins
 from fedlore.core.examples import Examples
 from fedlore.core.lipschitz import Lipschitz, Shaping, lay_shapes, lipschitz_mlp
 from fedlore.core.scaler import Scaler
@@ -12,7 +13,6 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes

@@ -7,10 +7,10 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore import ConfigError, FedloreError, Plan
+from fedlore.answers import Bins
 from fedlore.cli import regression as command
 from fedlore.core.rng import stream
 from fedlore.data.locate import first_found, places
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.scores import rmse
 from fedlore.workbench.paper.numbers import sets as regression_data

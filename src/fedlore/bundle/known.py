@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..answers import Bins
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
@@ -14,7 +15,6 @@ from ..knowledge.confusion import Recalibrated
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.either import Held, read_either
 from ..knowledge.files import describe, pack_knowledge
-from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.files import describe_numbers
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.rowtrust import trust_values

@@ -10,11 +10,11 @@ from ..data import read_measured, read_table
 from ..errors import ConfigError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
-from ..knowledge.combine import AllOf
+from ..knowledge.combine import AllOf, AnyOf
 from ..knowledge.conformal import ConformalRange
 from ..knowledge.either import Held, read_either
 from ..knowledge.lint.numbers import audit_numbers
-from ..knowledge.numbers import ConformalInterval, Join, Meet, Numbers
+from ..knowledge.numbers import ConformalInterval, Numbers
 from ..knowledge.numbers.files import write_numbers
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
@@ -68,10 +68,10 @@ def _calibrate_number(known: Numbers, held: Held, data: Path, out: Path, alpha: 
     assert known.prediction is not None and held.bins is not None
     rows = read_measured(data, held.schema, label=held.schema.label)
     found = ConformalInterval.calibrate(known.prediction, rows, alpha=alpha)
-    if isinstance(known.range, Join):
+    if isinstance(known.range, AnyOf):
         raise KnowledgeError("a calibrated range cannot be added to alternatives (combine = any)")
-    before = known.range.ranges if isinstance(known.range, Meet) else (known.range,)
-    together = found if known.range is None else Meet((*(r for r in before if r), found))
+    before = known.range.ranges if isinstance(known.range, AllOf) else (known.range,)
+    together = found if known.range is None else AllOf((*(r for r in before if r), found))
     write_numbers(replace(known, range=together, outside="widen"), held.schema, held.bins, out)
     audit = audit_numbers(Numbers(range=found, empty="all"), rows, held.bins)
     return (

@@ -7,10 +7,10 @@ from typing import Literal
 from torch import nn
 
 from ..algorithms import Algorithm, FedAvg, Plan
+from ..answers import Bins
 from ..core.aggregate import Aggregate
 from ..core.scaler import Scaler
 from ..errors import ConfigError
-from ..knowledge.numbers.bins import Bins
 from ..personal.client import Member, P
 from ..personal.tasks import TaskKind, TaskName, task_for
 from ..privacy.settings import Privacy

@@ -217,13 +217,10 @@ def sets_of(known: NumberKnown, x: Array) -> SetRows:
             allowed = source.says(x)[0]
         parts.append((allowed, first, last))
     if side.combine == "all":
-        # sources that leave nothing of each other are refused whatever is said of the bounds
-        some = ~SetRows(parts[:1], refused).empty(known)
         allowed = np.logical_and.reduce([part[0] for part in parts])
         first = np.maximum.reduce([part[1] for part in parts])
         last = np.minimum.reduce([part[2] for part in parts])
         parts = [(allowed, first, last)]
-        refused = refused | (some & SetRows(parts, refused).empty(known))
     parts = [(a, np.maximum(low, first), np.minimum(high, last)) for a, first, last in parts]
     none = SetRows(parts, refused).empty(known)
     if side.empty == "error":

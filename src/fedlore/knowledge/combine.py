@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
+from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from .kinds import RangeKind, kind_of
@@ -21,7 +22,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class AllOf:
-    """An R-KM: what every range allows.
+    """An R-KM of classes or numbers: what every range allows.
 
     Where nothing is left `empty` decides: refuse, take the first range's word, or allow all. So it
     does where a value is missing that a range looks at, since then nothing may be left.
@@ -40,38 +41,36 @@ class AllOf:
     def kind(self) -> RangeKind:
         return _kind(self.ranges)
 
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n, k) bool."""
-        first = allow(self.ranges[0], x).bool()
-        rows = first.clone()
+    def __call__(self, x: Tensor, /) -> Any:
+        """(n, *features) -> (n, k) bool, or `Sets`."""
+        first = allow(self.ranges[0], x)
+        axis = axis_of(first)
+        left = first = axis.range(first, x)
         for place, model in enumerate(self.ranges[1:], start=1):
-            said = _alike(allow(model, x).bool(), first, "ranges")
-            left = rows & said
-            none = ~left.any(1)
-            if none.any() and self.empty == "error":
-                self._refuse(place, int(none.nonzero()[0]), int(none.sum()))
-            rows = left
+            left = axis.meet(left, axis.range(allow(model, x), x))
+            if self.empty == "error" and (none := axis.empty(left)).any():
+                self._refuse(axis.word, place, none)
         if self.empty == "error":
-            return rows
-        none = (~rows.any(1) | find_lacking(self, x).to(rows.device)).unsqueeze(1)
-        return torch.where(none, first if self.empty == "first" else True, rows)
+            return left
+        none = axis.empty(left) | find_lacking(self, x)
+        return axis.where(none, first if self.empty == "first" else axis.whole(left), left)
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some range looks at."""
         return join_columns(self.ranges, width)
 
-    def _refuse(self, place: int, row: int, count: int) -> None:
+    def _refuse(self, word: str, place: int, none: Tensor) -> None:
         before = " and ".join(_name(self.ranges, i) for i in range(place))
         raise KnowledgeError(
-            f"{_name(self.ranges, place)} leaves no class of what {before} allow"
-            f"{'s' if place == 1 else ''} in {count} rows, first row {row} "
-            "(empty = error; first and all are the alternatives)"
+            f"{_name(self.ranges, place)} leaves no {word} of what {before} allow"
+            f"{'s' if place == 1 else ''} in {int(none.sum())} rows, first row "
+            f"{int(none.nonzero()[0])} (empty = error; first and all are the alternatives)"
         )
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """An R-KM: what at least one range allows."""
+    """An R-KM of classes or numbers: what at least one range allows."""
 
     ranges: tuple[RangeModel, ...]
 
@@ -83,12 +82,13 @@ class AnyOf:
         # one certain member would make the union certain; marked with care all the same
         return _kind(self.ranges)
 
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n, k) bool."""
-        first = allow(self.ranges[0], x).bool()
-        rows = first
+    def __call__(self, x: Tensor, /) -> Any:
+        """(n, *features) -> (n, k) bool, or `Sets`."""
+        said = allow(self.ranges[0], x)
+        axis = axis_of(said)
+        rows = axis.range(said, x)
         for model in self.ranges[1:]:
-            rows = rows | _alike(allow(model, x).bool(), first, "ranges")
+            rows = axis.join(rows, axis.range(allow(model, x), x))
         return rows
 
     def looks_at(self, width: int) -> tuple[int, ...]:
@@ -110,13 +110,15 @@ class FirstOf:
         object.__setattr__(self, "predictions", _some(self.predictions, "predictions"))
 
     def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n, k)."""
-        rows = _floating(hear(self.predictions[0], x))
-        over = (rows != 0).any(1) | find_lacking(self.predictions[0], x).to(rows.device)
+        """(n, *features) -> (n, k), or (n,) of a number."""
+        said = hear(self.predictions[0], x)
+        axis = axis_of(said)
+        rows = axis.prediction(said, x)
+        over = axis.speaks(rows) | find_lacking(self.predictions[0], x)
         for model in self.predictions[1:]:
-            said = _alike(_floating(hear(model, x)), rows, "predictions")
-            rows = torch.where(over.unsqueeze(1), rows, said)
-            over = over | (said != 0).any(1) | find_lacking(model, x).to(rows.device)
+            said = axis.prediction(hear(model, x), x)
+            rows = axis.choose(over, rows, said)
+            over = over | axis.speaks(said) | find_lacking(model, x)
         return rows
 
     def looks_at(self, width: int) -> tuple[int, ...]:
@@ -151,16 +153,13 @@ class Average:
     def __call__(self, x: Tensor, /) -> Tensor:
         """(n, *features) -> (n, k)."""
         weights = self.weights or (1.0,) * len(self.predictions)
-        first = _floating(hear(self.predictions[0], x))
-        total = first * weights[0]
-        unknown = _silent(first) & find_lacking(self.predictions[0], x).to(first.device)
-        for model, weight in zip(self.predictions[1:], weights[1:], strict=True):
-            said = _alike(_floating(hear(model, x)), first, "predictions")
-            total = total + said * weight
-            unknown = unknown | (_silent(said) & find_lacking(model, x).to(first.device))
-        spoken = total.sum(1, keepdim=True)  # a row of weight w sums to w, or to 0
-        mean = total / torch.where(spoken > 0, spoken, 1.0)
-        return mean.masked_fill(unknown.unsqueeze(1), 0.0)
+        said = [hear(model, x) for model in self.predictions]
+        axis = axis_of(said[0])
+        said = [axis.prediction(one, x) for one in said]
+        unknown = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        for model, one in zip(self.predictions, said, strict=True):
+            unknown = unknown | (~axis.speaks(one) & find_lacking(model, x))
+        return axis.choose(~unknown, axis.average(said, weights), torch.zeros_like(said[0]))
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some expert looks at."""
@@ -175,22 +174,6 @@ def _some(models: Sequence[_T], what: str) -> tuple[_T, ...]:
 
 def _kind(ranges: Sequence[object]) -> RangeKind:
     return "statistical" if any(kind_of(r) == "statistical" for r in ranges) else "certain"
-
-
-def _alike(rows: Tensor, first: Tensor, what: str) -> Tensor:
-    if rows.shape != first.shape:
-        raise KnowledgeError(
-            f"all {what} must have the same shape, got {tuple(first.shape)} and {tuple(rows.shape)}"
-        )
-    return rows.to(first.device)
-
-
-def _silent(rows: Tensor) -> Tensor:
-    return ~(rows != 0).any(1)
-
-
-def _floating(rows: Tensor) -> Tensor:
-    return rows if rows.is_floating_point() else rows.float()
 
 
 def _name(models: Sequence[object], place: int) -> str:

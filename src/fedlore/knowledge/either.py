@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from ..answers import Bins
 from ..kernel.schema import Schema
 from .content import Where, files_at, toml_in
 from .models import Knowledge
-from .numbers.bins import Bins
 from .numbers.files import read_numbers
 from .numbers.numbers import Numbers
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..core.tensors import torch
+from ..answers.axis import Allowed, axis_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,33 +41,31 @@ def find_lacking(model: Any, x: Tensor) -> Tensor:
 
 
 def hear(model: Any, x: Tensor) -> Tensor:
-    """What a prediction says of rows that may have holes, (n, k); a zero row abstains."""
-    return _ask(model, x, 0.0)
+    """What a prediction says of rows that may have holes: (n, k), or (n,) of a number."""
+    said, asked = _ask(model, x)
+    return said if asked is None else axis_of(said).fill_silence(said, asked)
 
 
-def allow(model: Any, x: Tensor) -> Tensor:
-    """What a range allows in rows that may have holes, (n, k)."""
-    return _ask(model, x, True)
+def is_heard(model: Any, x: Tensor) -> Tensor:
+    """Rows on which a prediction says something, (n,) bool."""
+    said = hear(model, x)
+    return axis_of(said).speaks(said)
 
 
-def hear_number(model: Any, x: Tensor) -> Tensor:
-    """What number is predicted for rows that may have holes, (n,); NaN where nobody speaks."""
-    return _ask(model, x, torch.nan)
+def allow(model: Any, x: Tensor) -> Allowed:
+    """What a range allows in rows that may have holes: (n, k), or `Sets` of numbers."""
+    said, asked = _ask(model, x)
+    return said if asked is None else axis_of(said).fill_whole(said, asked)
 
 
-def _ask(model: Any, x: Tensor, instead: Any) -> Tensor:
-    """A model's answers; those that know nothing of holes get whole rows alone."""
+def _ask(model: Any, x: Tensor) -> tuple[Any, Tensor | None]:
+    """A model's answers; one that knows nothing of holes is asked about whole rows, (n,) bool."""
     see = getattr(model, "see", None)
     if see is not None:  # a view: what its model looks at is among what it sees
-        return _ask(model.model, see(x), instead)
+        return _ask(model.model, see(x))
     if hasattr(model, "looks_at"):
-        answers: Tensor = model(x)
-        return answers
+        return model(x), None
     lacking = find_lacking(model, x)
     if not lacking.any():
-        answers = model(x)
-        return answers
-    said: Tensor = model(x[~lacking])
-    answers = torch.full((len(x), *said.shape[1:]), instead, dtype=said.dtype, device=said.device)
-    answers[~lacking] = said
-    return answers
+        return model(x), None
+    return model(x[~lacking]), ~lacking

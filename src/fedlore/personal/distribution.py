@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..answers import Bins, Sets
+from ..answers.sets import nearest
 from ..errors import FedloreError
-from ..knowledge.numbers.bins import Bins
-from ..knowledge.numbers.sets import Sets, nearest
 
 
 @dataclass(frozen=True, eq=False)

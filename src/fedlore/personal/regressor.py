@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from ..answers import Bins
 from ..core.examples import Examples
 from ..core.inject import fill_trust, inject
 from ..core.ordinal import reads_between
@@ -15,7 +16,6 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.door import check_values
-from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.measured import Measured
 from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.numbers.told import Told

@@ -9,12 +9,12 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from ..answers import Sets
 from ..kernel.findings import errors
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.lint.checkup import check_file
-from ..knowledge.numbers import Sets
 from ..knowledge.numbers.files import describe_numbers, read_numbers
 from ..knowledge.sources.catalog import SOURCE_KINDS
 from ..knowledge.sources.found import plugin_named

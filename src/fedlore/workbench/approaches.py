@@ -12,6 +12,7 @@ from typing import Any, overload
 import torch
 
 from ..algorithms import Algorithm, Alone, FedAvg, Plan
+from ..answers import Bins
 from ..core.examples import Examples
 from ..core.lipschitz import Lipschitz
 from ..core.marks import class_scores
@@ -23,7 +24,6 @@ from ..engine.lore import train_lore
 from ..engine.lore.agreement import ModelMaker
 from ..errors import FedloreError
 from ..knowledge.confusion import reread_rows
-from ..knowledge.numbers.bins import Bins
 from ..personal.classifier import Personal
 from ..personal.client import Member, trust_anew
 from ..privacy import Privacy

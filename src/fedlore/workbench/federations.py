@@ -7,13 +7,14 @@ from pathlib import Path
 
 from torch import nn
 
+from ..answers import Bins
 from ..core.scaler import Scaler
 from ..data import stratify
 from ..engine import Client, Fitted, NumberClient, fit
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..kernel.schema import Schema
-from ..knowledge.numbers import HEARD, Bins
+from ..knowledge.numbers import HEARD
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
 from ..personal.client import Member, P

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import torch
 
+from ..answers import Bins
 from ..core.reliability import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
-from ..knowledge.numbers.bins import Bins
 from ..knowledge.numbers.scores import all_scores, quantile_score, region_scores
 from ..knowledge.numbers.told import Told
 from ..personal.own.best import OwnModel, own_numbers

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..answers import Bins
 from ..data.rows import ROW_KINDS, read_measured, read_table
 from ..engine import Client, NumberClient
 from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..knowledge.either import Held, read_either
-from ..knowledge.numbers import Bins, Numbers
+from ..knowledge.numbers import Numbers
 
 
 @dataclass(frozen=True, eq=False)

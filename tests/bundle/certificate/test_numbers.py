@@ -15,8 +15,9 @@ from fedlore.checker.bundles import knowledge_texts, read_weights
 from fedlore.checker.numberforward import numbers_of
 from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.knowledge.combine import AllOf, AnyOf
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.numbers import Between, ConformalInterval, Join, Meet
+from fedlore.knowledge.numbers import Between, ConformalInterval
 from fedlore.knowledge.numbers.tables import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
@@ -54,7 +55,7 @@ def statuses(known: Numbers) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "limit",
-    [None, BAND, STEPS, GAPS, Meet((BAND, STEPS)), Meet((STEPS, GAPS)), Join((BAND, STEPS))],
+    [None, BAND, STEPS, GAPS, AllOf((BAND, STEPS)), AllOf((STEPS, GAPS)), AnyOf((BAND, STEPS))],
     ids=["none", "band", "steps", "gaps", "band and steps", "two tables", "either"],
 )
 def test_what_is_proved_is_proved_again_from_the_files(limit, tmp_path):
@@ -76,7 +77,7 @@ def test_what_is_proved_is_proved_again_from_the_files(limit, tmp_path):
         (Between(formula("x"), formula("5")), lambda x: x[0] > 5),
         (Between(formula("x + 4"), None), lambda x: x[0] + 4 > 10),
         (rules("x,then\n> 6,<= 2\n> 7,>= 3\n"), lambda x: x[0] > 7),
-        (Meet((BAND, rules("x,then\n> 7.5,<= 1\n"))), lambda x: x[0] > 7.5),
+        (AllOf((BAND, rules("x,then\n> 7.5,<= 1\n"))), lambda x: x[0] > 7.5),
         (rules("x,then\n> 6,>= 12\n"), lambda x: x[0] > 6),
     ],
     ids=["crossed", "beyond the bound", "rules that clash", "a rule against a band", "no number"],
@@ -111,7 +112,7 @@ def test_a_calibrated_range_is_not_certified():
 
 def forged(tmp_path, change) -> list[str]:
     """What fails after a graph was changed, its certificate made for the changed one."""
-    bundle = made(Numbers(formula("x"), Meet((BAND, rules("x,then\n> 6,>= 7\n"))), 0.3))
+    bundle = made(Numbers(formula("x"), AllOf((BAND, rules("x,then\n> 6,>= 7\n"))), 0.3))
     write_bundle_onnx(bundle, tmp_path / "b.onnx")
     model = onnx.load(tmp_path / "b.onnx")
     change(model)

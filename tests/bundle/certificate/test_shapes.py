@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedlore.answers import Bins
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.mixtures import describe_beside
@@ -21,7 +22,6 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from fedlore.answers import Bins
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import from_moments
 from fedlore.knowledge import Formula, Schema
-from fedlore.knowledge.numbers import HEARD, Between, Bins, FirstSaid, Join, Meet, Numbers
+from fedlore.knowledge.combine import AllOf, AnyOf, FirstOf
+from fedlore.knowledge.numbers import HEARD, Between, Numbers
 from fedlore.knowledge.numbers.tables import parse_numbers_table
 from fedlore.knowledge.scope import inputs_of
 from fedlore.knowledge.tables.sheets import parse_sheet
@@ -62,7 +64,7 @@ def number_formulas():
 def points():
     one = st.one_of(number_tables("predict", ("first", "priority", "unique")), number_formulas())
     several = st.lists(one, min_size=2, max_size=3).map(tuple)
-    return st.one_of(st.none(), one, several.map(FirstSaid))
+    return st.one_of(st.none(), one, several.map(FirstOf))
 
 
 def sets():
@@ -77,7 +79,7 @@ def sets():
         number_formulas().map(lambda f: Between(None, f)),
     )
     several = st.lists(one, min_size=2, max_size=3).map(tuple)
-    return st.one_of(st.none(), one, several.map(Meet), several.map(Join))
+    return st.one_of(st.none(), one, several.map(AllOf), several.map(AnyOf))
 
 
 @dataclass(frozen=True)

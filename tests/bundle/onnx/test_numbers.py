@@ -13,8 +13,9 @@ from fedlore.checker.rowwise import OPERATORS
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.knowledge.combine import AllOf, AnyOf, FirstOf
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.numbers import HEARD, Between, ConformalInterval, FirstSaid, Join, Meet
+from fedlore.knowledge.numbers import HEARD, Between, ConformalInterval
 from fedlore.knowledge.numbers.tables import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
@@ -58,9 +59,9 @@ RANGES = {
     "gaps": GAPS,
     "union": EITHER,
     "limits": LIMITS,
-    "meet": Meet((BETWEEN, LIMITS)),
-    "meet of gaps": Meet((GAPS, rules('z,then\n> 0.5,"in 0..4.5, 5.5..10"\n', "range"))),
-    "join": Join((BETWEEN, EITHER, LIMITS)),
+    "meet": AllOf((BETWEEN, LIMITS)),
+    "meet of gaps": AllOf((GAPS, rules('z,then\n> 0.5,"in 0..4.5, 5.5..10"\n', "range"))),
+    "join": AnyOf((BETWEEN, EITHER, LIMITS)),
     "conformal": ConformalInterval(formula("x"), 1.5, 0.1, 20),
 }
 POINTS = {
@@ -68,7 +69,7 @@ POINTS = {
     "formula": formula("x + z"),
     "table": SAYS,
     "unique": AGREED,
-    "first": FirstSaid((SAYS, formula("sqrt(x) + 1"))),
+    "first": FirstOf((SAYS, formula("sqrt(x) + 1"))),
 }
 
 
@@ -174,8 +175,9 @@ def test_rows_without_a_set_crossed_limits_and_conflicts_are_refused():
     assert compared(bundle(empty), rows()).any()
     crossed = Numbers(None, Between(formula("x"), formula("5")), empty="all")
     assert compared(bundle(crossed), rows()).any()
-    apart = Numbers(None, Meet((BETWEEN, rules("x,then\n> 8,<= 3\n", "range"))), empty="all")
-    assert compared(bundle(apart), rows()).any()
+    apart = AllOf((BETWEEN, rules("x,then\n> 8,<= 3\n", "range")))
+    assert compared(bundle(Numbers(None, apart)), rows()).any()
+    assert not compared(bundle(Numbers(None, apart, empty="all")), rows()).any()
     strict = Numbers(formula("x"), Between(formula("x - 1"), formula("8")), 0.2, conflict="error",
                      empty="all")  # fmt: skip
     assert compared(bundle(strict), rows()).any()

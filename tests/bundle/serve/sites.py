@@ -3,11 +3,11 @@
 import torch
 
 from fedlore import Knowledge, Personal
+from fedlore.answers import Bins
 from fedlore.bundle import Bundle, Policies, bundle_of
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.knowledge import Feature, Formula, Schema, table_of
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.personal.regressor import PersonalRegressor

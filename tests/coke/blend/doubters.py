@@ -3,13 +3,13 @@
 import torch
 
 from fedlore import Knowledge, Personal
+from fedlore.answers import Bins
 from fedlore.core.exact import Basis, solve, sum_rows
 from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.foreseen import Foreseen
 from fedlore.personal.own.boosted import BoostedTrees

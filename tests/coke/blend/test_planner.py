@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedlore import Knowledge
+from fedlore.answers import Bins
 from fedlore.coke.blend import check, order_for, plan, search
 from fedlore.coke.blend.limits import tidy
 from fedlore.coke.blend.points import fit_lots, lattice, lattice_size
@@ -14,7 +15,6 @@ from fedlore.coke.blend.search import LIGHT, Found, explore, search_blends, swee
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.personal.regressor import PersonalRegressor

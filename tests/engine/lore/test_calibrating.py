@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from fedlore.answers import Bins
 from fedlore.core.cells import log_cells
 from fedlore.core.reliability import calibration_error
 from fedlore.core.rng import stream
 from fedlore.engine.lore.calibrating import _Number, mixture_sharpness, number_width, sharpen
 from fedlore.engine.lore.private import NETWORK, Voice
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.told import Told
 from fedlore.personal.distribution import Distribution
 from fedlore.personal.own.linear import Linear

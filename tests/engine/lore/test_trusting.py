@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge
+from fedlore.answers import Bins
 from fedlore.core.inputs import Inputs
 from fedlore.core.rng import stream
 from fedlore.engine.lore.private import EXPERT, NETWORK, Voice
@@ -14,7 +15,6 @@ from fedlore.engine.tuning.curves import Cached
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import GradedFormula
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.told import Told
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion

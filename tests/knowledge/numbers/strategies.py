@@ -7,8 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedlore.knowledge.numbers.bins import Bins
-from fedlore.knowledge.numbers.sets import Sets
+from fedlore.answers import Bins, Sets
 
 Ends = list[tuple[float, float]]  # the intervals of one row, as an expert might write them
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.knowledge.numbers.bins import Bins
+from fedlore.answers import Bins
 
 from .strategies import as_sets, bins, ends
 

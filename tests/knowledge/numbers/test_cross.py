@@ -1,8 +1,11 @@
 """Tables of numbers against formulas, over the scope and without rows."""
 
 import pytest
+import torch
 
 from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.numbers import Measured
+from fedlore.knowledge.numbers.files import read_numbers
 
 HEAD = """
 conflict = "{conflict}"
@@ -48,6 +51,15 @@ def test_rules_that_leave_room_everywhere_are_proved(tmp_path):
     # the formula alone would leave none, but where it does another mine is meant
     rules = "ash,mine,then\n> 15,south,>= 40\n< 15,north,<= 35\n"
     assert not found(tmp_path, LIMITS + TABLE, rules)
+
+
+def test_sources_that_contradict_each_other_allow_all_where_the_file_says_so(tmp_path):
+    words = '[range]\nempty = "all"\n'
+    found(tmp_path, f"{words}{LIMITS}{TABLE}", "ash,then\n> 15,<= 10\n")
+    file = read_numbers(tmp_path / "knowledge.toml")
+    told = file.knowledge.examine(Measured(torch.tensor([[16.0, 0.0], [2.0, 0.0]])), file.bins)
+    assert told.sets.lower.tolist() == [[file.bins.lower], [4.0]]
+    assert told.sets.upper.tolist() == [[file.bins.upper], [34.0]]
 
 
 def test_where_either_may_hold_or_nothing_is_allowed_all_there_is_no_error(tmp_path):

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import KnowledgeError
+from fedlore.answers import Bins
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.files import read_numbers
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.tables import read_numbers_table

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples, FedloreError, Knowledge, KnowledgeError
+from fedlore.answers import Bins, Sets
 from fedlore.kernel.schema import name_columns
+from fedlore.knowledge.combine import AllOf
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.numbers.bins import Bins
 from fedlore.knowledge.numbers.conformal import ConformalInterval
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Band, Between, Meet, Written
-from fedlore.knowledge.numbers.sets import Sets
+from fedlore.knowledge.numbers.ranges import Band, Between, Written
 from fedlore.knowledge.numbers.told import Told, normal
 
 CUT = Bins(0.0, 10.0, 5)
@@ -153,7 +153,7 @@ def test_labels_that_are_no_numbers_or_out_of_bounds_are_refused_with_their_row(
         (lambda: Numbers(first, spread=0.0), "spread must be a positive number, got 0"),
         (lambda: Between(), "a lower or an upper side"),
         (lambda: Band(first, -1.0, 1.0), "below must not be negative"),
-        (lambda: Meet(()), "at least one"),
+        (lambda: AllOf(()), "at least one"),
         (lambda: Between(5.0, 1.0)(rows(0.0)), "first row 0: 5.0 > 1.0"),
         (lambda: Measured(torch.zeros(3)), "row axis"),
         (lambda: Measured(rows(1.0), torch.tensor([1])), "one number per row"),
@@ -216,15 +216,15 @@ def test_what_was_written_down_is_found_again_and_the_rest_is_free():
 def test_ranges_meet_and_the_statistical_part_marks_the_whole():
     band = Band(first, 2.0, 2.0)
     calibrated = ConformalInterval(first, 1.0, 0.1)
-    both = Meet((band, calibrated))
+    both = AllOf((band, calibrated))
     assert (kind_of(band), kind_of(calibrated), kind_of(both)) == (
         "certain",
         "statistical",
         "statistical",
     )
     assert both(rows(5.0)).lower.item() == 4.0
-    with pytest.raises(KnowledgeError, match="Between leaves no number .* first row 0"):
-        Meet((band, Between(8.0, 9.0)))(rows(5.0))
+    with pytest.raises(KnowledgeError, match="leaves no number .* first row 0"):
+        AllOf((band, Between(8.0, 9.0)))(rows(5.0))
 
 
 def test_the_conformal_radius_is_the_finite_sample_quantile():

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.answers import Sets
 from fedlore.errors import KnowledgeError
-from fedlore.knowledge.numbers.sets import Sets
 
 from .strategies import as_sets, bins, ends
 

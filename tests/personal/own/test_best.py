@@ -7,11 +7,12 @@ import pytest
 import torch
 from sklearn.model_selection import KFold
 
+from fedlore.answers import Bins, Sets
 from fedlore.coke.plants import coking_plants
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers import Bins, Sets, Told
+from fedlore.knowledge.numbers import Told
 from fedlore.personal.own import best, folds, missing_learners, own_classes, own_numbers, own_order
 from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, predict_held_out
 from fedlore.personal.own.forest import ExtraTrees

@@ -5,10 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.answers import Bins, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers import Bins, Sets, Told
+from fedlore.knowledge.numbers import Told
 from fedlore.personal.own import Mixture, NumberMixture
 from tests.strategies import Case, cases
 

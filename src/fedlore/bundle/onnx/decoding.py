@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...knowledge.numbers.bins import Bins
+from ...answers import Bins
 from .builder import DOUBLE, INT64, Builder
 from .cells import fill_row
 from .grading import normal_below

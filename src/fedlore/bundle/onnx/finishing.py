@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ...answers import Bins
 from ...core.store import write_whole
 from ...errors import FedloreError
 from ...knowledge import Schema
-from ...knowledge.numbers.bins import Bins
 from .builder import OPSET, Builder
 
 IR = 8  # the file format of operator set 17

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...answers import Bins
 from ...errors import KnowledgeError
+from ...knowledge.combine import AllOf, AnyOf, FirstOf
 from ...knowledge.formulas.formula import Formula
-from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.conformal import ConformalInterval
 from ...knowledge.numbers.numbers import Numbers
-from ...knowledge.numbers.ranges import Band, Between, FirstSaid, Join, Meet
+from ...knowledge.numbers.ranges import Band, Between
 from ...knowledge.numbers.tables import IntervalTable, NumberTable
 from ...knowledge.views import Mask
 from .builder import DOUBLE, INT64, SINGLE, Builder
@@ -82,10 +83,10 @@ def add_point(build: Builder, x: str, model: Any) -> tuple[str, str | None]:
         number = build.op("MatMul", rows, values)
         nothing = build.constant(math.nan, DOUBLE)
         return build.op("Where", named, number, nothing), said.refused
-    if isinstance(model, FirstSaid):
-        parts = [add_point(build, x, one) for one in model.points]
+    if isinstance(model, FirstOf):
+        parts = [add_point(build, x, one) for one in model.predictions]
         number, over = parts[0][0], None
-        for before, (other, _) in zip(model.points, parts[1:], strict=False):
+        for before, (other, _) in zip(model.predictions, parts[1:], strict=False):
             over = build.either(over, lacking_nodes(build, x, before))  # he might have spoken
             silent = build.op("IsNaN", number)
             silent = silent if over is None else build.op("And", silent, build.op("Not", over))
@@ -210,14 +211,15 @@ def _chosen(build: Builder, allowed: str, pieces: NDArray[np.float64]) -> SetNod
     return SetNodes(low, high, count=count)
 
 
-def _meet(build: Builder, x: str, model: Meet) -> SetNodes:
+def _meet(build: Builder, x: str, model: AllOf) -> SetNodes:
+    """What all ranges leave; whether nothing of it may be left is the policy's to say."""
     found = add_set(build, x, model.ranges[0])
     for one in model.ranges[1:]:
-        found = meet_nodes(build, found, add_set(build, x, one))
+        found = meet_nodes(build, found, add_set(build, x, one), strict=model.empty == "error")
     return found
 
 
-def _join(build: Builder, x: str, model: Join) -> SetNodes:
+def _join(build: Builder, x: str, model: AnyOf) -> SetNodes:
     return join_nodes(build, [add_set(build, x, one) for one in model.ranges])
 
 
@@ -258,7 +260,7 @@ _SETS: dict[type, Callable[[Builder, str, Any], SetNodes]] = {
     Band: _band,
     ConformalInterval: _band,
     IntervalTable: _interval_table,
-    Meet: _meet,
-    Join: _join,
+    AllOf: _meet,
+    AnyOf: _join,
     Mask: _masked_set,
 }

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...answers import Bins
 from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...errors import FedloreError
 from ...kernel.schema import Schema
-from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.numbers import Numbers
 from ...personal.beside import NumberBeside
 from ...personal.foreseen import ForeseenNumber

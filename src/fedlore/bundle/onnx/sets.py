@@ -29,9 +29,9 @@ def nearest_nodes(build: Builder, sets: SetNodes, value: str) -> str:
     return build.op("GatherElements", found, which, axis=1)
 
 
-def meet_nodes(build: Builder, a: SetNodes, b: SetNodes) -> SetNodes:
-    """What lies in both sets; where they leave nothing of each other the row is refused."""
-    before, refused = some_nodes(build, a), build.either(a.refused, b.refused)
+def meet_nodes(build: Builder, a: SetNodes, b: SetNodes, *, strict: bool) -> SetNodes:
+    """What lies in both sets; `strict` refuses a row in which they leave nothing of each other."""
+    refused = build.either(a.refused, b.refused)
     first, second = build.constant([2], INT64), build.constant([1], INT64)
 
     def wide(one: str, other: str) -> tuple[str, str]:  # (n, s, 1) and (n, 1, t)
@@ -42,7 +42,9 @@ def meet_nodes(build: Builder, a: SetNodes, b: SetNodes) -> SetNodes:
     none = build.op("Or", *(build.op("IsNaN", end) for end in wide(a.lower, b.lower)))
     low, high, none = (build.op("Flatten", part, axis=1) for part in (low, high, none))
     found = empty_nodes(build, low, high, a.count * b.count, none=none)
-    gone = build.op("And", before, build.op("Not", some_nodes(build, found)))
+    if not strict:
+        return replace(found, refused=refused)
+    gone = build.op("And", some_nodes(build, a), build.op("Not", some_nodes(build, found)))
     return replace(found, refused=build.either(refused, gone))
 
 

@@ -13,9 +13,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from ...answers import Bins
 from ...core.examples import Examples
 from ...errors import FedloreError
-from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.told import Told
 from ...personal.classifier import Personal
 from ...personal.distribution import Distribution

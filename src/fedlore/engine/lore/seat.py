@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from ...algorithms import Desk, Solo
+from ...answers import Bins
 from ...core.examples import Examples
 from ...core.inject import guard, inject
 from ...core.rng import stream
 from ...core.tree import Params
-from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.told import Told
 from ...knowledge.shapes import SiteShapes
 from ...personal.client import Client, NumberClient

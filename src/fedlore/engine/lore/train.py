@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...answers import Bins
 from ...core.aggregate import aggregate_of
 from ...core.examples import Examples
 from ...core.history import Row
@@ -18,7 +19,6 @@ from ...core.scaler import Scaler, leave_unscaled
 from ...core.wire import Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.confusion import reread_rows
-from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.scores import all_scores
 from ...personal.client import Client, Member, NumberClient, knowledge_within
 from ...personal.tasks import Classification, Regression

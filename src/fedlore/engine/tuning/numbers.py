@@ -9,7 +9,7 @@ from torch import Tensor
 from ...core.rng import stream
 from ...errors import ConfigError
 from ...knowledge.door import hide_others
-from ...knowledge.missing import hear_number
+from ...knowledge.missing import hear
 from ...knowledge.numbers.scores import rmse
 from ...personal.client import NumberClient
 from ...personal.regressor import PersonalRegressor
@@ -79,7 +79,7 @@ def _learn(
     if known.row_trust is None or known.prediction is None or 0.0 not in grid:
         return ""
     x = hide_others(client.data.x, known.schema)
-    expert = hear_number(known.prediction, x).double()
+    expert = hear(known.prediction, x).double()
     heard = expert.isfinite()
     rest, one = (said[grid.index(at)].double() for at in (0.0, found.reliance))
     expert = torch.where(heard, expert, rest)

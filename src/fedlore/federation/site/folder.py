@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ...answers import Bins
 from ...config import build, read_toml
 from ...core.examples import Examples
 from ...data.rows import FileForm, read_measured, read_table
@@ -11,7 +12,7 @@ from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.either import is_number_file
-from ...knowledge.numbers import Bins, Measured, Numbers
+from ...knowledge.numbers import Measured, Numbers
 from ...knowledge.numbers.files import read_numbers
 from ...knowledge.signing import check_signed
 from ...knowledge.sources.found import forbidden_in

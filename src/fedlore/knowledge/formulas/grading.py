@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..kinds import RangeKind
-from ..missing import find_lacking, hear_number, join_columns, list_columns
+from ..missing import find_lacking, hear, join_columns, list_columns
 from .formula import Formula
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _apart(low: Tensor, high: Tensor) -> Tensor:
 
 
 def _values(number: _Number, x: Tensor) -> Tensor:
-    value = hear_number(number, x)
+    value = hear(number, x)
     if value.shape != (len(x),) or not value.is_floating_point():
         raise KnowledgeError(
             f"a formula must give one number per row, shape ({len(x)},): "

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ...answers import Bins
 from ...core.examples import Examples
 from ...core.still import without_gradient
 from ...core.tensors import torch
@@ -19,7 +20,6 @@ from ..files import Document, assemble, read_document, setting_of
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..kinds import kind_of
 from ..models import Knowledge
-from ..numbers.bins import Bins
 from ..numbers.files import fingerprint_numbers, read_number_document, read_numbers
 from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
@@ -289,7 +289,8 @@ def _labels(knowledge: Knowledge, audit: Audit, data: Examples, file: str) -> It
 @without_gradient
 def _outside(knowledge: Knowledge, data: Examples) -> torch.Tensor:
     assert knowledge.range is not None and data.y is not None
-    return ~knowledge.range(data.x).gather(1, data.y.unsqueeze(1)).squeeze(1)
+    allowed: torch.Tensor = knowledge.range(data.x)
+    return ~allowed.gather(1, data.y.unsqueeze(1)).squeeze(1)
 
 
 def _rows(rows: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...answers import Bins
 from ...core.examples import Examples
 from ...core.files.workbook import Broken, SheetCell
 from ...core.tensors import torch
@@ -18,7 +19,6 @@ from ...kernel.findings import Finding, Place
 from ...kernel.schema import Feature, Schema
 from ..content import Files
 from ..models import Knowledge
-from ..numbers.bins import Bins
 from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
 from ..tables.cells import format_outcome, number, parse_outcome, short

@@ -15,9 +15,8 @@ from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange
 from ..formulas.proofs import never_crossed
 from ..formulas.search import Verdict
-from ..missing import hear_number
+from ..missing import allow, hear
 from ..numbers.ranges import Between
-from ..numbers.sets import allow_numbers
 from ..numbers.tables import IntervalTable, NumberTable
 from .crosschecks import BOXES_PER_RULE, RuleClash, cross_rules, rule_boxes
 
@@ -104,9 +103,9 @@ def _verdicts(
 
 
 def _left(point: Any, limits: Any, x: Tensor) -> bool:
-    said = hear_number(point, x)
-    return bool((said.isfinite() & ~allow_numbers(limits, x).holds(said)).any())
+    said = hear(point, x)
+    return bool((said.isfinite() & ~allow(limits, x).holds(said)).any())
 
 
 def _empty(one: Any, other: Any, x: Tensor) -> bool:
-    return bool(allow_numbers(one, x).meet(allow_numbers(other, x)).empty.any())
+    return bool(allow(one, x).meet(allow(other, x)).empty.any())

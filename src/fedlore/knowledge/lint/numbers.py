@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...answers import Bins
 from ...core.still import without_gradient
 from ...kernel.findings import Finding, Place, Severity
 from ...kernel.schema import Schema
 from ..formulas.formula import Formula
-from ..numbers.bins import Bins
 from ..numbers.files import NumberDocument
 from ..numbers.measured import Measured
 from ..numbers.numbers import NumberConflict, Numbers

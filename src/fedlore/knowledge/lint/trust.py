@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...answers import Bins
 from ...core.examples import Examples
 from ...core.tensors import torch
 from ...kernel.findings import Finding, Place
 from ..models import Knowledge
-from ..numbers.bins import Bins
 from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
 from ..regions import RowRegion

@@ -1,11 +1,10 @@
 """Knowledge about numbers: sets of them, bins for them, models that name them."""
 
-from .bins import Bins
+from ...answers import Bins, Sets
 from .conformal import ConformalInterval
 from .measured import Measured
 from .numbers import Numbers
-from .ranges import Band, Between, FirstSaid, Join, Meet, Written
-from .sets import SetModel, Sets
+from .ranges import Band, Between, Written
 from .told import HEARD, Told
 
 _FAULT = "number"  # the code of errors raised here
@@ -15,13 +14,9 @@ __all__ = [
     "Between",
     "Bins",
     "ConformalInterval",
-    "FirstSaid",
     "HEARD",
-    "Join",
     "Measured",
-    "Meet",
     "Numbers",
-    "SetModel",
     "Sets",
     "Told",
     "Written",

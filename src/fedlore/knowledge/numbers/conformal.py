@@ -12,14 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from ...answers import Sets
 from ...core.still import without_gradient
 from ...errors import KnowledgeError
 from ..conformal import quantile
 from ..kinds import RangeKind
 from ..missing import list_columns
+from ..protocols import Number
 from .measured import Measured
 from .ranges import Band
-from .sets import Number, Sets
 
 if TYPE_CHECKING:
     from torch import Tensor

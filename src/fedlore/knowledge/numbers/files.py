@@ -1,13 +1,16 @@
 """knowledge.toml for a number: the same file as for classes, with a [target] in their place."""
 
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from ...answers import Bins
 from ...config import build
 from ...errors import KnowledgeError
 from ...kernel.schema import Feature, Schema
 from ..card import Card
+from ..combine import AllOf, AnyOf, FirstOf
 from ..content import Where, files_at, toml_in
 from ..files import (
     ShapeTable,
@@ -24,9 +27,7 @@ from ..shapes.shape import shape_values
 from ..sources.kind import Setting
 from ..sources.opening import naming, open_source, open_sources
 from ..sources.writing import source_of
-from .bins import Bins
 from .numbers import EmptySet, NumberConflict, Numbers
-from .ranges import FirstSaid, Join, Meet
 
 
 @dataclass(frozen=True)
@@ -141,18 +142,19 @@ def read_numbers(where: Where) -> NumberFile:
     setting = Setting(files, schema, open_source, entry_points=document.entry_points)
     points = open_sources(document.predict.sources, "number", setting, name)
     ranges = open_sources(document.range.sources, "set", setting, name)
-    together = Meet if document.range.combine == "all" else Join
+    empty = document.range.empty
+    limits = AnyOf if document.range.combine == "any" else partial(AllOf, empty=empty)
     with naming(name):
         trust, row_trust = read_trust(document.trust, schema)
         known = Numbers(
-            combine_models(FirstSaid, points),
-            combine_models(together, ranges),
+            combine_models(FirstOf, points),
+            combine_models(limits, ranges),
             trust,
             document.reliance,
             document.predict.spread,
             document.outside,
             document.conflict,
-            document.range.empty,
+            empty,
             schema,
             document.card,
             document.shape.read(schema, document.target.bounds),
@@ -176,13 +178,13 @@ def describe_numbers(numbers: Numbers, schema: Schema, bins: Bins) -> dict[str, 
         **({} if numbers.card in (None, Card()) else {"card": asdict(numbers.card or Card())}),
     }
     point, limit = numbers.prediction, numbers.range
-    points = point.points if isinstance(point, FirstSaid) else () if point is None else (point,)
+    points = point.predictions if isinstance(point, FirstOf) else () if point is None else (point,)
     ranges: tuple[Any, ...] = () if limit is None else (limit,)
     predict: dict[str, Any] = {} if numbers.spread is None else {"spread": numbers.spread}
     limits: dict[str, Any] = {"empty": numbers.empty}
-    if isinstance(limit, Meet | Join):
+    if isinstance(limit, AllOf | AnyOf):
         ranges = limit.ranges
-        limits["combine"] = "all" if isinstance(limit, Meet) else "any"
+        limits["combine"] = "all" if isinstance(limit, AllOf) else "any"
     if points:
         predict["sources"] = [source_of(one, schema) for one in points]
     if ranges:

@@ -9,22 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from ...answers import Bins, Sets
 from ...core.renamed import renamed
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import FedloreError, KnowledgeError
 from ...kernel.schema import Schema
 from ..card import Card
+from ..combine import AllOf
 from ..door import hide_others
-from ..missing import find_lacking, hear_number
+from ..missing import allow, find_lacking, hear
 from ..models import Knowledge
 from ..policies import Outside
+from ..protocols import Number, RangeModel
 from ..rowtrust import RowTrust, find_trust
 from ..shapes.shape import SiteShapes
 from ..shapes.verdicts import Orders, ears_for
-from .bins import Bins
 from .measured import Measured
-from .sets import Number, SetModel, Sets, allow_numbers
 from .told import Told
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Numbers:
     """One site's knowledge about a number and how far it is trusted. It never leaves the site."""
 
     prediction: Number | None = None  # g_p
-    range: SetModel | None = None  # g_r
+    range: RangeModel | None = None  # g_r
     trust: float = 0.0  # λ in the paper, in [0, 1]
     reliance: float | None = None  # λ at prediction, where it should differ from training
     spread: float | None = None  # σ: the P-KM as a normal around its number, not one bin
@@ -48,7 +49,7 @@ class Numbers:
     conflict: NumberConflict = (
         "abstain"  # a P-KM's number outside the set: silence, move it, or refuse
     )
-    empty: EmptySet = "error"  # a set without a number in the bounds: refuse, or allow all
+    empty: EmptySet = "error"  # nothing is left within the bounds: refuse, or allow all
     schema: Schema | None = None  # what the columns are called, where a file says so
     card: Card | None = None
     shapes: SiteShapes | None = None  # in which direction features move the number
@@ -68,6 +69,8 @@ class Numbers:
         ):
             if value not in kinds:
                 raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")
+        if isinstance(self.range, AllOf) and self.range.empty != self.empty:  # one policy for both
+            object.__setattr__(self, "range", replace(self.range, empty=self.empty))
         if self.shapes is not None and self.shapes.bounds is None:
             raise KnowledgeError(
                 "shapes of a number need its bounds: SiteShapes(..., bounds=(0, 100))"
@@ -108,9 +111,7 @@ class Numbers:
         Labels outside their set matter in training only; of test rows they are counted.
         """
         x = hide_others(data.x, self.schema)
-        said = (
-            None if self.prediction is None else _point(hear_number(self.prediction, x), len(data))
-        )
+        said = None if self.prediction is None else _point(hear(self.prediction, x), len(data))
         sets = None if self.range is None else self._sets(x, bins)
         moved = 0
         if said is not None:
@@ -139,7 +140,7 @@ class Numbers:
 
     def _sets(self, x: Tensor, bins: Bins) -> Sets:
         assert self.range is not None
-        found = allow_numbers(self.range, x)
+        found = allow(self.range, x)
         if not isinstance(found, Sets) or len(found) != len(x):
             raise KnowledgeError(f"the R-KM must give Sets for {len(x)} rows, got {_what(found)}")
         inside = found.to(x.device).clip(bins.lower, bins.upper)

@@ -1,4 +1,4 @@
-"""R-KMs for numbers: between two formulas, a band around one, what was written down, several."""
+"""R-KMs for numbers: between two formulas, a band around one, what was written down."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from ...answers import Line, Sets
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..kinds import RangeKind, kind_of
-from ..missing import find_lacking, hear_number, join_columns, list_columns
-from .sets import Number, SetModel, Sets, allow_numbers
+from ..kinds import RangeKind
+from ..missing import hear, join_columns, list_columns
+from ..protocols import Number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,99 +108,6 @@ class Written:
         return Sets.of(side(0), side(1))
 
 
-@dataclass(frozen=True)
-class Meet:
-    """What every range allows: physics and statistics together, for one."""
-
-    ranges: tuple[SetModel, ...]
-
-    def __post_init__(self) -> None:
-        if not self.ranges:
-            raise KnowledgeError("there must be at least one of the ranges")
-
-    @property
-    def kind(self) -> RangeKind:
-        return _kind(self.ranges)
-
-    def __call__(self, x: Tensor, /) -> Sets:
-        first, *others = self.ranges
-        found = allow_numbers(first, x)
-        for model in others:
-            left = found.meet(allow_numbers(model, x))
-            gone = left.empty & ~found.empty
-            if gone.any():
-                raise KnowledgeError(
-                    f"{type(model).__name__} leaves no number of what the ranges before it allow "
-                    f"in {int(gone.sum())} rows, first row {int(gone.nonzero()[0])}"
-                )
-            found = left
-        return found
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some range looks at."""
-        return join_columns(self.ranges, width)
-
-
-@dataclass(frozen=True)
-class Join:
-    """What at least one range allows."""
-
-    ranges: tuple[SetModel, ...]
-
-    def __post_init__(self) -> None:
-        if not self.ranges:
-            raise KnowledgeError("there must be at least one of the ranges")
-
-    @property
-    def kind(self) -> RangeKind:
-        return _kind(self.ranges)
-
-    def __call__(self, x: Tensor, /) -> Sets:
-        first, *others = self.ranges
-        found = allow_numbers(first, x)
-        for model in others:
-            found = found.join(allow_numbers(model, x))
-        return found
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some range looks at."""
-        return join_columns(self.ranges, width)
-
-
-@dataclass(frozen=True)
-class FirstSaid:
-    """A P-KM: the number of the first expert, in this order, who is not silent.
-
-    One who is silent where a value is missing that he looks at might have spoken: nobody after
-    him is heard there.
-    """
-
-    points: tuple[Number, ...]
-
-    def __post_init__(self) -> None:
-        if not self.points:
-            raise KnowledgeError("there must be at least one of the experts")
-
-    def __call__(self, x: Tensor, /) -> Tensor:
-        """(n, *features) -> (n,)."""
-        said = _values(self.points[0], x)
-        over = said.isfinite() | find_lacking(self.points[0], x)
-        for point in self.points[1:]:
-            more = _values(point, x)
-            said = torch.where(over, said, more)
-            over = over | more.isfinite() | find_lacking(point, x)
-        return said
-
-    def looks_at(self, width: int) -> tuple[int, ...]:
-        """The columns that some expert looks at."""
-        return join_columns(self.points, width)
-
-
-def _kind(ranges: tuple[SetModel, ...]) -> RangeKind:
-    kinds = [kind_of(r) for r in ranges]
-    return "statistical" if "statistical" in kinds else "certain"
-
-
 def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
     if side is None:
         return torch.full((len(x),), absent, dtype=torch.float64, device=x.device)
@@ -210,13 +118,7 @@ def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
 
 
 def _values(number: Number, x: Tensor) -> Tensor:
-    value = hear_number(number, x)
-    if value.shape != (len(x),) or not value.is_floating_point():
-        raise KnowledgeError(
-            f"a formula must give one number per row, shape ({len(x)},): got {value.dtype} of "
-            f"shape {tuple(value.shape)}"
-        )
-    return value.double().to(x.device)
+    return Line().prediction(hear(number, x), x)
 
 
 def _keys(x: Tensor) -> list[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .sets import Sets
+from ...answers import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor

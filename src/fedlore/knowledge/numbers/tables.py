@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...answers import Sets
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.schema import Feature, Schema
@@ -20,7 +21,6 @@ from ..tables.rulesheets import parse_table
 from ..tables.sheets import Sheet, read_sheet
 from ..tables.table import Table, TablePolicy
 from ..tables.titles import OUTCOMES
-from .sets import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor

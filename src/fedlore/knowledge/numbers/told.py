@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...answers import Bins, Sets
 from ...core.examples import Examples
 from ...core.tensors import torch
 from ...errors import FedloreError
-from .bins import Bins
-from .sets import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...answers import Bins
 from ...kernel.schema import Schema
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..formulas.formula import Formula
@@ -9,8 +10,7 @@ from ..formulas.grading import FormulaRange
 from ..formulas.proofs import never_crossed
 from ..lint.over import view_prediction, view_range
 from ..lint.together import AllSources
-from ..numbers.bins import Bins
-from ..numbers.ranges import Between, FirstSaid, Meet
+from ..numbers.ranges import Between
 
 
 def classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
@@ -37,8 +37,8 @@ def classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
 
 def numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
     """Whether a formula of a number is proved to stay within the bounds and between limits."""
-    formula = prediction.points[0] if isinstance(prediction, FirstSaid) else prediction
-    ranges = limits.ranges if isinstance(limits, Meet) else () if limits is None else (limits,)
+    formula = prediction.predictions[0] if isinstance(prediction, FirstOf) else prediction
+    ranges = limits.ranges if isinstance(limits, AllOf) else () if limits is None else (limits,)
     if not isinstance(formula, Formula):
         return False
     low, high = formula.bounds()

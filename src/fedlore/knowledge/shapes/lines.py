@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...answers import Sets
 from ...core.rng import stream
 from ...core.tensors import torch
 from ...kernel.schema import Feature, Schema
-from ..numbers.sets import Sets
 from ..tables.cells import NumberSpans
 from ..tables.table import Table
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...answers import Sets
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..combine import AllOf, AnyOf, Average, FirstOf
@@ -19,8 +20,7 @@ from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ..formulas.slopes import find_trend
 from ..missing import list_columns
-from ..numbers.ranges import Between, FirstSaid, Join, Meet
-from ..numbers.sets import Sets
+from ..numbers.ranges import Between
 from ..numbers.tables import IntervalTable, NumberTable
 from ..tables.table import Table
 from .lines import (
@@ -147,12 +147,10 @@ def _tables(*models: Any) -> list[Table] | None:
 
 
 def _parts(model: Any) -> Sequence[Any]:
-    if isinstance(model, AllOf | AnyOf | Meet | Join):
+    if isinstance(model, AllOf | AnyOf):
         return tuple(model.ranges)
     if isinstance(model, FirstOf | Average):
         return tuple(model.predictions)
-    if isinstance(model, FirstSaid):
-        return tuple(model.points)
     return (model.expert,) if isinstance(model, Recalibrated) else ()
 
 
@@ -185,9 +183,10 @@ def _range_proved(model: Any, column: int, sign: int) -> bool:
             return False
         sides = [side for side in (model.lower, model.upper) if side is not None]
         return all(isinstance(s, int | float) or _keeps(s, column, sign) for s in sides)
-    if isinstance(model, AllOf | Meet):  # a range that nothing is left of is refused
-        strict = not isinstance(model, AllOf) or model.empty == "error"
-        return strict and all(_range_proved(part, column, sign) for part in model.ranges)
+    if isinstance(model, AllOf):  # a range that nothing is left of is refused
+        return model.empty == "error" and all(
+            _range_proved(part, column, sign) for part in model.ranges
+        )
     tables = _tables(model)
     return tables is not None and column not in list_columns(model, 1 << 20)
 
@@ -197,9 +196,8 @@ def _prediction_proved(model: Any, column: int, sign: int) -> bool:
         return _keeps(model.formula, column, sign)
     if isinstance(model, Formula):
         return _keeps(model, column, sign)
-    if isinstance(model, FirstOf | FirstSaid):  # the first always speaks: nobody else is asked
-        first = model.predictions[0] if isinstance(model, FirstOf) else model.points[0]
-        return _prediction_proved(first, column, sign)
+    if isinstance(model, FirstOf):  # the first always speaks: nobody else is asked
+        return _prediction_proved(model.predictions[0], column, sign)
     if isinstance(model, Average):
         return all(_prediction_proved(part, column, sign) for part in model.predictions)
     return False

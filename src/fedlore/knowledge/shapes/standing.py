@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...answers import Bins
 from ...core.examples import Examples
-from ..numbers.bins import Bins
 from ..numbers.measured import Measured
 from .inside import classes_inside, numbers_inside
 from .order import Ask, BothSides, ShapeStand

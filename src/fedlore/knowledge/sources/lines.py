@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
 from ..formulas.formula import Formula
-from ..missing import hear_number
+from ..missing import hear
 from .kind import Lines
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def first_lines(parts: list[tuple[Lines, Tensor]], x: Tensor) -> Lines:
 def formula_lines(name: str, formula: Any, x: Tensor) -> Lines:
     """What a formula comes to in each row; nothing where it is undefined."""
     text = getattr(formula, "text", type(formula).__name__)
-    values = hear_number(formula, x)
+    values = hear(formula, x)
     return [
         [f"{name} {text} = {number_text(v)}"] if ok else []
         for v, ok in zip(values.tolist(), values.isfinite().tolist(), strict=True)
@@ -64,7 +64,7 @@ def between_lines(lower: Any, upper: Any, x: Tensor) -> Lines:
         if isinstance(side, Formula):
             lines = join_lines([lines, formula_lines(name, side, x)], x)
         elif side is not None:
-            found = hear_number(side, x).tolist() if callable(side) else [float(side)] * len(x)
+            found = hear(side, x).tolist() if callable(side) else [float(side)] * len(x)
             said = [[f"{name} {number_text(v)}"] if math.isfinite(v) else [] for v in found]
             lines = join_lines([lines, said], x)
     return lines

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
-from ..missing import find_lacking, hear, hear_number
-from ..numbers.ranges import FirstSaid, Join, Meet
+from ..missing import find_lacking, is_heard
 from ..soft import Softened
 from .kind import Asked, Lines
 from .lines import first_lines, join_lines, no_lines
@@ -25,14 +24,10 @@ def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:
         inner = words_of(model.expert, x, asked)
         return [[f"{line} (heard through his confusion)" for line in some] for some in inner]
     if isinstance(model, FirstOf):
-        spoken = [(hear(p, x) > 0).any(1) | find_lacking(p, x) for p in model.predictions]
+        spoken = [is_heard(p, x) | find_lacking(p, x) for p in model.predictions]
         said = [words_of(p, x, asked) for p in model.predictions]
         return first_lines(list(zip(said, spoken, strict=True)), x)
-    if isinstance(model, FirstSaid):
-        named = [hear_number(p, x).isfinite() | find_lacking(p, x) for p in model.points]
-        said = [words_of(p, x, asked) for p in model.points]
-        return first_lines(list(zip(said, named, strict=True)), x)
-    if isinstance(model, AllOf | AnyOf | Meet | Join):
+    if isinstance(model, AllOf | AnyOf):
         return join_lines([words_of(part, x, asked) for part in model.ranges], x)
     if isinstance(model, Softened):
         return join_lines([words_of(part, x, asked) for part in (model.expert, *model.ranges)], x)
@@ -43,6 +38,5 @@ def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:
         return kind.words(model, x)
     if asked in ("range", "set"):
         return [[f"a range given by a {type(model).__name__}"] for _ in range(len(x))]
-    answer = hear(model, x) if asked == "prediction" else hear_number(model, x)
-    heard = (answer > 0).any(1) if asked == "prediction" else answer.isfinite()
-    return [[f"a prediction by a {type(model).__name__}"] if h else [] for h in heard.tolist()]
+    heard = is_heard(model, x).tolist()
+    return [[f"a prediction by a {type(model).__name__}"] if h else [] for h in heard]

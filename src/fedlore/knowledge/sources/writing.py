@@ -7,7 +7,6 @@ from ...errors import KnowledgeError
 from ...kernel.schema import Schema
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
-from ..numbers.ranges import FirstSaid, Join, Meet
 from ..soft import Softened
 from ..views import Mask, MaxPool
 from .catalog import SOURCE_KINDS
@@ -59,12 +58,10 @@ def parts_of(model: Any) -> tuple[Any, ...] | None:
     """What a combination or a view is made of; None for a source."""
     if model is None:
         return ()
-    if isinstance(model, AllOf | AnyOf | Meet | Join):
+    if isinstance(model, AllOf | AnyOf):
         return tuple(model.ranges)
     if isinstance(model, FirstOf | Average):
         return tuple(model.predictions)
-    if isinstance(model, FirstSaid):
-        return tuple(model.points)
     if isinstance(model, Mask | MaxPool):
         return (model.model,)
     if isinstance(model, Softened):

@@ -163,7 +163,8 @@ def find_allowed(within: RangeModel | None, x: Tensor, k: int) -> Tensor:
     """The range of each row, (n, k) bool; every class where there is no range."""
     if within is None:
         return torch.ones(len(x), k, dtype=torch.bool, device=x.device)
-    return allow(within, x).bool()
+    allowed: Tensor = allow(within, x).bool()
+    return allowed
 
 
 def split_rules(model: SoftTable) -> tuple[Table | None, SoftTable | None]:

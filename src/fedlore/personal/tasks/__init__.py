@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import cast
 
+from ...answers import Bins
 from ...errors import ConfigError, FedloreError
-from ...knowledge.numbers.bins import Bins
 from ..client import Member, P, Predictor
 from .base import TaskKind, TaskName
 from .classification import Classification

@@ -10,11 +10,11 @@ from typing import Literal, Protocol, Self
 
 from torch import Tensor, nn
 
+from ...answers import Bins
 from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError
 from ...kernel.schema import Schema
-from ...knowledge.numbers.bins import Bins
 from ..answers import Answers
 from ..beside import Beside, NumberBeside
 from ..client import Client, Known, Member, P, Predictor

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...answers import Bins
 from ...core.inject import fill_trust
 from ...core.marks import class_scores
 from ...core.metrics import accuracy, decide, nll, violation
@@ -16,7 +17,6 @@ from ...core.tree import Params
 from ...errors import ConfigError, KnowledgeError
 from ...kernel.schema import Schema
 from ...knowledge import Knowledge
-from ...knowledge.numbers.bins import Bins
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from ..beside import Beside, NumberBeside
 from ..classifier import Personal

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...answers import Bins
 from ...core.examples import Examples
 from ...core.inject import fill_trust
 from ...core.nets import server
@@ -16,7 +17,6 @@ from ...core.tree import Params
 from ...errors import ConfigError, FedloreError, KnowledgeError
 from ...kernel.schema import Schema
 from ...knowledge import Knowledge
-from ...knowledge.numbers.bins import Bins
 from ...knowledge.numbers.numbers import Numbers
 from ...knowledge.numbers.scores import all_scores, quantile_score, region_scores
 from ...knowledge.numbers.told import HEARD, Told

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ....algorithms import Plan
+from ....answers import Bins
 from ....core.nets import mlp
 from ....core.rng import stream
 from ....core.scaler import Scaler, from_moments, moments
 from ....core.tree import mean
-from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.measured import Measured
 
 

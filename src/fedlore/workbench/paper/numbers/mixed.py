@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from ....answers import Bins
 from ....core.history import Row
 from ....engine import Fitted, NumberClient, Training
 from ....engine.lore import train_lore
-from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.scores import all_scores, region_scores
 from ....personal.own.best import own_numbers
 from ....personal.own.members import NumberMember

@@ -16,17 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....answers import Bins, Sets
 from ....core.rng import stream
 from ....data.locate import DataFile, content, first_found, missing, places
 from ....errors import ConfigError, FedloreError, unknown
 from ....kernel.schema import Schema, name_columns
 from ....knowledge.formulas.formula import Formula
-from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.conformal import ConformalInterval
 from ....knowledge.numbers.measured import Measured
 from ....knowledge.numbers.numbers import Numbers
 from ....knowledge.numbers.ranges import Band, Written
-from ....knowledge.numbers.sets import Sets
 
 CLIENTS = 5
 DULONG = "0.337*carbon + 1.442*(hydrogen - oxygen/8) + 0.093*sulfur"  # MJ/kg, as received

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ....algorithms import Algorithm, Plan
+from ....answers import Bins
 from ....core.nets import mlp
 from ....engine import Fitted, NumberClient, fit
 from ....errors import ConfigError, unknown
-from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.told import HEARD
 from ....personal.regressor import PersonalRegressor
 from .sets import SOURCES, NumberSite

@@ -14,10 +14,10 @@ from pathlib import Path
 from torch import Tensor
 
 from ....algorithms import Alone, FedAvg
+from ....answers import Bins
 from ....core.history import Row
 from ....core.rng import stream
 from ....engine import Fitted, NumberClient
-from ....knowledge.numbers.bins import Bins
 from ....knowledge.numbers.scores import all_scores, region_scores, rmse
 from ....knowledge.numbers.told import Told
 from ....personal.distribution import Distribution

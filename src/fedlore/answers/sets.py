@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ...core.tensors import torch
-from ...errors import KnowledgeError
-from ..missing import find_lacking
+from ..core.tensors import torch
+from ..errors import KnowledgeError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,6 +85,11 @@ class Sets:
         """The number of each set that is nearest to the row's, (n,); of two the lower one."""
         return nearest(self.lower, self.upper, values.double())
 
+    def only(self, rows: Tensor) -> Sets:
+        """The sets of those rows that are true, (n,); the others become empty."""
+        gone = ~rows.unsqueeze(1)
+        return Sets(*(ends.masked_fill(gone, torch.nan) for ends in (self.lower, self.upper)))
+
     def clip(self, low: float, high: float) -> Sets:
         """What of each set lies in [low, high]; rows may become empty."""
         return self.meet(Sets.whole(len(self), low, high, like=self.lower))
@@ -137,30 +140,3 @@ def _tidy(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     absent = torch.arange(low.shape[1], device=low.device) >= starts.sum(1, keepdim=True)
     lowest, highest = (t.masked_fill(absent, torch.nan) for t in (lowest, highest))
     return lowest[:, : max(width, 1)], highest[:, : max(width, 1)]
-
-
-Number = Callable[["Tensor"], "Tensor"]  # (n, *features) -> (n,), NaN to abstain; a Formula is one
-
-
-class SetModel(Protocol):
-    """R-KM for numbers: which numbers are possible."""
-
-    def __call__(self, x: Tensor, /) -> Sets:
-        """(n, *features) -> n closed sets, none of them empty within the bounds."""
-        ...
-
-
-def allow_numbers(model: SetModel, x: Tensor) -> Sets:
-    """What a range allows in rows that may have holes; all numbers, if it knows whole ones only."""
-    see = getattr(model, "see", None)
-    if see is not None:
-        return allow_numbers(model.model, see(x))  # type: ignore[attr-defined]  # of a view
-    lacking = None if hasattr(model, "looks_at") else find_lacking(model, x)
-    if lacking is None or not lacking.any():
-        return model(x)
-    found = model(x[~lacking])
-    width = found.lower.shape[1]
-    none = torch.tensor([torch.inf] + [torch.nan] * (width - 1), dtype=torch.float64)
-    low, high = (end.to(x.device).repeat(len(x), 1) for end in (-none, none))
-    low[~lacking], high[~lacking] = found.lower, found.upper
-    return Sets(low, high)

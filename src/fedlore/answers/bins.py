@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...core.tensors import torch
-from ...errors import FedloreError
+from ..core.tensors import torch
+from ..errors import FedloreError
 from .sets import Sets
 
 if TYPE_CHECKING:
@@ -100,6 +100,10 @@ class Bins:
         step = (self.upper - self.lower) / self.k  # ε in the paper
         between = (self.lower + i * step for i in range(1, self.k))
         return (float(self.lower), *between, float(self.upper))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
 
     @property
     def middle(self) -> tuple[float, float]:
