@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from . import Bins
+from .bins import Bins
 from .sets import Sets
 
 if TYPE_CHECKING:
