@@ -7,15 +7,15 @@ import numpy as np
 
 from ..errors import KnowledgeError
 from ..kernel.answers import said_of
-from ..kernel.demands import Demands, demands
 from ..kernel.expressions import value
 from ..kernel.graded import Limits
-from ..kernel.holes import may_lack
+from ..kernel.graph.knowledge import compile_knowledge
+from ..kernel.graph.outputs import choose_class, mask_range, median_class, squeeze
 from ..kernel.knowledge import Known
-from ..kernel.terms import Mismatch, expect
 from .bundles import digest
+from .expect import Mismatch, Named, Terms, expect
 from .headers import name_faults, read_json
-from .mixtures import Reader, Unproved
+from .probabilities import Mixture, read_mixture
 from .rowwise import OPERATORS, crossing
 
 Array = Any  # of numpy
@@ -144,21 +144,12 @@ def structure(graph: Graph) -> list[str]:
     outputs = {value.name for value in graph.model.graph.output}
     if not {"probabilities", "allowed", "class", "refused"} <= outputs:
         return [*wrong, "it does not give probabilities, class, allowed and refused"]
-    last = graph.made.get("probabilities")
-    if last is None or last.op_type != "Where":
-        made = "nothing" if last is None else last.op_type
-        return [*wrong, f"the probabilities come from {made}, not from a choice by the range"]
-    mask, _, zero = last.input
-    if mask != "allowed":
-        wrong.append("the probabilities are not chosen by the range that is given out")
-    if not (zero in graph.constants and (graph.constants[zero] == 0).all()):
-        wrong.append("outside the range the probabilities are not the constant 0")
     learned = learned_names(graph, "allowed")
     if learned:
         wrong.append(f"the range depends on the network: {learned[0]}")
     try:
-        Reader(graph.made, graph.constants).weights()
-    except (Unproved, LookupError) as error:
+        read_mixture(graph)
+    except Mismatch as error:
         wrong.append(f"its probabilities are no weighted sum of softmaxes in the range: {error}")
     return wrong
 
@@ -177,34 +168,24 @@ def other_names(graph: Graph, known: Known) -> list[str]:
 
 def other_forms(graph: Graph, known: Known) -> tuple[list[str], int]:
     """What the graph computes otherwise than the knowledge demands, and how many nodes say so."""
-    wrong, count = _other_forms(graph, known, demands(known))
-    if wrong and not may_lack(known):
-        old, many = _other_forms(graph, known, demands(known, strict=False))
-        return (wrong, count) if old else (old, many)
-    return wrong, count
-
-
-def _other_forms(graph: Graph, known: Known, needed: Demands) -> tuple[list[str], int]:
+    o, p = Terms(), Named("probabilities")
+    needed = compile_knowledge(o, known)
+    chosen = choose_class(o, p, needed.prior, needed.refused)
+    outputs = {
+        "allowed": mask_range(o, needed, known.k),
+        "refused": squeeze(o, needed.refused),
+        "class": median_class(o, p, needed.refused) if known.directions else chosen,
+    }
     wrong, count = [], 0
-    outputs = {"allowed": needed.allowed, "refused": needed.refused, "class": needed.chosen}
     try:
-        told = Reader(graph.made, graph.constants).expert()
-        if (told is None) != (needed.prior is None):
-            wrong.append("the expert's part of the probabilities is not the knowledge's")
-        elif told is not None and needed.prior is not None:
-            outputs[told.rows] = needed.prior
-            withheld = bool(known.directions) and told.trust == 0  # what moves another way
-            if isinstance(told.trust, str) and needed.trust is not None:
-                outputs[told.trust] = needed.trust
-            elif isinstance(told.trust, str):
-                wrong.append("it trusts the expert row by row, the knowledge by one number")
-            elif told.trust is None or withheld:
-                pass  # of a mixture it lies in [0, 1], which is all that matters here
-            elif needed.trust is not None:
-                wrong.append("it trusts the expert by one number, the knowledge row by row")
-            elif told.trust != np.float32(known.trust):
-                wrong.append(f"it trusts the expert by {told.trust:g}, not by {known.trust:g}")
-    except (Unproved, LookupError) as error:
+        found = read_mixture(graph)
+        wrong += _other_trust(found, known)
+        if found.prior is not None and needed.prior is not None:
+            outputs[found.prior] = needed.prior
+        # of a mixture λ lies in [0, 1], which is all that matters here
+        if isinstance(found.trust, str) and needed.trust is not None and found.single:
+            outputs[found.trust] = needed.trust
+    except Mismatch as error:
         wrong.append(f"{error}")
     for name, term in outputs.items():
         try:
@@ -212,6 +193,24 @@ def _other_forms(graph: Graph, known: Known, needed: Demands) -> tuple[list[str]
         except Mismatch as error:
             wrong.append(f"{error}")
     return wrong, count
+
+
+def _other_trust(found: Mixture, known: Known) -> list[str]:
+    """How the expert is trusted otherwise than the knowledge says."""
+    spoken = bool(known.predict.sources or known.soft)
+    if (found.prior is not None) != spoken:
+        return ["the expert's part of the probabilities is not the knowledge's"]
+    if isinstance(found.trust, str):
+        by_row = known.leaning is not None
+        return [] if by_row else ["it trusts the expert row by row, the knowledge by one number"]
+    withheld = bool(known.directions) and found.trust == 0  # what moves another way
+    if not spoken or not found.single or withheld:
+        return []
+    if known.leaning is not None:
+        return ["it trusts the expert by one number, the knowledge row by row"]
+    if found.trust != np.float32(known.trust):
+        return [f"it trusts the expert by {found.trust:g}, not by {known.trust:g}"]
+    return []
 
 
 def differences(graph: Graph, known: Known, x: Array) -> list[str]:

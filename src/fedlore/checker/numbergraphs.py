@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from ..kernel.expressions import value
+from ..kernel.graph.numbers import number_outputs
+from ..kernel.graph.sets import SetNodes
 from ..kernel.numbersets import NumberKnown, refused_rows, sets_of
 from ..kernel.proofs import samples
+from .expect import Free, Mismatch, Named, Terms, expect
 from .graphs import Graph, learned_names, plain_faults, row_text
 from .headers import name_faults
-from .mixtures import Reader, Unproved
 
 Array = Any  # of numpy
 _OUTPUTS = {"number", "interval", "lower", "upper", "refused"}
@@ -27,64 +29,16 @@ def number_structure(graph: Graph) -> list[str]:
         learned = learned_names(graph, name)
         if learned:
             wrong.append(f"the set depends on the network: {learned[0]}")
+    o = Terms()
+    sets = SetNodes(Named("lower"), Named("upper"))
+    number, interval, refused = number_outputs(o, sets, Free(), [Free(), Free(), Free()])
+    free: dict[Free, str] = {}
     try:
-        _Projection(graph.made, graph.constants).check()
-    except (Unproved, LookupError) as error:
+        for name, term in (("number", number), ("interval", interval), ("refused", refused)):
+            expect(graph, name, term, free)
+    except Mismatch as error:
         wrong.append(f"its number is not the nearest one of the set that it gives out: {error}")
     return wrong
-
-
-class _Projection(Reader):
-    """The last steps of a graph: a finite number, moved to the nearest end or inside."""
-
-    def check(self) -> None:
-        """`number` is NaN where a row is refused, else in [lower, upper] of one interval there."""
-        shown, _ = self.inputs("number", "Squeeze", 2)
-        refused, nothing, near = self.inputs(shown, "Where", 3)
-        if not np.isnan(self.number(nothing)):
-            raise Unproved("a refused row has a number")
-        told, _ = self.inputs("refused", "Squeeze", 2)
-        if told != refused:
-            raise Unproved("other rows are refused than is told")
-        self._nonempty(refused)
-        found, which = self.inputs(near, "GatherElements", 2)
-        top, high = self.inputs(found, "Min", 2)
-        moved, low = self.inputs(top, "Max", 2)
-        none = self._end(low, "lower")
-        if self._end(high, "upper") != none:
-            raise Unproved("lower and upper ends are not of the same intervals")
-        self._finite(moved)
-        (away,) = self.inputs(which, "ArgMin", 1)
-        absent, far, gap = self.inputs(away, "Where", 3)
-        (distance,) = self.inputs(gap, "Abs", 1)
-        pair = self.inputs(distance, "Sub", 2)
-        about = {a.name: a.i for a in self.made[which].attribute}
-        along = about.get("axis") == 1 and about.get("keepdims", 1) == 1
-        good = absent == none and self.is_constant(far, np.inf) and pair == [found, moved]
-        if not good or not along or {a.name: a.i for a in self.made[near].attribute} != {"axis": 1}:
-            raise Unproved("it may choose an interval that is not there")
-
-    def _end(self, name: str, wanted: str) -> str:
-        """What says where there is no interval; the end itself is the one given out."""
-        none, zero, end = self.inputs(name, "Where", 3)
-        if end != wanted or self.inputs(none, "IsNaN", 1) != ["lower"]:
-            raise Unproved(f"'{wanted}' is not what the number is moved to")
-        if not self.is_constant(zero, 0.0):
-            raise Unproved(f"'{wanted}' is not what the number is moved to")
-        return none
-
-    def _nonempty(self, refused: str) -> None:
-        """A row without any interval is refused."""
-        last = refused
-        if self.kind(refused) == "Or":
-            last = self.inputs(refused, "Or", 2)[1]
-        (some,) = self.inputs(last, "Not", 1)
-        most, zero = self.inputs(some, "Greater", 2)
-        (ones,) = self.inputs(most, "ReduceMax", 1)
-        there = self.inputs(ones, "Cast", 1)[0]
-        (none,) = self.inputs(there, "Not", 1)
-        if self.inputs(none, "IsNaN", 1) != ["lower"] or not self.is_constant(zero, 0.0):
-            raise Unproved("a row without any interval may be answered")
 
 
 def other_target(graph: Graph, known: NumberKnown) -> list[str]:

@@ -7,8 +7,6 @@ import numpy as np
 
 from ..errors import KnowledgeError
 from .expressions import Tree, columns_in, value
-from .formulaterms import Formulas
-from .terms import Needed, Terms
 
 Array = Any  # of numpy
 
@@ -37,22 +35,6 @@ class Leaning(NamedTuple):
         for (_, trust), here in zip(self.regions, inside, strict=True):
             found = np.where(here > 0, trust, found)
         return found
-
-    def term(self, t: Terms, formulas: Formulas, constant: float) -> Needed:
-        """How a graph must compute λ."""
-        one = t.constant([[constant]])
-        found: Needed = one
-        if self.learned is not None:
-            number = formulas.number(self.learned)
-            found = t.op("Where", t.op("IsNaN", number), one, number)
-        inside = [formulas.number(tree) for tree, _ in self.regions]
-        for here in inside:
-            found = t.op("Where", t.op("IsNaN", here), one, found)
-        for (_, trust), here in zip(self.regions, inside, strict=True):
-            there = t.op("Greater", here, t.constant(0.0))
-            found = t.op("Where", there, t.constant([[trust]]), found)
-        number = t.op("Where", t.op("IsNaN", found), t.constant(0.0), found)
-        return t.op("Clip", number, t.constant(0.0), t.constant(1.0))
 
 
 def read_trust(said: Mapping[str, Any]) -> float:

@@ -1,6 +1,7 @@
 """The independent checker reads, evaluates and bounds knowledge as fedlore does, on its own."""
 
 import ast
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedlore import checker, errors, kernel
+from fedlore import checker
 from fedlore.bundle.certificate.coverage import never_empty as issue
 from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.checker.graphs import _on_an_edge
@@ -39,21 +40,28 @@ from ..onnx.worlds import (
 )
 
 QUICK = settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
-ALONE = [Path(room.__file__).parent for room in (checker, kernel, errors)]
-FILES = sorted(path for folder in ALONE for path in folder.glob("*.py"))
+HOUSE = Path(checker.__file__).parent.parent
+FILES = [
+    HOUSE / "errors.py",
+    *(path for room in ("checker", "kernel") for path in sorted((HOUSE / room).rglob("*.py"))),
+]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}/{p.name}")
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(HOUSE)))
 def test_it_imports_nothing_but_kernel_and_errors(path):
-    known = {"numpy", "onnx", *__import__("sys").stdlib_module_names}
+    known = {"numpy", "onnx", *sys.stdlib_module_names}
+    inside = path.relative_to(HOUSE).parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             assert {alias.name.split(".")[0] for alias in node.names} <= known
         elif isinstance(node, ast.ImportFrom):
-            first = (node.module or "").split(".")[0]
-            # one dot is this folder, two are those beside it
-            beside = node.level == 2 and first in ("kernel", "errors")
-            assert node.level == 1 or beside or (node.level == 0 and first in known)
+            module = (node.module or "").split(".")
+            if node.level:
+                target = (*inside[: len(inside) - node.level], *module)
+                assert target[0] in ("kernel", "errors", "checker")
+                assert target[0] != "checker" or inside[0] == "checker"
+            else:
+                assert module[0] in known
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("eval", "exec", "__import__")
 

@@ -177,7 +177,7 @@ def last_of_equals(model):
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [(other_lookup, "is not looked up as rule 1 says"), (last_of_equals, "other attributes")],
+    [(other_lookup, "holds other numbers"), (last_of_equals, "other attributes")],
 )
 def test_nodes_are_held_to_their_constants_and_attributes(site, change, why):
     certificate, _, graph = site(personal())

@@ -15,7 +15,7 @@ from fedlore.checker.bundles import read_weights
 from fedlore.checker.forward import probabilities
 from fedlore.checker.graphs import Graph
 from fedlore.checker.members import mixture_faults
-from fedlore.checker.mixtures import Reader, Unproved
+from fedlore.checker.probabilities import read_mixture
 from fedlore.checker.verdict import seal
 from fedlore.kernel.answers import Said
 from fedlore.personal.foreseen import Foreseen
@@ -68,7 +68,7 @@ def test_the_checker_computes_members_as_python_does(member):
 
 def test_weights_of_a_graph_are_read_from_its_nodes():
     graph = Graph(bundle_to_onnx(bundle_of(mixed(expert=0.1), "north")).SerializeToString())
-    found = Reader(graph.made, graph.constants).weights()
+    found = read_mixture(graph).weights
     assert len(found) == 8
     assert found == pytest.approx([1 / 8] * 8)
 
@@ -267,11 +267,6 @@ def test_a_changed_member_is_found(site, tmp_path):
     other = mixed(members=(MEMBERS["ridge"],))
     write_bundle(bundle_of(other, "north"), tmp_path / "other.lore")
     assert "files as certified" in {x.what for x in failures(certificate, tmp_path / "other.lore")}
-
-
-def test_a_sum_without_nodes_is_unproved():
-    with pytest.raises(Unproved):
-        Reader({}, {}).weights()
 
 
 def test_random_features_are_said_to_be_beyond_the_checker(site, tmp_path):

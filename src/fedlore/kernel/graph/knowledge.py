@@ -1,0 +1,106 @@
+"""All that a knowledge file says, as nodes: range, prediction, refusals and trust."""
+
+from typing import NamedTuple
+
+from ..holes import may_lack
+from ..knowledge import Known
+from ..soft import Soft
+from .ops import BOOL, SINGLE, Ops, Value
+from .soft import weigh_odds
+from .sources import (
+    View,
+    average_prediction,
+    confuse,
+    first_prediction,
+    hide_levels,
+    join_ranges,
+    keep_inside,
+    looked_at,
+    meet_ranges,
+    refuse_rows,
+)
+from .tables import Answer
+
+
+class KnowledgeNodes(NamedTuple):
+    """What the expert says of rows, (n, k) each."""
+
+    prior: Value | None  # nothing outside the range
+    allowed: Value | None
+    refused: Value  # (n, 1): where either refuses to answer, or there are no values
+    trust: Value | None = None  # λ, (n, 1), where a row has one of its own
+
+
+def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:
+    """Knowledge about classes on the graph's rows."""
+    single = o.cast(o.rows, SINGLE)
+    view = View(o, hide_levels(o, single, known.columns), holes=may_lack(known))
+    allowed = _range(view, known) if known.range.sources else None
+    spoken = known.predict.sources or known.soft
+    prior = _prediction(view, known, allowed) if spoken else None
+    trust = None if known.leaning is None else view.trust(known.leaning, known.trust)
+    unusable = refuse_rows(o, single, known.columns)
+    return join_sides(o, prior, allowed, known.conflict, unusable)._replace(trust=trust)
+
+
+def join_sides(
+    o: Ops, prior: Answer | None, allowed: Answer | None, conflict: str, unusable: Value
+) -> KnowledgeNodes:
+    """Prediction and range under the policy for conflicts; `unusable` rows are refused too."""
+    refused = o.either(unusable, *[side.refused for side in (prior, allowed) if side is not None])
+    rows = None if prior is None else prior.rows
+    if prior is not None and allowed is not None:
+        rows, more = keep_inside(o, prior.rows, allowed.rows, conflict)
+        refused = o.either(refused, more)
+    return KnowledgeNodes(rows, None if allowed is None else allowed.rows, refused)
+
+
+def every_class(o: Ops, x: Value, k: int) -> Value:
+    """A range that excludes nothing, (n, k) bool."""
+    return o.fill(True, k, BOOL, like=x)
+
+
+def _range(view: View, known: Known) -> Answer:
+    side = known.range
+    parts = [view.answer(source) for source in side.sources]
+    if len(parts) == 1:
+        return parts[0]
+    if side.combine == "any":
+        return join_ranges(view.o, parts)
+    lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
+    return meet_ranges(view.o, parts, side.empty, lacking)
+
+
+def _prediction(view: View, known: Known, allowed: Answer | None) -> Answer:
+    o, lacking = view.o, view.lacking(looked_at(known.range.sources))
+    soft = bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)
+    inside = allowed.rows if allowed is not None else None
+    if soft and inside is None:
+        inside = every_class(o, view.x, known.k)
+    found = _experts(view, known, inside, lacking) if known.predict.sources else None
+    if known.soft:
+        odds = [view.odds(one, inside) for one in known.soft]
+        unsure = o.either(*[view.undecided(one) for one in known.soft], lacking)
+        rows = weigh_odds(o, None if found is None else found.rows, odds, inside, unsure)
+        found = Answer(rows, None if found is None else found.refused)
+    assert found is not None
+    return found if known.confusion is None else confuse(o, found, known.confusion)
+
+
+def _experts(view: View, known: Known, inside: Value, lacking: Value | None) -> Answer:
+    side, around = known.predict, known.range.sources
+    parts = [
+        view.predict_soft(source, inside, lacking)
+        if isinstance(source, Soft)
+        else view.answer(source)
+        for source in side.sources
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    open_ = [
+        view.lacking(looked_at([source, *around] if isinstance(source, Soft) else [source]))
+        for source in side.sources
+    ]
+    if side.combine == "average":
+        return average_prediction(view.o, parts, side.weights, open_)
+    return first_prediction(view.o, parts, open_)
