@@ -10,7 +10,7 @@ demo: .venv/core
 	$(BIN)/fedlore demo --out demo-results
 
 test: check
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n auto --dist loadfile -m "not slow"
 
 check: .venv/dev
 	$(BIN)/ruff format --check .
@@ -19,7 +19,7 @@ check: .venv/dev
 
 slow: .venv/dev
 	$(BIN)/pytest -m slow
-	FEDLORE_EXAMPLES=100 $(BIN)/pytest -n 2 -m "hypothesis and not slow"
+	FEDLORE_EXAMPLES=100 $(BIN)/pytest -n auto -m "hypothesis and not slow"
 
 docs: .venv/dev
 	$(BIN)/python -m handbook

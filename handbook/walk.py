@@ -86,7 +86,7 @@ class Walk:
             said = self._service(command.text.rstrip("& "))
         else:
             run = subprocess.run(
-                ["bash", "-c", command.text],
+                ["sh", "-c", command.text],
                 cwd=self.folder,
                 env=self._world(),
                 stdin=subprocess.DEVNULL,
@@ -108,7 +108,7 @@ class Walk:
         heard = self.folder / ".tools" / f"service-{len(self.services)}.txt"
         with open(heard, "w", encoding="utf-8") as file:
             started = subprocess.Popen(
-                ["bash", "-c", f"exec {text}"],
+                ["sh", "-c", f"exec {text}"],
                 cwd=self.folder,
                 env=self._world(),
                 stdin=subprocess.DEVNULL,

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -17,26 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from .programs import find
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions
     --disable-dev-shm-usage --hide-scrollbars --remote-debugging-pipe""".split()
 PATIENCE = 60.0  # seconds for one answer of a busy machine
-
-
-def chromium() -> str:
-    """The browser's path; without one the test fails, unless somebody said that there is none."""
-    if os.environ.get("FEDLORE_NO_BROWSER") == "1":
-        pytest.skip("FEDLORE_NO_BROWSER=1: pages are not looked at")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.fail(
-            "no Chromium on this machine (Debian: apt-get install chromium; FEDLORE_NO_BROWSER=1 "
-            "leaves such tests out)"
-        )
-    return found
 
 
 class Browser:
@@ -136,7 +121,7 @@ class Browser:
 @contextmanager
 def browsing(profile: Path) -> Iterator[Browser]:
     """A fresh browser with its profile in this folder, closed at the end."""
-    program = chromium()
+    program = find("chromium")
     read_in, to = os.pipe()
     out, write_out = os.pipe()
     # the browser reads from 3 and writes to 4; it is put there by a process of its own, since

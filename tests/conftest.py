@@ -1,6 +1,7 @@
 """One thread and one hypothesis profile for every test."""
 
 import os
+import sys
 import zlib
 from dataclasses import replace
 
@@ -10,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from fedlore.engine.lore import train
 from fedlore.personal.own import best
+
+from .programs import WATCH, find
 
 torch.set_num_threads(1)
 EXAMPLES = int(os.environ.get("FEDLORE_EXAMPLES", "10"))  # a sample; `make slow` tries 100
@@ -23,12 +26,23 @@ settings.register_profile(
 )
 settings.load_profile("fedlore")
 
+sys.addaudithook(WATCH)
+
 collect_ignore = ["files"]  # kept files of older versions; their script needs that version
+
+
+def pytest_xdist_auto_num_workers():
+    """`-n auto`: a worker per core, and 1.5 GB for each."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return max(1, min(cores or 1, int(memory / 1.5)))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Slow tests may take an hour each; the others have the limit of pyproject.toml.
+
+    A test that wants a program which a person installs is a slow one.
 
     Of a test marked `sampled(n)` about one case in n is quick, by a hash of its name; the others
     are slow tests.
@@ -37,8 +51,31 @@ def pytest_collection_modifyitems(items):
         share = item.get_closest_marker("sampled")
         if share and zlib.crc32(item.name.encode()) % share.args[0]:
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("program"):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3600))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Tests of the default selection start nothing that a person had to install."""
+    bare = not item.get_closest_marker("slow")
+    WATCH.test, WATCH.started[:] = (item.nodeid if bare else None), []
+    try:
+        return (yield)
+    finally:
+        WATCH.test = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    for mark in item.iter_markers("program"):
+        find(mark.args[0])
+
+
+def pytest_runtest_teardown(item):
+    assert not WATCH.started, f"{item.nodeid} started {WATCH.started}"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import configparser
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,10 +49,9 @@ def test_a_unit_runs_a_command_that_exists_and_gives_up_what_it_does_not_need(un
     assert service["ProtectSystem"] == "strict" and words[1] == service["ReadWritePaths"]
 
 
+@pytest.mark.program("systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=named)
 def test_systemd_finds_nothing_wrong_with_a_unit(unit, tmp_path):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("no systemd-analyze on this machine")
     copy = tmp_path / unit.name.replace("@", "@north")  # the program is not installed here
     copy.write_text(unit.read_text().replace("/opt/fedlore/bin/fedlore", sys.executable))
     done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True)
@@ -109,11 +107,9 @@ def test_services_and_policies_point_at_pods_and_ports_that_exist(folder):
                 assert "from" in rule or rule["ports"] == [{"port": "fleet"}]
 
 
-@pytest.mark.slow
+@pytest.mark.program("kubectl")
 @pytest.mark.parametrize("folder", CLUSTERS, ids=named)
 def test_kustomize_builds_what_the_files_say(folder):
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl on this machine")
     done = subprocess.run(
         ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, timeout=120
     )

@@ -1,6 +1,5 @@
 """The manual page is made from what the commands say of themselves."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -20,7 +19,7 @@ def test_the_manual_has_every_command_option_and_exit_code():
         assert f"\\fB{int(code)}\\fR" in text
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+@pytest.mark.program("groff")
 def test_the_manual_is_what_groff_takes():
     command = ["groff", "-man", "-ww", "-K", "utf8", "-T", "utf8"]
     done = subprocess.run(command, input=write_manual(), capture_output=True, text=True, check=True)

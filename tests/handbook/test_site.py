@@ -12,7 +12,7 @@ from handbook.pages import ROOT
 from ..accessible import axe, violations
 from ..browser import browsing
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program("chromium")
 
 MAIN = (
     *("index", "how-to/run", "explain/privacy", "reference/federation", "reference/commands"),

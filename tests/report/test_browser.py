@@ -9,7 +9,7 @@ from ..browser import browsing
 from .rows import confusion, history, table
 from .test_write import EVIL
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program("chromium")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,6 @@ def test_the_helper_hears_errors_and_requests(browser, tmp_path):
     del browser.complaints[before:]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_page_breaks_no_rule_of_accessibility(browser, page, dark):
     script = axe()

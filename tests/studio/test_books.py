@@ -1,7 +1,6 @@
 """Thirty workbooks of several programs: what the user did not touch keeps its very bytes."""
 
 import io
-import shutil
 import subprocess
 import warnings
 import zipfile
@@ -68,8 +67,7 @@ def test_a_book_comes_back(name):
     survives(BOOKS[name]())
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")
+@pytest.mark.program("soffice")
 @pytest.mark.parametrize("name", LIBREOFFICE)
 def test_a_book_that_libreoffice_wrote_comes_back(name, tmp_path):
     (tmp_path / "in.xlsx").write_bytes(BOOKS[name]())

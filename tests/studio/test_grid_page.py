@@ -20,7 +20,7 @@ from .keys import (
 from .process import opened
 from .sites import site
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program("chromium")
 
 
 @pytest.fixture(scope="module")

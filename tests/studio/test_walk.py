@@ -19,7 +19,7 @@ from .process import opened
 from .sites import TOML, site
 from .test_moving import lore
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program("chromium")
 
 TABLE = """> 14,,III|(13..14],A,II|(13..14],B,II|(13..14],C,III|(12..13],A,II|(12..13],B,II
 (11..12],A,II|(11..12],C,II|(9..10],A,II|< 7,,I|[7..8),A,I|(8..9],,I"""

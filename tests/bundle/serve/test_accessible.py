@@ -9,7 +9,7 @@ from ...browser import browsing
 from .process import INSIST, serving
 from .sites import grades, number
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program("chromium")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -12,7 +12,7 @@ from .process import INSIST, serving
 from .sites import SCHEMA, TOKEN, grades, number
 from .test_watched import drawn
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program("chromium")
 
 
 @pytest.fixture(scope="module")

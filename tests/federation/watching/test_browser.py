@@ -10,6 +10,8 @@ from ...accessible import axe, violations
 from ...browser import browsing
 from .stage import KINDS, stage
 
+pytestmark = pytest.mark.program("chromium")
+
 TWENTY = ["training"] * 5 + ["sent"] * 6 + list(KINDS)
 
 
@@ -30,7 +32,6 @@ def test_the_page_fits_its_window_and_complains_of_nothing(browser, tmp_path):
         assert all(asked.startswith((address, "data:", "about:")) for asked in browser.requests)
 
 
-@pytest.mark.slow
 def test_the_page_follows_what_changes_until_it_is_paused(browser, tmp_path):
     folder = stage(tmp_path / "fed", TWENTY, now=time.time())
     with showing_folder(folder, PagePlace("127.0.0.1", 0), token=None, told=print) as address:
@@ -50,7 +51,6 @@ def test_the_page_follows_what_changes_until_it_is_paused(browser, tmp_path):
     browser.complaints.clear()  # the browser says, too, that nobody answered
 
 
-@pytest.mark.slow
 def test_a_token_is_asked_for_and_used(browser, tmp_path):
     folder, token = stage(tmp_path / "fed", ["sent"], now=time.time()), "a-token-of-16-letters"
     with showing_folder(folder, PagePlace("127.0.0.1", 0), token=token, told=print) as address:
@@ -64,7 +64,6 @@ def test_a_token_is_asked_for_and_used(browser, tmp_path):
     browser.complaints.clear()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("sites", [4, 20])
@@ -78,7 +77,6 @@ def test_the_page_breaks_no_rule_of_accessibility(browser, tmp_path, sites, widt
     assert browser.ask("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("site", ["plant-1", "plant-3"])  # one that answers, one that refuses
