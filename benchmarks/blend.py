@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/blend.py --out benchmarks/results/blend.csv
 
-Coals are simulated (fedlore.coke.coal), the models are a random network alone and the same behind
+Coals are simulated (fedlore_coke.coal), the models are a random network alone and the same behind
 an expert's range, so that plans end on slopes and on steps. Nothing is trained: the planner sees a
 model as it is. Brute force looks at every point of a grid in 1 % steps (5,151 blends of 3 coals);
 for 20 coals in lots of 5 % and at most 3 of them it looks at all there are.
@@ -19,22 +19,6 @@ import scipy
 import torch
 from setting import machine, write_csv
 
-from fedlore.coke.blend import (
-    Coals,
-    Order,
-    check,
-    feature_limit,
-    model_limit,
-    order_for,
-    plan,
-)
-from fedlore.coke.blend.judge import Goal, Judge
-from fedlore.coke.blend.points import lattice
-from fedlore.coke.blend.stocks import COLUMNS
-from fedlore.coke.blend.worth import propose_test
-from fedlore.coke.coal import BASIC, market
-from fedlore.coke.experts import COKE, Bounds, Expert, ExpertVerdict, refit
-from fedlore.coke.plants import coking_plants
 from fedlore.core.foresight import Foresight
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key
@@ -47,6 +31,14 @@ from fedlore.knowledge import Knowledge, Mask
 from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
 from fedlore.personal.foreseen import Foreseen
+from fedlore_coke.blend import Coals, Order, check, feature_limit, model_limit, order_for, plan
+from fedlore_coke.blend.judge import Goal, Judge
+from fedlore_coke.blend.points import lattice
+from fedlore_coke.blend.stocks import COLUMNS
+from fedlore_coke.blend.worth import propose_test
+from fedlore_coke.coal import BASIC, market
+from fedlore_coke.experts import COKE, Bounds, Expert, ExpertVerdict, refit
+from fedlore_coke.plants import coking_plants
 
 
 def coals(count: int, seed: int) -> Coals:

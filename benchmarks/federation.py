@@ -17,11 +17,11 @@ from pathlib import Path
 
 from setting import machine, write_csv
 
-from fedlore.coke.together import together
-from fedlore.coke.trial import make_trial
 from fedlore.federation.coordinator.training import Reports, train_federation
+from fedlore.federation.household import run_household
 from fedlore.federation.kits.making import add_site, unpack
 from fedlore.federation.processes import free_port
+from fedlore_coke.trial import make_trial
 
 HERE = Path(__file__).parent
 PLANTS = 4
@@ -86,7 +86,7 @@ def measure(
         folder = Path(home) / "fed"
         make_folder(folder, sites, rounds, masked)
         os.environ["FLWR_LOG_LEVEL"] = "DEBUG" if count else "INFO"
-        with together(folder, sites=0, rounds=0, told=print) as federation:
+        with run_household(folder, say=print) as federation:
             if ahead:
                 go_ahead()
             took = train(folder)

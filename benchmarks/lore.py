@@ -15,7 +15,7 @@ from fedlore.core.nets import mlp
 from fedlore.engine.lore import inside as room
 from fedlore.engine.lore import train_lore
 from fedlore.engine.training import Training, train
-from fedlore.workbench.demo import Demo, plants_of
+from fedlore_coke.demo import Demo, plants_of
 
 
 class Watch:

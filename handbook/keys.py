@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from fedlore.algorithms.catalog import ALGORITHMS
-from fedlore.coke.blend.recipe import MIXING_RULES, Override
 from fedlore.federation.settings import Federation
 from fedlore.federation.site.folder import SiteFile
 from fedlore.knowledge.files import Document
 from fedlore.knowledge.numbers.files import NumberDocument
 from fedlore.knowledge.sources.catalog import SOURCE_KINDS
+from fedlore_coke.blend.recipe import MIXING_RULES, Override
 
 from .fields import Key, first_sentence, keys_of
 

@@ -10,7 +10,7 @@ from .steps import ROOT, Found, call, last_line
 TORCH = "torch==2.13.0"
 #: Extra -> what it is for; each line runs with that extra and the core alone.
 EXTRAS = {
-    "blend": "from fedlore.coke.blend import plan; import scipy",
+    "blend": "from fedlore_coke.blend import plan; import scipy",
     "data": "import pooch, fedlore.data",
     "dp": "import opacus, dp_accounting; from fedlore import Dp",
     "flower": "import flwr, cryptography, h11; import fedlore.federation.coordinator.server",

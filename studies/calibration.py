@@ -24,23 +24,23 @@ import torch
 from torch import Tensor
 
 from fedlore.answers import Bins
-from fedlore.coke.experts import Expert
-from fedlore.coke.law import BOUND
-from fedlore.coke.plants import Plant, coking_plants
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.metrics import nll
 from fedlore.core.nets import mlp
 from fedlore.core.reliability import BINS, brier, calibration_error, ranked_score
 from fedlore.engine import Client, NumberClient, Training
 from fedlore.engine.lore import train_lore
+from fedlore.experiments.approaches import LORE, train_approach
+from fedlore.experiments.intervals import interval
+from fedlore.experiments.ownbest import foresee_own, own_best
 from fedlore.knowledge.numbers import Measured, Numbers
 from fedlore.knowledge.numbers.ranges import Band
 from fedlore.knowledge.numbers.scores import region_scores, rmse
 from fedlore.personal.tasks.regression import LEVEL
-from fedlore.workbench.approaches import LORE, train_approach
-from fedlore.workbench.demo import Demo
-from fedlore.workbench.intervals import interval
-from fedlore.workbench.ownbest import foresee_own, own_best
+from fedlore_coke.demo import Demo
+from fedlore_coke.experts import Expert
+from fedlore_coke.law import BOUND
+from fedlore_coke.plants import Plant, coking_plants
 
 from .seeds import parse_seeds
 

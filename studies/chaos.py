@@ -22,18 +22,18 @@ from pathlib import Path
 
 import torch
 
-from fedlore.coke.together import Household, together
-from fedlore.coke.trial import make_trial, trial_sites
 from fedlore.core.tree import flatten
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
 from fedlore.federation.coordinator.defending import coordinator_filters
+from fedlore.federation.household import Household, local_sites, run_household
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.processes import Child, fedlore_command, free_port
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.filters import guard_transport
+from fedlore_coke.trial import make_trial
 
 DEADLINE, SITES = 20.0, 4
 KINDS = ("kill a site", "kill the server", "kill the training", "stop a site", "stop the server",
@@ -140,7 +140,7 @@ def make_folder(folder: Path, rounds: int, masked: bool, quorum: float) -> Relay
     text = text.replace("epochs = 5", "epochs = 100")  # so that most of it falls into a round
     path.write_text(text.replace("deadline = 120.0", f"deadline = {DEADLINE}"))
     relay = Relay(port)
-    for home in trial_sites(folder):
+    for home in local_sites(folder):
         site = home / "site.toml"
         site.write_text(site.read_text().replace(f":{port}", f":{relay.port}"))
     return relay
@@ -149,7 +149,7 @@ def make_folder(folder: Path, rounds: int, masked: bool, quorum: float) -> Relay
 def undisturbed(folder: Path) -> dict[str, torch.Tensor]:
     """The weights of the same training in one process."""
     federation = read_deployed(folder)
-    clients = [read_kit(home).client(federation.schema) for home in trial_sites(folder)]
+    clients = [read_kit(home).client(federation.schema) for home in local_sites(folder)]
     terms = terms_of(federation, run="", participants=SITES)
     filters = coordinator_filters(federation, SITES)
     recipe = terms.recipe()
@@ -168,7 +168,7 @@ def measure(options: argparse.Namespace, masked: bool) -> dict[str, object]:
         relay = make_folder(folder, rounds, masked, quorum)
         if options.ahead:
             threading.Thread(target=_keep_ahead, daemon=True).start()
-        with together(folder, sites=0, rounds=0, told=print) as household:
+        with run_household(folder, say=print) as household:
             chaos, began = Disturbed(folder, household, relay, dice), time.monotonic()
             for _ in range(options.events):
                 if chaos.over() or chaos.rounds() >= rounds - 1:

@@ -24,23 +24,23 @@ from torch import Tensor
 
 from fedlore.algorithms import FedAvg
 from fedlore.bundle.answer.holding import answer_scores, hold_classes, hold_numbers
-from fedlore.coke.experts import COKE
-from fedlore.coke.plants import coking_plants
 from fedlore.core.conformal import count_scores, find_common_cut, find_cut
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key, stream
 from fedlore.engine import Client
+from fedlore.experiments.approaches import LORE_1, train_approach
+from fedlore.experiments.intervals import interval
 from fedlore.kernel.schema import Schema, name_columns
 from fedlore.personal.answers import Answers
 from fedlore.personal.classifier import Personal
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore.personal.tasks import task_of
-from fedlore.workbench.approaches import LORE_1, train_approach
-from fedlore.workbench.demo import Demo
-from fedlore.workbench.intervals import interval
-from fedlore.workbench.paper.numbers.sets import load_numbers, sites
-from fedlore.workbench.paper.numbers.settings import NumberStudy, clients_of, number_setting
+from fedlore_coke.demo import Demo
+from fedlore_coke.experts import COKE
+from fedlore_coke.plants import coking_plants
+from fedlore_lab.paper.numbers.sets import load_numbers, sites
+from fedlore_lab.paper.numbers.settings import NumberStudy, clients_of, number_setting
 
 from .seeds import parse_seeds
 

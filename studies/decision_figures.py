@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from fedlore.core.history import Row
+from fedlore.experiments.intervals import MeanInterval, interval
 from fedlore.look.plots import INK
-from fedlore.workbench.intervals import MeanInterval, interval
 
 EQUATION = "the expert's equation"
 FAR = 0.2  # a plan that comes true by so much less than promised

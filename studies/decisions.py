@@ -23,16 +23,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fedlore.coke.blend.coals import Array, Coals
-from fedlore.coke.blend.graders import ClassGrader
-from fedlore.coke.blend.limits import Limits, limits_of
-from fedlore.coke.blend.mixing import Stiffened
-from fedlore.coke.blend.points import sparse
-from fedlore.coke.blend.recipe import MixingRecipe, recipe_for, rows_of
-from fedlore.coke.blend.stocks import plant_stock
-from fedlore.coke.blend.target import BlendTarget
-from fedlore.coke.experts import COKE, LOWEST, STEP, grade
-from fedlore.coke.plants import PROFILES, Plant, coking_plants
 from fedlore.core.exact import Basis, Products
 from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.history import Row, read_rows, write_rows
@@ -42,11 +32,21 @@ from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
 from fedlore.engine.exact import exact_rows, posterior_of
+from fedlore.experiments.approaches import LORE, LORE_1, Approach, train_approach
 from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
 from fedlore.personal.foreseen import Foreseen
-from fedlore.workbench.approaches import LORE, LORE_1, Approach, train_approach
-from fedlore.workbench.demo import Demo
+from fedlore_coke.blend.coals import Array, Coals
+from fedlore_coke.blend.graders import ClassGrader
+from fedlore_coke.blend.limits import Limits, limits_of
+from fedlore_coke.blend.mixing import Stiffened
+from fedlore_coke.blend.points import sparse
+from fedlore_coke.blend.recipe import MixingRecipe, recipe_for, rows_of
+from fedlore_coke.blend.stocks import plant_stock
+from fedlore_coke.blend.target import BlendTarget
+from fedlore_coke.demo import Demo
+from fedlore_coke.experts import COKE, LOWEST, STEP, grade
+from fedlore_coke.plants import PROFILES, Plant, coking_plants
 
 from .decision_figures import EQUATION, draw_figure, summary
 from .seeds import parse_seeds

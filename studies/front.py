@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from fedlore.core.history import read_rows
-from fedlore.workbench.intervals import MeanInterval, interval
+from fedlore.experiments.intervals import MeanInterval, interval
 
 ROOT = Path(__file__).parent.parent
 FIGURE = ROOT / "docs" / "img" / "front.svg"

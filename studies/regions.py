@@ -28,9 +28,9 @@ from fedlore.engine.tuning.curves import Cached, hits
 from fedlore.engine.tuning.folds import held_out
 from fedlore.engine.tuning.trust import pick
 from fedlore.engine.tuning.ways import Tuning
+from fedlore.experiments.intervals import interval
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
-from fedlore.workbench.intervals import interval
 
 from .seeds import parse_seeds
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import torch
 
-from fedlore.coke.plants import coking_plants
-from fedlore.workbench.approaches import APPROACHES
-from fedlore.workbench.demo import Demo, means, run_demo
-from fedlore.workbench.intervals import interval
+from fedlore.experiments.approaches import APPROACHES
+from fedlore.experiments.intervals import interval
+from fedlore_coke.demo import Demo, means, run_demo
+from fedlore_coke.plants import coking_plants
 
 BASE = Demo()
 SETTINGS: tuple[tuple[str, Demo], ...] = (

@@ -5,7 +5,7 @@
 Four simulated plants train a network that keeps shapes. For each of two features two of the four,
 drawn by lot, declare the true direction; the attacker knows the features and that it is two. It has
 run shadow federations of its own, on other drawings, and learned from what each round's uploads say
-there (`fedlore.privacy.leak.shapes`) to tell sites with a shape from those without: a logistic
+there (`fedlore_lab.leak.shapes`) to tell sites with a shape from those without: a logistic
 regression or boosted trees, whichever does better on held-out shadows. Federations are appended to
 shape-leak.jsonl; what is there is not trained again.
 """
@@ -25,15 +25,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedlore import Client
-from fedlore.coke.experts import COKE
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.rng import stream
 from fedlore.engine.choice import scaler_of
+from fedlore.experiments.intervals import interval
 from fedlore.knowledge.shapes import FeatureShape
-from fedlore.privacy.leak.shapes import shape_signs
-from fedlore.workbench.intervals import interval
-from fedlore.workbench.leak.settings import LeakSetting, View
-from fedlore.workbench.leak.watch import Watched, watch
+from fedlore_coke.experts import COKE
+from fedlore_lab.leak.settings import LeakSetting, View
+from fedlore_lab.leak.shapes import shape_signs
+from fedlore_lab.leak.watch import Watched, watch
 
 from .shapes import PLAN, SITES, TRUE, known_of, plants_of, read_lines
 

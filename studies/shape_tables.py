@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedlore.core.history import Row
-from fedlore.workbench.intervals import MeanInterval, interval
+from fedlore.experiments.intervals import MeanInterval, interval
 
 from .shape_rivals import RIVALS
 

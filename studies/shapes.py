@@ -20,8 +20,6 @@ import torch
 
 from fedlore import Client, Knowledge, NumberClient, Numbers, Plan, fit
 from fedlore.answers import Bins
-from fedlore.coke.experts import COKE, EDGES
-from fedlore.coke.plants import NOISE, UNSEEN, Plant, coking_plants
 from fedlore.core.history import Row
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.ordinal import Ordinal, ordered_mlp
@@ -31,7 +29,9 @@ from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.workbench.paper.numbers.sets import SOURCES, load_numbers
+from fedlore_coke.experts import COKE, EDGES
+from fedlore_coke.plants import NOISE, UNSEEN, Plant, coking_plants
+from fedlore_lab.paper.numbers.sets import SOURCES, load_numbers
 
 from .seeds import parse_seeds
 from .shape_rivals import score_rivals

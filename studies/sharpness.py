@@ -13,14 +13,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from fedlore.coke.plants import coking_plants
 from fedlore.core.metrics import nll
 from fedlore.core.reliability import calibration_error
 from fedlore.engine import Client, Training
 from fedlore.engine.lore import train_lore
 from fedlore.engine.lore.candidates import menu_for
-from fedlore.workbench.demo import Demo
-from fedlore.workbench.intervals import interval
+from fedlore.experiments.intervals import interval
+from fedlore_coke.demo import Demo
+from fedlore_coke.plants import coking_plants
 
 from .seeds import parse_seeds
 

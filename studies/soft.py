@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 
 from fedlore import Client, Knowledge, Plan, fit
-from fedlore.coke.experts import COKE, EDGES
-from fedlore.coke.plants import NOISE, UNSEEN, Plant, coking_plants
 from fedlore.core.nets import mlp
+from fedlore.experiments.intervals import interval
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange
 from fedlore.knowledge.soft import Softened, SoftFormulas
-from fedlore.workbench.intervals import interval
+from fedlore_coke.experts import COKE, EDGES
+from fedlore_coke.plants import NOISE, UNSEEN, Plant, coking_plants
 
 from .seeds import parse_seeds
 

@@ -28,9 +28,8 @@ ROOMS = (
     "bundle",
     "studio",
     "federation",
-    "coke",
     "experiments",
-    "workbench",
+    "experiments",
     "report",
     "testing",
 )
@@ -62,12 +61,10 @@ LATE = {
 #: The second level: parts of a room from the ground up; what is not named is its ground floor.
 PARTS = {
     "personal": ("tasks",),
-    "privacy": ("dp", "secagg", "ckks", "leak"),
+    "privacy": ("dp", "secagg", "ckks"),
     "engine": ("stacked", "tuning", "lore"),
     "bundle": ("answer", "watch", "onnx", "certificate", "serve"),
     "federation": ("kits", "flower", "coordinator", "site", "watching"),
-    "coke": ("blend",),
-    "workbench": ("paper", "leak"),
 }
 #: Arrows between parts that point up on purpose, each with its reason.
 UP = {
@@ -79,8 +76,8 @@ UP = {
     ("privacy", "books"): "reads what a filter wrote down",
     ("engine", "choice"): "chooses the engine",
     ("engine", "__init__"): "hands out the public names",
+    ("federation", "household"): "runs server and sites as processes",
     ("engine", "fit"): "lets be chosen what is to be chosen before the training",
-    ("workbench", "runs"): "runs the recipe",
 }
 TOP = {"cli", "__init__", "__main__"}
 #: The public names are found on first use, so that the package itself waits for nothing.
@@ -159,7 +156,7 @@ def test_files_import_what_lies_below(above):
 
 
 @pytest.mark.parametrize(
-    "room", ["kernel", "checker", "core", "knowledge", "personal", "bundle", "coke", "workbench"]
+    "room", ["kernel", "checker", "core", "knowledge", "personal", "bundle", "experiments"]
 )
 def test_no_file_imports_itself_over_others(room):
     """Files that nothing else in the room waits for are taken away, until none is left."""

@@ -50,7 +50,7 @@ def test_a_name_is_loaded_with_what_it_needs_alone():
     modules = loaded(
         "from fedlore import Client, Examples, Knowledge, fit, mlp, NumberClient, Bins"
     )
-    assert not rooms(modules) & {"bundle", "report", "workbench", "federation", "coke", "cli"}
+    assert not rooms(modules) & {"bundle", "report", "experiments", "federation", "cli"}
     others = {"typer", "rich", "scipy", "sklearn", "openpyxl", "matplotlib", "onnxruntime"}
     assert not modules & others
 

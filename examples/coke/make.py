@@ -16,9 +16,6 @@ from pathlib import Path
 import torch
 from openpyxl import Workbook
 
-from fedlore.coke.experts import COKE, EDGES, kobe
-from fedlore.coke.law import BOUND
-from fedlore.coke.plants import coking_plants
 from fedlore.core.examples import Examples
 from fedlore.kernel.schema import Schema
 from fedlore.knowledge import Knowledge
@@ -26,6 +23,9 @@ from fedlore.knowledge.card import Card
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from fedlore_coke.experts import COKE, EDGES, kobe
+from fedlore_coke.law import BOUND
+from fedlore_coke.plants import coking_plants
 
 HERE = Path(__file__).parent
 REFERENCE = "Diez, Alvarez, Barriocanal 2002, Int. J. Coal Geol. 50:389-412"

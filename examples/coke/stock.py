@@ -2,7 +2,7 @@
 
     python examples/coke/stock.py
 
-Coals and classes are those of fedlore.coke.coal; the prices follow the order of classes in public
+Coals and classes are those of fedlore_coke.coal; the prices follow the order of classes in public
 lists (hard coking first, weak coals at about half), less deductions for ash and sulphur.
 """
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from fedlore.coke.blend.stocks import CLASS_PRICE, COLUMNS, LARGEST
-from fedlore.coke.coal import BASIC, OXIDES, market
 from fedlore.core.rng import stream
+from fedlore_coke.blend.stocks import CLASS_PRICE, COLUMNS, LARGEST
+from fedlore_coke.coal import BASIC, OXIDES, market
 
 HERE = Path(__file__).parent
 ASH = 12.6  # what plant-2 buys, % dry

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from .errors import ConfigError, unknown
 
+__all__ = ["build", "read_toml"]
+
 _T = TypeVar("_T")
 
 

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable
 from typing import ClassVar, Self
 
+__all__ = ["ConfigError", "FedloreError", "KnowledgeError", "unknown"]
+
 
 class FedloreError(ValueError):
     """Something the caller gave cannot be used; the message says what and why."""

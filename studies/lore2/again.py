@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterable, Sequence
 
 from fedlore.core.history import Row
+from fedlore.experiments.approaches import LORE, OWN_BEST, Approach
+from fedlore.experiments.comparing import compare
 from fedlore.personal.own.memory import remembering
 from fedlore.personal.tasks.regression import LEVEL
-from fedlore.workbench.approaches import LORE, OWN_BEST, Approach
-from fedlore.workbench.comparing import compare
-from fedlore.workbench.paper.drawings import StudyDrawing, drawing
-from fedlore.workbench.paper.numbers.mixed import number_lore_rows, own_best_rows
-from fedlore.workbench.paper.numbers.sets import load_numbers, sites
-from fedlore.workbench.paper.numbers.settings import (
+from fedlore_lab.paper.drawings import StudyDrawing, drawing
+from fedlore_lab.paper.numbers.mixed import number_lore_rows, own_best_rows
+from fedlore_lab.paper.numbers.sets import load_numbers, sites
+from fedlore_lab.paper.numbers.settings import (
     NO_BINS,
     RANGES,
     NumberStudy,

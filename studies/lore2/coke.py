@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
-from fedlore.workbench.demo import Demo, plants_of
+from fedlore_coke.demo import Demo, plants_of
 
 SEEDS = range(100, 120)  # development only
 

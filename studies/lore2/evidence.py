@@ -22,12 +22,15 @@ import torch
 
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.errors import FedloreError
+from fedlore.experiments.approaches import (
+    APPROACHES,
+    OWN_BEST,
+)
+from fedlore.experiments.intervals import MeanInterval, interval, pair_interval
 from fedlore.personal.own.memory import remembering
-from fedlore.workbench.approaches import APPROACHES, OWN_BEST
-from fedlore.workbench.intervals import MeanInterval, interval, pair_interval
-from fedlore.workbench.paper.drawings import drawing
-from fedlore.workbench.paper.numbers.settings import NumberStudy
-from fedlore.workbench.paper.numbers.study import run_regression
+from fedlore_lab.paper.drawings import drawing
+from fedlore_lab.paper.numbers.settings import NumberStudy
+from fedlore_lab.paper.numbers.study import run_regression
 
 from ..seeds import parse_seeds
 from .again import BINS, CLASSES, NUMBERS, again, block_of, compare_drawn

@@ -8,10 +8,10 @@ import argparse
 import torch
 from torch import Tensor
 
-from fedlore.coke.plants import coking_plants
 from fedlore.core.metrics import accuracy, decide, violation
+from fedlore.experiments.intervals import interval
 from fedlore.personal.own import Mixture, class_weights, own_order, start_weights
-from fedlore.workbench.intervals import interval
+from fedlore_coke.plants import coking_plants
 
 GRADES = 20
 

@@ -17,7 +17,7 @@ from fedlore.core.scaler import Scaler
 from fedlore.engine import Client, fit
 from fedlore.engine.choice import scaler_of
 from fedlore.engine.exact import exact_rows, posterior_of
-from fedlore.workbench.demo import Demo, plants_of
+from fedlore_coke.demo import Demo, plants_of
 
 CLASSES = 20
 PLAN = Plan(epochs=5, batch=32, lr=0.01, schedule="cosine", decay=5e-3, clip=5.0)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedlore.answers import Bins
+from fedlore.experiments.intervals import interval, pair_interval
 from fedlore.knowledge.numbers import Told
 from fedlore.knowledge.numbers.scores import all_scores
 from fedlore.personal.own import (
@@ -24,8 +25,7 @@ from fedlore.personal.own import (
     start_weights,
 )
 from fedlore.personal.own.members import NumberVoice
-from fedlore.workbench.intervals import interval, pair_interval
-from fedlore.workbench.paper.numbers.sets import SOURCES, Site, load, sites
+from fedlore_lab.paper.numbers.sets import SOURCES, Site, load, sites
 from studies.lore2.network import Network, train
 
 Row = dict[str, float | int | str]

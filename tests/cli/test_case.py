@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fedlore import checker
 from fedlore.cli.app import app
-from fedlore.coke.experts import COKE
+from fedlore_coke.experts import COKE
 
 COALS = Path(__file__).parents[2] / "examples" / "coke"
 

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import torch
 
-from fedlore.coke.experts import COKE
-from fedlore.coke.plants import Plant, coking_plants
+from fedlore_coke.experts import COKE
+from fedlore_coke.plants import Plant, coking_plants
 
 SEEDS = range(8)
 

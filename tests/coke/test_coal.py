@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.coke.coal import COAL_KINDS, blend_coals, deliveries, market, proportions
 from fedlore.core.rng import stream
+from fedlore_coke.coal import COAL_KINDS, blend_coals, deliveries, market, proportions
 
 COKING = ("JM", "JM24", "FM", "1/3JM")
 

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlore.coke.experts import COKE
-from fedlore.coke.plants import Plant, coking_plants
 from fedlore.errors import FedloreError
+from fedlore_coke.experts import COKE
+from fedlore_coke.plants import Plant, coking_plants
 
 from .measure import SEEDS, column, over_seeds, plants, pooled, regress
 

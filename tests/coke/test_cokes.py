@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedlore.coke.measured import FEWEST, real_cokes
 from fedlore.errors import FedloreError
+from fedlore_coke.measured import FEWEST, real_cokes
 
 
 @pytest.fixture(scope="module")

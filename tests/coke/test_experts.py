@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.coke.experts import (
+from fedlore_coke.experts import (
     COKE,
     GRADES,
     Bounds,

@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedlore.coke.experts import EDGES
+from fedlore_coke.experts import EDGES
 
 from ..federation.inside import edited
 from ..federation.test_budgets import OPEN

@@ -14,6 +14,7 @@ from fedlore.cli.app import app
 from fedlore.core.models import make_kind, make_network
 from fedlore.core.nets import mlp
 from fedlore.core.wire import Task
+from fedlore.experiments.sites import read_site
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import _knowledge
@@ -22,8 +23,7 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.testing.clients import CLASSES, FEATURES, small_federation
 from fedlore.testing.laws import same_payloads
-from fedlore.workbench.sites import read_site
-from fedlore.workbench.starter import write_starter
+from fedlore_coke.starter import write_starter
 
 from ..federation.inside import Inside, reference, small
 from ..federation.test_processes import running, trial

@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from fedlore.coke.trial import make_trial, trial_sites
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.flower.transport import Link
+from fedlore.federation.household import local_sites
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.making import enrolled_keys
 from fedlore.federation.settings import read_deployed
@@ -20,6 +20,7 @@ from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
+from fedlore_coke.trial import make_trial
 
 from ..laws.test_algorithms import Post
 from .inprocess import Loopback
@@ -89,7 +90,7 @@ class Inside:
 
     def restart(self) -> None:
         """Every site anew, with nothing but its folder."""
-        self.workers = {home.name: Worker(read_kit(home)) for home in trial_sites(self.folder)}
+        self.workers = {home.name: Worker(read_kit(home)) for home in local_sites(self.folder)}
 
     @contextmanager
     def run(self):
@@ -107,7 +108,7 @@ class Inside:
 def reference(folder: Path, lost: str = ""):
     """The same training in one process, over the reference engine; one site's uploads get lost."""
     federation = read_deployed(folder)
-    homes = trial_sites(folder)
+    homes = local_sites(folder)
     terms = terms_of(federation, run="x", participants=len(homes))
     clients = [read_kit(home).client(federation.schema) for home in homes]
     recipe = terms.recipe()

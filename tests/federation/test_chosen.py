@@ -9,12 +9,12 @@ import torch
 
 from fedlore import ConfigError, FedloreError
 from fedlore.algorithms.catalog import Method
-from fedlore.coke.trial import trial_sites
 from fedlore.core.scaler import from_moments
 from fedlore.core.wire import Reply, Task
 from fedlore.engine.lore import ORDERED, Candidate, Menu, Private, Seat, Trial, train_lore
 from fedlore.engine.training import Training
 from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.household import local_sites
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import Federation, read_deployed
@@ -72,7 +72,7 @@ def inprocess(tmp_path_factory):
 
 def at_once(folder):
     f = read_deployed(folder)
-    clients = [read_kit(home).client(f.schema) for home in trial_sites(folder)]
+    clients = [read_kit(home).client(f.schema) for home in local_sites(folder)]
     training = Training(
         rounds=f.rounds,
         plan=f.plan,
@@ -87,7 +87,7 @@ def at_once(folder):
 
 def own_models(folder):
     found = {}
-    for home in trial_sites(folder):
+    for home in local_sites(folder):
         kit = read_kit(home)
         about, payload = read_state(home / "personal.weights")
         found[home.name] = personal_of(kit, about, payload, read_terms(about["terms"]))
@@ -265,7 +265,7 @@ def test_what_is_private_stays_readable_by_its_owner_alone(tmp_path, monkeypatch
     folder = chosen(tmp_path / "fed", sites=3)
     inside = Inside(folder, monkeypatch)
     inside.train()
-    for home in trial_sites(folder):
+    for home in local_sites(folder):
         for name in ("personal.weights", "brought.json"):
             assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
         told = json.loads((home / "brought.json").read_text())
@@ -339,7 +339,7 @@ def test_a_trial_outside_the_list_is_refused_by_the_worker_and_audited(tmp_path,
 
 
 def test_policies_cover_the_candidates(terms, tmp_path):
-    kit = read_kit(trial_sites(chosen(tmp_path / "fed", sites=3))[0])
+    kit = read_kit(local_sites(chosen(tmp_path / "fed", sites=3))[0])
     policy = kit.file.policy
     with pytest.raises(Refusal, match="algorithm 'fedper' is not allowed"):
         replace(policy, algorithms=("fedavg",)).refuse(terms, Task("gram", 0))
@@ -419,7 +419,7 @@ def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, mo
     assert {task.kind for task in tasks} == {"gram", "train", "settle", "evaluate"}
     trained = {task.trial for task in tasks if task.kind != "gram"}
     assert trained == {"0/main/3"} and run.round == 3
-    for home in trial_sites(folder):
+    for home in local_sites(folder):
         ledger = Ledger(home / "ledger.json")
         assert [entry.round for entry in ledger.entries()] == [0, 1, 2, 3]  # sums, then rounds
         assert 7.9 < ledger.spent("site", 1e-5) <= 8.0
@@ -429,7 +429,7 @@ def test_under_a_budget_the_one_candidate_is_trained_without_trials(tmp_path, mo
 
 
 def test_own_members_come_back_as_they_were(tmp_path, terms):
-    kit = read_kit(trial_sites(chosen(tmp_path / "fed", sites=3))[0])
+    kit = read_kit(local_sites(chosen(tmp_path / "fed", sites=3))[0])
     client = kit.client(terms.schema)
     scaled = terms.scaled(from_moments(client.sums()))
     seat = Seat(client, scaled.common())
@@ -460,7 +460,7 @@ def test_counts_of_scores_are_summed_and_bundles_hold_the_common_cut(tmp_path, m
     folder = chosen(tmp_path / "fed", menu=COMMON, secure=secure)
     Inside(folder, monkeypatch).train()
     plain = at_once(chosen(tmp_path / "one", menu=COMMON))
-    for home in trial_sites(folder):
+    for home in local_sites(folder):
         found = export.bundle_of_kit(home).holdings
         wanted = plain.holdings[home.name]
         assert [(h.level, h.rows, h.whose) for h in found] == [

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fedlore.coke.trial import trial_sites
 from fedlore.federation.coordinator.training import Reports, train_federation
+from fedlore.federation.household import local_sites
 
 from .test_chosen import MENU, at_once, check_same, own_models, scores
 from .test_masked import HIDDEN
@@ -26,7 +26,7 @@ def test_four_processes_give_each_site_the_model_of_one_process(tmp_path, masked
         run = train_federation(folder, reports=Reports(line=lines.append))
     assert lines[-1] == "every site has its own model"
     assert [row["merged"] for row in run.rows if "merged" in row] == [4, 4, 4]
-    assert len(trial_sites(folder)) == 4
+    assert len(local_sites(folder)) == 4
     check_same(folder, fitted, within=1e-6 if masked else 0.0)
     there = {row["trial"]: row["loss"] for row in run.rows if "trial" in row}
     here = {row["trial"]: row["loss"] for row in fitted.run.rows if "trial" in row}

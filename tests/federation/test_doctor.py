@@ -10,17 +10,17 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
-from fedlore.coke.together import free_port
-from fedlore.coke.trial import make_trial
 from fedlore.core.locking import alone
 from fedlore.federation.coordinator.server import serve_federation
 from fedlore.federation.flower.signing import Signing, Unsigned, read_signer
 from fedlore.federation.kits.certificates import new_authority, raw_key
 from fedlore.federation.kits.making import enrolled_keys
+from fedlore.federation.processes import free_port
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import doctor
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.joining import join_federation
+from fedlore_coke.trial import make_trial
 
 from .inside import edited
 

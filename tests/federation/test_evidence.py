@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from fedlore.bundle.watch import open_record
-from fedlore.coke.trial import trial_sites
 from fedlore.core.wire import Task
 from fedlore.federation.coordinator.evidence import ask_evidence
+from fedlore.federation.household import local_sites
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.agreed import find_breach
@@ -23,7 +23,7 @@ from .inside import Inside, edited, small
 
 def watching(folder, *, shift, refusing=()):
     """Records of all sites over what they exported; the inputs of each move by a deviation."""
-    for home in trial_sites(folder):
+    for home in local_sites(folder):
         one = bundle_of_kit(home)
         data = read_kit(home).client(one.schema).data
         x, y = (t[torch.arange(60) % len(data)] for t in (data.x, data.y))
@@ -54,7 +54,7 @@ def test_a_site_gives_evidence_only_where_its_policy_says_so(tmp_path, monkeypat
     assert any(f"2 sites together: input {name}: no longer as before" in x for x in lines)
     told = json.loads((folder / "status.json").read_text())["watch"]
     assert {one["question"] for one in told if one["alarm"]} >= {f"input {name}"}
-    logs = [(home / "audit.jsonl").read_text() for home in trial_sites(folder)]
+    logs = [(home / "audit.jsonl").read_text() for home in local_sites(folder)]
     assert "evidence = false" in logs[0] and "evidence = false" not in logs[2].split("\n")[-3]
 
 
@@ -65,7 +65,7 @@ def test_sums_of_evidence_are_the_same_under_masks(tmp_path, monkeypatch):
         folder = small(tmp_path / f"fed-{secure}", sites=4, rounds=1)
         trained(folder, monkeypatch)
         watching(folder, shift=0.4)
-        for home in trial_sites(folder):  # the same coin everywhere
+        for home in local_sites(folder):  # the same coin everywhere
             place = home / "own.watch"
             head, rest = place.read_text().split("\n", 1)
             place.write_text(json.dumps(json.loads(head) | {"seed": 7}) + "\n" + rest)
@@ -85,7 +85,7 @@ def test_sums_of_evidence_are_the_same_under_masks(tmp_path, monkeypatch):
 def test_what_is_asked_must_be_what_the_schema_has(tmp_path):
     folder = small(tmp_path / "fed", sites=2, rounds=1)
     terms = terms_of(read_deployed(folder), run="x", participants=2)
-    kit = read_kit(trial_sites(folder)[0])
+    kit = read_kit(local_sites(folder)[0])
     right = {"evidence": {"asked": torch.zeros(4 + len(terms.schema.features)).double()}}
     wrong = {"evidence": {"asked": torch.zeros(3).double()}}
     assert answer_evidence(kit, terms.schema, Task("evidence", 0, right))["plain"].eq(1).all()

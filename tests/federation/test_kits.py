@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
-from fedlore.coke.experts import COKE
 from fedlore.federation.coordinator.server import ending_soon
 from fedlore.federation.coordinator.training import _fingerprint
 from fedlore.federation.kits.certificates import (
@@ -43,6 +42,7 @@ from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.joining import learn_authority
 from fedlore.federation.terms import terms_of
+from fedlore_coke.experts import COKE
 
 from .inside import edited
 from .test_gateway import staged

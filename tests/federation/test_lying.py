@@ -10,7 +10,6 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore.cli.app import app
-from fedlore.coke.trial import make_trial
 from fedlore.core.wire import Task
 from fedlore.engine.lore import Menu
 from fedlore.engine.lore.candidates import Candidate
@@ -32,6 +31,7 @@ from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.ledger import Ledger
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.privacy.secagg.opened import OpenedSums
+from fedlore_coke.trial import make_trial
 
 from .inside import small
 from .test_masked import masked

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedlore.coke.trial import trial_sites
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
 from fedlore.federation.coordinator.training import Reports, train_federation
+from fedlore.federation.household import local_sites
 from fedlore.federation.journal import Journal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
@@ -37,7 +37,7 @@ def reference(folder, missed):
 
     Sums of whole numbers are exact whatever the masks, so not even the last bit may differ.
     """
-    federation, homes = read_deployed(folder), trial_sites(folder)
+    federation, homes = read_deployed(folder), local_sites(folder)
     clients = [read_kit(home).client(federation.schema) for home in homes]
     recipe = terms_of(federation, run="x", participants=len(homes)).recipe()
     masks = SecureAggregation()

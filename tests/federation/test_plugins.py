@@ -11,6 +11,8 @@ from fedlore import fit
 from fedlore.algorithms import make
 from fedlore.core.models import make_kind, make_network
 from fedlore.core.wire import Task
+from fedlore.experiments.federations import gather
+from fedlore.experiments.runs import read_weights, run_federation, weights_path
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import Model, read_deployed
 from fedlore.federation.site.doctor import _policy
@@ -18,9 +20,7 @@ from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import Policy, read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import read_terms, terms_of
-from fedlore.workbench.federations import gather
-from fedlore.workbench.runs import read_weights, run_federation, weights_path
-from fedlore.workbench.starter import write_starter
+from fedlore_coke.starter import write_starter
 
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..installed import forget, install

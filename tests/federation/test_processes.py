@@ -16,19 +16,19 @@ import httpx
 import pytest
 
 from fedlore.algorithms.catalog import ALGORITHMS
-from fedlore.coke.together import Household, free_port, start_site, together, wait_for_sites
-from fedlore.coke.trial import make_trial
 from fedlore.core.wire import Task
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.flower.transport import Link, Mail
+from fedlore.federation.household import Household, run_household, start_site, wait_for_sites
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.kits.certificates import new_server, raw_key
 from fedlore.federation.kits.making import add_site, enrolled_keys, init, remove_site, unpack
-from fedlore.federation.processes import Child, fedlore_command
+from fedlore.federation.processes import Child, fedlore_command, free_port
 from fedlore.federation.remote import LinkLost, Remote
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.terms import terms_of
+from fedlore_coke.trial import make_trial
 
 from ..laws.test_algorithms import assert_close
 from .inside import agree, allow_all, edited, reference
@@ -48,7 +48,7 @@ def trial(folder: Path, *changes, sites=3, rounds=3) -> Path:
 
 @contextmanager
 def running(folder: Path):
-    with together(folder, sites=0, rounds=0, told=print) as federation:
+    with run_household(folder, say=print) as federation:
         yield federation
     assert left_behind(folder) == []
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fedlore.coke.together import Household, start_server, start_site, wait_for_sites
-from fedlore.coke.trial import make_trial
 from fedlore.federation.coordinator.server import healthy
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.names import FleetHttpClient
 from fedlore.federation.flower.transport import Link
+from fedlore.federation.household import Household, start_server, start_site, wait_for_sites
 from fedlore.federation.processes import free_port, spare_loopback
 from fedlore.federation.watching.overview import Watcher
 from fedlore.federation.watching.serving import PagePlace, showing_folder
+from fedlore_coke.trial import make_trial
 
 from .inside import reference
 from .proxy import forward_proxy

@@ -4,10 +4,10 @@ import pytest
 
 from fedlore.algorithms import FedPer
 from fedlore.algorithms.catalog import make
-from fedlore.coke.experts import COKE
-from fedlore.coke.trial import make_trial
 from fedlore.federation.kits.making import init
 from fedlore.federation.settings import read_deployed
+from fedlore_coke.experts import COKE
+from fedlore_coke.trial import make_trial
 
 from .inside import Inside, edited
 

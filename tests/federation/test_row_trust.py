@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedlore.bundle.answer.answering import answer_rows
-from fedlore.coke.trial import trial_sites
+from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import read_kit
 
@@ -23,7 +23,7 @@ trust = 0.9
 
 def by_region(folder):
     """The first site trusts its expert by region."""
-    home = trial_sites(folder)[0]
+    home = local_sites(folder)[0]
     known = home / "knowledge.toml"
     lines = [x for x in known.read_text().splitlines() if not x.startswith(("trust", "reliance"))]
     known.write_text("\n".join(lines) + TRUST)

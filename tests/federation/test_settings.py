@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from fedlore import ConfigError
+from fedlore.experiments.federations import approaches_of
 from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
 from fedlore.federation.terms import read_terms, terms_of
-from fedlore.workbench.federations import approaches_of
 
 SCHEMA = """
 [schema]

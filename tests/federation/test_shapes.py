@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from fedlore.coke.trial import trial_sites
 from fedlore.core.lipschitz import Lipschitz
 from fedlore.core.rng import stream
+from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.settled import BROUGHT
 
@@ -30,7 +30,7 @@ hidden = [4]
 @pytest.mark.slow
 def test_the_sites_of_lore_keep_theirs_in_a_deployed_federation(tmp_path, monkeypatch):
     folder = small(tmp_path / "fed", rounds=2)
-    home, other, *_ = trial_sites(folder)
+    home, other, *_ = local_sites(folder)
     known = home / "knowledge.toml"
     known.write_text(known.read_text() + SHAPE)
     edited(
@@ -63,7 +63,7 @@ def test_the_sites_of_lore_keep_theirs_in_a_deployed_federation(tmp_path, monkey
 def test_a_site_keeps_its_shapes_and_tells_nobody(tmp_path, monkeypatch):
     folder = small(tmp_path / "fed", rounds=2)
     edited(folder / "federation.toml", ("hidden = [6]", "hidden = [6]\nlipschitz = true"))
-    home = trial_sites(folder)[0]
+    home = local_sites(folder)[0]
     known = home / "knowledge.toml"
     known.write_text(known.read_text() + SHAPE)
     inside = Inside(folder, monkeypatch)

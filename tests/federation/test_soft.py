@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedlore.coke.trial import trial_sites
+from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
 from fedlore.knowledge.soft import has_soft
 
@@ -14,7 +14,7 @@ RULES = "Ro [%],then,confidence,rule\n> 1.1,CSR56..CSR68,90 %,secretly high rank
 @pytest.mark.slow
 def test_a_site_keeps_its_soft_rules_and_tells_nobody(tmp_path, monkeypatch):
     folder = small(tmp_path / "fed", rounds=2)
-    home = trial_sites(folder)[0]
+    home = local_sites(folder)[0]
     known = home / "knowledge.toml"
     known.write_text(known.read_text() + '\n[[range.sources]]\ntable = "habits.csv"\n')
     (home / "habits.csv").write_text(RULES)

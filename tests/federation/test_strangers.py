@@ -22,10 +22,10 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedlore.coke.together import start_site
 from fedlore.federation.coordinator.server import link_of
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Link
+from fedlore.federation.household import start_site
 from fedlore.federation.journal import read_state
 from fedlore.federation.kits.renewing import renew_authority, renew_server
 from fedlore.federation.processes import Child, fedlore_command

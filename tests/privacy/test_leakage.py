@@ -10,16 +10,16 @@ from torch.nn.functional import one_hot
 
 from fedlore import Client, Examples, FedloreError, Knowledge, Plan
 from fedlore.algorithms import FedPer
-from fedlore.coke.plants import coking_plants
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.engine.choice import scaler_of
-from fedlore.privacy.leak.attacks import STILL, Anatomy, Seen, find_untouched, one_row, stray
-from fedlore.privacy.leak.score import auc, score_leak, shadow_guess, shadow_mean
+from fedlore.experiments.approaches import FL_MASK, FLWKM, LORE
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.workbench.approaches import FL_MASK, FLWKM, LORE
-from fedlore.workbench.leak.settings import LeakSetting
-from fedlore.workbench.leak.watch import anatomy, as_trained, watch
+from fedlore_coke.plants import coking_plants
+from fedlore_lab.leak.score import auc, score_leak, shadow_guess, shadow_mean
+from fedlore_lab.leak.settings import LeakSetting
+from fedlore_lab.leak.uploads import STILL, Anatomy, Seen, find_untouched, one_row, stray
+from fedlore_lab.leak.watch import anatomy, as_trained, watch
 
 PLAN = Plan(epochs=2, batch=16, lr=0.05)  # momentum and weight decay as in the paper
 PLAIN = LeakSetting("plain", "")

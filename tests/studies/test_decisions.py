@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore.coke.blend.stocks import LARGEST, plant_stock
-from fedlore.coke.law import BOUND, NOISE
-from fedlore.coke.plants import coking_plants
 from fedlore.core.rng import stream
 from fedlore.engine import Client
+from fedlore_coke.blend.stocks import LARGEST, plant_stock
+from fedlore_coke.law import BOUND, NOISE
+from fedlore_coke.plants import coking_plants
 from studies.decision_figures import clustered, draw_figure, summary
 from studies.decisions import (
     CONFIDENCES,

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from fedlore.answers import Bins, Sets
-from fedlore.coke.plants import coking_plants
 from fedlore.core.examples import Examples
 from fedlore.knowledge.numbers import Told
 from fedlore.personal.own import own_classes, own_numbers, own_order
 from fedlore.personal.own.crossfit import fold_seed
 from fedlore.personal.own.sight import see_classes, see_numbers, see_order
+from fedlore_coke.plants import coking_plants
 
 SEED, SITE, GRADES = 100, "plant-2", 20
 best = pytest.importorskip("studies.own_best", reason="needs scikit-learn")

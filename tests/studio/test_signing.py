@@ -3,9 +3,9 @@
 import pytest
 
 from fedlore.errors import KnowledgeError
+from fedlore.experiments.federations import gather
 from fedlore.federation.site.folder import Kit, SiteFile
 from fedlore.studio import make_studio
-from fedlore.workbench.federations import gather
 
 from ..bundle.serve.asking import ask
 from .sites import PREDICT, desk

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 
 from fedlore.algorithms import Plan
-from fedlore.coke.measured import Cokes, MeasuredCokes
 from fedlore.data import covtype
 from fedlore.data import public as sources
-from fedlore.workbench.demo import Demo
-from fedlore.workbench.paper import tasks
-from fedlore.workbench.paper.realcoke import RO, RO_MEASURED, VOLATILE, RealCase
+from fedlore_coke.demo import Demo
+from fedlore_coke.measured import Cokes, MeasuredCokes
+from fedlore_lab.paper import tasks
+from fedlore_lab.paper.realcoke import RO, RO_MEASURED, VOLATILE, RealCase
 
 TOML = """
 about = "small"

@@ -11,20 +11,12 @@ from fedlore.core.metrics import decide
 from fedlore.core.nets import mlp
 from fedlore.engine import Training
 from fedlore.engine.lore import Candidate, Menu, train_lore
+from fedlore.experiments import approaches
+from fedlore.experiments.approaches import APPROACHES, FL, FL_MASK, LORE, ML, OWN_BEST, PKM
+from fedlore.experiments.comparing import compare
+from fedlore.experiments.ownbest import own_best_words
 from fedlore.personal.own import best as own_models
 from fedlore.personal.own.best import own_classes, own_order
-from fedlore.workbench import approaches
-from fedlore.workbench.approaches import (
-    APPROACHES,
-    FL,
-    FL_MASK,
-    LORE,
-    ML,
-    OWN_BEST,
-    PKM,
-)
-from fedlore.workbench.comparing import compare
-from fedlore.workbench.ownbest import own_best_words
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

@@ -5,17 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.coke.measured import MeasuredCokes
-from fedlore.workbench.paper import case, realcoke
-from fedlore.workbench.paper.case import run_measured, run_simulated
-from fedlore.workbench.paper.realcoke import (
-    VOLATILE,
-    CsrBand,
-    Rank,
-    over_rows,
-    refit_equation,
-    site,
-)
+from fedlore_coke.measured import MeasuredCokes
+from fedlore_lab.paper import case, realcoke
+from fedlore_lab.paper.case import run_measured, run_simulated
+from fedlore_lab.paper.realcoke import VOLATILE, CsrBand, Rank, over_rows, refit_equation, site
 
 from .small import FEW, QUICK, coals, some_cokes
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fedlore.core.nets import mlp
-from fedlore.workbench.approaches import APPROACHES, FL, FL_MASK, PKM
-from fedlore.workbench.comparing import compare
+from fedlore.experiments.approaches import APPROACHES, FL, FL_MASK, PKM
+from fedlore.experiments.comparing import compare
 
 from ..engine.federation import CLASSES, FEATURES
 from .test_approaches import PLAN, run, with_models

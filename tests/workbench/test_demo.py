@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from fedlore import Plan
-from fedlore.workbench.demo import Demo, margins, means, run_demo, verdict
-from fedlore.workbench.intervals import interval, pair_interval
+from fedlore.experiments.intervals import interval, pair_interval
+from fedlore_coke.demo import Demo, margins, means, run_demo, verdict
 
 SMALL = Demo(rounds=2, hidden=(8,), plan=Plan(epochs=1), rows=(10, 11, 12, 13), test_rows=30)
 

@@ -10,15 +10,15 @@ from fedlore import FedloreError, Plan
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
 from fedlore.core.rng import stream
-from fedlore.privacy.leak.score import score_leak
-from fedlore.report.leaks import leak_plots, leak_tables, leak_verdict, write_leaks
-from fedlore.workbench.leak import audit as leak_module
-from fedlore.workbench.leak import observe as leak_observe
-from fedlore.workbench.leak.attacks import ATTACKS, attack
-from fedlore.workbench.leak.audit import audit, draw_case
-from fedlore.workbench.leak.observed import Observed
-from fedlore.workbench.leak.settings import settings_named
-from fedlore.workbench.leak.summary import KNOWLEDGE, lines, recommend
+from fedlore_lab.leak import audit as leak_module
+from fedlore_lab.leak import observe as leak_observe
+from fedlore_lab.leak.attacks import ATTACKS, attack
+from fedlore_lab.leak.audit import audit, draw_case
+from fedlore_lab.leak.observed import Observed
+from fedlore_lab.leak.page import leak_plots, leak_tables, leak_verdict, write_leaks
+from fedlore_lab.leak.score import score_leak
+from fedlore_lab.leak.settings import settings_named
+from fedlore_lab.leak.summary import KNOWLEDGE, lines, recommend
 
 QUICK = """
 rounds = 2

@@ -6,11 +6,11 @@ import pytest
 
 from fedlore.core.history import read_rows
 from fedlore.errors import ConfigError
-from fedlore.workbench.cells import ResultCell, ResultLedger
-from fedlore.workbench.paper import study as paper
-from fedlore.workbench.paper.protocol import read_protocol
-from fedlore.workbench.paper.study import Study, run_study
-from fedlore.workbench.paper.tasks import PAPER_TASKS
+from fedlore.experiments.cells import ResultCell, ResultLedger
+from fedlore_lab.paper import study as paper
+from fedlore_lab.paper.protocol import read_protocol
+from fedlore_lab.paper.study import Study, run_study
+from fedlore_lab.paper.tasks import PAPER_TASKS
 
 from ..conftest import shorten_recipe
 from .small import protocol, small_task

@@ -3,13 +3,13 @@
 import pytest
 from typer.testing import CliRunner
 
-from fedlore.cli import paper as command
 from fedlore.core.history import read_rows
 from fedlore.errors import FedloreError
-from fedlore.report.paper import distinct
-from fedlore.workbench.paper import realcoke
-from fedlore.workbench.paper.case import run_measured, run_simulated
-from fedlore.workbench.paper.tasks import PAPER_TASKS
+from fedlore_lab.cli import paper as command
+from fedlore_lab.paper import realcoke
+from fedlore_lab.paper.case import run_measured, run_simulated
+from fedlore_lab.paper.page import distinct
+from fedlore_lab.paper.tasks import PAPER_TASKS
 
 from .small import FEW, QUICK, protocol, small_task, some_cokes
 

@@ -3,10 +3,10 @@
 import pytest
 
 from fedlore.errors import ConfigError
+from fedlore.experiments.federations import gather
+from fedlore.experiments.runs import run_federation
 from fedlore.knowledge.scope import scaler_of_scope
-from fedlore.workbench.federations import gather
-from fedlore.workbench.runs import run_federation
-from fedlore.workbench.starter import write_starter
+from fedlore_coke.starter import write_starter
 
 
 def private(folder, dp, rounds=1):

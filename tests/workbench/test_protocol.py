@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedlore.errors import ConfigError
-from fedlore.workbench.paper.protocol import SHIPPED, level, protocol_fingerprint, read_protocol
+from fedlore.experiments import settings_fingerprint
+from fedlore_lab.paper.protocol import SHIPPED, level, read_protocol
 
 from .small import protocol
 
@@ -72,7 +73,7 @@ def test_levels_of_ranges():
 def test_fingerprints_follow_every_setting(tmp_path):
     one = read_protocol(protocol(tmp_path)).covtype
     other = read_protocol(protocol(tmp_path, **{"sees = 16": "sees = 15"})).covtype
-    assert protocol_fingerprint(one) == protocol_fingerprint(
+    assert settings_fingerprint(one) == settings_fingerprint(
         read_protocol(protocol(tmp_path)).covtype
     )
-    assert protocol_fingerprint(one) != protocol_fingerprint(other)
+    assert settings_fingerprint(one) != settings_fingerprint(other)

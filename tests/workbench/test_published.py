@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedlore.workbench.paper.published import BY_SHARE, POV, TA, mean_ta
+from fedlore.report.published import BY_SHARE, POV, TA, mean_ta
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,17 @@ from typer.testing import CliRunner
 
 from fedlore import ConfigError, FedloreError, Plan
 from fedlore.answers import Bins
-from fedlore.cli import regression as command
 from fedlore.core.rng import stream
 from fedlore.data.locate import first_found, places
 from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.numbers.scores import rmse
-from fedlore.workbench.paper.numbers import sets as regression_data
-from fedlore.workbench.paper.numbers import study as regression
-from fedlore.workbench.paper.numbers import tables as regression_tables
-from fedlore.workbench.paper.numbers.direct import train_direct
-from fedlore.workbench.paper.numbers.sets import SOURCES, Rows, load_numbers, oracle_sets, sites
-from fedlore.workbench.paper.numbers.study import NumberStudy, run_regression
+from fedlore_lab.cli import regression as command
+from fedlore_lab.paper.numbers import sets as regression_data
+from fedlore_lab.paper.numbers import study as regression
+from fedlore_lab.paper.numbers import tables as regression_tables
+from fedlore_lab.paper.numbers.direct import train_direct
+from fedlore_lab.paper.numbers.sets import SOURCES, Rows, load_numbers, oracle_sets, sites
+from fedlore_lab.paper.numbers.study import NumberStudy, run_regression
 
 TINY = {"rounds": 2, "hidden": (8,), "plan": Plan(steps=4, batch=16, lr=0.1)}
 

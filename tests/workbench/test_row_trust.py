@@ -13,11 +13,11 @@ from fedlore.cli.tune import write_trust
 from fedlore.core.metrics import accuracy
 from fedlore.engine.tuning import trusting
 from fedlore.engine.tuning.ways import Trust
+from fedlore.experiments.approaches import trust_client
+from fedlore.experiments.bundles import find_bundle
+from fedlore.experiments.federations import gather
+from fedlore.experiments.runs import run_federation
 from fedlore.knowledge import Knowledge
-from fedlore.workbench.approaches import trust_client
-from fedlore.workbench.bundles import find_bundle
-from fedlore.workbench.federations import gather
-from fedlore.workbench.runs import run_federation
 
 SETTING = """
 name = "tiny"

@@ -13,13 +13,13 @@ import torch
 
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
 from fedlore.engine.lore import Candidate, Menu, train_lore
+from fedlore.experiments import approaches, runs
+from fedlore.experiments.brought import brought_path
+from fedlore.experiments.bundles import find_bundle
+from fedlore.experiments.federations import gather, read_federation
+from fedlore.experiments.runs import read_weights, run_federation, weights_path
 from fedlore.report.brought import write_brought
-from fedlore.workbench import approaches, runs
-from fedlore.workbench.brought import brought_path
-from fedlore.workbench.bundles import find_bundle
-from fedlore.workbench.federations import gather, read_federation
-from fedlore.workbench.runs import read_weights, run_federation, weights_path
-from fedlore.workbench.starter import write_starter
+from fedlore_coke.starter import write_starter
 
 SMALL = """
 name = "tiny"

@@ -9,13 +9,13 @@ import torch
 from fedlore import ConfigError, FedloreError
 from fedlore.core.lipschitz import Lipschitz
 from fedlore.engine.lore import Candidate, Menu
+from fedlore.experiments.brought import brought_path
+from fedlore.experiments.bundles import find_bundle
+from fedlore.experiments.federations import gather
+from fedlore.experiments.runs import run_federation
 from fedlore.federation.settings import Federation, Model
 from fedlore.federation.terms import read_terms, terms_of
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.workbench.brought import brought_path
-from fedlore.workbench.bundles import find_bundle
-from fedlore.workbench.federations import gather
-from fedlore.workbench.runs import run_federation
 
 SETTING = """
 name = "tiny"

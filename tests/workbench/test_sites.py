@@ -7,9 +7,9 @@ from typer.testing import CliRunner
 
 from fedlore.cli.app import app
 from fedlore.errors import FedloreError
+from fedlore.experiments.federations import gather
+from fedlore.experiments.sites import find_difference
 from fedlore.knowledge import Feature, Schema
-from fedlore.workbench.federations import gather
-from fedlore.workbench.sites import find_difference
 
 TOML = """
 label = "grade"

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from fedlore.workbench.paper.protocol import read_protocol
-from fedlore.workbench.paper.tasks import experts, know, share_out
+from fedlore_lab.paper.protocol import read_protocol
+from fedlore_lab.paper.tasks import experts, know, share_out
 
 from .small import protocol, small_task, some_rows
 

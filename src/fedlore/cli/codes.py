@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+__all__ = ["ExitCode"]
+
 
 class ExitCode(IntEnum):
     """What a command says to the shell when it ends."""

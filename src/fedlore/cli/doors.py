@@ -21,67 +21,19 @@ PATH_KINDS: dict[str, tuple[str, str]] = {
     "site": ("the folder of a site", "fedlore new FOLDER writes some"),
     "token": ("a file with a token", "write it into a file of its own"),
 }
-#: Command and parameter -> the kinds that it takes. Where nothing stands, it is written to.
-DOORS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("demo", "config"): ("settings",),
-    ("demo", "sites"): ("federation",),
-    ("new", "like"): ("rows",),
-    ("draft", "rows"): ("rows",),
-    ("run", "config"): ("federation",),
-    ("lint", "knowledge"): ("knowledge",),
-    ("lint", "data"): ("rows",),
-    ("studio", "site"): ("site", "kit"),
-    ("studio", "data"): ("rows",),
-    ("studio", "bundle"): ("bundle",),
-    ("studio", "token_file"): ("token",),
-    ("calibrate", "knowledge"): ("knowledge",),
-    ("calibrate", "data"): ("rows",),
-    ("tune", "config"): ("federation",),
-    ("leak", "sites"): ("federation",),
-    ("server", "folder"): ("coordinator",),
-    ("train", "folder"): ("coordinator",),
-    ("status", "folder"): ("coordinator",),
-    ("join", "kit"): ("kit",),
-    ("accept", "kit"): ("kit",),
-    ("doctor", "kit"): ("kit",),
-    ("export", "source"): ("run", "kit", "coordinator", "bundle"),
-    ("export", "knowledge"): ("knowledge",),
-    ("predict", "bundle"): ("bundle",),
-    ("predict", "file"): ("rows",),
-    ("predict", "calibrate"): ("rows",),
-    ("certify", "bundle"): ("bundle",),
-    ("reknow", "bundle"): ("bundle",),
-    ("reknow", "knowledge"): ("knowledge",),
-    ("reknow", "data"): ("rows",),
-    ("watch", "bundle"): ("bundle",),
-    ("watch", "measured"): ("rows",),
-    ("watch", "reference"): ("rows",),
-    ("serve", "bundle"): ("bundle",),
-    ("serve", "token_file"): ("token",),
-    ("serve", "reference"): ("rows",),
-    ("server", "token_file"): ("token",),
-    ("join", "token_file"): ("token",),
-    ("status", "token_file"): ("token",),
-    ("blend", "coals"): ("rows",),
-    ("blend", "model"): ("bundle",),
-    ("blend", "mixing"): ("settings",),
-    ("blend", "measured"): ("rows",),
-    ("blend", "scenario"): ("rows",),
-    ("blend", "change"): ("rows",),
-    ("federation init", "schema"): ("knowledge",),
-    ("federation add-site", "folder"): ("coordinator",),
-    ("federation remove-site", "folder"): ("coordinator",),
-    ("federation renew", "folder"): ("coordinator",),
-    ("federation key", "kit"): ("kit",),
-}
 _ROWS = (".csv", ".tsv", ".xlsx", ".parquet", ".json", ".csv.gz")
 _FOLDERS = ("site", "bundle", "kit", "coordinator", "run", "federation")
 
 
-def check_doors(command: str, given: Mapping[str, object]) -> None:
-    """Refuse what cannot be meant, in one sentence that says what to do."""
+def check_doors(
+    command: str, paths: Mapping[str, tuple[str, ...]], given: Mapping[str, object]
+) -> None:
+    """Refuse what cannot be meant, in one sentence that says what to do.
+
+    A parameter without kinds is written to.
+    """
     for name, value in given.items():
-        kinds = DOORS.get((command, name))
+        kinds = paths.get(name)
         if kinds is not None and value is not None:
             for one in value if isinstance(value, list | tuple) else (value,):
                 _check(command, Path(str(one)), kinds)

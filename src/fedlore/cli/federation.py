@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..federation.coordinator.reports import Reports
     from ..federation.processes import Stop
 
+__all__ = ["CoordinatorFolder", "bring_up", "need_flower"]
+
 CoordinatorFolder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
 
 
@@ -149,25 +151,17 @@ def _cell(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def up(
-    folder: CoordinatorFolder,
-    sites: Annotated[int, typer.Option(help="Plants, in a folder that is made anew.")] = 4,
-    rounds: Annotated[int, typer.Option(help="Rounds, in a folder that is made anew.")] = 10,
-    resume: Annotated[bool, typer.Option(help="Go on after the last journalled round.")] = False,
-    recipe: Annotated[
-        str, typer.Option(help="lore or none, in a folder that is made anew; lore takes longer.")
-    ] = "none",
-) -> None:
-    """A whole federation on this machine: server, sites and one training."""
+def bring_up(folder: Path, *, resume: bool = False) -> None:
+    """Start the server and all sites of a folder on this machine, train once, show the scores."""
     need_flower()
-    from ..coke.together import together
     from ..federation.coordinator.training import train_federation as run_all
+    from ..federation.household import run_household
     from ..federation.processes import interrupting
 
     with (
         keeping(lambda: _kept(folder, "up")),
         interrupting() as stop,
-        together(folder, sites=sites, rounds=rounds, told=teller().say, recipe=recipe),
+        run_household(folder, say=teller().say),
     ):
         run = run_all(folder, resume=resume, reports=_reports(folder, stop))
     _say_finished(folder, run.round)

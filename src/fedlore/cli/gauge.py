@@ -10,6 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from ..core.watching import RoundSeen, watching
 from .teller import Teller
 
+__all__ = ["Gauge"]
+
 MINUTE = 60.0
 _BAR = 12  # columns
 _INSTANT = 0.05  # seconds: a step that took less was finished before, and tells nothing of speed

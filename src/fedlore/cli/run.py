@@ -1,4 +1,4 @@
-"""fedlore new and fedlore run: a federation of one's own files, in one process."""
+"""fedlore run: a federation of one's own files, in one process."""
 
 import json
 from collections.abc import Sequence
@@ -11,47 +11,21 @@ import torch
 import typer
 
 from ..core.history import Row, check_writable, mean_of
-from ..errors import ConfigError
+from ..experiments.brought import brought_path
+from ..experiments.effort import effort
+from ..experiments.federations import Gathering, gather, site_folders
+from ..experiments.ownbest import own_best_words
+from ..experiments.runs import Finished, run_federation
+from ..experiments.sites import knows
 from ..knowledge.shapes.words import promised_shapes
 from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
 from ..report.numbers import write_number_report
-from ..workbench.alike import write_alike
-from ..workbench.brought import brought_path
-from ..workbench.effort import effort
-from ..workbench.federations import Gathering, gather, site_folders
-from ..workbench.ownbest import own_best_words
-from ..workbench.runs import Finished, run_federation
-from ..workbench.sites import knows
-from ..workbench.starter import write_starter
 from .checking import AcceptOption, refuse_conflicts
 from .gauge import Gauge
 from .screen import Grid
 from .teller import Teller, keeping, teller
-
-
-def new(
-    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
-    like: Annotated[Path | None, typer.Option(help="Rows of your own to deal to sites.")] = None,
-    label: Annotated[str | None, typer.Option(help="With --like: the column to predict.")] = None,
-    sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
-) -> None:
-    """Write a federation to start from: four simulated plants, or one like your own rows."""
-    told, left_out = teller(), dict[str, str]()
-    if like is None:
-        sites = write_starter(folder)
-    elif label is None:
-        raise ConfigError("--like needs --label, the column to predict")
-    else:
-        draft = write_alike(folder, like, label=label, sites=sites_)
-        sites = sorted((folder / "sites").iterdir())
-        left_out = dict(draft.left_out)
-        for name, why in left_out.items():
-            told.say(f"'{name}' is left out: {why}")
-    told.say(f"{len(sites)} sites written to {folder / 'sites'}")
-    told.remark(f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}")
-    told.give({"folder": folder, "sites": [s.name for s in sites], "left_out": left_out})
 
 
 def run(

@@ -7,6 +7,8 @@ from rich.text import Text
 
 from ..look.tables import TextTable
 
+__all__ = ["Grid", "grid_of"]
+
 
 class Grid(Table):
     """A table that becomes one block of lines per row where the terminal is too narrow."""

@@ -16,6 +16,8 @@ from typer.core import TyperOption
 
 from .codes import ExitCode
 
+__all__ = ["Teller", "keeping", "teller"]
+
 _KEY = "fedlore.teller"
 #: Commands that run until they are stopped, and so have no result to print.
 SERVICES = ("server", "join", "serve", "studio")

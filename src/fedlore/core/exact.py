@@ -17,6 +17,8 @@ from ..errors import ConfigError, FedloreError
 from .rng import stream
 from .tree import Params
 
+__all__ = ["Basis", "Posterior", "unpack_gram"]
+
 Products = Literal["linear", "squares", "quadratic"]
 
 _TINY = 1e-30  # in place of a variance of nothing

@@ -12,6 +12,8 @@ from .exact import Basis, Home, Posterior, foresee, leave_out, sum_rows, take_in
 from .ordinal import Start, find_places, heard_numbers
 from .tree import Params
 
+__all__ = ["Exact", "Foresight"]
+
 
 @dataclass(frozen=True)
 class Exact:

@@ -8,6 +8,8 @@ from pathlib import Path
 from ..errors import FedloreError
 from .store import write_whole
 
+__all__ = ["Row", "check_writable", "read_rows", "write_rows"]
+
 Row = Mapping[str, str | int | float | bool | None]
 
 

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from ..errors import ConfigError, FedloreError
 from .rng import stream
 
+__all__ = ["lenet5", "logistic", "mlp", "server", "small_cnn"]
+
 
 class Deaf(nn.Module):
     """A plain module as a server model that ignores the expert."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from .tensors import torch
 
+__all__ = ["draw_numbers", "key", "stream"]
+
 if TYPE_CHECKING:
     from torch import Tensor
 

@@ -8,6 +8,8 @@ from torch import Tensor
 from .inputs import Inputs
 from .tree import Params
 
+__all__ = ["Scaler", "from_moments", "moments"]
+
 
 @dataclass(frozen=True, eq=False)
 class Scaler:

@@ -22,6 +22,7 @@ from .plain import to_bytes
 from .tree import Params, Payload, flatten
 
 _FAULT = "storage"  # the code of errors raised here
+__all__ = ["replacing", "write_whole"]
 
 #: By the names of the format, in the order in which the library writes the kinds.
 TENSOR_KINDS = {

@@ -10,6 +10,11 @@ from torch import Tensor
 
 from ..errors import FedloreError
 
+__all__ = [
+    *("Params", "Payload", "add", "axpy", "clone", "finite", "flatten"),
+    *("mean", "nest", "norm", "scale", "sub", "to", "zeros"),
+]
+
 Params = dict[str, Tensor]  # one named bundle: a model's parameters, or differences of them
 Payload = dict[str, Params]  # several bundles: what is sent, remembered and returned
 

@@ -11,6 +11,8 @@ from ..errors import FedloreError
 from .plain import layout_of, to_bytes
 from .tree import Payload
 
+__all__ = ["Reply", "Task", "Transport"]
+
 #: What a server may ask of a client, and what the client's upload then holds. A filter may put
 #: something else in its place, and adds tasks of its own (`privacy.catalog.ADDED`).
 TASK_KINDS = {

@@ -1,6 +1,7 @@
 """The round loop and its transports."""
 
 from ..personal.client import Client, NumberClient
+from .choice import engine_for, scaler_of
 from .client import Site, ready, score
 from .fit import fit
 from .fitted import Fitted
@@ -25,9 +26,11 @@ __all__ = [
     "Stacked",
     "Training",
     "answer",
+    "engine_for",
     "federate",
     "fit",
     "ready",
+    "scaler_of",
     "score",
     "score_round",
     "train",

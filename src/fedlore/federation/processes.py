@@ -14,6 +14,8 @@ from types import FrameType
 
 from ..errors import FedloreError
 
+__all__ = ["free_port"]
+
 _WINDOWS: bool = sys.platform == "win32"
 QUIET = {  # what keeps flwr at home and silent
     "FLWR_TELEMETRY_ENABLED": "0",

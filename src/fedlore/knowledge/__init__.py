@@ -1,12 +1,13 @@
 """What a client knows: prediction-type and range-type knowledge models, and their audit."""
 
 from ..kernel.findings import Finding, Place
-from ..kernel.schema import Feature, Schema
-from .audit import Audit
+from ..kernel.schema import Feature, Schema, name_columns
+from .audit import Audit, count
 from .card import Card
 from .combine import AllOf, AnyOf, Average, FirstOf
-from .conformal import ConformalRange
+from .conformal import ConformalRange, quantile
 from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
+from .kinds import RangeKind
 from .learned import from_sklearn, from_torch
 from .lookup import Lookup
 from .models import Knowledge
@@ -14,7 +15,8 @@ from .protocols import PredictionModel, RangeModel
 from .sources.entry import entry_point
 from .sources.onnx import OnnxModel
 from .tables import Rule, Table, read_rules, table_of, write_table
-from .views import Mask, MaxPool
+from .toml import dump
+from .views import Mask, MaxPool, SeenModel
 
 _FAULT = "knowledge"  # the code of errors raised here
 
@@ -39,14 +41,20 @@ __all__ = [
     "OnnxModel",
     "Place",
     "PredictionModel",
+    "RangeKind",
     "RangeModel",
     "Rule",
     "Schema",
+    "SeenModel",
     "SoftFormula",
     "Table",
+    "count",
+    "dump",
     "entry_point",
     "from_sklearn",
     "from_torch",
+    "name_columns",
+    "quantile",
     "read_rules",
     "table_of",
     "write_table",

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from .tables import Cell, TextTable
 
+__all__ = ["literal", "markdown"]
+
 
 def markdown(tables: Iterable[TextTable]) -> str:
     """The tables as GitHub-flavoured Markdown, the best in bold.

@@ -8,6 +8,8 @@ from .plots import Drawing, inline
 from .style import CSS
 from .tables import Cell, TextTable
 
+__all__ = ["Section", "page"]
+
 # nothing may be loaded and nothing may run, whatever the rows contain
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import FedloreError
 
+__all__ = ["Drawing", "INK", "Plot", "draw", "save_drawing"]
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure

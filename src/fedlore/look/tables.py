@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+__all__ = ["Cell", "TextTable"]
+
 
 @dataclass(frozen=True)
 class Cell:

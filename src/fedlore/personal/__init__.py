@@ -3,24 +3,46 @@
 from .classifier import Personal
 from .client import Client, Known, Member, NumberClient
 from .distribution import Distribution
+from .doubt import (
+    INFLATION,
+    Doubt,
+    class_voices,
+    doubt_classes,
+    doubt_numbers,
+    find_foreseen,
+    foreseen_doubt,
+)
+from .foreseen import Foreseen
 from .regressor import PersonalRegressor
 from .tasks import TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
+from .tasks.regression import LEVEL
+from .taught import take_tests
 
 _FAULT = "model"  # the code of errors raised here
 
 __all__ = [
-    "TASKS",
     "Classification",
     "Client",
     "Distribution",
+    "Doubt",
+    "Foreseen",
+    "INFLATION",
     "Known",
+    "LEVEL",
     "Member",
     "NumberClient",
     "Personal",
     "PersonalRegressor",
     "Regression",
+    "TASKS",
     "TaskKind",
     "TaskName",
+    "class_voices",
+    "doubt_classes",
+    "doubt_numbers",
+    "find_foreseen",
+    "foreseen_doubt",
+    "take_tests",
     "task_for",
     "task_of",
 ]

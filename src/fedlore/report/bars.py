@@ -3,9 +3,9 @@
 import math
 from typing import TYPE_CHECKING
 
+from ..experiments.intervals import MeanInterval
 from ..look.palette import colour, shades
 from ..look.plots import INK, Plot, short_text
-from ..workbench.intervals import MeanInterval
 from .panels import Metric, Panel, panel_margins
 from .tables import meaning, paper_mean
 from .words import percent, spread

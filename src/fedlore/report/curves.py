@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..core.history import Row
 from ..errors import FedloreError
+from ..experiments.intervals import interval
 from ..look.palette import colour, marker, shades
 from ..look.plots import INK, Plot, short_text
-from ..workbench.intervals import interval
 from .panels import Case, Line, label
 from .scores import Score, by_convention, plain_text, read_scores
 from .tables import paper_mean

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..workbench.approaches import MLWKM
-from ..workbench.intervals import MeanInterval, interval, pair_interval
+from ..experiments.approaches import MLWKM
+from ..experiments.intervals import MeanInterval, interval, pair_interval
 from .scores import Score, by_convention, mean_score, natural
 from .words import dataset_name, percent, range_name
 

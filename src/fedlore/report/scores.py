@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..core.history import Row
 from ..errors import FedloreError
-from ..workbench.approaches import APPROACHES
+from ..experiments.approaches import APPROACHES
 
 
 @dataclass(frozen=True)

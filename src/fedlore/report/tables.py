@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..core.history import Row
+from ..experiments.intervals import MeanInterval
 from ..look.tables import Cell, TextTable
-from ..workbench.intervals import MeanInterval
-from ..workbench.paper import published
+from . import published
 from .panels import Case, Line, Metric, Panel, cases, panel_margins
 from .scores import mean_score, read_scores
 from .words import caveats, percent

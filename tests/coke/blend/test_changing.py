@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from fedlore import FedloreError, Knowledge
-from fedlore.coke.blend import order_for
-from fedlore.coke.blend.changing import change_words, read_blend, smallest_change
-from fedlore.coke.blend.points import lattice
-from fedlore.coke.blend.recipe import rows_of
+from fedlore_coke.blend import order_for
+from fedlore_coke.blend.changing import change_words, read_blend, smallest_change
+from fedlore_coke.blend.points import lattice
+from fedlore_coke.blend.recipe import rows_of
 
 from .world import GRADES, ladder, three, wild
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.cli.app import app, main
-from fedlore.coke.blend import check, order_for, read_coals
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
+from fedlore_coke.blend import check, order_for, read_coals
 
 COKE = Path(__file__).parents[3] / "examples" / "coke"
 

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from fedlore import Knowledge
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.cli.app import app
-from fedlore.coke.blend import order_for, plan
-from fedlore.coke.blend.recipe import rows_of
-from fedlore.coke.blend.results import BlendTests, read_tests, take_results
-from fedlore.coke.blend.telling import as_json, plan_summary, trial_words
-from fedlore.coke.blend.worth import _blends, check_teachable, propose_test
 from fedlore.errors import FedloreError
 from fedlore.personal.doubt import doubt_classes
+from fedlore_coke.blend import order_for, plan
+from fedlore_coke.blend.recipe import rows_of
+from fedlore_coke.blend.results import BlendTests, read_tests, take_results
+from fedlore_coke.blend.telling import as_json, plan_summary, trial_words
+from fedlore_coke.blend.worth import _blends, check_teachable, propose_test
 
 from .doubters import CSR, STEPS, foreseen, many_trees, numbers
 from .test_promise import narrow

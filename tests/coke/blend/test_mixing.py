@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlore.coke.blend import Coals, Mix, read_mixing, recipe_for
-from fedlore.coke.blend.mixing import (
+from fedlore.errors import FedloreError
+from fedlore_coke.blend import Coals, Mix, read_mixing, recipe_for
+from fedlore_coke.blend.mixing import (
     ACID,
     BASICITY,
     Additive,
@@ -22,12 +23,11 @@ from fedlore.coke.blend.mixing import (
     Thinned,
     Weighted,
 )
-from fedlore.coke.blend.recipe import say_rule
-from fedlore.coke.coal import BASIC as MEAN_OXIDES
-from fedlore.coke.coal import OXIDES, blend_coals, market
-from fedlore.coke.experts import COKE
-from fedlore.coke.plants import ORDER
-from fedlore.errors import FedloreError
+from fedlore_coke.blend.recipe import say_rule
+from fedlore_coke.coal import BASIC as MEAN_OXIDES
+from fedlore_coke.coal import OXIDES, blend_coals, market
+from fedlore_coke.experts import COKE
+from fedlore_coke.plants import ORDER
 
 RANGES = {
     "Mt": (4, 14), "Ad": (5, 16), "Vdaf": (10, 43), "St_d": (0.3, 3), "Ro": (0.65, 1.75),

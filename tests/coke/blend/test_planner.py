@@ -8,16 +8,16 @@ import torch
 
 from fedlore import Knowledge
 from fedlore.answers import Bins
-from fedlore.coke.blend import check, order_for, plan, search
-from fedlore.coke.blend.limits import tidy
-from fedlore.coke.blend.points import fit_lots, lattice, lattice_size
-from fedlore.coke.blend.search import LIGHT, Found, explore, search_blends, sweep
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.personal.regressor import PersonalRegressor
+from fedlore_coke.blend import check, order_for, plan, search
+from fedlore_coke.blend.limits import tidy
+from fedlore_coke.blend.points import fit_lots, lattice, lattice_size
+from fedlore_coke.blend.search import LIGHT, Found, explore, search_blends, sweep
 
 from .world import GRADES, by_ash, ladder, offer, three, wild
 

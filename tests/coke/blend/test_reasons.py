@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedlore import Knowledge
-from fedlore.coke.blend import order_for, plan
 from fedlore.kernel.schema import Feature, Schema
+from fedlore_coke.blend import order_for, plan
 
 from .world import GRADES, by_ash, ladder, three
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedlore import FedloreError
-from fedlore.coke.blend import Coals, order_for, plan, read_coals
-from fedlore.coke.blend.points import lattice
-from fedlore.coke.blend.scenarios import Scenarios, lean_order, read_scenarios, scenario_costs
+from fedlore_coke.blend import Coals, order_for, plan, read_coals
+from fedlore_coke.blend.points import lattice
+from fedlore_coke.blend.scenarios import Scenarios, lean_order, read_scenarios, scenario_costs
 
 from .world import GRADES, ladder
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedlore import FedloreError
-from fedlore.coke.blend import check, feature_limit, model_limit, order_for, plan
-from fedlore.coke.blend.points import lattice
-from fedlore.coke.blend.sides import parse_limit
 from fedlore.kernel.schema import Feature, Schema
+from fedlore_coke.blend import check, feature_limit, model_limit, order_for, plan
+from fedlore_coke.blend.points import lattice
+from fedlore_coke.blend.sides import parse_limit
 
 from .world import GRADES, ladder, offer, three, wild
 

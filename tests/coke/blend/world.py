@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from fedlore import Knowledge, Personal
-from fedlore.coke.blend import Coals
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
+from fedlore_coke.blend import Coals
 
 GRADES = Schema(
     (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0)),

@@ -7,9 +7,9 @@ import time
 import httpx
 import pytest
 
-from fedlore.coke.together import free_port
 from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.node import BEAT
+from fedlore.federation.processes import free_port
 from fedlore.federation.watching.overview import Watcher
 
 from ..test_numbers import SITES, deployed

@@ -8,7 +8,6 @@ import torch
 from sklearn.model_selection import KFold
 
 from fedlore.answers import Bins, Sets
-from fedlore.coke.plants import coking_plants
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
@@ -18,6 +17,7 @@ from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, predict_held_
 from fedlore.personal.own.forest import ExtraTrees
 from fedlore.personal.own.linear import Ridge
 from fedlore.personal.own.sight import see_classes, see_numbers, see_order
+from fedlore_coke.plants import coking_plants
 
 GRADES = 20
 

@@ -22,6 +22,8 @@ from ..settings import ROUNDS, read_deployed
 from ..terms import terms_of
 from .certificates import new_authority, new_server, new_site_key, read_public_key
 
+__all__ = ["SECURE", "add_site", "init", "unpack"]
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LARGEST = 4_000_000  # bytes of a member
 MEMBERS = ("site.toml", "site.key", "site.pub", "ca.crt", "terms.json")

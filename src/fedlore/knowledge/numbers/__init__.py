@@ -5,6 +5,7 @@ from .conformal import ConformalInterval
 from .measured import Measured
 from .numbers import Numbers
 from .ranges import Band, Between, Written
+from .scores import all_scores, region_scores, rmse
 from .told import HEARD, Told
 
 _FAULT = "number"  # the code of errors raised here
@@ -20,4 +21,7 @@ __all__ = [
     "Sets",
     "Told",
     "Written",
+    "all_scores",
+    "region_scores",
+    "rmse",
 ]

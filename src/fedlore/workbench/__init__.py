@@ -1,3 +1,0 @@
-"""Experiments: what is compared, and on what."""
-
-_FAULT = "run"  # the code of errors raised here

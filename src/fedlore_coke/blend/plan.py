@@ -1,0 +1,251 @@
+"""A plan: the cheapest blend, what holds it back, what comes next, and what quality costs."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedlore.errors import FedloreError
+
+from .check import check
+from .coals import Array
+from .descent import Field
+from .judge import Goal, Judge
+from .limits import Limits, cheapest
+from .order import Order, held_places
+from .outcome import Blend, BlendPlan, Point, Relaxation
+from .reasons import shortage, unreachable
+from .recipe import rows_of
+from .relaxing import relaxations
+from .search import FULL, LIGHT, BlendPool, Effort, Found, explore, search_blends, sweep
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, for the price of quality
+SPECK = 0.01  # a share below which a coal is left out, if that costs next to nothing
+NEXT_TO_NOTHING = 5e-4
+MATTERS = 0.05  # a coal with such a share must be gone before a blend is called another one
+
+
+_Progress = Callable[[str, int, int], None]
+
+
+def plan(
+    order: Order, *, seed: int = 0, compare: bool = True, progress: _Progress | None = None
+) -> BlendPlan:
+    """The cheapest blend that keeps the order, or why there is none.
+
+    Whatever is reported has passed `check`. The same order and seed give the same plan. Without
+    `compare` it is the blend alone: no runner-up, no binding limits, no fronts. `progress` hears
+    what is being worked on, which step that is, and of how many.
+    """
+    causes = shortage(order)
+    if causes:
+        return BlendPlan(order, None, causes)
+    judge, limits, price = order.judge, order.limits, order.coals.price
+    steps = itertools.count(1)
+    total = 5 + len({*LEVELS, order.confidence}) + len(judge.targets)
+
+    def report(what: str) -> None:
+        if progress is not None:
+            progress(what, next(steps), total)
+
+    report("a wide look")
+    pool = explore(judge, limits, price, seed=seed)
+    desk = _Desk(order, judge, order.goal, limits, pool, seed, report)
+    at_all = cheapest(price, limits)
+    floor = None if at_all is None or desk.refuses(at_all) else desk.blend(at_all)
+    report("the cheapest blend")
+    if pool.refused and pool.refused == len(pool.shares):  # there is nothing to search in
+        causes = unreachable(order, judge, desk.goal, pool, None)
+        return BlendPlan(order, None, causes, looked=pool.refused, refused=pool.refused)
+    found = desk.find(desk.goal, limits, effort=FULL)
+    if found is not None:
+        found = sweep(judge, desk.goal, limits, price, found)
+    so_far = BlendPlan(
+        order,
+        None,
+        floor=floor,
+        proved=found is not None and found.proved,
+        looked=len(pool.shares),
+        refused=pool.refused,
+    )
+    if found is None or not found.reached:
+        causes = unreachable(order, judge, desk.goal, pool, found)
+        none = found is None or desk.refuses(found.shares)
+        nearest = None if none or found is None else desk.blend(found.shares)
+        return replace(so_far, reasons=causes, nearest=nearest)
+    shares = desk.presentable(found.shares, limits)
+    if not compare:
+        return replace(so_far, blend=desk.blend(shares))
+    without = desk.without(shares)
+    cheaper = [
+        other for _, other in without if other is not None and other @ price < shares @ price
+    ]
+    if cheaper:  # a blend of fewer coals that the search for the plan had passed by
+        shares = desk.presentable(min(cheaper, key=lambda other: float(other @ price)), limits)
+        without = desk.without(shares)
+    best = desk.blend(shares)
+    names = order.coals.names
+    return replace(
+        so_far,
+        blend=best,
+        runner_up=desk.runner_up(shares, without),
+        without=tuple((names[i], None if w is None else float(w @ price)) for i, w in without),
+        binding=tuple(desk.relaxations(shares, best.cost)),
+        confidences=desk.confidences(shares),
+        targets=desk.targets(shares),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Desk:
+    """One order, one pool of blends, many questions."""
+
+    order: Order
+    judge: Judge
+    goal: Goal
+    limits: Limits
+    pool: BlendPool
+    seed: int
+    report: Callable[[str], None]
+
+    @property
+    def price(self) -> Array:
+        return self.order.coals.price
+
+    def find(
+        self,
+        goal: Goal,
+        limits: Limits,
+        *,
+        effort: Effort = LIGHT,
+        near: list[Array] | None = None,
+        wider: bool = False,
+    ) -> Found | None:
+        pool = replace(self.pool, exact=False) if wider else self.pool
+        extra = np.array(near) if near else None
+        return search_blends(
+            self.judge, goal, limits, self.price, pool, seed=self.seed, effort=effort, extra=extra
+        )
+
+    def blend(self, shares: Array) -> Blend:
+        order, names = self.order, self.order.coals.names
+        x = order.recipe.features(shares[None])
+        largest = sorted(held_places(shares), key=lambda i: -shares[i])
+        return Blend(
+            {names[i]: float(shares[i]) for i in largest},
+            float(shares @ self.price),
+            float(order.grader.look(rows_of(x), (order.target,))[0][0, 0]),
+            dict(zip(order.recipe.schema.names, x[0].tolist(), strict=True)),
+            order.grader.tell(rows_of(x)),
+            order.grader.weigh(rows_of(x), order.target),
+            tuple(limit.tell(shares) for limit in order.also),
+        )
+
+    def refuses(self, shares: Array) -> bool:
+        """Whether the expert has no answer for a blend."""
+        return bool(self.judge(shares[None]).refused[0])
+
+    def presentable(self, shares: Array, limits: Limits) -> Array:
+        """Nearly the same blend without specks of coal and in few digits, if it costs nothing."""
+        most = (1.0 + NEXT_TO_NOTHING) * float(shares @ self.price)
+        specks = [] if self.order.lots is not None else held_places(shares)
+        for i in sorted(specks, key=lambda i: shares[i]):
+            if shares[i] < SPECK and limits.low[i] <= 0:
+                others = [j for j in range(len(shares)) if shares[j] <= 0]
+                fewer = _bar(limits, i, *others)  # or one speck would make way for another
+                other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
+                if other is not None and other.reached and other.shares @ self.price <= most:
+                    shares, limits = other.shares, fewer
+        for digits in (4, 5, 6):
+            rough = np.round(shares, digits)
+            top = int(np.argmax(np.where(rough < limits.high - 1e-3, rough, 0.0)))
+            rough[top] = round(rough[top] + 1.0 - rough.sum(), digits)
+            if not check(self.order, rough) and rough @ self.price <= most:
+                return rough
+        broken = check(self.order, shares)
+        if broken:  # the search errs on the safe side, so this is a fault of ours, and no plan
+            raise FedloreError(f"the best blend found fails its check: {'; '.join(broken)}")
+        return shares
+
+    def instead(self, shares: Array, out: int, limits: Limits) -> list[Array]:
+        """The best two blends with another coal in the place of one, or with more of all others."""
+        c = len(shares)
+        rest = shares.copy()
+        rest[out] = 0.0
+        swaps = rest + shares[out] * np.eye(c)
+        options = np.concatenate([swaps, rest[None] / max(float(rest.sum()), 1e-12)])
+        options = options[limits.holds(options)]
+        field = Field(self.judge, self.goal, limits, self.price)
+        order = field.better(options, self.judge(options))
+        return [options[i] for i in np.argsort(order, kind="stable")[:2]]
+
+    def without(self, shares: Array) -> list[tuple[int, Array | None]]:
+        """The best blend without each coal of the plan in turn, where there is one."""
+        self.report("without each coal")
+        found: list[tuple[int, Array | None]] = []
+        for i in sorted(held_places(shares), key=lambda i: -shares[i]):
+            if self.limits.low[i] <= 0:
+                fewer = _bar(self.limits, i)
+                other = self.find(self.goal, fewer, near=self.instead(shares, i, fewer))
+                good = other is not None and other.reached and not check(self.order, other.shares)
+                found.append((i, other.shares if other is not None and good else None))
+        return found
+
+    def runner_up(self, shares: Array, found: list[tuple[int, Array | None]]) -> Blend | None:
+        """The cheapest blend that leaves out a coal which matters in the plan."""
+        others = [(i, other) for i, other in found if other is not None]
+        apart = [(i, other) for i, other in others if shares[i] >= MATTERS] or others
+        if not apart:
+            return None
+        i, best = min(apart, key=lambda pair: float(pair[1] @ self.price))
+        return self.blend(self.presentable(best, _bar(self.limits, i)))
+
+    def relaxations(self, shares: Array, cost: float) -> Iterator[Relaxation]:
+        """Every limit that the plan touches, and what the next looser one would cost."""
+        self.report("what holds it back")
+        for limit, relaxed, goal, limits in relaxations(self.order, shares):
+            other = self.find(goal, limits, near=[shares], wider=True)
+            if other is None or not other.reached:
+                continue
+            then = float(other.shares @ self.price)
+            if cost - then > 1e-4 * cost:
+                yield Relaxation(limit, relaxed, then, cost - then)
+
+    def confidences(self, shares: Array) -> tuple[Point, ...]:
+        levels = sorted({*LEVELS, self.order.confidence}, reverse=True)
+        goals = [replace(self.goal, confidence=level) for level in levels]
+        return self._front(goals, shares)
+
+    def targets(self, shares: Array) -> tuple[Point, ...]:
+        hardest_first = reversed(range(len(self.judge.targets)))
+        return self._front([replace(self.goal, place=i) for i in hardest_first], shares)
+
+    def _front(self, goals: list[Goal], shares: Array) -> tuple[Point, ...]:
+        """The cheapest blend for each goal, hardest first: each is good for all easier ones."""
+        points, known = [], [shares]
+        for goal in goals:
+            target = self.judge.targets[goal.place]
+            self.report(f"{target.text} at {goal.confidence:g}")
+            if goal == self.goal:
+                best: Array | None = shares
+            else:
+                found = self.find(goal, self.limits, near=known[-1:])
+                best = found.shares if found is not None and found.reached else None
+            order = replace(self.order, target=target, confidence=goal.confidence)
+            if best is None or check(order, best):
+                continue
+            known.append(best)
+            names = self.order.coals.names
+            mix = {
+                names[i]: float(best[i]) for i in sorted(held_places(best), key=lambda i: -best[i])
+            }
+            points.append(Point(target.text, goal.confidence, float(best @ self.price), mix))
+        return tuple(reversed(points))
+
+
+def _bar(limits: Limits, *coals: int) -> Limits:
+    """The same limits without some coals."""
+    high = limits.high.copy()
+    high[list(coals)] = 0.0
+    return replace(limits, high=high)

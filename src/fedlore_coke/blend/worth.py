@@ -1,0 +1,153 @@
+"""The one test that is worth most: its result lowers the expected price of the next plan most.
+
+A test tells of all blends like the one that was tested. For every result that it may have, the
+one-round model says in closed form what it would then know of the others, and so what the cheapest
+blend would cost that keeps the promise (the knowledge gradient: Frazier, Powell, Dayanik 2008).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedlore.core.exact import Posterior
+from fedlore.core.foresight import Foresight
+from fedlore.errors import FedloreError
+from fedlore.personal import INFLATION, Doubt, Foreseen, find_foreseen, foreseen_doubt
+
+from .coals import Array
+from .graders import ClassGrader
+from .order import Order
+from .outcome import BlendPlan, PossibleResult, TestBlend
+from .promise import doubted_chances
+from .recipe import rows_of
+from .search import explore
+
+_NEXT, _SURE = 500, 150  # blends that may become the next plan, and that are good already
+_TESTED = 48  # blends whose test is thought through
+_MIXED = (0.15, 0.4, 0.7)  # ways from the plan towards another blend
+_RARE = 0.01  # a result less likely than this is left out
+
+
+@torch.no_grad()
+def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend | None:
+    """The test that is worth most; None where none would lower the price that is expected."""
+    grader, sure = check_teachable(order)
+    if plan.blend is None:
+        return None
+    names = order.coals.names
+    mine = np.array([plan.blend.shares.get(name, 0.0) for name in names])
+    blends = _blends(order, mine, seed)
+    x = rows_of(order.recipe.features(blends))
+    known = grader.annotate(x)
+    place = [order.target.low <= i <= order.target.high for i in range(len(grader.schema.classes))]
+    inside = torch.tensor(place, dtype=torch.float64).unsqueeze(1)
+    scaled = known.x if sure.scaler is None else sure.scaler(known.x)
+    features, _ = sure.foresight.exact.rows(scaled, known.prior, known.allowed, classes=len(inside))
+    doubt = foreseen_doubt(sure, known)
+    learned = _Learned.of(sure.foresight, features)
+    cost = blends @ order.coals.price
+    now = float(cost[0])
+
+    def cheapest(doubt: Doubt) -> float:
+        said = doubted_chances(doubt, known.allowed, inside).promised(grader.promise)[:, 0].numpy()
+        good = said >= order.confidence
+        return float(cost[good].min()) if good.any() else float(cost[int(said.argmax())])
+
+    best: TestBlend | None = None
+    for at in _worth_a_test(cost, doubt):
+        shift, left = learned.by(at)
+        wide = doubt.ignorance * left
+        likely = doubt.log_probs(known.allowed, len(inside))[at].exp()
+        outcomes = [
+            PossibleResult(
+                grader.schema.classes[c],
+                float(likely[c]),
+                cheapest(Doubt(doubt.place + shift * (c - doubt.place[at]), doubt.noise, wide)),
+            )
+            for c in range(len(inside))
+            if likely[c] >= _RARE
+        ]
+        total = sum(o.chance for o in outcomes)
+        then = sum(o.chance * o.cost for o in outcomes) / total
+        if then < now - 1e-6 * now and (best is None or then < best.then):
+            held = sorted(np.flatnonzero(blends[at] > 1e-9), key=lambda i: -blends[at][i])
+            shares = {names[i]: float(blends[at][i]) for i in held}
+            best = TestBlend(shares, float(cost[at]), now, then, tuple(outcomes))
+    return best
+
+
+def check_teachable(order: Order) -> tuple[ClassGrader, Foreseen]:
+    """What can tell the worth of a test; a model that cannot is refused before any search."""
+    grader = order.grader
+    if isinstance(grader, ClassGrader) and grader.schema.ordered:
+        sure = find_foreseen(grader.personal)
+        if sure is not None:
+            return grader, sure
+    raise FedloreError(
+        "what a test is worth can be told by a mixture with a one-round model, and this model "
+        'has none: train it with recipe = "lore" on ordered classes'
+    )
+
+
+def _blends(order: Order, mine: Array, seed: int) -> Array:
+    """The plan first, then blends that a test might make the next one, (n, c)."""
+    judge, goal, limits, price = order.judge, order.goal, order.limits, order.coals.price
+    pool = explore(judge, limits, price, seed=seed, random=1000)
+    kept = ~pool.seen.refused & (pool.seen.outside <= 0.0 if order.scope else True)
+    if order.worst_case:
+        kept &= pool.seen.stray[:, goal.place] <= 0.0
+    kept &= (pool.seen.margins >= 0.0).all(1)
+    shares, cost, said = pool.shares[kept], pool.cost[kept], pool.seen.chance[kept, goal.place]
+    now = float(mine @ price)
+    hopeful = np.flatnonzero((cost < now) & (said >= 0.4 * order.confidence))
+    good = np.flatnonzero((cost >= now) & (said >= order.confidence))
+    # the likelier a blend is to become good, the more it may cost
+    rank = cost[hopeful] + 0.1 * now * (order.confidence - said[hopeful]).clip(min=0.0)
+    hopeful = hopeful[np.argsort(rank, kind="stable")[:_NEXT]]
+    good = good[np.argsort(cost[good], kind="stable")[:_SURE]]
+    some = shares[np.concatenate([hopeful, good])]
+    between = [(1.0 - t) * mine + t * some[: _NEXT // 2] for t in _MIXED]
+    every = np.concatenate([mine[None], some, *between])
+    seen = judge(every)
+    fit = limits.holds(every) & ~seen.refused & (seen.margins >= 0.0).all(1)
+    fit &= seen.outside <= 0.0 if order.scope else True
+    if order.worst_case:
+        fit &= seen.stray[:, goal.place] <= 0.0
+    fit[0] = True
+    return every[fit]
+
+
+def _worth_a_test(cost: Array, doubt: Doubt) -> list[int]:
+    """The plan, and blends no dearer of which most is unknown, at different prices."""
+    cheap = np.flatnonzero(cost <= cost[0] * (1.0 + 1e-9))
+    order = cheap[np.argsort(cost[cheap], kind="stable")]
+    parts = np.array_split(order, min(_TESTED, len(order)))
+    far = doubt.ignorance.numpy()
+    return list(dict.fromkeys([0, *(int(part[np.argmax(far[part])]) for part in parts)]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What a test of one of n blends tells of all of them."""
+
+    found: Posterior
+    away: Tensor  # (n, f)
+    own: Tensor  # (n,) variance of each place
+    level: Tensor  # () and of the site's level in it
+    noise: Tensor  # () of a test that counts as several rows
+
+    @staticmethod
+    def of(foresight: Foresight, features: Tensor) -> "_Learned":
+        found, home = foresight.found, foresight.home
+        away, level = features.double() - home.middle, found.noise / home.rows
+        own = ((away @ found.covariance) * away).sum(1) + level
+        noise = found.noise / INFLATION[foresight.exact.basis.terms]
+        return _Learned(found, away, own, level, noise)
+
+    def by(self, at: int) -> tuple[Tensor, Tensor]:
+        """By how much places follow a result, and what share of their sd of ignorance is left."""
+        along = self.away @ (self.found.covariance @ self.away[at]) + self.level  # (n,)
+        total = self.own[at] + self.noise
+        return along / total, (1.0 - along.square() / (total * self.own)).clamp(min=0.0).sqrt()

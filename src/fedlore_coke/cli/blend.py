@@ -1,0 +1,264 @@
+"""fedlore blend: the cheapest coals that make the grade."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from fedlore.bundle import Bundle, read_bundle
+from fedlore.cli.codes import ExitCode
+from fedlore.cli.forms import (
+    DecimalOption,
+    EncodingOption,
+    FileForm,
+    PluginOption,
+    SeparatorOption,
+    SheetOption,
+)
+from fedlore.cli.gauge import Gauge
+from fedlore.cli.screen import Grid
+from fedlore.cli.teller import Teller, keeping, teller
+from fedlore.core.history import check_writable
+from fedlore.core.store import write_whole
+from fedlore.errors import FedloreError
+from fedlore.look.tables import TextTable
+
+from ..blend import (
+    BlendPlan,
+    Promise,
+    feature_limit,
+    model_limit,
+    order_for,
+    plan,
+    read_coals,
+    read_mixing,
+)
+from ..blend.changing import BlendChange, change_values, change_words, read_blend, smallest_change
+from ..blend.page import blend_tables, write_plan
+from ..blend.promise import check_promise
+from ..blend.results import read_tests, take_results
+from ..blend.scenarios import lean_order, read_scenarios, scenario_costs
+from ..blend.sides import AskedLimit, parse_limit
+from ..blend.telling import plan_summary, trial_words
+from ..blend.worth import check_teachable, propose_test
+
+
+def blend_command(
+    coals: Annotated[
+        Path, typer.Argument(help="CSV or XLSX: coal, price, stock, min, max, properties.")
+    ],
+    target: Annotated[str, typer.Option(help="Such as 'grade>=12', 'grade>=CSR54', 'csr>=60'.")],
+    model: Annotated[Path, typer.Option(help="The bundle of this site.")],
+    confidence: Annotated[float, typer.Option(help="P(target) is at least this.")] = 0.9,
+    promise: Annotated[
+        str, typer.Option(help="safe: hardly any plan falls far below P; expected: on average.")
+    ] = "safe",
+    worst_case: Annotated[
+        bool, typer.Option("--worst-case", help="Also at the worst that the range allows.")
+    ] = False,
+    max_coals: Annotated[int | None, typer.Option(help="At most so many coals.")] = None,
+    lots: Annotated[float | None, typer.Option(help="Shares in steps of so many %.")] = None,
+    tonnes: Annotated[float | None, typer.Option(help="Mass of the blend; stock counts.")] = None,
+    fix: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE of what no coal brings; repeatable.")
+    ] = None,
+    mixing: Annotated[
+        Path | None, typer.Option(help="TOML with tables rules.NAME and fixed.")
+    ] = None,
+    trial: Annotated[
+        bool, typer.Option("--trial", help="Also say which one test blend is worth most.")
+    ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="Also keep 'cri<=30 by cri.lore at 0.8', or 'Ad<=11'; repeatable."),
+    ] = None,
+    scenario: Annotated[
+        list[Path] | None, typer.Option(help="Other prices: a file of coal, price; repeatable.")
+    ] = None,
+    choose: Annotated[
+        str, typer.Option(help="Over scenarios the least cost in the mean, or in the worst.")
+    ] = "mean",
+    change: Annotated[
+        Path | None,
+        typer.Option(help="A blend (coal, share in %): what must change so that it makes it?"),
+    ] = None,
+    measured: Annotated[
+        Path | None, typer.Option(help="Tests since: % of each coal charged, and the grade.")
+    ] = None,
+    beyond_scope: Annotated[
+        bool, typer.Option("--beyond-scope", help="Allow blends outside the model's scope.")
+    ] = False,
+    sheet: SheetOption = None,
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
+    plugins: PluginOption = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same plan.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for plan and plots.")] = Path("blend-results"),
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
+) -> None:
+    """Find the cheapest blend whose predicted grade reaches a target.
+
+    Exit code 0: there is a plan; 1: there is none, and why; 2: the input cannot be used.
+    """
+    torch.set_num_threads(threads)
+    bundle = read_bundle(model, plugins=plugins or ())
+    rules, fixed = ({}, {}) if mixing is None else read_mixing(mixing)
+    form = FileForm(separator, decimal, encoding, sheet)
+    offered = read_coals(coals, form=form)
+    given = _parse_given(fix or [])
+    asked = [parse_limit(text) for text in limit or []]
+    sides = _models(asked, plugins or ())
+    # a value that another model alone needs is none of this one's
+    known = {n for one in sides if one is not None for n in one.schema.names}
+    own = {n: v for n, v in given.items() if n in bundle.schema.names or n not in known}
+    order = order_for(
+        bundle.personal,
+        bundle.schema,
+        offered,
+        target,
+        confidence=confidence,
+        promise=_promise(promise),
+        worst_case=worst_case,
+        scope=not beyond_scope,
+        tonnes=tonnes,
+        most_coals=max_coals,
+        lots=lots,
+        fixed=fixed | own,
+        rules=rules,
+    )
+    also = [
+        feature_limit(order.recipe, one.target)
+        if other is None
+        else model_limit(
+            other.personal,
+            other.schema,
+            offered,
+            one.target,
+            confidence=confidence if one.confidence is None else one.confidence,
+            promise=_promise(promise),
+            fixed=fixed | given,
+            rules=rules,
+        )
+        for one, other in zip(asked, sides, strict=True)
+    ]
+    order = replace(order, also=tuple(also))
+    scenarios = read_scenarios(scenario or [], offered, choose, form=form)
+    tests = 0
+    if measured is not None:
+        results = read_tests(measured, order, form=form)
+        order, tests = take_results(order, results), len(results)
+    if trial:
+        check_teachable(order)
+    told = teller()
+    if change is not None:
+        blend = read_blend(change, order, form=form)
+        check_writable(out / "change.json")
+        _change(smallest_change(order, blend, seed=seed), out, told)
+        return
+    check_writable(out / "plan.json")
+    if scenarios is not None:
+        order = lean_order(order, scenarios, seed=seed)
+    with keeping("nothing was kept and nothing written; the same command begins anew"):
+        with Gauge(told, "step") as gauge:
+            found = replace(plan(order, seed=seed, progress=gauge.step), tests=tests)
+        if scenarios is not None:
+            costs = scenario_costs(found, scenarios)
+            found = replace(found, costs=costs, choice=scenarios.choose)
+        if trial:
+            found = replace(found, test=propose_test(order, found, seed=seed))
+        _show(found, told)
+        if trial and found.blend is not None:
+            for line in trial_words(found):
+                told.say(line)
+        page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
+    told.remark(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots")
+    told.give(json.loads((out / "plan.json").read_text(encoding="utf-8")))
+    raise typer.Exit(ExitCode.FINE if found.blend is not None else ExitCode.NO)
+
+
+def _models(asked: Sequence[AskedLimit], plugins: Collection[str]) -> list[Bundle | None]:
+    """The bundle of each limit that has one, each file read once."""
+    paths = {one.model for one in asked if one.model is not None}
+    found = {path: read_bundle(path, plugins=plugins) for path in sorted(paths)}
+    return [None if one.model is None else found[one.model] for one in asked]
+
+
+def _change(found: BlendChange, out: Path, told: Teller) -> None:
+    """Tell what must change, and write it down."""
+    if found.then is not None and not found.reached:
+        grid = Grid(title="The smallest change", title_justify="left")
+        for name in ("coal", "now, %", "then, %", "change"):
+            grid.add_column(name, justify="left" if name == "coal" else "right")
+        for name, now, then in zip(found.order.coals.names, found.now, found.then, strict=True):
+            if max(now, then) > 0.0:
+                more = round(100 * (then - now), 2)
+                grid.add_row(
+                    name, f"{100 * now:.2f}", f"{100 * then:.2f}", f"{more:+.2f}" * bool(more)
+                )
+        told.show(grid)
+    for line in change_words(found):
+        told.say(line)
+    values = change_values(found)
+    write_whole(out / "change.json", json.dumps(values, indent=2, allow_nan=False) + "\n")
+    told.remark(f"Written to {out / 'change.json'}")
+    told.give(values)
+    raise typer.Exit(ExitCode.NO if found.then is None else ExitCode.FINE)
+
+
+def _parse_given(pairs: list[str]) -> dict[str, float | str]:
+    fixed: dict[str, float | str] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise FedloreError(f"--fix must read NAME=VALUE, got '{pair}'")
+        fixed[name.strip()] = value.strip()
+    return fixed
+
+
+def _promise(word: str) -> Promise:
+    check_promise(word)
+    return "safe" if word == "safe" else "expected"
+
+
+def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str, str]:
+    order = found.order
+    stock = order.coals.stock is not None and order.tonnes is None
+    limits = [
+        "" if order.tonnes is None else f"{order.tonnes:,.0f} t",
+        "" if order.most_coals is None else f"at most {order.most_coals} coals",
+        "" if order.lots is None else f"lots of {order.lots:g} %",
+        "stock not counted, as no tonnage was given" if stock else "",
+        "" if order.scope else "blends outside the model's scope allowed",
+        *(limit.text for limit in order.also),
+    ]
+    return {
+        "coals": f"{len(order.coals)} of {coals.name}",
+        "model": f"{bundle.client}, bundle {bundle.fingerprint[:12]} of {bundle.created[:10]}",
+        "limits": ", ".join(filter(None, limits)) or "those of the list",
+        "looked at": f"{found.looked:,} blends before the search; seed {seed}",
+    }
+
+
+def _show(found: BlendPlan, told: Teller) -> None:
+    wide = {"Blended features", "Predicted distribution"}  # in the files
+    for table in blend_tables(found):
+        if table.title not in wide and not table.title.startswith("What"):
+            told.show(_grid(table))
+    for line in plan_summary(found):
+        told.say(line)
+    if found.order.coals.stock is not None and found.order.tonnes is None:
+        told.remark("Stock was not counted: --tonnes says how much is wanted")
+
+
+def _grid(table: TextTable) -> Grid:
+    grid = Grid(title=table.title, title_justify="left")
+    for i, name in enumerate(table.head):
+        grid.add_column(name, justify="left" if i in table.words else "right")
+    for row in table.body:
+        grid.add_row(*(cell.text for cell in row))
+    return grid

@@ -1,0 +1,147 @@
+"""fedlore demo: why knowledge matters, on four simulated coking plants."""
+
+from collections.abc import Sequence
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from fedlore import __version__
+from fedlore.cli.gauge import Gauge
+from fedlore.cli.screen import Grid
+from fedlore.cli.teller import keeping, teller
+from fedlore.config import build, read_toml
+from fedlore.core.history import Row, check_writable, write_rows
+from fedlore.engine import Client
+from fedlore.experiments import APPROACHES, effort, interval, own_best_words, read_sites
+from fedlore.personal.own import missing_learners
+from fedlore.report import write_report
+
+from ..demo import Demo, margins, means, run_demo, verdict
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for rows and report.")] = Path("demo-results"),
+    seed: Annotated[int, typer.Option(help="First seed; same seed, same numbers.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; above 1 adds intervals.")] = 1,
+    config: Annotated[Path | None, typer.Option(help="TOML file with changed settings.")] = None,
+    sites: Annotated[Path | None, typer.Option(help="Site folders to use instead.")] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
+) -> None:
+    """Four simulated coking plants: what each gets alone, and what eight approaches bring."""
+    setting = Demo() if config is None else build(Demo, read_toml(config))
+    results = out / "results.jsonl"
+    check_writable(results)
+    torch.set_num_threads(threads)
+    told = teller()
+    clients = None if sites is None else read_sites(sites)
+    data = _data(setting, clients, sites)
+    told.remark(f"{data[0].upper()}{data[1:]}.\n")
+    rows: list[Row] = []
+    history: list[Row] = []
+    confusion: list[Row] = []
+    kept = "nothing was kept, the demo writes at its end; fedlore run goes on where it was stopped"
+    steps = [(approach.name, effort(approach)) for approach in APPROACHES] * seeds
+    with keeping(kept), Gauge(told, "approach", steps) as gauge:
+        for one in range(seed, seed + seeds):
+            rows += run_demo(
+                setting,
+                seed=one,
+                clients=clients,
+                on_done=gauge.advance,
+                on_history=history.extend,
+                on_confusion=confusion.extend,
+            )
+        write_rows(rows, results)
+    what = "Simulated coke" if clients is None else "Sites"
+    told.show(_scores(rows, seeds, what))
+    if seeds > 1:
+        told.show(_margins(rows, seeds))
+    told.say(f"\n{verdict(rows)}")
+    if missing_learners():
+        told.remark(f"own best: {own_best_words()}")
+    told.remark(f"Rows written to {results}")
+    report = None
+    if find_spec("matplotlib") is None:
+        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+    else:
+        named = "four simulated coking plants" if sites is None else sites.name
+        report = write_report(
+            rows,
+            out,
+            title=f"fedlore demo: {named}",
+            facts=_facts(setting, rows, data),
+            confusion=confusion,
+            history=history,
+        )
+        told.remark(f"Report written to {report}")
+    told.give({"rows": rows, "verdict": verdict(rows), "results": results, "report": report})
+
+
+def _data(setting: Demo, clients: Sequence[Client] | None, sites: Path | None) -> str:
+    if clients is not None:
+        sizes = " / ".join(str(len(client.data)) for client in clients)
+        return f"{len(clients)} sites of {sites}, {sizes} training rows"
+    return (
+        "four coking plants, 17 coal features, 20 coke grades, "
+        f"{' / '.join(map(str, setting.rows))} training rows; all data are simulated"
+    )
+
+
+def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
+    plan = setting.plan
+    return {
+        "in short": verdict(rows),
+        "own best": own_best_words(),
+        "data": data,
+        "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
+        f"learning rate {plan.lr:g}, the same for every approach",
+        "trust λ": f"{setting.trust:g}",
+        "lore": _say_choice(rows),
+        "date": date.today().isoformat(),
+        "versions": f"fedlore {__version__}, torch {torch.__version__}",
+    }
+
+
+def _say_choice(rows: Sequence[Row]) -> str:
+    """What the trials of lore chose, seed after seed."""
+    found = {row["seed"]: str(row["chosen"]) for row in rows if row["approach"] == "lore"}
+    return "chosen by trials on training rows: " + "; ".join(dict.fromkeys(found.values()))
+
+
+def _scores(rows: Sequence[Row], seeds: int, what: str) -> Grid:
+    plants = sorted({str(row["client"]) for row in rows})
+    over = f", mean of {seeds} seeds" if seeds > 1 else ""
+    table = Grid(title=f"{what}: test accuracy | violations, %{over}", title_justify="left")
+    for name in ("approach", *plants, "mean"):
+        table.add_column(name, justify="left" if name == "approach" else "right")
+    for approach in APPROACHES:
+        mine = [row for row in rows if row["approach"] == approach.name]
+        cells = [_cell([row for row in mine if row["client"] == plant]) for plant in plants]
+        table.add_row(approach.name, *cells, f"[bold]{_cell(mine)}[/bold]")
+    return table
+
+
+def _cell(rows: Sequence[Row]) -> str:
+    ta, pov = (100 * sum(float(row[m] or 0) for row in rows) / len(rows) for m in ("ta", "pov"))
+    return f"{ta:.1f} | {pov:.1f}" if pov else f"{ta:.1f} | 0"
+
+
+def _margins(rows: Sequence[Row], seeds: int) -> Grid:
+    table = Grid(
+        title=f"lore minus the others, points of mean accuracy, {seeds} seeds", title_justify="left"
+    )
+    for name in ("against", "their accuracy", "difference", "95 % interval, paired by seed"):
+        table.add_column(name, justify="left" if name == "against" else "right")
+    theirs = means(rows, "ta")
+    for name, gap in margins(rows).items():
+        table.add_row(
+            name,
+            f"{100 * interval(theirs[name]).mean:.1f}",
+            f"{100 * gap.mean:+.1f}",
+            f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}",
+        )
+    return table

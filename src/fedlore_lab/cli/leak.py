@@ -1,0 +1,132 @@
+"""fedlore leak: what a curious coordinator could read from the uploads, with a number on it."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from fedlore.cli.gauge import Gauge
+from fedlore.cli.screen import Grid
+from fedlore.cli.teller import keeping, teller
+from fedlore.core.history import Row
+from fedlore.errors import ConfigError
+from fedlore.experiments import package_versions
+
+from ..leak.attacks import ATTACKS
+from ..leak.audit import CASES, audit, draw_case, of_sites
+from ..leak.page import leak_verdict, write_leaks
+from ..leak.settings import DEFAULT, SETTINGS, LeakSetting, settings_named
+from ..leak.summary import LeakLine, lines
+
+SHORT = {
+    "union": "union",
+    "own union": "own",
+    "frequency": "freq",
+    "right": "right",
+    "trust": "λ",
+} | {
+    "member": "member",
+    "labels": "labels",
+    "row range": "row range",
+    "row right": "row right",
+}
+
+
+def leak_command(
+    case: Annotated[str, typer.Option(help=f"{' or '.join(CASES)}.")] = "coke",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; 3 or more to learn from.")] = 5,
+    seed: Annotated[int, typer.Option(help="First seed.")] = 0,
+    settings: Annotated[
+        str, typer.Option(help=f"By semicolon, of: {'; '.join(s.name for s in SETTINGS)}.")
+    ] = "",
+    sites: Annotated[
+        Path | None, typer.Option(help="Site folders, or a federation.toml, to audit instead.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for rows, tables and page; what is there goes on.")
+    ] = Path("leak-results"),  # fmt: skip
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
+) -> None:
+    """Attack what the coordinator sees of a training run, setting by setting."""
+    torch.set_num_threads(threads)
+    named = [name.strip() for name in settings.split(";") if name.strip()]
+    chosen = settings_named(named)
+    if sites is None:
+        draw, name = draw_case(case), case
+    elif sites.exists():
+        draw, name = of_sites(sites), "sites"
+    else:
+        raise ConfigError(f"there is no '{sites}'")
+    told = teller()
+    if not named and find_spec("cryptography") is None:
+        chosen = [one for one in chosen if not one.masked]
+        told.remark(f"Without '{DEFAULT}', which needs: pip install 'fedlore[secagg]'")
+    done = 0
+    with keeping(lambda: _kept(done, out)), Gauge(told, "setting") as gauge:
+        gauge.step("drawing", 0, seeds * len(chosen))
+
+        def on_cell(what: str, at: int) -> None:
+            nonlocal done
+            done += 1
+            gauge.step(f"{what}, seed {at}", done, seeds * len(chosen))
+
+        rows = audit(
+            name,
+            draw,
+            settings=chosen,
+            seeds=range(seed, seed + seeds),
+            out=out,
+            on_cell=on_cell,
+        )
+    found = lines(rows)
+    told.show(_table(found, name, seeds))
+    told.say(
+        "Leaks: 0 is chance, 1 exact; * at chance (95 % interval reaches 0); - nothing to find."
+    )
+    told.say(leak_verdict(found))
+    told.remark(f"Rows: {out / f'leak-{name}.jsonl'}")
+    page = None
+    if find_spec("matplotlib") is None:
+        told.remark("For a page with plots: pip install 'fedlore[plot]'")
+    else:
+        title = f"Leak audit: {name}"
+        page = write_leaks(rows, out, title=title, facts=_facts(rows, found, chosen))
+        told.remark(f"Page: {page}")
+    told.give({"verdict": leak_verdict(found), "lines": found, "rows": rows, "page": page})
+
+
+def _kept(done: int, out: Path) -> str:
+    seen = f"{done} settings were looked at and are kept in {out / 'cells'}"
+    return f"{seen}; the same command goes on"
+
+
+def _table(found: Sequence[LeakLine], name: str, seeds: int) -> Grid:
+    table = Grid(title=f"{name}: leaks and accuracy, {seeds} seeds", title_justify="left")
+    table.add_column("setting", no_wrap=True)
+    for head in ("TA %", *(SHORT[a] for a in ATTACKS)):
+        table.add_column(head, justify="right")
+    for line in found:
+        cells = []
+        for attack in ATTACKS:
+            one = line.leaks[attack]
+            cells.append("-" if one is None else f"{one.score:.2f}{'*' if one.at_chance else ' '}")
+        shown = [cell.replace("-0.00", "0.00") for cell in cells]
+        table.add_row(line.setting.name, f"{100 * line.ta.mean:.1f}", *shown)
+    return table
+
+
+def _facts(
+    rows: Sequence[Row], found: Sequence[LeakLine], chosen: Sequence[LeakSetting]
+) -> dict[str, str]:
+    seeds = list(dict.fromkeys(str(row["seed"]) for row in rows))
+    sites = list(dict.fromkeys(str(row["site"]) for row in rows))
+    return {
+        "in short": leak_verdict(found),
+        "sites": ", ".join(sites),
+        "seeds": ", ".join(seeds),
+        "settings": str(len(chosen)),
+        "versions": package_versions(),
+    }

@@ -1,0 +1,151 @@
+"""fedlore paper: the paper's tables on real data, beside the paper's own numbers."""
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from fedlore.cli.gauge import Gauge
+from fedlore.cli.screen import grid_of
+from fedlore.cli.teller import Teller, keeping, teller
+from fedlore.core.history import Row
+from fedlore.errors import FedloreError
+from fedlore.experiments import ResultCell
+from fedlore.look.markdown import markdown
+
+from ..paper.case import run_measured, run_simulated
+from ..paper.page import case_page, study_page
+from ..paper.study import Study, run_study
+from ..paper.tables import paper_tables
+from .regression import regression
+
+paper_app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)
+
+Dataset = Annotated[str, typer.Option(help="covtype or fmnist.")]
+_Protocol = Annotated[str, typer.Option(help="paper, fair, or the path of a TOML.")]
+_Range = Annotated[
+    str, typer.Option(help="oracle, conformal95, conformal99, several by comma, all.")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds; each draws clients anew.")]
+Out = Annotated[Path, typer.Option(help="Folder for rows and tables; what is there goes on.")]
+Threads = Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")]
+OUT = Path("results")
+
+paper_app.command()(regression)
+
+
+@paper_app.command()
+def approaches(
+    dataset: Dataset = "covtype",
+    protocol: _Protocol = "fair",
+    range: _Range = "all",
+    seeds: Seeds = 5,
+    out: Out = OUT,
+    threads: Threads = 1,
+) -> None:
+    """Eight approaches per client at 1 % of the training rows: the paper's table 3, and more."""
+    _run(Study("approaches", dataset, protocol, _kinds(range), seeds), out, threads)
+
+
+@paper_app.command()
+def data(
+    dataset: Dataset = "covtype",
+    protocol: _Protocol = "fair",
+    range: _Range = "oracle",
+    seeds: Seeds = 5,
+    out: Out = OUT,
+    threads: Threads = 1,
+) -> None:
+    """FLwKM at 1, 5, 10 and 30 % of the training rows: the paper's table 2."""
+    _run(Study("data", dataset, protocol, _kinds(range), seeds), out, threads)
+
+
+@paper_app.command("lambda")
+def trust(
+    dataset: Dataset = "covtype",
+    protocol: _Protocol = "fair",
+    range: _Range = "all",
+    seeds: Seeds = 5,
+    out: Out = OUT,
+    threads: Threads = 1,
+) -> None:
+    """FLwKM and FL+mask with trust λ from 0 to 0.5: the paper's figure."""
+    _run(Study("lambda", dataset, protocol, _kinds(range), seeds), out, threads)
+
+
+@paper_app.command()
+def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
+    """The coking case: simulated plants, and real cokes where their file is at hand."""
+    torch.set_num_threads(threads)
+    told = teller()
+    with keeping(_kept(out)), Gauge(told, "seed") as gauge:
+        gauge.step("simulated plants", 0, seeds)
+        rows = run_simulated(
+            seeds, out, on_seed=lambda seed, *_: gauge.step("simulated plants", seed + 1, seeds)
+        )
+    given = {"simulated": _show_case(rows, "case-coke", out, "four coking plants, simulated", told)}
+    try:
+        with keeping(_kept(out)), Gauge(told, "seed") as gauge:
+            gauge.step("real cokes", 0, seeds)
+            rows = run_measured(
+                seeds, out, on_seed=lambda seed, *_: gauge.step("real cokes", seed + 1, seeds)
+            )
+    except FedloreError as error:
+        told.remark(f"The real cokes are left out: {error}")
+    else:
+        name, what = "case-coke-real", "public cokes, graded by CSR"
+        given["measured"] = _show_case(rows, name, out, what, told)
+    told.give(given)
+
+
+def _run(study: Study, out: Path, threads: int) -> None:
+    torch.set_num_threads(threads)
+    told = teller()
+    with keeping(_kept(out)), Gauge(told, "cell") as gauge:
+
+        def on_cell(cell: ResultCell, done: int, total: int) -> None:
+            gauge.step(f"seed {cell.seed}, {cell.range}, {cell.approach}", done, total)
+
+        rows = run_study(study, out, on_cell=on_cell)
+    _show(rows, study.name, out, told)
+    page = _write_page(lambda: study_page(study, out), told)
+    told.give({"name": study.name, "rows": rows, "page": page})
+
+
+def _kept(out: Path) -> str:
+    return f"finished cells are kept in {out}; the same command goes on"
+
+
+def _show_case(
+    rows: Sequence[Row], name: str, out: Path, data: str, told: Teller
+) -> dict[str, object]:
+    _show(rows, name, out, told)
+    return {"rows": rows, "page": _write_page(lambda: case_page(rows, name, out, data), told)}
+
+
+def _show(rows: Sequence[Row], name: str, out: Path, told: Teller) -> None:
+    """Write the tables of these rows as NAME.md beside NAME.jsonl, and show them."""
+    made = paper_tables(rows, name)
+    (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
+    for table in made:
+        told.show(grid_of(table))
+        for note in table.notes:
+            told.say(note)
+        told.say("")
+    told.remark(f"Rows and tables: {out / name}.jsonl and {out / name}.md")
+
+
+def _write_page(write: Callable[[], Path], told: Teller) -> Path | None:
+    if find_spec("matplotlib") is None:
+        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+        return None
+    page = write()
+    told.remark(f"Report written to {page}")
+    return page
+
+
+def _kinds(range: str) -> tuple[str, ...]:
+    return () if range == "all" else tuple(range.split(","))

@@ -1,0 +1,203 @@
+"""The recipe lore as a curious coordinator watches it: trials, votes and the sums of one round."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from fedlore import Personal
+from fedlore.algorithms import FedAvg
+from fedlore.core import tree
+from fedlore.core.foresight import Exact
+from fedlore.core.nets import server
+from fedlore.core.tree import Params
+from fedlore.core.wire import Transport
+from fedlore.engine import Client, Fitted, Training
+from fedlore.engine.lore import Candidate, Menu, Trial, menu_for, train_lore
+from fedlore.experiments import predict_approach, score_approach
+from fedlore.privacy import Privacy
+
+from ..paper.drawings import StudyDrawing
+from .looks import known_rows, member_by_loss, over_time, secrets_of
+from .score import auc
+from .settings import LeakSetting, View
+from .sums import member_by_leverage, sum_class_signs, sum_signs
+from .uploads import Anatomy, Seen, class_signs, find_untouched, site_signs
+from .watch import Spy, names_seen
+
+#: Of all candidates the one whose uploads speak most of classes: it hears, and has a class head.
+TELLING = Candidate(True, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Overheard:
+    """A run of the recipe, and all that its server saw."""
+
+    fitted: Fitted[Personal]
+    spy: Spy
+    menu: Menu
+    it: StudyDrawing
+
+    @property
+    def features(self) -> int:
+        return self.it.clients[0].data.x.shape[1:].numel()
+
+    @property
+    def classes(self) -> int:
+        allowed = self.it.clients[0].data.allowed
+        assert allowed is not None  # or the audit would have nothing to find
+        return allowed.shape[1]
+
+    def start(self, trial: Trial) -> Params:
+        """Where a training began, as the coordinator knows it; of class heads all layers."""
+        if not self.has_classes(trial):
+            return self.spy.kept[str(trial)][0].sent
+        made = server(self.it.make_model(self.menu.candidates[trial.candidate].hears))
+        return {n: p.detach() for n, p in made.named_parameters()}
+
+    def looks(self, trial: Trial, site: str, view: View) -> list[Seen]:
+        rounds, start = self.spy.kept[str(trial)], self.start(trial)
+        return [one.seen(site, view, start) for one in rounds]
+
+    def main(self, site: str, view: View) -> list[Seen]:
+        """Of the main training; what stays at the sites is known at its start."""
+        start = {n: p.detach() for n, p in self.fitted.recipe.model.named_parameters()}
+        *_, last = self.spy.kept.values()
+        return [one.seen(site, view, start) for one in last]
+
+    @property
+    def trials(self) -> list[Trial]:
+        return [Trial.read(name) for name in self.spy.kept]
+
+    @property
+    def first(self) -> list[Trial]:
+        """The shortest trials, which are the same in every run."""
+        trials = self.trials
+        return [t for t in trials if (t.fold, t.rounds) == (trials[0].fold, trials[0].rounds)]
+
+    def has_classes(self, trial: Trial) -> bool:
+        return self.menu.candidates[trial.candidate].head == "classes"
+
+    @property
+    def telling(self) -> Trial | None:
+        """The trial whose class signs are looked at; none where all heads are ordinal."""
+        found = [t for t in self.first if self.has_classes(t)]
+        best = [t for t in found if self.menu.candidates[t.candidate] == TELLING]
+        return next(iter([*best, *found]), None)
+
+    def anatomy(self, trial: Trial) -> Anatomy:
+        """Where its network keeps what speaks of classes; an ordinal head has no such place."""
+        if not self.has_classes(trial):
+            return Anatomy(self.classes, "", None)
+        shapes = {n: tuple(t.shape) for n, t in self.start(trial).items()}
+        return Anatomy.of(shapes, hears=self.menu.candidates[trial.candidate].hears)
+
+    def said(self, what: str, site: str, view: View) -> Params | None:
+        """What one question brought, as far as the view shows it."""
+        told = self.spy.told.get(what)
+        if told is None:
+            return None
+        names = names_seen(list(told), site, view)
+        return tree.mean([({"": told[name]}, 1.0) for name in names])[""]
+
+
+def overhear(it: StudyDrawing, setting: LeakSetting) -> Overheard:
+    """Train as `fit(recipe="lore")` does, with a spy at the server's door."""
+    spies: list[Spy] = []
+
+    def door(transport: Transport) -> Spy:
+        spies.append(Spy(transport))
+        return spies[-1]
+
+    x = it.clients[0].data.x
+    menu = menu_for(x.shape[1:].numel(), ordered=it.ordered and x.ndim == 2)
+    privacy = Privacy(secure_aggregation=True) if setting.masked else None
+    training = Training(
+        algorithm=setting.approach.algorithm or FedAvg(),
+        plan=it.plan,
+        rounds=it.rounds,
+        scale=it.scale,
+        seed=it.seed,
+        privacy=privacy,
+        workers=1,
+    )
+    fitted = train_lore(
+        it.clients, training, model=it.make_model, menu=menu, ordered=it.ordered, door=door
+    )
+    return Overheard(fitted, spies[0], menu, it)
+
+
+def look_at(run: Overheard, it: StudyDrawing, setting: LeakSetting) -> dict[str, Tensor]:
+    """What the recipe shows of every site, and the secrets behind it."""
+    view, group = setting.view, it.clients
+    found: dict[str, list[Tensor]] = {
+        "still": [_still(run, c.id, view) for c in group],
+        "classes": [_classes(run, c.id, view) for c in group],
+        "whole": [_whole(run, c, view) for c in group],
+        "member": [_member(run, c, view, it.seed) for c in group],
+        **secrets_of(group),
+    }
+    approach = setting.approach
+    ta = [score_approach(approach, c, predict_approach(approach, run.fitted, c)) for c in group]
+    found["ta"] = [torch.tensor(s["ta"], dtype=torch.float64) for s in ta]
+    return {name: torch.stack(values) for name, values in found.items()}
+
+
+def _still(run: Overheard, site: str, view: View) -> Tensor:
+    """Classes that every training which can show it shows as never allowed, (k,)."""
+    flags = [
+        find_untouched(run.looks(t, site, view)[0], run.anatomy(t))
+        for t in run.trials
+        if run.has_classes(t)
+    ]
+    shown = [f for f in flags if f.any()]
+    if not shown:
+        return torch.zeros(run.classes, dtype=torch.bool)
+    return torch.stack(shown).all(0)
+
+
+def _classes(run: Overheard, site: str, view: View) -> Tensor:
+    parts = [torch.zeros(run.classes, 1, dtype=torch.float64)]
+    if run.telling is not None:
+        at = run.anatomy(run.telling)
+        looks = run.looks(run.telling, site, view)
+        parts.append(over_time(looks, partial(class_signs, at=at)))
+    sums = run.said("gram", site, view)
+    if sums is not None:
+        parts.append(sum_class_signs(sums, _exact(run), run.features, run.classes))
+    return torch.cat(parts, 1)
+
+
+def _whole(run: Overheard, client: Client, view: View) -> Tensor:
+    """Sizes of what moved, the sums, the votes, and in single uploads the number of rows."""
+    parts = [torch.tensor([float(view == "single") * math.log(len(client.data))]).double()]
+    for trial in dict.fromkeys([run.first[0], run.telling or run.first[0]]):
+        looks, at = run.looks(trial, client.id, view), run.anatomy(trial)
+        parts.append(over_time(looks, partial(site_signs, at=at)))
+    sums = run.said("gram", client.id, view)
+    if sums is not None:
+        parts.append(sum_signs(sums, _exact(run), run.features, run.classes))
+    for trial in run.first:
+        vote = run.said(f"vote {trial}", client.id, view)
+        if vote is not None:
+            parts.append((vote["loss"] / vote["rows"].clamp(min=1.0)).reshape(1))
+    return torch.cat(parts)
+
+
+def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
+    """AUC by fall and height of the loss, and by how little a row sticks out of the sums."""
+    recipe = run.fitted.recipe
+    found = member_by_loss(recipe, run.main(client.id, view), client, seed)
+    sums = run.said("gram", client.id, view)
+    if sums is None:
+        return found
+    x, _, n = known_rows(client, recipe, seed)
+    near = member_by_leverage(sums, _exact(run), x.double())
+    return torch.cat([found, torch.tensor([auc(near[:n], near[n:])], dtype=torch.float64)])
+
+
+def _exact(run: Overheard) -> Exact:
+    assert run.menu.exact is not None  # or nobody would have been asked for sums
+    return run.menu.exact

@@ -1,0 +1,225 @@
+"""The leak audit as tables, plots and one page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedlore.core.history import Row
+from fedlore.errors import FedloreError
+from fedlore.look.markdown import markdown
+from fedlore.look.page import Section, page
+from fedlore.look.plots import INK, Drawing, Plot, draw, save_drawing
+from fedlore.look.tables import Cell, TextTable
+
+from .attacks import ATTACKS
+from .settings import DEFAULT, SETTINGS, LeakSetting
+from .summary import KNOWLEDGE, Leak, LeakLine, lines, recommend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_READING = (
+    "A leak is the share of the error of the best guess without any upload that an attack takes "
+    "away: 0 is chance, 1 is exact, below 0 the attack had better looked at nothing. In brackets: "
+    "95 % interval, by resampling sites and seeds. A bold leak is at chance: its interval reaches "
+    "0. A dash: this training does not contain the secret.",
+    "Attacks that learn have shadows: other simulated sites (in other seeds, or among given sites "
+    "the others) whose secrets the attacker knows. Another attacker may do better.",
+    "The row 'mask' is the control: its training never sees the knowledge, so what is found there "
+    "about ranges was told by the labels.",
+)
+VIEWS = {
+    "single": "the server sees every upload",
+    "sum": "the server sees sums only",
+    "collusion": "sums, less the upload of one site that tells",
+}
+# after Okabe and Ito; one per way to train
+_COLOURS = (
+    *("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#8c8c8c", "#882255", "#56B4E9"),
+    "#999933",
+)
+_MARKERS = {"single": "o", "sum": "D", "collusion": "X", "two": "s"}
+LOOKS = {
+    "single": "every upload",
+    "sum": "sums",
+    "collusion": "sums, one tells",
+    "two": "sums of 2",
+}
+
+
+def write_leaks(rows: Sequence[Row], out: Path, *, title: str, facts: Mapping[str, str]) -> Path:
+    """Write leak-CASE.md, leak-CASE.html and plots/ into a folder; returns the page's path."""
+    found = lines(rows)
+    if not found:
+        raise FedloreError("a report needs at least one row, got none")
+    case = str(rows[0]["case"])
+    tables = leak_tables(found)
+    plots = [draw(plot) for plot in leak_plots(rows)]
+    html = _page(title, facts, tables, plots)
+    try:
+        (out / "plots").mkdir(parents=True, exist_ok=True)
+        for drawing in plots:
+            save_drawing(drawing, out / "plots")
+        text = f"# {title}\n\n{markdown(tables)}\n" + "\n\n".join(_READING) + "\n"
+        (out / f"leak-{case}.md").write_text(text, encoding="utf-8")
+        (out / f"leak-{case}.html").write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{out}': {error.strerror}") from None
+    return out / f"leak-{case}.html"
+
+
+def leak_tables(found: Sequence[LeakLine]) -> list[TextTable]:
+    """Leaks of what the sites know, leaks of their rows, and what can be recommended."""
+    rows_of = tuple(name for name in ATTACKS if name not in KNOWLEDGE)
+    known = _table("What the sites know: leaks by setting", found, KNOWLEDGE)
+    extra = [Cell("-") if line.beyond is None else _score(line.beyond) for line in found]
+    body = tuple((*row, cell) for row, cell in zip(known.body, extra, strict=True))
+    told = "beyond labels: the union, against the same attack on training without knowledge."
+    return [
+        replace(known, head=(*known.head, "beyond labels"), body=body, notes=(*known.notes, told)),
+        _table("What their rows are: leaks by setting", found, rows_of),
+    ]
+
+
+def leak_verdict(found: Sequence[LeakLine]) -> str:
+    """The recommendation in one sentence."""
+    usual = _default_words(found)
+    fit = recommend(found)
+    if not fit:
+        none = "No setting hides what the sites know at a cost of at most 1 point of mean TA."
+        return none + usual
+    names = ", ".join(f"{line.setting.name} ({100 * line.ta.mean:.1f} %)" for line in fit)
+    return (
+        "Everything the sites know is at chance, and mean TA at most 1 point below plain, under: "
+        f"{names}.{usual}"
+    )
+
+
+def _default_words(found: Sequence[LeakLine]) -> str:
+    line = next((one for one in found if one.setting.name == DEFAULT), None)
+    if line is None or line.hiding is None:
+        return ""
+    cost = -100 * line.hiding.mean + 0.0
+    return (
+        f" What fedlore federation init writes ({DEFAULT}) has {cost:+.1f} points of TA against "
+        "the same recipe unhidden."
+    )
+
+
+def _table(title: str, found: Sequence[LeakLine], attacks: Sequence[str]) -> TextTable:
+    head = ("setting", "mean TA, %", "TA minus plain's, points", *attacks)
+    body = tuple(
+        (Cell(line.setting.name), *_accuracy(line), *_leaks(line, attacks)) for line in found
+    )
+    return TextTable(title, head, body, tuple(f"{name}: {ATTACKS[name]}." for name in attacks))
+
+
+def _accuracy(line: LeakLine) -> tuple[Cell, Cell]:
+    loss = line.loss
+    lost = "" if loss is None else f"{-100 * loss.mean + 0.0:+.1f} ± {100 * loss.half:.1f}"
+    return Cell(f"{100 * line.ta.mean:.1f}"), Cell(lost.replace(" ± nan", ""))
+
+
+def _leaks(line: LeakLine, attacks: Sequence[str]) -> list[Cell]:
+    cells = []
+    for name in attacks:
+        one = line.leaks[name]
+        cells.append(Cell("-") if one is None else _score(one))
+    return cells
+
+
+def _score(one: Leak) -> Cell:
+    text = f"{one.score:.2f} [{one.low:.2f}, {one.high:.2f}]"
+    return Cell(text.replace("-0.00", "0.00"), one.at_chance)
+
+
+def leak_plots(rows: Sequence[Row]) -> list[Plot]:
+    """Leak of the ranges' union against accuracy: over all sites, and at each."""
+    case = str(rows[0]["case"])
+    sites = list(dict.fromkeys(str(row["site"]) for row in rows))
+    made = [_scatter(rows, f"leak-{case}", "all sites")]
+    made += [
+        _scatter([r for r in rows if r["site"] == site], f"leak-{case}-{site}", site)
+        for site in sites
+    ]
+    return made
+
+
+def _scatter(rows: Sequence[Row], name: str, where: str) -> Plot:
+    points = [
+        (line.setting, 100 * line.ta.mean, found.score)
+        for line in lines(rows)
+        if (found := line.leaks["union"]) is not None
+    ]
+    ways = list(dict.fromkeys(_way(setting) for setting, _, _ in points))
+    shown = {_look(setting) for setting, _, _ in points}
+
+    def paint(axes: "Axes") -> None:
+        axes.axhline(0, color=INK, linewidth=1)
+        told = set()
+        for setting, ta, score in points:
+            way = _way(setting)
+            colour = _COLOURS[ways.index(way) % len(_COLOURS)]
+            _dot(axes, ta, max(score, -0.5), colour, _look(setting))
+            if way not in told:  # colours say how, and below shapes say what was seen
+                axes.scatter([], [], s=52, marker="o", color=colour, label=way)
+            told.add(way)
+        for look, words in LOOKS.items():
+            if look in shown:
+                _dot(axes, [], [], INK, look, words)
+        axes.set_ylim(-0.55, 1.08)
+        axes.set_xlabel("test accuracy (TA), %")
+        axes.set_ylabel("leak of ranges")
+
+    caption = (
+        f"{where}: right is better, down is safer. The leak of the union of ranges; 0 is chance, "
+        "1 exact, and what is below -0.5 is drawn there. Each colour is a way to train, with the "
+        "same accuracy whatever the server sees of it."
+    )
+    return Plot(name, "Leak against accuracy", where, caption, 5.4, paint)
+
+
+def _dot(
+    axes: "Axes",
+    x: float | list[float],
+    y: float | list[float],
+    colour: str,
+    look: str,
+    label: str = "",
+) -> None:
+    hollow = look in ("sum", "two")
+    axes.scatter(
+        x,
+        y,
+        s=52,
+        marker=_MARKERS[look],
+        facecolors="none" if hollow else colour,
+        edgecolors=colour,
+        linewidths=1.6,
+        label=label or None,
+    )
+
+
+def _way(setting: LeakSetting) -> str:
+    """How it trains, whatever the server sees of it."""
+    if setting.epsilon is not None:
+        return "DP"
+    same = (s for s in SETTINGS if s.training == setting.training)
+    return "plain" if setting.pairs else next(same, setting).name
+
+
+def _look(setting: LeakSetting) -> str:
+    return "two" if setting.pairs else setting.view
+
+
+def _page(
+    title: str, facts: Mapping[str, str], tables: Sequence[TextTable], plots: Sequence[Drawing]
+) -> str:
+    section = Section("Leaks and accuracy", (), tuple(tables), tuple(plots))
+    return page(title, facts=facts, reading=_READING, terms=_terms(tables), sections=[section])
+
+
+def _terms(tables: Sequence[TextTable]) -> dict[str, str]:
+    shown = {row[0].text for row in tables[0].body}
+    return {s.name: f"{s.about}; {VIEWS[s.view]}" for s in SETTINGS if s.name in shown}

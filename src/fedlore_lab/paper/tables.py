@@ -1,0 +1,72 @@
+"""The tables of `fedlore paper`."""
+
+from collections.abc import Sequence
+
+from fedlore.core.history import Row
+from fedlore.look.tables import Cell, TextTable
+from fedlore.report import percent_text, published, tables
+
+from .realcoke import over_rows
+
+
+def paper_tables(rows: Sequence[Row], name: str) -> list[TextTable]:
+    """Every table of `fedlore paper` that these rows have something to say in."""
+    made = tables(rows)
+    if any(row.get("coverage") is not None for row in rows):
+        made.append(ranges(rows))
+    if rows[0]["dataset"] == "coke-real":
+        made.append(few_rows_table(rows))
+    if name.startswith("case-"):
+        made.append(private_case())
+    return made
+
+
+def ranges(rows: Sequence[Row]) -> TextTable:
+    """How often the ranges held the true label of a test row, and how many classes they left."""
+    body = []
+    for kind in dict.fromkeys(str(row["range"]) for row in rows):
+        mine = [row for row in rows if row["range"] == kind and row.get("coverage") is not None]
+        if mine:
+            share, wide = (_mean(mine, name) for name in ("coverage", "width"))
+            least = min(float(row["coverage"] or 0.0) for row in mine)
+            cells = (kind, f"{100 * share:.2f}", f"{100 * least:.2f}", f"{wide:.2f}")
+            body.append(tuple(Cell(text) for text in cells))
+    head = ("range", "label inside, %", "least of a client, %", "classes allowed")
+    note = "Counted on test rows, over clients and seeds. An oracle range is made from the label."
+    return TextTable("What the ranges promise and hold", head, tuple(body), (note,))
+
+
+def few_rows_table(rows: Sequence[Row]) -> TextTable:
+    """Mean TA with the uncertainty of so few rows."""
+    body = []
+    for approach in dict.fromkeys(str(row["approach"]) for row in rows):
+        found = over_rows([row for row in rows if row["approach"] == approach])
+        body.append((Cell(approach), Cell(percent_text(found))))
+    note = "± is half of the 95 % interval that the number of rows allows; seeds do not narrow it."
+    return TextTable(
+        "Real cokes: mean TA over sources, %", ("approach", "TA"), tuple(body), (note,)
+    )
+
+
+def private_case() -> TextTable:
+    """What the paper reports of its own coking case."""
+    body = []
+    for approach, ta in published.TA["case"].items():
+        pov = published.POV["case"].get(approach, (0.0,) * len(ta))
+        cells = (approach, *(f"{value:g}" for value in ta), _plain(ta), _plain(pov))
+        body.append(tuple(Cell(text) for text in cells))
+    plants = tuple(f"its plant {i}" for i in range(1, 5))
+    note = (
+        "Fan et al. 2022, table 1, on data that are private: other plants, other coals, other "
+        "experts. It can stand beside the tables above, it cannot be compared with them."
+    )
+    head = ("approach", *plants, "mean TA", "mean POV")
+    return TextTable("The paper's own coking case, TA in %", head, tuple(body), (note,))
+
+
+def _plain(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.1f}"
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    return sum(float(row[name] or 0.0) for row in rows) / len(rows)
