@@ -9,7 +9,8 @@ from unittest import mock
 
 import click
 
-from fedlore.cli.app import COMMANDS, load_command, main
+from fedlore.cli.app import load_command, main
+from fedlore.cli.commands import all_commands
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def spoken(*arguments: object, columns: int = 120) -> Spoken:
 def leaves() -> dict[str, click.Command]:
     """Every command that can be called, by its name; those of groups by both words."""
     found: dict[str, click.Command] = {}
-    for name in COMMANDS:
+    for name in all_commands():
         command = load_command(name)
         if isinstance(command, click.Group):
             found |= {f"{name} {below}": one for below, one in command.commands.items()}

@@ -10,9 +10,12 @@ from click.shell_completion import ShellComplete
 from typer.testing import CliRunner
 
 from fedlore import __version__
-from fedlore.cli.app import COMMANDS, GROUPS, app, load_command
+from fedlore.cli.app import app, load_command
+from fedlore.cli.commands import PANELS, all_commands
 
 from ..test_public import loaded, rooms
+
+COMMANDS = all_commands()
 
 
 def test_help_needs_no_torch_and_no_numpy():
@@ -23,21 +26,21 @@ def test_help_needs_no_torch_and_no_numpy():
     )
     modules = loaded(code)
     assert not modules & {"torch", "numpy", "matplotlib", "flwr"}
-    assert rooms(modules) == {"version", "errors", "cli"}
+    assert rooms(modules) == {"version", "errors", "config", "core", "cli"}
 
 
 def test_help_shows_every_command_with_its_line():
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
-    for name, (_, line) in COMMANDS.items():
-        assert name in shown.stdout and line in shown.stdout
+    for name, command in COMMANDS.items():
+        assert name in shown.stdout and command.help in shown.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_in_the_table_is_the_first_of_the_command(name):
     command = load_command(name)
     first = inspect.cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
-    assert (command.name, first) == (name, COMMANDS[name][1])
+    assert (command.name, first) == (name, COMMANDS[name].help)
 
 
 def test_a_near_miss_is_named():
@@ -52,10 +55,10 @@ def test_commands_of_a_group_are_reached():
 
 
 def test_every_command_stands_in_one_group_of_the_help():
-    grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(COMMANDS)
+    panels = {command.panel for command in COMMANDS.values()}
+    assert panels == set(PANELS[:-1])  # the last is for other packages
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"})
-    places = [shown.stdout.index(title) for title in GROUPS]
+    places = [shown.stdout.index(title) for title in PANELS[:-1]]
     assert places == sorted(places)
 
 

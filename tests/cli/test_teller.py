@@ -10,7 +10,8 @@ import pytest
 
 from fedlore.cli import app as door
 from fedlore.cli.codes import CODE_MEANINGS, ExitCode
-from fedlore.cli.doors import DOORS, PATH_KINDS, recognise
+from fedlore.cli.commands import all_commands
+from fedlore.cli.doors import PATH_KINDS, recognise
 from fedlore.cli.teller import SERVICES, plain_values
 
 from .spoken import leaves, spoken
@@ -120,6 +121,13 @@ def test_numbers_that_are_none_are_null():
         "b": [1, None],
         "3": "x",
     }
+
+
+DOORS = {
+    (" ".join((name, *place.split()[:-1])), place.split()[-1]): kinds
+    for name, command in all_commands().items()
+    for place, kinds in command.paths.items()
+}
 
 
 def test_every_path_that_is_read_has_a_door_and_no_other_has():
