@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..errors import FedloreError
 from .codes import ExitCode
 from .commands import OWN, Command, all_commands, find_command
+from .doors import check_doors
 from .teller import add_options, keeping
 
 
@@ -78,8 +79,6 @@ def _guard(command: click.Command, name: str, paths: Mapping[str, tuple[str, ...
             own = {k.removeprefix(f"{below} "): v for k, v in paths.items() if f"{below} " in k}
             _guard(one, f"{name} {below}", own)
         return
-    from .doors import check_doors
-
     inner = command.callback
     assert inner is not None
 

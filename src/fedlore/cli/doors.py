@@ -1,8 +1,6 @@
 """What a command is given, looked at before the work: is it there, readable, and of its kind?"""
 
-import difflib
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -87,6 +85,8 @@ def recognise(path: Path) -> str | None:
 
 
 def _recognise_toml(path: Path) -> str | None:
+    import tomllib
+
     try:
         keys = set(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError):
@@ -102,6 +102,8 @@ def _near(path: Path) -> str:
         names = [one.name for one in path.parent.iterdir()]
     except OSError:
         return f", nor a folder '{path.parent}'" if not path.parent.exists() else ""
+    import difflib
+
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
     return f"; did you mean '{path.with_name(close[0])}'?" if close else ""
 

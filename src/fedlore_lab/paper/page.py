@@ -23,7 +23,6 @@ def study_page(study: Study, out: Path) -> Path:
         "data": f"{study.dataset}, protocol {Path(study.protocol).stem}",
         "training": f"{setup.plan}",
         "rounds": ", ".join(f"{n} at {p} % of the rows" for p, n in setup.rounds.items()),
-        "lore": "one fixed combination" if study.recipe == "fixed" else "chosen by trials",
     }
     history, confusion = (_read(out / f"{side}{where}.jsonl") for side in ("rounds", "confusion"))
     return _page(rows, out / f"report{where}", facts, history=history, confusion=confusion)

@@ -1,0 +1,36 @@
+"""The commands of this application, as `fedlore --help` lists them."""
+
+from fedlore.cli.commands import Command
+
+_FIRST, _AT_WORK, _MACHINES = "First steps", "A site's model at work", "A federation over machines"
+
+demo = Command(
+    "fedlore_coke.cli.demo:demo",
+    "Four simulated coking plants: what each gets alone, and what eight approaches bring.",
+    _FIRST,
+    {"config": ("settings",), "sites": ("federation",)},
+)
+new = Command(
+    "fedlore_coke.cli.start:new",
+    "Write a federation to start from: four simulated plants, or one like your own rows.",
+    _FIRST,
+    {"like": ("rows",)},
+)
+up = Command(
+    "fedlore_coke.cli.start:up",
+    "A whole federation on this machine: server, sites and one training.",
+    _MACHINES,
+)
+blend = Command(
+    "fedlore_coke.cli.blend:blend_command",
+    "Find the cheapest blend whose predicted grade reaches a target.",
+    _AT_WORK,
+    {
+        "coals": ("rows",),
+        "model": ("bundle",),
+        "mixing": ("settings",),
+        "measured": ("rows",),
+        "scenario": ("rows",),
+        "change": ("rows",),
+    },
+)
