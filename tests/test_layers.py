@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "fedlore"
 ROOMS = (
     "version",
     "errors",
+    "words",
     "kernel",
     "checker",
     "config",
@@ -34,12 +35,13 @@ ROOMS = (
     "testing",
 )
 #: A room that may import less than its place allows.
-GROUND = {"errors", "kernel", "config", "answers"}
+GROUND = {"errors", "words", "kernel", "config", "answers"}
 LESS = {
     "version": set(),
     "errors": set(),
-    "kernel": {"errors"},  # numpy alone, so that it can be copied
-    "checker": {"errors", "kernel"},
+    "words": set(),
+    "kernel": {"errors", "words"},  # numpy alone, so that it can be copied
+    "checker": {"errors", "words", "kernel"},
     "config": {"errors"},
     "core": {"errors", "kernel", "config"},
     "answers": {"errors", "kernel", "config", "core"},

@@ -30,13 +30,13 @@ RANGE_ONLY = FILE[: FILE.index("[[predict.sources]]")] + (
 
 
 def codes(found, severity="error") -> set[str]:
-    return {f.code for f in found.findings if f.severity == severity}
+    return {f.kind for f in found.findings if f.severity == severity}
 
 
 def test_a_contradiction_of_two_tables_is_found_with_a_row(tmp_path):
     predict = PREDICT.replace("<= 10", "<= 13")
     found = check_file(folder(tmp_path, predict=predict))
-    finding = next(f for f in errors(found.findings) if f.code == "outside-range")
+    finding = next(f for f in errors(found.findings) if f.kind == "outside-range")
     assert finding.place.file == "predict.csv" and finding.place.row == 3
     row = finding.counterexample
     assert 12 < row["ash"] <= 13 and row["Ro"] > 1.4 and row["seam"] in ("A", "B")
@@ -70,11 +70,11 @@ def test_data_show_labels_outside_rows_out_of_scope_and_weak_experts(tmp_path):
     found = check_file(folder(tmp_path, RANGE_ONLY))
     rows = data((13, 1.0, 0, 2), (20, 1.0, 0, 0), (8, 1.0, 1, 1), (8, 1.0, 1, 1))
     found = check_data(found, rows, "rows.csv")
-    outside = next(f for f in found.findings if f.code == "label-outside")
+    outside = next(f for f in found.findings if f.kind == "label-outside")
     assert outside.severity == "error" and "row 2" in outside.message
-    scope = next(f for f in found.findings if f.code == "out-of-scope")
+    scope = next(f for f in found.findings if f.kind == "out-of-scope")
     assert (scope.place.row, scope.place.column) == (3, "ash")
-    weak = next(f for f in found.findings if f.code == "weak-expert")
+    weak = next(f for f in found.findings if f.kind == "weak-expert")
     assert "25.0%" in weak.message and "50.0%" in weak.message
     assert found.audit.outside == 1
 
@@ -128,7 +128,7 @@ def test_formula_against_table_agrees_with_a_grid(a, outcome, shift):
 def test_a_value_on_the_bound_of_the_scope_is_inside_it(tmp_path):
     found = check_file(folder(tmp_path, RANGE_ONLY))
     found = check_data(found, data((5, 0.7, 0, 1), (16, 1.7, 2, 0)), "rows.csv")
-    assert "out-of-scope" not in {f.code for f in found.findings}
+    assert "out-of-scope" not in {f.kind for f in found.findings}
 
 
 def test_ranges_of_which_one_is_enough_may_exclude_each_other(tmp_path):

@@ -30,7 +30,7 @@ def limits(lower, upper):
 
 
 def codes(findings):
-    return [(finding.severity, finding.code) for finding in findings]
+    return [(finding.severity, finding.kind) for finding in findings]
 
 
 def test_sound_formulas_have_no_findings():

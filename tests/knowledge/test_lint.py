@@ -75,7 +75,7 @@ def allowed(table):
 
 
 def rows(findings, code, file):
-    return [f.place.row for f in findings if f.code == code and f.place.file == file]
+    return [f.place.row for f in findings if f.kind == code and f.place.file == file]
 
 
 def point(finding):
@@ -98,7 +98,7 @@ def test_a_prediction_table_is_judged_as_by_trying_every_cell(table):
     hits = table.hits(POINTS)
     numbers = range(len(table.rules))
     alive = [i for i in numbers if hits[:, i].any()]
-    assert not [f for f in findings if f.code == "gave-up"]
+    assert not [f for f in findings if f.kind == "gave-up"]
     assert set(rows(findings, "outside-scope", "p")) == {i + 1 for i in numbers if i not in alive}
 
     spoken = speaking(table).any(0)
@@ -112,19 +112,19 @@ def test_a_prediction_table_is_judged_as_by_trying_every_cell(table):
     }
     ties = {(i, j) for i, j in differ if table.rules[i - 1].priority == table.rules[j - 1].priority}
     expected = {"unique": differ, "priority": ties, "first": set()}[table.policy]
-    pairs = [f for f in findings if f.code in ("contradiction", "tie")]
+    pairs = [f for f in findings if f.kind in ("contradiction", "tie")]
     named = [tuple(sorted(map(int, re.findall(r"row (\d+)", f.message)))) for f in pairs]
     assert sorted(named) == sorted(expected)
     for finding, (i, j) in zip(pairs, named, strict=True):
         assert finding.severity == ("error" if table.policy == "unique" else "warning")
         assert table.hits(point(finding))[0, [i - 1, j - 1]].all()
         assert inside(finding).any() and hits[inside(finding)][:, [i - 1, j - 1]].all()
-    overlap = [f for f in findings if f.code == "overlap"]
+    overlap = [f for f in findings if f.kind == "overlap"]
     rest = differ - expected
     assert len(overlap) == bool(rest) * (table.policy != "unique")
     assert not overlap or f"in {len(rest)} pairs" in overlap[0].message
 
-    gaps = [f for f in findings if f.code == "gap"]
+    gaps = [f for f in findings if f.kind == "gap"]
     assert bool(gaps) == bool((~hits.any(1)).any())
     for finding in gaps:
         assert not table.hits(point(finding)).any()
@@ -136,9 +136,9 @@ def test_a_prediction_table_is_judged_as_by_trying_every_cell(table):
 def test_ranges_are_found_empty_exactly_where_they_are(one, other, both):
     used = [one, other] if both else [one]
     found = lint_tables(ranges=used, listed=10_000)
-    assert not [f for f in found if f.code == "gave-up"]
+    assert not [f for f in found if f.kind == "gave-up"]
     left = torch.stack([allowed(table) for table in used]).all(0)
-    empty = [f for f in found if f.code == "empty-range"]
+    empty = [f for f in found if f.kind == "empty-range"]
     assert bool(empty) == bool((~left.any(1)).any())
     for finding in empty:
         assert finding.severity == "error"
@@ -156,7 +156,7 @@ def test_predictions_outside_the_range_are_found_exactly(table, one, other):
     spoken = table.hits(POINTS) if table.policy == "unique" else speaking(table)
     said = torch.tensor([rule.outcome[0] for rule in table.rules])
     bad = spoken & ~left[:, said]  # (points, rules)
-    outside = [f for f in findings if f.code == "outside-range"]
+    outside = [f for f in findings if f.kind == "outside-range"]
     assert sorted(rows(outside, "outside-range", "p")) == [
         i + 1 for i in range(len(said)) if bad[:, i].any()
     ]
@@ -166,7 +166,7 @@ def test_predictions_outside_the_range_are_found_exactly(table, one, other):
 
 
 def codes(findings):
-    return [(finding.severity, finding.code) for finding in findings]
+    return [(finding.severity, finding.kind) for finding in findings]
 
 
 def predict(*cells, policy="first", schema=SCHEMA):
@@ -177,7 +177,7 @@ def test_three_ranges_may_clash_where_no_two_do():
     cells = [{"ash": "> 1", "then": "I, II"}, {"coal": "A", "then": "II, III"}]
     cells.append({"sulphur": "> 3", "then": "I, III"})
     (error, *_) = lint_tables(ranges=[table_of(cells, SCHEMA, kind="range", name="r.csv")])
-    assert error.code == "empty-range" and error.severity == "error"
+    assert error.kind == "empty-range" and error.severity == "error"
     assert error.message.startswith("row 1, row 2 and row 3 together leave no class")
     assert error.region == {"ash": "> 1", "coal": "A", "sulphur": "> 3"}
     assert error.counterexample == {"ash": 2.0, "coal": "A", "sulphur": 4.0, "unused": 5.5}
@@ -197,7 +197,7 @@ def test_doubles_and_rules_that_do_nothing_are_mentioned():
 
 def test_scope_errors_name_row_and_column():
     found = lint_tables([predict({"ash": "> 400", "then": "I"}, {"ash": "[2..9]", "then": "I"})])
-    scoped = [f for f in found if "scope" in f.code]
+    scoped = [f for f in found if "scope" in f.kind]
     assert codes(scoped) == [("warning", "outside-scope"), ("info", "beyond-scope")]
     assert [(f.place.row, f.place.column) for f in scoped] == [(1, "ash"), (2, "ash")]
 
@@ -209,7 +209,7 @@ def test_every_gap_is_named():
         {"ash": "(1..3]", "then": "II"},
         {"ash": "> 3", "sulphur": "<= 3", "then": "III"},
     )
-    assert [f.region for f in lint_tables([table]) if f.code == "gap"] == [
+    assert [f.region for f in lint_tables([table]) if f.kind == "gap"] == [
         {"ash": "> 3", "sulphur": "> 3"},
         {"ash": "<= 1", "sulphur": "<= 1"},
     ]
@@ -220,12 +220,12 @@ def test_thresholds_that_float32_cannot_tell_apart_are_reported():
         [predict({"ash": "<= 0.1", "then": "I"}, {"ash": "> 0.100000000001", "then": "II"})]
     )
     assert ("warning", "same-in-float32") in codes(found)
-    assert [f.region for f in found if f.code == "gap"] == [{"ash": "(0.1..0.100000000001]"}]
+    assert [f.region for f in found if f.kind == "gap"] == [{"ash": "(0.1..0.100000000001]"}]
 
 
 def test_an_unreachable_rule_names_the_one_that_hides_it():
     (first, *_) = lint_tables([predict({"ash": "> 1", "then": "I"}, {"ash": "> 2", "then": "II"})])
-    assert first.message == "row 2 never speaks: all its rows go to row 1"
+    assert first.message == "row 2 never applies: all its rows go to row 1"
     assert first.region == {"ash": "> 2"}
 
 
@@ -250,9 +250,9 @@ def test_what_is_given_up_is_said_and_the_same_each_time():
     cells = [{"ash": f"> {i / 100}", "sulphur": f"<= {i}", "then": "I"} for i in range(300)]
     table = predict(*cells)
     found = lint_tables([table], steps=20_000)
-    assert any(f.code == "gave-up" and "gave up:" in f.message for f in found)
+    assert any(f.kind == "gave-up" and "gave up:" in f.message for f in found)
     assert found == lint_tables([table], steps=20_000)
-    assert not [f for f in lint_tables([table]) if f.code == "gave-up"]
+    assert not [f for f in lint_tables([table]) if f.kind == "gave-up"]
 
 
 def test_a_rule_of_too_many_pieces_is_given_up_not_guessed():
@@ -273,7 +273,7 @@ def test_ten_thousand_rules_are_decided():
     cells += [{"a": "= 0", "then": "I"}, {"a": "> 0", "b": "= 0", "then": "I"}]
     cells += [{"a": "(3..4]", "b": "(5..7)", "then": "II"}]
     found = lint_tables([predict(*cells, schema=schema)])
-    assert [(f.code, f.place.row, f.region) for f in found if f.code != "overlap"] == [
+    assert [(f.kind, f.place.row, f.region) for f in found if f.kind != "overlap"] == [
         ("unreachable", 10_002, {"a": "(3..4]", "b": "(5..7)"}),
         ("gap", None, {"a": "(31..32]", "b": "(41..42]"}),
     ]

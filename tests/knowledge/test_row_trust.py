@@ -178,7 +178,7 @@ def test_trust_that_looks_at_a_feature_with_a_shape_is_refused(tmp_path):
 
 def test_lint_says_where_a_region_is_empty_or_nobody_predicts(tmp_path):
     found = check_file(written(tmp_path, region("ash > 20", 0.8), more=""))
-    assert [f.code for f in found.findings if f.code.startswith("trust")] == [
+    assert [f.kind for f in found.findings if f.kind.startswith("trust")] == [
         "trust-unused",
         "trust-empty",
     ]
@@ -193,7 +193,7 @@ def test_lint_says_where_the_rows_say_the_opposite(tmp_path, inside, told):
     x = torch.stack([torch.linspace(5, 15, 80), torch.zeros(80)], 1)
     said = torch.where(x[:, 0] < 9, 0, 1)
     y = torch.where(x[:, 0] < 10, said, 2)  # right below 10, wrong above
-    codes = [f.code for f in check_data(found, Examples(x, y)).findings]
+    codes = [f.kind for f in check_data(found, Examples(x, y)).findings]
     assert ("trust-data" in codes) == told
 
 

@@ -151,12 +151,12 @@ def test_lint_names_a_pair_and_what_still_holds(tmp_path):
     (tmp_path / "r.csv").write_text('ash,range\n< 8,"G1, G2"\n>= 8,"G2, G3"\n')
     limits = '[[range.sources]]\ntable = "r.csv"\n'
     found = check_file(written(tmp_path, limits, LOWERS)).findings
-    told = next(f for f in found if f.code == "shape-range")
+    told = next(f for f in found if f.kind == "shape-range")
     assert told.counterexample["ash"] < 8
     assert "from ash = 6.5 to 8 at Ro = 0.5, mine = a the range does not move down" in told.message
     assert "between rows of the same range only" in told.message
     kept = check_file(written(tmp_path, limits, one("ash", "raises"))).findings
-    assert [f.code for f in kept if f.code.startswith("shape")] == ["shape-kept"]
+    assert [f.kind for f in kept if f.kind.startswith("shape")] == ["shape-kept"]
 
 
 @pytest.mark.parametrize("effect", ["raises", "lowers"])
@@ -167,7 +167,7 @@ def test_rows_that_contradict_are_told(tmp_path, effect):
     y = (4.4 - 0.28 * x[:, 0] + 0.3 * torch.randn(80, generator=draw)).round().clamp(0, 3).long()
     checkup = check_file(written(tmp_path, one("ash", effect)))
     found = check_data(checkup, Examples(x, y)).findings
-    told = [f for f in found if f.code == "shape-data"]
+    told = [f for f in found if f.kind == "shape-data"]
     assert len(told) == (effect == "raises")
     if told:
         assert "falls with ash, everything else equal: -0.2" in told[0].message

@@ -276,22 +276,22 @@ def rows_file(n, right):
 
 def test_lint_says_what_is_soft_and_compares_it_with_data(tmp_path):
     checkup = check_file(folder(tmp_path))
-    told = {f.code: f for f in checkup.findings}
+    told = {f.kind: f for f in checkup.findings}
     assert told["soft"].message.startswith("2 rules hold in most cases only")
     assert "counted-twice" not in told and not any(f.severity == "error" for f in checkup.findings)
     found = check_data(checkup, rows_file(48, 34), "rows.csv").findings
-    wrong = [f for f in found if f.code == "confidence"]
+    wrong = [f for f in found if f.kind == "confidence"]
     assert [str(f) for f in wrong] == [
         "warning: rules.csv, row 3: row 3 says 0.9, was right in 34 of 48 rows (0.71, 0.56 to "
         "0.83); write 0.71, or look at its rows"
     ]
-    summary = next(f for f in found if f.code == "confidences")
+    summary = next(f for f in found if f.kind == "confidences")
     assert summary.message.startswith("1 confidence looked at: 1 outside what the rows allow")
     fits = check_data(checkup, rows_file(48, 43), "rows.csv").findings
-    assert not any(f.code == "confidence" for f in fits)
+    assert not any(f.kind == "confidence" for f in fits)
     assert (
         "1 confidence looked at: 0 outside"
-        in [f for f in fits if f.code == "confidences"][0].message
+        in [f for f in fits if f.kind == "confidences"][0].message
     )
 
 
@@ -310,16 +310,16 @@ def test_lint_says_what_is_soft_and_compares_it_with_data(tmp_path):
     ],
 )
 def test_lint_names_soft_rules_that_count_twice_or_say_nothing(tmp_path, rules, code, says):
-    found = [f for f in check_file(folder(tmp_path, rules)).findings if f.code == code]
+    found = [f for f in check_file(folder(tmp_path, rules)).findings if f.kind == code]
     assert len(found) == 1 and says in found[0].message
 
 
 def test_lint_says_where_soft_rules_are_not_heard(tmp_path):
     path = folder(tmp_path, more='\n[[predict.sources]]\nformula = "ash"\nedges = [1, 2, 3]\n')
     path.write_text(path.read_text().replace("trust = 0.5", "trust = 0.0"))
-    assert {"soft-unheard", "soft-outright"} <= {f.code for f in check_file(path).findings}
+    assert {"soft-unheard", "soft-outright"} <= {f.kind for f in check_file(path).findings}
     path.write_text(path.read_text().replace("[1, 2, 3]", "[1, 2, 3]\nconfidence = 0.7"))
-    assert "soft-outright" not in {f.code for f in check_file(path).findings}
+    assert "soft-outright" not in {f.kind for f in check_file(path).findings}
 
 
 def test_soft_ranges_are_never_an_empty_range(tmp_path):

@@ -150,7 +150,7 @@ def test_a_package_that_fails_is_named(site):
 def test_lint_says_that_it_was_not_checked(site):
     found = check_file(site)
     assert found.knowledge is not None
-    said = {finding.code: finding for finding in found.findings}
+    said = {finding.kind: finding for finding in found.findings}
     assert "not checked over the scope" in said["unchecked"].message
     assert said["unchecked"].severity == "info"
 

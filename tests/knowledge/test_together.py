@@ -47,7 +47,7 @@ def answer(text, row):
 def test_ranges_that_exclude_each_other_are_an_error(sources):
     text = f"[range]\nsources = [{sources}]\n"
     (finding,) = found(text)
-    assert finding.code == "empty-range" and "leave no class together" in finding.message
+    assert finding.kind == "empty-range" and "leave no class together" in finding.message
     with pytest.raises(KnowledgeError, match="leaves no class"):
         answer(text, list(finding.counterexample.values()))
     # as it acts: where another word is there for it, nothing is refused
@@ -55,7 +55,7 @@ def test_ranges_that_exclude_each_other_are_an_error(sources):
     (remark,) = [
         f
         for f in found(f'[range]\nempty = "all"\nsources = [{sources}]\n', "info")
-        if f.code == "empty-range"
+        if f.kind == "empty-range"
     ]
     assert "every class is allowed" in remark.message
     assert found(f'[range]\ncombine = "any"\nsources = [{sources}]\n') == []
@@ -63,7 +63,7 @@ def test_ranges_that_exclude_each_other_are_an_error(sources):
 
 def test_two_tables_may_be_alternatives():
     sources = 'sources = [{table = "high.csv"}, {table = "low.csv"}]\n'
-    assert [f.code for f in found(f"[range]\n{sources}")] == ["empty-range"]
+    assert [f.kind for f in found(f"[range]\n{sources}")] == ["empty-range"]
     assert found(f'[range]\ncombine = "any"\n{sources}') == []
 
 
@@ -75,7 +75,7 @@ def test_a_prediction_is_held_against_alternatives():
     """'high' is in neither of two alternatives beyond a = 3."""
     text = '[predict]\nsources = [{formula = "a + 1"}]\n[range]\ncombine = "any"\nsources = ['
     (finding,) = found(text + f'{{table = "low.csv"}}, {UPPER}]\n')
-    assert finding.code == "outside-range" and finding.counterexample["a"] > 3
+    assert finding.kind == "outside-range" and finding.counterexample["a"] > 3
     assert found(text + f'{{table = "low.csv"}}, {LOWER}, {{upper = "a + 2"}}]\n') == []
 
 
@@ -83,7 +83,7 @@ def test_who_never_speaks_does_not_leave_the_range():
     """The second expert would leave the range, but the first one always speaks before him."""
     ranged = '[range]\nsources = [{upper = "a + 1"}]\n'
     second = '{formula = "a + 4"}'
-    assert [f.code for f in found(f"[predict]\nsources = [{second}]\n{ranged}")]
+    assert [f.kind for f in found(f"[predict]\nsources = [{second}]\n{ranged}")]
     first = f'[predict]\nsources = [{{formula = "a / 2"}}, {second}]\n{ranged}'
     assert found(first) == []
     assert found(first.replace("[predict]", '[predict]\ncombine = "average"')) != []
@@ -93,7 +93,7 @@ def test_what_cannot_be_looked_into_is_said():
     scorer = '{formula = "a", spread = 0.5}'
     learned = f"{{conformal = {{thresholds = [0.9, 0.9, 0.9], alpha = 0.1, scorer = {scorer}}}}}"
     text = f"[predict]\nsources = [{scorer}]\n[range]\nsources = [{LOWER}, {learned}]\n"
-    (finding,) = [f for f in found(text, "info") if f.code == "gave-up"]
+    (finding,) = [f for f in found(text, "info") if f.kind == "gave-up"]
     assert "a ConformalRange cannot be looked into to decide whether the ranges" in finding.message
 
 
@@ -165,5 +165,5 @@ def test_a_sliver_that_no_point_hits_is_not_passed_over():
     text = '[predict]\nsources = [{formula = "where(abs(3*a - 1.2345) < 0.0003, 5, 1)"}]\n'
     text += '[range]\nsources = [{upper = "3"}, {upper = "a + 3"}]\n'
     for finding in (findings := found(text)):
-        assert finding.code == "outside-range" and abs(finding.counterexample["a"] - 0.4115) < 1e-3
+        assert finding.kind == "outside-range" and abs(finding.counterexample["a"] - 0.4115) < 1e-3
     assert findings

@@ -43,20 +43,20 @@ def test_the_desk_tells_tables_schema_and_findings(app):
     assert [g["file"] for g in said["grids"]] == ["predict.csv", "range.csv"]
     assert [f["name"] for f in said["schema"]["features"]] == ["ash", "seam"]
     assert said["draft"] == [] and said["data"] == "train.csv"
-    assert {f["code"] for f in said["findings"]} >= {"gap"}
+    assert {f["kind"] for f in said["findings"]} >= {"gap"}
 
 
 def test_a_typed_fault_is_found_at_its_cell(app):
     said = put(app, [["> 14%", "", "III"], *ROWS[1:]]).json()
     assert said["draft"] == ["predict.csv"]
-    (found,) = [f for f in said["findings"] if f["code"] == "cell"]
+    (found,) = [f for f in said["findings"] if f["kind"] == "cell"]
     assert found["cell"] == {"grid": 0, "row": 0, "column": 0}
     assert "cannot read '> 14%' as a condition on 'ash'" in found["message"]
 
 
 def test_a_contradiction_is_found_with_a_row_that_shows_it(app):
     said = put(app, [["> 14", "", "I"], *ROWS[1:]]).json()
-    (found,) = [f for f in said["findings"] if f["code"] == "outside-range"]
+    (found,) = [f for f in said["findings"] if f["kind"] == "outside-range"]
     assert found["cell"]["row"] == 0 and found["counterexample"]["ash"] > 14
     tried = ask(app, "POST", "/api/try", json={"row": found["counterexample"]}).json()
     assert tried["expert"] is None and tried["allowed"] == ["III", "II"]
@@ -94,7 +94,7 @@ def test_settings_change_by_key_and_a_new_table_is_named(app):
     new = {"token": whole(app)["token"], "side": "range", "file": "more.csv", "columns": ["seam"]}
     said = ask(app, "POST", "/api/table", json=new).json()
     assert said["grids"][2]["header"] == ["seam", "then"]
-    assert [f["code"] for f in said["findings"]] == ["size"]  # it has no rules yet
+    assert [f["kind"] for f in said["findings"]] == ["size"]  # it has no rules yet
     new["token"] = said["token"]
     assert "there already" in ask(app, "POST", "/api/table", json=new).json()["error"]
 

@@ -15,7 +15,7 @@ HEAD = "ash [%],seam,expect,allowed,note\n"
 def found(text, **files):
     """What the checkup says of some examples."""
     members = {**FILES, **NAMED, "examples.csv": (HEAD + text).encode(), **files}
-    return [f for f in check_file(members).findings if f.code == "example"]
+    return [f for f in check_file(members).findings if f.kind == "example"]
 
 
 def test_examples_that_come_out_as_expected_say_nothing():
@@ -61,7 +61,7 @@ def test_a_wrong_file_is_said():
 
 
 def _only(members):
-    return [f for f in check_file(members).findings if f.code == "example"]
+    return [f for f in check_file(members).findings if f.kind == "example"]
 
 
 def test_a_number_is_expected_within_little():
@@ -92,12 +92,12 @@ def test_the_studio_begins_proposes_and_asks_before_it_breaks_one(tmp_path):
     assert ["14.1", "A", "III", "not I", ""] in rows
     table = {"grid": 2, "header": said["grids"][2]["header"], "rows": rows}
     kept = ask(app, "PUT", "/api/table", json={"token": said["token"], **table}).json()
-    assert [f for f in kept["findings"] if f["code"] == "example"] == []
+    assert [f for f in kept["findings"] if f["kind"] == "example"] == []
     assert post("/api/save").status_code == 200
     rules = {"grid": 0, "header": ["ash [%]", "then"], "rows": [["> 15", "III"]]}
     token = ask(app, "GET", "/api/desk").json()["token"]
     broken = ask(app, "PUT", "/api/table", json={"token": token, **rules}).json()["findings"]
-    assert broken[-1]["code"] == "example" and broken[-1]["cell"]["grid"] == 2
+    assert broken[-1]["kind"] == "example" and broken[-1]["cell"]["grid"] == 2
     refused = post("/api/save")
     assert refused.status_code == 422 and "III is expected" in refused.json()["error"]
     assert "> 14" in (tmp_path / "predict.csv").read_text()

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ..words import say_finding
+
 Severity = Literal["error", "warning", "info"]
 
 
@@ -28,15 +30,28 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth saying about a piece of knowledge; plain values, so it turns into JSON."""
+    """One thing worth saying about a piece of knowledge: a value that `fedlore.words` words."""
 
     severity: Severity
-    code: str  # a short slug, stable: scripts may look for it
-    message: str
+    kind: str  # a short slug, stable: scripts may look for it
     place: Place = Place()
+    args: Mapping[str, Any] = field(default_factory=dict)  # what its sentence speaks of
+    case: str = ""  # which sentence, of a kind that has several
     region: Mapping[str, str] = field(default_factory=dict)  # feature -> the cell that describes it
     counterexample: Mapping[str, float | str] = field(default_factory=dict)  # one whole row
-    suggestion: str = ""
+
+    def words(self, language: str = "en") -> tuple[str, str]:
+        """What was found, and what to do about it."""
+        args = {"region": self.region, "row": self.counterexample, **self.args}
+        return say_finding(self.kind, self.case, args, language)
+
+    @property
+    def message(self) -> str:
+        return self.words()[0]
+
+    @property
+    def suggestion(self) -> str:
+        return self.words()[1]
 
     def __str__(self) -> str:
         where = str(self.place)
@@ -45,8 +60,8 @@ class Finding:
         return f"{text}; {self.suggestion}" if self.suggestion else text
 
     def as_row(self) -> dict[str, Any]:
-        """The finding as nested plain values."""
-        return asdict(self)
+        """The finding as nested plain values, with its words."""
+        return asdict(self) | {"message": self.message, "suggestion": self.suggestion}
 
 
 def errors(findings: Iterable[Finding]) -> list[Finding]:

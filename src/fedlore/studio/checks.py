@@ -35,7 +35,9 @@ def judge(members: Mapping[str, bytes]) -> Verdicts:
     try:
         found = check_file(members)
     except FedloreError as error:
-        found = Checkup([Finding("error", "file", _without_name(str(error)), Place(FILE))])
+        found = Checkup(
+            [Finding("error", "file", Place(FILE), {"error": _without_name(str(error))})]
+        )
     return Verdicts(found, time.perf_counter() - began)
 
 

@@ -30,7 +30,7 @@ def save_draft(desk: Workdesk, said: Saving) -> None:
     with desk.lock:
         desk.check(said.token)
         checkup = judge(desk.members).checkup
-        found = [f for f in checkup.findings if f.code == "example"]
+        found = [f for f in checkup.findings if f.kind == "example"]
         if found and not said.anyway:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise BrokenExample(f"{found[0].place}: {found[0].message}{more}")

@@ -28,7 +28,7 @@ def found(folder, sources, rules, conflict="abstain"):
     (folder / "rules.csv").write_text(rules)
     (folder / "knowledge.toml").write_text(HEAD.format(conflict=conflict) + sources)
     findings = check_file(folder / "knowledge.toml").findings
-    return {f.code: f for f in findings if f.code != "gap"}  # that a table says nothing is fine
+    return {f.kind: f for f in findings if f.kind != "gap"}  # that a table says nothing is fine
 
 
 LIMITS = '[[range.sources]]\nlower = "2 * ash"\nupper = "2 * ash + 30"\n'

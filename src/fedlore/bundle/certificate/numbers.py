@@ -31,7 +31,7 @@ def claim_number(bundle: Bundle, personal: PersonalRegressor) -> list[Claim]:
     how = _STRUCTURE if beside is None else _MIXTURE.format(members=1 + len(beside.members))
     claims = [Claim("inside-range", "proved", how)]
     found = _state("never-empty", number_never_empty(known), needed=True)
-    wrong = [f for f in errors(check_file(members).findings) if f.code in _EMPTY]
+    wrong = [f for f in errors(check_file(members).findings) if f.kind in _EMPTY]
     if wrong and found.status == "proved":
         found = Claim("never-empty", "unknown", f"fedlore lint: {wrong[0].message}")
     claims.append(found)

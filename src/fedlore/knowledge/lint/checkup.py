@@ -137,14 +137,7 @@ def _each(predict: Sequence[Any], ranges: Sequence[Any], place: Place) -> list[F
         kind = kind_of_model(model)
         findings += () if kind is None else kind.lint(model, place)
     if any(kind_of(model) == "statistical" for model in ranges):
-        findings.append(
-            Finding(
-                "info",
-                "statistical",
-                "a range here is statistical: it misses the label now and then, as its level says",
-                place,
-            )
-        )
+        findings.append(Finding("info", "statistical", place))
     return findings
 
 
@@ -161,7 +154,7 @@ def _examples(
     try:
         examples, findings = read_expected(files, name, schema)
     except KnowledgeError as error:
-        return [Finding("error", "example", str(error), Place(name))]
+        return [Finding("error", "example", Place(name), {"error": str(error)})]
     return findings + check_expected(known, schema, bins, examples)
 
 
@@ -179,7 +172,7 @@ def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") 
     try:
         audit = knowledge.audit(data, len(knowledge.schema.classes))
     except KnowledgeError as error:
-        findings.append(Finding("error", "data", str(error), Place(file)))
+        findings.append(Finding("error", "data", Place(file), {"error": str(error)}))
         return Checkup(findings, knowledge, checkup.tables)
     findings += _labels(knowledge, audit, data, file)
     findings += check_soft(knowledge, data, file)
@@ -202,7 +195,7 @@ def _check_measured(checkup: Checkup, data: Measured, file: str) -> Checkup:
             findings += check_shapes(known.shapes, data.x, data.y, file)
             findings += check_trust(known, data.x, missed_numbers(known, data, bins), file)
     except KnowledgeError as error:
-        findings.append(Finding("error", "data", str(error), Place(file)))
+        findings.append(Finding("error", "data", Place(file), {"error": str(error)}))
     return replace(checkup, findings=findings, audit=audit)
 
 
@@ -223,7 +216,7 @@ def _logic(
         findings += lint_formulas(None, two, place=place)
         for one in graded if bounding else ():
             pair = lint_formulas(one, two, place=place)
-            findings += [f for f in pair if f.code == "outside-range"]
+            findings += [f for f in pair if f.kind == "outside-range"]
     findings += cross_check(predict, bounding)
     combination = Combination(
         document.schema,
@@ -246,10 +239,13 @@ def _scope(schema: Schema, x: Tensor, file: str) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 "out-of-scope",
-                f"{len(rows)} rows have '{feature.name}' outside its scope "
-                f"{feature.low:g} to {feature.high:g}: {_rows(rows)}",
                 Place(file, row=rows[0], column=feature.name),
-                suggestion="correct the value, or widen the scope if the knowledge holds there too",
+                {
+                    "feature": feature.name,
+                    "low": feature.low,
+                    "high": feature.high,
+                    "rows": rows,
+                },
             )
 
 
@@ -259,31 +255,23 @@ def _labels(knowledge: Knowledge, audit: Audit, data: Examples, file: str) -> It
         yield Finding(
             "error" if knowledge.outside == "error" else "warning",
             "label-outside",
-            f"{audit.outside} labels lie outside their range: {_rows(rows)}",
             Place(file, row=rows[0]),
-            suggestion="look at these rows: the label or the range is wrong "
-            f"(in training, policy outside = {knowledge.outside})",
+            {"rows": rows, "policy": knowledge.outside},
         )
     if audit.conflicts:
         yield Finding(
             _CONFLICTS[knowledge.conflict],
             "outside-range",
-            f"the prediction leaves the range in {audit.conflicts} rows "
-            f"(policy conflict = {knowledge.conflict})",
             Place(file),
+            {"count": audit.conflicts, "policy": knowledge.conflict},
+            "rows",
         )
     # of what holds in most cases only each confidence is looked at, see `check_soft`
     if audit.hits is not None and data.y is not None and not has_soft(knowledge.prediction):
         majority = float(data.y.bincount().max()) / len(data)
         if audit.hits < majority:
-            yield Finding(
-                "warning",
-                "weak-expert",
-                f"the prediction is right on {audit.hits:.1%} of the rows; always saying the "
-                f"commonest class is right on {majority:.1%}",
-                Place(file),
-                suggestion="keep trust low, or leave the prediction out",
-            )
+            shares = {"hits": audit.hits, "majority": majority}
+            yield Finding("warning", "weak-expert", Place(file), shares)
 
 
 @without_gradient
@@ -291,8 +279,3 @@ def _outside(knowledge: Knowledge, data: Examples) -> torch.Tensor:
     assert knowledge.range is not None and data.y is not None
     allowed: torch.Tensor = knowledge.range(data.x)
     return ~allowed.gather(1, data.y.unsqueeze(1)).squeeze(1)
-
-
-def _rows(rows: Sequence[int]) -> str:
-    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:_SHOWN]))}{more}"

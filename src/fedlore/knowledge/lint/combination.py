@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...kernel.findings import Finding, Place
+from ...kernel.findings import Finding, Place, Severity
 from ...kernel.schema import Schema
 from ..formulas.grading import SoftFormula
 from ..tables.table import Table
@@ -14,11 +14,6 @@ from .over import view_prediction, view_range
 from .together import AllSources
 
 _OUTSIDE = "outside-range"
-_THERE = {
-    "error": "so that the row is refused",
-    "first": "so that the first one counts",
-    "all": "so that every class is allowed",
-}
 
 
 @dataclass(frozen=True)
@@ -49,19 +44,13 @@ def _ranges(combination: Combination, place: Place) -> Finding | None:
     if combination.alternatives or len(ranges) < 2 or tables:
         return None
     views = [(model, view_range(model)) for model in ranges]
-    message = f"the ranges leave no class together, {_THERE[combination.empty]}"
+    severity: Severity = "error" if combination.empty == "error" else "info"
+    finding = Finding(severity, "empty-range", place, case=combination.empty)
     for model, one in views:
         if one is None:
-            return gave_up(f"whether {message}", place, model)
-    return report_verdict(
-        AllSources(combination.schema, [one for _, one in views if one is not None]).never_apart(),
-        "error" if combination.empty == "error" else "info",
-        "empty-range",
-        message,
-        schema=combination.schema,
-        place=place,
-        suggestion="correct one of them, or say with 'empty' what is to be done there",
-    )
+            return gave_up(finding, model)
+    together = AllSources(combination.schema, [one for _, one in views if one is not None])
+    return report_verdict(together.never_apart(), finding, combination.schema)
 
 
 def _prediction(
@@ -73,13 +62,13 @@ def _prediction(
     if not predict or not ranges or (soft and combination.conflict != "error"):
         yield from found
         return
-    message = "the prediction leaves the range"
+    finding = Finding("error", _OUTSIDE, place)
     experts = [(model, view_prediction(model)) for model in predict]
     limits = [(model, view_range(model)) for model in ranges]
     odd = [model for model, one in (*experts, *limits) if one is None]
     if odd or len(predict) + len(ranges) == 2:  # two are held against each other elsewhere
         yield from found
-        yield gave_up(f"whether {message}", place, odd[0]) if odd else None
+        yield gave_up(finding, odd[0]) if odd else None
         return
     together = AllSources(
         combination.schema,
@@ -89,18 +78,10 @@ def _prediction(
         empty=combination.empty,
         averaged=combination.averaged,
     )
-    kept = [f for f in found if f.code != _OUTSIDE or _leaves(together, f.counterexample)]
+    kept = [f for f in found if f.kind != _OUTSIDE or _leaves(together, f.counterexample)]
     yield from kept
-    if not any(finding.code == _OUTSIDE for finding in kept):
-        yield report_verdict(
-            together.stays_inside(),
-            "error",
-            _OUTSIDE,
-            message,
-            schema=combination.schema,
-            place=place,
-            suggestion="correct the prediction or widen the range",
-        )
+    if not any(f.kind == _OUTSIDE for f in kept):
+        yield report_verdict(together.stays_inside(), finding, combination.schema)
 
 
 def _leaves(together: AllSources, row: Mapping[str, float | str]) -> bool:

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...core.tensors import torch
 from ...kernel.findings import Finding, Severity
@@ -24,20 +24,14 @@ _MOST_BOXES = 64  # of one rule
 
 @dataclass(frozen=True)
 class RuleClash:
-    """What may go wrong between a table and formulas, in words."""
+    """What may go wrong between a table and formulas."""
 
-    code: str
+    kind: str
     severity: Severity
-    words: str
-    asked: str  # behind "not decided whether these rules"
+    about: Literal["classes", "numbers"]
 
 
-_LEAVES = RuleClash(
-    "outside-range",
-    "error",
-    "the prediction leaves the range",
-    "keep prediction and range together",
-)
+_LEAVES = RuleClash("outside-range", "error", "classes")
 
 
 def cross_check(
@@ -72,18 +66,18 @@ def cross_rules(
         if wrong is not None:
             yield Finding(
                 clash.severity,
-                clash.code,
-                f"{table.label(index)}: {clash.words}",
+                clash.kind,
                 rule.place,
+                {"rule": table.label(index)},
+                "formula",
                 counterexample=name_cells(table.schema, wrong),
-                suggestion="correct the rule or the formula: one of them is wrong there",
             )
         elif any(v.status != "proved" for v in verdicts):
             undecided.append(index)
     open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
     if open_ones:
-        text = f"not decided whether {table.labels(open_ones)} {clash.asked}"
-        yield Finding("info", "gave-up", text, table.place)
+        rules = {"rules": table.labels(open_ones)}
+        yield Finding("info", "gave-up", table.place, rules, clash.about)
 
 
 def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Finding]:

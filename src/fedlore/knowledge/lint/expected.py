@@ -27,6 +27,7 @@ from ..tables.sheets import parse_sheet
 SILENT_WORD = "silent"
 WORDS = ("expect", "allowed", "note")
 MOST_EXAMPLES = 10_000
+_Wrong = tuple[str, str, dict[str, str]]  # the column, the case of the finding, its arguments
 _CLOSE = 1e-4  # how far a number may lie from the one that is expected, relative to it
 
 
@@ -51,12 +52,12 @@ def read_expected(
         return [], []
     titles = [_text(cell).partition("[")[0].strip() for cell in rows[0][1]]
     findings = [
-        Finding("error", "example", text, page.place(rows[0][0]))
+        Finding("error", "example", page.place(rows[0][0]), {"error": text})
         for text in _wrong_titles(titles, schema)
     ]
     if len(rows) > MOST_EXAMPLES + 1:
-        text = f"there are more than {MOST_EXAMPLES} examples"
-        findings.append(Finding("error", "example", text, page.place()))
+        most = {"most": MOST_EXAMPLES}
+        findings.append(Finding("error", "example", page.place(), most, "many"))
     if findings:
         return [], findings
     found = []
@@ -68,7 +69,7 @@ def read_expected(
                 values.append(_value(texts.get(feature.name, "").strip(), feature))
             except KnowledgeError as error:
                 place = page.place(row, feature.name)
-                findings.append(Finding("error", "example", str(error), place))
+                findings.append(Finding("error", "example", place, {"error": str(error)}))
         if len(values) == len(schema.features):
             words = {word: texts.get(word, "").strip() for word in WORDS}
             found.append(Expectation(page.place(row), tuple(values), **words))
@@ -84,10 +85,9 @@ def check_expected(
         try:
             wrong = _judge(known, schema, bins, example)
         except KnowledgeError as error:
-            wrong = [("", str(error))]
-        for column, text in wrong:
+            wrong = [("", "fault", {"error": str(error)})]
+        for column, case, args in wrong:
             place = Place(example.place.file, example.place.sheet, example.place.row, column)
-            note = f" ({example.note})" if example.note else ""
             row = {
                 f.name: f.levels[int(v)] if f.levels and v < len(f.levels) else v
                 for f, v in zip(schema.features, example.values, strict=True)
@@ -97,25 +97,25 @@ def check_expected(
                 Finding(
                     "error",
                     "example",
-                    text + note,
                     place,
+                    {**args, "note": example.note},
+                    case,
                     counterexample=row,
-                    suggestion="mend the rules, or the example if it is wrong",
-                )  # fmt: skip
+                )
             )
     return findings
 
 
 def _judge(
     known: Knowledge | Numbers, schema: Schema, bins: Bins | None, example: Expectation
-) -> list[tuple[str, str]]:
-    """What is not as expected: the column, and a sentence."""
+) -> list[_Wrong]:
+    """What is not as expected."""
     x = torch.tensor([example.values], dtype=torch.float32)
     if isinstance(known, Numbers):
         assert bins is not None
         return _judge_number(known, bins, example, x)
     told = known.annotate(Examples(x), len(schema.classes))
-    wrong = []
+    wrong: list[_Wrong] = []
     if example.expect:
         said = SILENT_WORD
         if told.prior is not None and bool(told.prior[0].sum() > 0):
@@ -123,7 +123,7 @@ def _judge(
         if example.expect != SILENT_WORD:
             parse_outcome(example.expect, schema.classes, "predict")
         if said != example.expect:
-            wrong.append(("expect", f"{example.expect} is expected, the expert says {said}"))
+            wrong.append(("expect", "expect", {"wanted": example.expect, "got": said}))
     if example.allowed:
         wanted = parse_outcome(example.allowed, schema.classes, "range")
         every = torch.ones(len(schema.classes), dtype=torch.bool)
@@ -131,15 +131,13 @@ def _judge(
         got = tuple(found.nonzero().flatten().tolist())
         if got != wanted:
             names = format_outcome(got, schema.classes, "range")
-            wrong.append(("allowed", f"{example.allowed} is to be possible, it is {names}"))
+            wrong.append(("allowed", "allowed", {"wanted": example.allowed, "got": names}))
     return wrong
 
 
-def _judge_number(
-    known: Numbers, bins: Bins, example: Expectation, x: Any
-) -> list[tuple[str, str]]:
+def _judge_number(known: Numbers, bins: Bins, example: Expectation, x: Any) -> list[_Wrong]:
     told = known.examine(Measured(x), bins, training=False)
-    wrong = []
+    wrong: list[_Wrong] = []
     if example.expect:
         said = math.nan if told.said is None else float(told.said[0])
         text = SILENT_WORD if math.isnan(said) else f"{said:.6g}"
@@ -149,11 +147,11 @@ def _judge_number(
             wanted = _number(example.expect)
             good = abs(said - wanted) <= _CLOSE * max(abs(wanted), 1.0)
         if not good:
-            wrong.append(("expect", f"{example.expect} is expected, the expert says {text}"))
+            wrong.append(("expect", "expect", {"wanted": example.expect, "got": text}))
     if example.allowed and told.sets is not None:
         value = torch.tensor([_number(example.allowed)], dtype=torch.float64)
         if not bool(told.sets.holds(value)[0]):
-            wrong.append(("allowed", f"{example.allowed} is to be possible, and is not"))
+            wrong.append(("allowed", "impossible", {"wanted": example.allowed}))
     return wrong
 
 

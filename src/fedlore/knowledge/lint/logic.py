@@ -43,7 +43,7 @@ def lint_tables(
     try:
         review = Review(RulePool.of(tables), Meter(steps), listed)
     except GaveUp as reason:
-        return [*_shorten(findings, listed), _gave_up(Place(), f"anything more: {reason}")]
+        return [*_shorten(findings, listed), _gave_up(Place(), "anything", reason=str(reason))]
     # errors first, while there is budget
     over = range(len(predict), len(tables))
     spoken: list[Index] = []  # per table, the boxes of the rules that ever speak
@@ -85,19 +85,19 @@ def _unreachable(review: Review, place: int) -> tuple[list[Finding], Index]:
         if not sure:
             undecided.append(pool.members[member][1])
         if not speaking and len(findings) >= review.listed:
-            findings.append(Finding("warning", "unreachable", "", review.place(member)))  # counted
+            findings.append(Finding("warning", "unreachable", review.place(member)))  # counted
         elif not speaking:
             before = [pool.members[other][1] for other in rivals(pool, member, earlier)]
             finding = review.finding(
                 "warning",
                 "unreachable",
-                f"{review.name(member)} never speaks: all its rows go to {table.labels(before)}",
-                place=review.place(member),
-                box=pool.boxes[int(own[0])],
-                suggestion="move it up, narrow the rules before it, or delete it",
+                review.place(member),
+                pool.boxes[int(own[0])],
+                rule=review.name(member),
+                before=table.labels(before),
             )
             findings.append(finding)
-    findings += _say_undecided(table, undecided, "ever speak")
+    findings += _say_undecided(table, undecided, "unreachable")
     return findings, spoken[:count]
 
 
@@ -118,14 +118,13 @@ def _overlaps(review: Review, place: int) -> Iterator[Finding]:
     pairs = review.pairs([pool.of_table(place)], equal)
     for one, other in pairs.found:
         box = common(pool, one, other)
-        message = f"{review.name(one)} and {review.name(other)} say different things where "
         yield review.finding(
             "error" if unique else "warning",
             "contradiction" if unique else "tie",
-            message + review.where(box),
-            place=review.place(other),
-            box=box,
-            suggestion="narrow one of them" if unique else "narrow one of them, or rank them",
+            review.place(other),
+            box,
+            rule=review.name(one),
+            other=review.name(other),
         )
     if pairs.rest:
         one, other = pairs.rest[0]
@@ -133,14 +132,15 @@ def _overlaps(review: Review, place: int) -> Iterator[Finding]:
         yield review.finding(
             "info",
             "overlap",
-            f"rules with different outcomes overlap in {pairs.others} pairs, and the earlier wins: "
-            f"{review.name(one)} before {review.name(other)} where {review.where(box)}",
-            place=table.place,
-            box=box,
+            table.place,
+            box,
+            pairs=pairs.others,
+            rule=review.name(one),
+            other=review.name(other),
         )
     yield from _more(table, pairs, "contradiction" if unique else "tie")
     if not pairs.sure:
-        yield _gave_up(table.place, "which rules overlap")
+        yield _gave_up(table.place, "overlap")
 
 
 def _gaps(review: Review, place: int, spoken: Index) -> Iterator[Finding]:
@@ -151,18 +151,10 @@ def _gaps(review: Review, place: int, spoken: Index) -> Iterator[Finding]:
             found.append(box)
 
     _, sure = review.ask(collect, None, WHOLE)
-    says = "abstains" if table.kind == "predict" else "allows every class"
     for box in found:
-        yield review.finding(
-            "info",
-            "gap",
-            f"no rule applies where {review.where(box)}; there the table {says}",
-            place=table.place,
-            box=box,
-            suggestion="add a rule, or leave it so on purpose",
-        )
+        yield review.finding("info", "gap", table.place, box, case=table.kind)
     if not sure:
-        yield _gave_up(table.place, "whether there are " + ("more gaps" if found else "gaps"))
+        yield _gave_up(table.place, "more-gaps" if found else "gaps")
 
 
 def _empty_ranges(review: Review, places: range) -> Iterator[Finding]:
@@ -182,15 +174,14 @@ def _empty_ranges(review: Review, places: range) -> Iterator[Finding]:
         yield review.finding(
             "error",
             "empty-range",
-            f"{', '.join(names[:-1])} and {names[-1]} together leave no class where "
-            f"{review.where(box)}",
-            place=review.place(members[-1]),
-            box=box,
-            suggestion="widen what one of them allows, or narrow its conditions",
+            review.place(members[-1]),
+            box,
+            case="rules",
+            rules=names,
         )
     yield from _more(pool.tables[places[0]], pairs, "empty-range")
     if not sure:
-        yield _gave_up(pool.tables[places[0]].place, "which ranges can be empty")
+        yield _gave_up(pool.tables[places[0]].place, "empty-range")
 
 
 def _outside(review: Review, place: int, spoken: Index, ranges: range) -> Iterator[Finding]:
@@ -209,20 +200,19 @@ def _outside(review: Review, place: int, spoken: Index, ranges: range) -> Iterat
             continue
         count += 1
         if count > review.listed:  # to be counted, not read
-            yield Finding("error", "outside-range", "", review.place(member))
+            yield Finding("error", "outside-range", review.place(member))
         else:
-            said = table.schema.classes[table.rules[rule].outcome[0]]
-            rival = review.name(clash.members[1], file=True)
             yield review.finding(
                 "error",
                 "outside-range",
-                f"{review.name(member)} says {said}, which {rival} forbids where "
-                f"{review.where(clash.box)}",
-                place=review.place(member),
-                box=clash.box,
-                suggestion="change one of the two rules, or narrow its conditions",
+                review.place(member),
+                clash.box,
+                case="rules",
+                rule=review.name(member),
+                outcome=table.schema.classes[table.rules[rule].outcome[0]],
+                rival=review.name(clash.members[1], file=True),
             )
-    yield from _say_undecided(table, undecided, "stay inside the range")
+    yield from _say_undecided(table, undecided, "outside-range")
 
 
 def _rank(pool: RulePool, boxes: Index, member: int) -> int:
@@ -230,25 +220,19 @@ def _rank(pool: RulePool, boxes: Index, member: int) -> int:
     return int(np.searchsorted(boxes, pool.starts[member]))
 
 
-def _say_undecided(table: Table, rules: Sequence[int], what: str) -> Iterator[Finding]:
+def _say_undecided(table: Table, rules: Sequence[int], about: str) -> Iterator[Finding]:
     if rules:
-        yield _gave_up(table.place, f"whether {table.labels(rules)} {what}")
+        yield _gave_up(table.place, about, rules=table.labels(rules))
 
 
-def _gave_up(place: Place, what: str) -> Finding:
-    return Finding(
-        "info",
-        "gave-up",
-        f"gave up: too many steps to decide {what}",
-        place,
-        suggestion="split the table, or allow more steps",
-    )
+def _gave_up(place: Place, about: str, **args: str) -> Finding:
+    return Finding("info", "gave-up", place, {"about": about, **args}, "steps")
 
 
-def _more(table: Table, pairs: Pairs, code: str) -> Iterator[Finding]:
+def _more(table: Table, pairs: Pairs, kind: str) -> Iterator[Finding]:
     left = pairs.count - len(pairs.found)
     if left:
-        yield Finding("info", "more", f"{left} more of kind '{code}'", table.place)
+        yield Finding("info", "more", table.place, {"count": left, "of": kind})
 
 
 def _shorten(findings: Sequence[Finding], listed: int) -> list[Finding]:
@@ -256,13 +240,12 @@ def _shorten(findings: Sequence[Finding], listed: int) -> list[Finding]:
     kept: list[Finding] = []
     counts: dict[tuple[str, str], int] = {}
     for finding in sorted(findings, key=lambda f: ("error", "warning", "info").index(f.severity)):
-        key = (finding.code, finding.place.file)
+        key = (finding.kind, finding.place.file)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= listed:
             kept.append(finding)
-    for (code, file), count in counts.items():
+    for (kind, file), count in counts.items():
         if count > listed:
-            kept.append(
-                Finding("info", "more", f"{count - listed} more of kind '{code}'", Place(file))
-            )
+            args = {"count": count - listed, "of": kind}
+            kept.append(Finding("info", "more", Place(file), args))
     return kept

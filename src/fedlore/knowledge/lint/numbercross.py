@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NumberPairs = tuple[tuple[float, float], ...]
 _NumberRules = NumberTable | IntervalTable
-_ASKED = "and the formulas leave a number"
 
 
 def cross_numbers(
@@ -37,13 +36,13 @@ def cross_numbers(
     suggests is only reported after the models themselves confirmed it on that very row.
     """
     found: list[Finding] = []
-    left = RuleClash("outside-range", outside, "the prediction leaves the range", _ASKED)
+    left = RuleClash("outside-range", outside, "numbers")
     for point, limits in itertools.product(points, ranges):
         if isinstance(point, NumberTable) and isinstance(limits, Between):
             found += _check(point, (limits.lower, limits.upper), left, _Pair(point, limits, _left))
         elif isinstance(point, Formula) and isinstance(limits, IntervalTable):
             found += _check(limits, (point, point), left, _Pair(point, limits, _left))
-    none = RuleClash("empty-range", "error", "the formulas leave none of its numbers", _ASKED)
+    none = RuleClash("empty-range", "error", "numbers")
     for table, limits in itertools.product(ranges, ranges) if empty else ():
         if isinstance(table, IntervalTable) and isinstance(limits, Between):
             found += _check(table, (limits.lower, limits.upper), none, _Pair(table, limits, _empty))

@@ -21,7 +21,7 @@ from ..numbers.ranges import Between
 from ..numbers.scores import rmse
 from ..numbers.tables import IntervalTable, NumberTable
 from ..tables.table import Rule, Table
-from .arithmetic import lint_formulas
+from .arithmetic import gave_up, lint_formulas
 from .logic import lint_tables
 from .numbercross import NumberPairs, cross_numbers, pair_limits, rule_outcomes
 
@@ -74,7 +74,7 @@ def lint_numbers(
         found += [
             f
             for f in lint_formulas(None, pair_limits(formula, None), place=place)
-            if f.code != "gave-up"
+            if f.kind != "gave-up"
         ]
     for one in limits:
         found += lint_formulas(None, pair_limits(one.lower, one.upper), place=place)
@@ -91,14 +91,14 @@ def lint_numbers(
 def _bounds(one: Between, bins: Bins, place: Place) -> Iterator[Finding]:
     """Formulas that leave no number of the bounds somewhere."""
     for lower, upper, end in (
-        (one.lower, bins.upper, "the lower limit exceeds the upper bound"),
-        (bins.lower, one.upper, "the upper limit lies below the lower bound"),
+        (one.lower, bins.upper, "above"),
+        (bins.lower, one.upper, "below"),
     ):
         sides = [_fixed(side, one) for side in (lower, upper)]
         if all(isinstance(side, Formula) for side in sides):
-            for finding in _crossed(sides[0], sides[1], place):
-                words = finding.message.replace("the lower limit exceeds the upper one", end)
-                yield replace(finding, message=words)
+            yield from _crossed(
+                sides[0], sides[1], Finding("error", "empty-range", place, case=end)
+            )
 
 
 def _fixed(side: Any, one: Between) -> Any:
@@ -106,29 +106,20 @@ def _fixed(side: Any, one: Between) -> Any:
     return Formula.parse(repr(side), schema) if isinstance(side, float) else side
 
 
-def _crossed(lower: Formula, upper: Formula, place: Place) -> list[Finding]:
-    found = lint_formulas(None, pair_limits(lower, upper), place=place)
-    return [f for f in found if f.code in ("empty-range", "gave-up")]
+def _crossed(lower: Formula, upper: Formula, refuted: Finding) -> Iterator[Finding]:
+    """Where one formula exceeds another, said as the finding `refuted`, and what stayed open."""
+    for found in lint_formulas(None, pair_limits(lower, upper), place=refuted.place):
+        if found.kind == "empty-range":
+            yield replace(refuted, counterexample=found.counterexample)
+        elif found.kind == "gave-up":
+            yield gave_up(refuted) if found.args["about"] == "empty-range/limits" else found
 
 
 def _leaves(formula: Formula, one: Between, severity: Severity, place: Place) -> Iterator[Finding]:
     """Where what the expert names is not between the limits."""
     for lower, upper in ((one.lower, formula), (formula, one.upper)):
         if isinstance(lower, Formula) and isinstance(upper, Formula):
-            for finding in _crossed(lower, upper, place):
-                if finding.code == "gave-up":
-                    yield finding
-                    continue
-                words = finding.message.replace(
-                    "the lower limit exceeds the upper one", "the prediction leaves the range"
-                )
-                yield replace(
-                    finding,
-                    code="outside-range",
-                    severity=severity,
-                    message=words,
-                    suggestion="correct the prediction or widen the range",
-                )
+            yield from _crossed(lower, upper, Finding(severity, "outside-range", place))
 
 
 def _tables(
@@ -147,7 +138,7 @@ def _tables(
     for one in () if together else second:
         found += lint_tables((), (one,))
     severity = _SEVERITY[document.conflict]
-    return [replace(f, severity=severity) if f.code == "outside-range" else f for f in found]
+    return [replace(f, severity=severity) if f.kind == "outside-range" else f for f in found]
 
 
 def _cut(bins: Bins, outcomes: Sequence[Sequence[NumberPairs]]) -> list[tuple[float, float]]:
@@ -186,10 +177,13 @@ def _beyond(model: NumberTable | IntervalTable, bins: Bins) -> Iterator[Finding]
             yield Finding(
                 "error",
                 "beyond-bounds",
-                f"{model.table.label(index)} says '{text}', and the bounds are {bins.lower:g} to "
-                f"{bins.upper:g}",
                 rule.place if isinstance(rule, Rule) else Place(),
-                suggestion="correct the rule, or the bounds at all sites",
+                {
+                    "rule": model.table.label(index),
+                    "text": text,
+                    "lower": bins.lower,
+                    "upper": bins.upper,
+                },
             )
 
 
@@ -222,37 +216,25 @@ def number_findings(
 ) -> Iterator[Finding]:
     """What measured rows say about the knowledge."""
     if audit.beyond:
-        yield Finding(
-            "error",
-            "label-beyond",
-            f"{audit.beyond} labels lie beyond the bounds {bins.lower:g} to {bins.upper:g}",
-            Place(file),
-            suggestion="correct them, or widen the bounds at all sites",
-        )
+        args = {"count": audit.beyond, "lower": bins.lower, "upper": bins.upper}
+        yield Finding("error", "label-beyond", Place(file), args)
     if audit.outside:
         yield Finding(
             "error" if numbers.outside == "error" else "warning",
             "label-outside",
-            f"{audit.outside} labels lie outside their set",
             Place(file, row=(audit.first_outside or 0) + 2),
-            suggestion="look at these rows: the label or the range is wrong "
-            f"(in training, policy outside = {numbers.outside})",
+            {"count": audit.outside, "policy": numbers.outside},
+            "number",
         )
     if audit.conflicts:
         yield Finding(
             _SEVERITY[numbers.conflict],
             "outside-range",
-            f"the prediction leaves the set in {audit.conflicts} rows "
-            f"(policy conflict = {numbers.conflict})",
             Place(file),
+            {"count": audit.conflicts, "policy": numbers.conflict},
+            "number-rows",
         )
     spread = float(data.numbers().std(correction=0)) if len(data) else math.nan
     if audit.rmse is not None and audit.rmse > spread:
-        yield Finding(
-            "warning",
-            "weak-expert",
-            f"the prediction misses by {audit.rmse:.4g}; always naming the mean misses by "
-            f"{spread:.4g}",
-            Place(file),
-            suggestion="keep trust low, or leave the prediction out",
-        )
+        args = {"error": audit.rmse, "spread": spread}
+        yield Finding("warning", "weak-expert", Place(file), args, "number")

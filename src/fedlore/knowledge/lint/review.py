@@ -1,8 +1,8 @@
-"""Putting questions to a pool of rules within a budget, and the answers into words."""
+"""Putting questions to a pool of rules within a budget."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ Keep = Callable[[int, Index], NDArray[np.bool_]]  # which of the others to list 
 
 @dataclass(frozen=True)
 class Review:
-    """The rules as boxes, the budget, and words for what is found."""
+    """The rules as boxes, the budget, and findings about them."""
 
     pool: RulePool
     meter: Meter
@@ -42,28 +42,12 @@ class Review:
     def place(self, member: int) -> Place:
         return self.pool.table(member).rules[self.pool.members[member][1]].place
 
-    def where(self, box: Box) -> str:
-        """A box in words."""
-        texts = []
-        for name, cell in self.pool.domain.region(box.runs()).items():
-            link = " " if cell[0] in "<>=" or cell.startswith(("in ", "not ")) else " = "
-            texts.append(name + (" in " if cell[0] in "[(" else link) + cell)
-        return " and ".join(texts) or "anything holds"
-
     def finding(
-        self,
-        severity: Severity,
-        code: str,
-        message: str,
-        *,
-        place: Place,
-        box: Box,
-        suggestion: str = "",
+        self, severity: Severity, kind: str, place: Place, box: Box, *, case: str = "", **args: Any
     ) -> Finding:
+        """What was found in a box of rows."""
         runs, domain = box.runs(), self.pool.domain
-        return Finding(
-            severity, code, message, place, domain.region(runs), domain.row(runs), suggestion
-        )
+        return Finding(severity, kind, place, args, case, domain.region(runs), domain.row(runs))
 
     def pairs(self, parts: Sequence[range], keep: Keep) -> "Pairs":
         """Members of some tables that can hit one row and share no class."""

@@ -19,13 +19,7 @@ def check_cells(table: Table) -> Iterator[Finding]:
     yield from _close(table)
     for index, rule in enumerate(table.rules):
         if table.policy == "intersect" and len(rule.outcome) == len(table.schema.classes):
-            yield Finding(
-                "info",
-                "no-effect",
-                f"{table.label(index)} allows every class, so it narrows nothing",
-                rule.place,
-                suggestion="delete it, or name fewer classes",
-            )
+            yield Finding("info", "no-effect", rule.place, {"rule": table.label(index)})
 
 
 def _doubles(table: Table) -> Iterator[Finding]:
@@ -33,13 +27,8 @@ def _doubles(table: Table) -> Iterator[Finding]:
     for index, rule in enumerate(table.rules):
         before = seen.setdefault((rule.conditions, rule.outcome), index)
         if before != index:
-            yield Finding(
-                "warning",
-                "duplicate",
-                f"{table.label(index)} repeats {table.label(before)}",
-                rule.place,
-                suggestion="delete one of the two",
-            )
+            rules = {"rule": table.label(index), "before": table.label(before)}
+            yield Finding("warning", "duplicate", rule.place, rules)
 
 
 def _scope(table: Table) -> Iterator[Finding]:
@@ -47,22 +36,21 @@ def _scope(table: Table) -> Iterator[Finding]:
     far: dict[int, list[int]] = {}
     for column, feature in enumerate(table.schema.features):
         start, stop = axis_scope(feature)
-        bounds = f"the scope {number(feature.low)}..{number(feature.high)}"
         for index, rule in enumerate(table.rules):
             condition = dict(rule.conditions).get(column)
             if not isinstance(condition, NumberSpans):
                 continue
             spans = [Span(max(a, start), min(b, stop)) for a, b in condition.spans]
             if not any(span.start < span.stop and holds_a_float(span) for span in spans):
-                cell = format_condition(condition, feature)
-                yield Finding(
-                    "warning",
-                    "outside-scope",
-                    f"{table.label(index)} never applies: '{feature.name}' {cell} lies outside "
-                    f"{bounds}",
-                    replace(rule.place, column=feature.name),
-                    suggestion="check the number and its unit, or widen the declared scope",
-                )
+                args = {
+                    "rule": table.label(index),
+                    "feature": feature.name,
+                    "cell": format_condition(condition, feature),
+                    "low": number(feature.low),
+                    "high": number(feature.high),
+                }
+                place = replace(rule.place, column=feature.name)
+                yield Finding("warning", "outside-scope", place, args)
             elif any(
                 not start <= end <= stop
                 for span in condition.spans
@@ -72,12 +60,9 @@ def _scope(table: Table) -> Iterator[Finding]:
                 far.setdefault(column, []).append(index)
     for column, rules in far.items():
         name = table.schema.features[column].name
-        yield Finding(
-            "info",
-            "beyond-scope",
-            f"'{name}' reaches beyond its scope in {table.labels(rules)}",
-            replace(table.rules[rules[0]].place, column=name),
-        )
+        place = replace(table.rules[rules[0]].place, column=name)
+        args = {"feature": name, "rules": table.labels(rules)}
+        yield Finding("info", "beyond-scope", place, args)
 
 
 def _close(table: Table) -> Iterator[Finding]:
@@ -94,10 +79,6 @@ def _close(table: Table) -> Iterator[Finding]:
             single = values.astype(np.float32)
         for first in np.flatnonzero(single[1:] == single[:-1]).tolist():
             one, other = values[first : first + 2].tolist()
-            yield Finding(
-                "warning",
-                "same-in-float32",
-                f"{number(one)} and {number(other)} are one number in single precision",
-                replace(table.place, column=table.schema.features[column].name),
-                suggestion="use one of the two, or keep the data in float64",
-            )
+            place = replace(table.place, column=table.schema.features[column].name)
+            args = {"one": number(one), "other": number(other)}
+            yield Finding("warning", "same-in-float32", place, args)

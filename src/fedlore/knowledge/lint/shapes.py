@@ -30,12 +30,7 @@ def lint_shapes(known: Knowledge | Numbers, place: Place) -> Iterator[Finding]:
         yield from _side(shape, "range", limits, shapes.schema, place)
         yield from _side(shape, "prediction", said, shapes.schema, place)
         if limits.kept and said.kept:
-            yield Finding(
-                "info",
-                "shape-kept",
-                f"'{shape}' is kept by range and prediction over the whole scope",
-                place,
-            )
+            yield Finding("info", "shape-kept", place, {"shape": str(shape)})
 
 
 def _side(
@@ -43,42 +38,22 @@ def _side(
 ) -> Iterator[Finding]:
     if order.kept:
         return
-    held = {
-        "range": "the shape then holds between rows of the same range only, and the network does "
-        "not hear the range",
-        "prediction": "it is withheld from the network and from the answer (λ counts as 0), and "
-        "the shape holds without it",
-    }[what]
     if order.pair is None:
-        yield Finding(
-            "warning",
-            "shape-unknown",
-            f"whether the {what} keeps '{shape}' over the whole scope was not decided: {held}",
-            place,
-        )
+        yield Finding("warning", "shape-unknown", place, {"side": what, "shape": str(shape)})
         return
     column = schema.column(shape.feature)
     low, high = (row[column] for row in order.pair)
-    others = ", ".join(
-        f"{name} = {_value(schema, i, order.pair[0][i])}"
-        for i, name in enumerate(schema.names)
-        if i != column and order.pair[0][i] == order.pair[0][i]
-    )
-    way = ("down", "up") if shape.sign < 0 else ("up", "down")
-    did = f"does not move {way[0]}"
-    if what == "prediction":
-        did = f"moves {way[1]}, or speaks on one side only"
-    at = f" at {others}" if others else ""
-    yield Finding(
-        "warning",
-        f"shape-{what}",
-        f"'{shape}', but from {shape.feature} = {low:g} to {high:g}{at} the {what} {did}: {held}",
-        place,
-        counterexample={
-            name: _value(schema, i, order.pair[0][i]) for i, name in enumerate(schema.names)
-        },
-        suggestion=f"correct the {what} or the shape, or limit the shape with 'where'",
-    )
+    first = {name: _value(schema, i, order.pair[0][i]) for i, name in enumerate(schema.names)}
+    args = {
+        "side": what,
+        "shape": str(shape),
+        "sign": shape.sign,
+        "feature": shape.feature,
+        "low": low,
+        "high": high,
+        "others": {n: v for n, v in first.items() if n != shape.feature and v == v},
+    }
+    yield Finding("warning", f"shape-{what}", place, args, counterexample=first)
 
 
 def _value(schema: Schema, column: int, value: float) -> float | str:
@@ -98,15 +73,14 @@ def check_shapes(shapes: SiteShapes | None, x: Tensor, y: Tensor, file: str) -> 
             continue
         slope, error = found
         if shape.sign * slope < -_SURE * error:
-            does = "rises" if slope > 0 else "falls"
-            yield Finding(
-                "warning",
-                "shape-data",
-                f"'{shape}', but in {int(inside.sum())} rows the answer {does} with "
-                f"{shape.feature}, everything else equal: {slope:+.3g} ± {error:.2g} a unit",
-                Place(file, column=shape.feature),
-                suggestion="look at these rows: the shape is false here, or holds in a part only",
-            )
+            args = {
+                "shape": str(shape),
+                "feature": shape.feature,
+                "rows": int(inside.sum()),
+                "slope": slope,
+                "error": error,
+            }
+            yield Finding("warning", "shape-data", Place(file, column=shape.feature), args)
 
 
 def slope_of(x: Tensor, y: Tensor, column: int) -> tuple[float, float] | None:

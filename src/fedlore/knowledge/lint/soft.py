@@ -46,40 +46,14 @@ def lint_soft(
             yield from lint_tables([table], []) if table.kind == "predict" else check_cells(table)
             yield from _weak(model)
             yield from _twice(model) if table.kind == "range" else ()
-    yield Finding(
-        "info",
-        "soft",
-        f"{_count(both)} in most cases only: what they say weighs in the prediction, excludes no "
-        "class, and is counted by no certificate",
-        place,
-    )
+    rules = sum(c < 1 for m in both if isinstance(m, SoftTable) for c in m.confidences)
+    formulas = sum(isinstance(model, SoftFormulas) for model in both)
+    yield Finding("info", "soft", place, {"rules": rules, "formulas": formulas})
     if trust == 0:
-        yield Finding(
-            "info",
-            "soft-unheard",
-            "trust is 0, so that the answer follows no prediction, and nothing that holds in most "
-            "cases only",
-            place,
-            suggestion="give trust, or let it be chosen (fedlore tune)",
-        )
+        yield Finding("info", "soft-unheard", place)
     outright = [one for one in leaves(*predict) if isinstance(one, Table | GradedFormula)]
     if ranges and outright:
-        yield Finding(
-            "info",
-            "soft-outright",
-            "where a prediction names a class outright, ranges that hold in most cases only do not "
-            "move it",
-            place,
-            suggestion="give the prediction a confidence, or a formula a spread",
-        )
-
-
-def _count(models: Sequence[SoftRange]) -> str:
-    rules = sum(c < 1 for m in models if isinstance(m, SoftTable) for c in m.confidences)
-    formulas = sum(isinstance(model, SoftFormulas) for model in models)
-    parts = [(rules, "rule"), (formulas, "formula source")]
-    said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in parts if n]
-    return " and ".join(said) + (" holds" if rules + formulas == 1 else " hold")
+        yield Finding("info", "soft-outright", place)
 
 
 def _weak(model: SoftTable) -> Iterator[Finding]:
@@ -88,15 +62,14 @@ def _weak(model: SoftTable) -> Iterator[Finding]:
     for index, (rule, share) in enumerate(zip(model.table.rules, model.confidences, strict=True)):
         even = len(rule.outcome) / k
         if len(rule.outcome) < k and share <= even:
-            does = "says nothing" if share == even else "speaks against what it names"
-            yield Finding(
-                "warning",
-                "soft-weak",
-                f"{model.table.label(index)} gives {share:g} to {len(rule.outcome)} of {k} classes "
-                f"and so {does}: an even spread gives them {even:.3g}",
-                rule.place,
-                suggestion="give it the share of cases in which it holds, or name the others",
-            )
+            args = {
+                "rule": model.table.label(index),
+                "share": share,
+                "even": even,
+                "named": len(rule.outcome),
+                "classes": k,
+            }
+            yield Finding("warning", "soft-weak", rule.place, args)
 
 
 def _twice(model: SoftTable) -> Iterator[Finding]:
@@ -107,14 +80,8 @@ def _twice(model: SoftTable) -> Iterator[Finding]:
             continue  # two alike are called duplicates
         wide, narrow = (i, j) if _covers(one, other) else (j, i)
         if _covers(rules[wide], rules[narrow]):
-            yield Finding(
-                "warning",
-                "counted-twice",
-                f"{model.table.label(narrow)} names the same classes as {model.table.label(wide)}, "
-                "within its rows: where both hit they count as two witnesses",
-                rules[narrow].place,
-                suggestion="end the wider one where the narrower begins",
-            )
+            args = {"rule": model.table.label(narrow), "other": model.table.label(wide)}
+            yield Finding("warning", "counted-twice", rules[narrow].place, args)
 
 
 def _covers(wide: Rule, narrow: Rule) -> bool:
@@ -146,22 +113,8 @@ def check_soft(known: Knowledge, data: Examples, file: str) -> Iterator[Finding]
         if low <= one.confidence <= high:
             continue
         wrong += 1
-        near = round(low, 2) <= one.confidence <= round(high, 2)
-        was, least, most = (f"{v:.{3 if near else 2}f}" for v in (right / rows, low, high))
-        yield Finding(
-            "warning",
-            "confidence",
-            f"{one.name} says {one.confidence:g}, was right in {right} of {rows} rows ({was}, "
-            f"{least} to {most})",
-            one.place,
-            suggestion=f"write {was}, or look at its rows",
-        )
+        args = {"name": one.name, "share": one.confidence, "right": right, "rows": rows}
+        yield Finding("warning", "confidence", one.place, {**args, "low": low, "high": high})
     if found:
-        chance = f", {_MISS * found:.2g} would be so by chance" if wrong else ""
-        yield Finding(
-            "info",
-            "confidences",
-            f"{found} confidence{'' if found == 1 else 's'} looked at: {wrong} outside what the "
-            f"rows allow (exact binomial intervals, 95 %){chance}",
-            Place(file),
-        )
+        counts = {"found": found, "wrong": wrong, "by_chance": _MISS * found}
+        yield Finding("info", "confidences", Place(file), counts)

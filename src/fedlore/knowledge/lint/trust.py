@@ -31,23 +31,12 @@ def lint_trust(known: Knowledge | Numbers, place: Place) -> Iterator[Finding]:
     if rows is None:
         return
     if known.prediction is None:
-        yield Finding(
-            "warning",
-            "trust-unused",
-            "[trust] says how far the expert's prediction is followed, and there is none",
-            place,
-            suggestion="say a prediction in [[predict.sources]], or leave [trust] out",
-        )
+        yield Finding("warning", "trust-unused", place)
     for number, region in enumerate(rows.regions, 1):
         whole = RowRegion("", rows.schema)
         if RowRegion(region.where, rows.schema).find_meeting(whole).status == "proved":
-            yield Finding(
-                "warning",
-                "trust-empty",
-                f"[trust] region {number}: no row of the scope lies where {region.where}",
-                place,
-                suggestion="correct the region, or widen the scope of its features",
-            )
+            args = {"number": number, "region_text": region.where}
+            yield Finding("warning", "trust-empty", place, args)
 
 
 def missed_rows(known: Knowledge, data: Examples) -> Tensor:
@@ -85,15 +74,13 @@ def check_trust(
         error = float(here.var() / len(here) + there.var() / len(there)) ** 0.5
         away = trust - known.trust_at_prediction
         if away * more > 0 and abs(more) > _SURE * error:
-            word = "more" if more > 0 else "less"
-            yield Finding(
-                "warning",
-                "trust-data",
-                f"trust is {trust:g} where {region.where} and {known.trust_at_prediction:g} "
-                f"elsewhere, but in {len(here)} rows there the expert misses by {word} than in "
-                f"the {len(there)} others: {float(here.mean()):.3g} against "
-                f"{float(there.mean()):.3g} on average",
-                Place(file),
-                suggestion="look at these rows: the region may be turned round, or leave its trust "
-                "out and let the site learn it",
-            )
+            args = {
+                "trust": trust,
+                "region_text": region.where,
+                "usual": known.trust_at_prediction,
+                "rows": len(here),
+                "others": len(there),
+                "here": float(here.mean()),
+                "there": float(there.mean()),
+            }
+            yield Finding("warning", "trust-data", Place(file), args)

@@ -44,8 +44,7 @@ class Attached:
 
 def check_nothing(model: Any, place: Place) -> list[Finding]:
     """The word of `lint` about a source that it cannot look into."""
-    what = type(model).__name__
-    return [Finding("info", "unchecked", f"the {what} is not checked over the scope", place)]
+    return [Finding("info", "unchecked", place, {"model": type(model).__name__})]
 
 
 def check_share(confidence: float | None) -> None:

@@ -55,7 +55,7 @@ def examine_source(values: Values, asked: Asked, setting: Setting, place: Place)
             return kind.examine(entry, asked, setting)
         return kind.read(entry, asked, setting), []
     except KnowledgeError as error:
-        return None, [Finding("error", "source", str(error), place)]
+        return None, [Finding("error", "source", place, {"error": str(error)})]
 
 
 def open_sources(

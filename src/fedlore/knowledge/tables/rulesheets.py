@@ -166,16 +166,15 @@ def examine_table(
     if kind not in POLICIES:
         raise KnowledgeError(f"a table is of kind predict or range, got '{kind}'")
     if len(rows) < 2 or len(rows) > MOST_RULES + 1:  # with the header
-        why = "has no rules" if len(rows) < 2 else f"has more than {MOST_RULES} rules"
-        return None, [Finding("error", "size", f"the table {why}", page.place())]
+        case = "empty" if len(rows) < 2 else "long"
+        return None, [Finding("error", "size", page.place(), {"most": MOST_RULES}, case)]
     columns = read_titles(page, rows[0], schema, outcome, findings)
     has_priority = any(column.role == "priority" for column in columns)
     if policy is None:
         policy = POLICIES[kind][0] if not (has_priority and kind == "predict") else "priority"
     if has_priority != (policy == "priority"):
-        have = "has" if has_priority else "has no"
-        message = f"the table {have} column 'priority' and the policy is {policy}"
-        findings.append(Finding("error", "priority", message, page.place()))
+        case = "column" if has_priority else "no-column"
+        findings.append(Finding("error", "priority", page.place(), {"policy": policy}, case))
     if findings:
         return None, findings
     rules, confidences = [], []
@@ -188,8 +187,8 @@ def examine_table(
     soft = min(confidences) < 1.0
     if soft and policy in ("unique", "union"):
         other = "first or priority" if kind == "predict" else "intersect"
-        message = f"rules with a confidence go with the hit policy {other}, got {policy}"
-        findings.append(Finding("error", "confidence", message, page.place()))
+        args = {"fits": other, "policy": policy}
+        findings.append(Finding("error", "confidence", page.place(), args, "policy"))
     if findings:
         return None, findings
     table = Table(schema, tuple(rules), kind, policy, page.file)
@@ -211,8 +210,8 @@ def _rule(
     chosen: tuple[int, ...] = ()
     priority, confidence = 0.0, None
     if len(cells) < len(columns) or any(_is_filled(cell) for cell in cells[len(columns) :]):
-        message = f"the row has {len(cells)} cells, the header {len(columns)}"
-        findings.append(Finding("error", "cell", message, page.place(row)))
+        args = {"cells": len(cells), "columns": len(columns)}
+        findings.append(Finding("error", "cell", page.place(row), args, "width"))
     for column, cell in zip(columns, cells, strict=False):
         try:
             if isinstance(cell, Broken):
@@ -234,7 +233,8 @@ def _rule(
             else:
                 values[column.role] = cell.strip()
         except KnowledgeError as error:
-            findings.append(Finding("error", "cell", str(error), page.place(row, column.title)))
+            place = page.place(row, column.title)
+            findings.append(Finding("error", "cell", place, {"error": str(error)}))
     rule = Rule(
         conditions=tuple(sorted(conditions, key=lambda item: item[0])),
         outcome=chosen,

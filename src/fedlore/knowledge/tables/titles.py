@@ -43,12 +43,13 @@ def read_titles(
                 raise KnowledgeError(f"column '{columns[-1].title}' is there twice")
         except KnowledgeError as error:
             title = cell if isinstance(cell, str) and cell.strip() else f"number {position}"
-            findings.append(Finding("error", "header", str(error), page.place(row, title[:60])))
+            place = page.place(row, title[:60])
+            findings.append(Finding("error", "header", place, {"error": str(error)}))
     found = [column.title for column in columns if column.role == "then"]
     if len(found) != 1 and not findings:
-        wanted = f"'{outcome}'" if outcome else " or ".join(f"'{name}'" for name in OUTCOMES)
-        message = f"there must be one outcome column, {wanted}, found {len(found)}"
-        findings.append(Finding("error", "header", message, page.place(row)))
+        wanted = [outcome] if outcome else list(OUTCOMES)
+        args = {"wanted": wanted, "found": len(found)}
+        findings.append(Finding("error", "header", page.place(row), args, "outcome"))
     return columns
 
 

@@ -87,10 +87,10 @@ export class ExamplesView extends HTMLElement {
 
   judge() {
     if (!this.grid) return;
-    const own = desk.now.findings.filter((f) => f.code === "example"), rows = this.sheet.rows.filter((row) => row.some(Boolean)).length;
+    const own = desk.now.findings.filter((f) => f.kind === "example"), rows = this.sheet.rows.filter((row) => row.some(Boolean)).length;
     this.grid.mark(marksOf(desk.now.findings, this.place));
     const wrong = new Set(own.map((f) => f.place.row)).size;
-    const open = desk.now.findings.some((f) => f.severity === "error" && ["cell", "header", "size", "source", "file"].includes(f.code));
+    const open = desk.now.findings.some((f) => f.severity === "error" && ["cell", "header", "size", "source", "file"].includes(f.kind));
     const said = open ? make("p", { class: "warn" }, say("examples.unchecked")) : make("p", { class: wrong ? "bad" : "" }, wrong ? say("examples.wrong", { wrong, rows }) : say("examples.right", { rows }));
     this.side.replaceChildren(make("h2", {}, say("examples.result")), said,
       own.length ? listFindings(own, ({ cell }) => { this.grid.go(cell.row ?? 0, cell.column ?? 0); this.grid.sides.focus(); }) : "");

@@ -105,7 +105,7 @@ export class RulesView extends HTMLElement {
   judge() {
     const { findings } = desk.now;
     if (this.grid) this.grid.mark(marksOf(findings, chosen));
-    const own = findings.filter((f) => f.code !== "example" && (f.cell === null || f.cell.grid === chosen));
+    const own = findings.filter((f) => f.kind !== "example" && (f.cell === null || f.cell.grid === chosen));
     const others = findings.length - own.length;
     const again = desk.large ? make("button", { onclick: () => desk.check() }, say("check")) : null;
     this.side.replaceChildren(make("div", { class: "line" }, make("h2", {}, say("findings")), again),

@@ -9,7 +9,7 @@ export async function askSave() {
   if (desk.state !== "draft") return;
   const who = make("input", { value: desk.who, required: true, autocomplete: "name" });
   const why = make("input", { autocomplete: "off", placeholder: say("save.why.hint") });
-  const broken = desk.now.findings.filter((f) => f.code === "example");
+  const broken = desk.now.findings.filter((f) => f.kind === "example");
   const box = make("dialog", { "aria-label": say("save") }, make("form", { method: "dialog", onsubmit: () => {
     desk.who = who.value.trim();
     desk.change("/api/save", { why: why.value.trim(), anyway: broken.length > 0 });
@@ -27,4 +27,4 @@ export async function askSave() {
   box.showModal();
 }
 
-const grave = () => desk.now.findings.filter((f) => f.severity === "error" && f.code !== "example").length;
+const grave = () => desk.now.findings.filter((f) => f.severity === "error" && f.kind !== "example").length;

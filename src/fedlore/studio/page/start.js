@@ -44,11 +44,11 @@ function frame() {
 function count(findings) {
   const link = at("views").children[0];
   if (!link) return;
-  const grave = findings.filter((f) => f.severity === "error" && f.code !== "example").length;
+  const grave = findings.filter((f) => f.severity === "error" && f.kind !== "example").length;
   const some = findings.filter((f) => f.severity === "warning").length;
   link.replaceChildren(say("view.rules"));
   if (grave || some) link.append(make("span", { class: grave ? "count" : "count some", title: say("count", { errors: grave, warnings: some }) }, String(grave || some)));
-  const broken = findings.filter((f) => f.code === "example").length, tests = at("views").querySelector("[href='#examples']");
+  const broken = findings.filter((f) => f.kind === "example").length, tests = at("views").querySelector("[href='#examples']");
   tests.replaceChildren(say("view.examples"));
   if (broken) tests.append(make("span", { class: "count", title: say("examples.broken", { count: broken }) }, String(broken)));
 }

@@ -1,0 +1,394 @@
+"""English."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_Sentence = str | Callable[[Mapping[str, Any]], str]
+
+_SHOWN = 5  # rows named in a sentence
+
+#: What can be wrong over the whole scope: the sentence of a finding, and of what stayed open.
+_CLAIMS: dict[str, str] = {
+    "outside-range": "the prediction leaves the range",
+    "undefined/prediction": "'{formula}' has no value, so the prediction abstains",
+    "undefined/lower": "'{formula}' has no value, so the lower limit does not limit",
+    "undefined/upper": "'{formula}' has no value, so the upper limit does not limit",
+    "unreached": "any row is predicted to be '{name}'",
+    "empty-range/limits": "the lower limit exceeds the upper one",
+    "empty-range/above": "the lower limit exceeds the upper bound",
+    "empty-range/below": "the upper limit lies below the lower bound",
+    "empty-range/error": "the ranges leave no class together, so that the row is refused",
+    "empty-range/first": "the ranges leave no class together, so that the first one counts",
+    "empty-range/all": "the ranges leave no class together, so that every class is allowed",
+}
+_STEPS: dict[str, str] = {
+    "anything": "anything more: {reason}",
+    "overlap": "which rules overlap",
+    "gaps": "whether there are gaps",
+    "more-gaps": "whether there are more gaps",
+    "empty-range": "which ranges can be empty",
+    "unreachable": "whether {rules} ever apply",
+    "outside-range": "whether {rules} stay inside the range",
+}
+
+
+def _show(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def _shown_by(claim: str) -> _Sentence:
+    """A claim, and a row that shows it."""
+
+    def sentence(a: Mapping[str, Any]) -> str:
+        row = ", ".join(f"{name} {_show(value)}" for name, value in a["row"].items())
+        return f"{_CLAIMS[claim].format_map(a)}, for example where {row}"
+
+    return sentence
+
+
+def _where(region: Mapping[str, str]) -> str:
+    """A region in words: its cells, joined."""
+    texts = []
+    for name, cell in region.items():
+        link = " " if cell[0] in "<>=" or cell.startswith(("in ", "not ")) else " = "
+        texts.append(name + (" in " if cell[0] in "[(" else link) + cell)
+    return " and ".join(texts) or "anything holds"
+
+
+def _in_region(text: str) -> _Sentence:
+    """A sentence with {where}, the region of the finding."""
+    return lambda a: text.format_map({**a, "where": _where(a["region"])})
+
+
+def _rows(rows: Sequence[int]) -> str:
+    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:_SHOWN]))}{more}"
+
+
+def _with_rows(text: str) -> _Sentence:
+    """A sentence with {count} and {listed}, from the argument `rows`."""
+    return lambda a: text.format_map({**a, "count": len(a["rows"]), "listed": _rows(a["rows"])})
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _empty_tables(a: Mapping[str, Any]) -> str:
+    *names, last = a["rules"]
+    return f"{', '.join(names)} and {last} together leave no class where {_where(a['region'])}"
+
+
+def _example(text: str) -> _Sentence:
+    return lambda a: text.format_map(a) + (f" ({a['note']})" if a["note"] else "")
+
+
+_HELD = {
+    "range": "the shape then holds between rows of the same range only, and the network does "
+    "not hear the range",
+    "prediction": "it is withheld from the network and from the answer (λ counts as 0), and "
+    "the shape holds without it",
+}
+
+
+def _shape_broken(a: Mapping[str, Any]) -> str:
+    side, way = a["side"], ("down", "up") if a["sign"] < 0 else ("up", "down")
+    did = f"does not move {way[0]}"
+    if side == "prediction":
+        did = f"moves {way[1]}, or speaks on one side only"
+    others = ", ".join(f"{name} = {value}" for name, value in a["others"].items())
+    at = f" at {others}" if others else ""
+    low, high = a["low"], a["high"]
+    moved = f"from {a['feature']} = {low:g} to {high:g}{at} the {side} {did}"
+    return f"'{a['shape']}', but {moved}: {_HELD[side]}"
+
+
+def _soft(a: Mapping[str, Any]) -> str:
+    parts = ((a["rules"], "rule"), (a["formulas"], "formula source"))
+    counted = " and ".join(_plural(n, what) for n, what in parts if n)
+    return (
+        f"{counted} {'holds' if a['rules'] + a['formulas'] == 1 else 'hold'} in most cases only: "
+        "what they say weighs in the prediction, excludes no class, and is counted by no "
+        "certificate"
+    )
+
+
+def _soft_weak(a: Mapping[str, Any]) -> str:
+    does = "says nothing" if a["share"] == a["even"] else "speaks against what it names"
+    return (
+        "{rule} gives {share:g} to {named} of {classes} classes and so {does}: an even spread "
+        "gives them {even:.3g}".format_map({**a, "does": does})
+    )
+
+
+def _confidence(a: Mapping[str, Any], text: str) -> str:
+    """Two digits, three where two would hide the difference."""
+    low, high, share = a["low"], a["high"], a["share"]
+    digits = 3 if round(low, 2) <= share <= round(high, 2) else 2
+    was = {"was": a["right"] / a["rows"], "least": low, "most": high}
+    return text.format_map({**a, **{name: f"{value:.{digits}f}" for name, value in was.items()}})
+
+
+def _confidences(a: Mapping[str, Any]) -> str:
+    chance = f", {a['by_chance']:.2g} would be so by chance" if a["wrong"] else ""
+    return (
+        f"{_plural(a['found'], 'confidence')} looked at: {a['wrong']} outside what the rows allow "
+        f"(exact binomial intervals, 95 %){chance}"
+    )
+
+
+_CORRECT = "correct the prediction or widen the range"
+_LIMITS = "correct the limits, or bound one by the other with min or max"
+_SOURCES = "correct one of them, or say with 'empty' what is to be done there"
+_GUARD = "narrow the scope, or guard it: where(x > 0, log(x), ...)"
+_ONE_WRONG = "correct the rule or the formula: one of them is wrong there"
+_LABELS = (
+    "look at these rows: the label or the range is wrong (in training, policy outside = {policy})"
+)
+_TRUST_LOW = "keep trust low, or leave the prediction out"
+
+#: Kind, or kind/case -> what was found, what to do.
+FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
+    # faults that were refused with a sentence of their own
+    "cell": ("{error}", ""),
+    "header": ("{error}", ""),
+    "source": ("{error}", ""),
+    "file": ("{error}", ""),
+    "data": ("{error}", ""),
+    "example": ("{error}", ""),
+    # sheets
+    "size/empty": ("the table has no rules", ""),
+    "size/long": ("the table has more than {most} rules", ""),
+    "priority/column": ("the table has column 'priority' and the policy is {policy}", ""),
+    "priority/no-column": ("the table has no column 'priority' and the policy is {policy}", ""),
+    "confidence/policy": (
+        "rules with a confidence go with the hit policy {fits}, got {policy}",
+        "",
+    ),
+    "cell/width": ("the row has {cells} cells, the header {columns}", ""),
+    "header/outcome": (
+        lambda a: (
+            "there must be one outcome column, "
+            + " or ".join(f"'{name}'" for name in a["wanted"])
+            + f", found {a['found']}"
+        ),
+        "",
+    ),
+    # rules by themselves
+    "no-effect": (
+        "{rule} allows every class, so it narrows nothing",
+        "delete it, or name fewer classes",
+    ),
+    "duplicate": ("{rule} repeats {before}", "delete one of the two"),
+    "outside-scope": (
+        "{rule} never applies: '{feature}' {cell} lies outside the scope {low}..{high}",
+        "check the number and its unit, or widen the declared scope",
+    ),
+    "beyond-scope": ("'{feature}' reaches beyond its scope in {rules}", ""),
+    "same-in-float32": (
+        "{one} and {other} are one number in single precision",
+        "use one of the two, or keep the data in float64",
+    ),
+    "beyond-bounds": (
+        "{rule} says '{text}', and the bounds are {lower:g} to {upper:g}",
+        "correct the rule, or the bounds at all sites",
+    ),
+    # rules together
+    "unreachable": (
+        "{rule} never applies: all its rows go to {before}",
+        "move it up, narrow the rules before it, or delete it",
+    ),
+    "contradiction": (
+        _in_region("{rule} and {other} say different things where {where}"),
+        "narrow one of them",
+    ),
+    "tie": (
+        _in_region("{rule} and {other} say different things where {where}"),
+        "narrow one of them, or rank them",
+    ),
+    "overlap": (
+        _in_region(
+            "rules with different outcomes overlap in {pairs} pairs, and the earlier wins: {rule} "
+            "before {other} where {where}"
+        ),
+        "",
+    ),
+    "gap/predict": (
+        _in_region("no rule applies where {where}; there the table abstains"),
+        "add a rule, or leave it so on purpose",
+    ),
+    "gap/range": (
+        _in_region("no rule applies where {where}; there the table allows every class"),
+        "add a rule, or leave it so on purpose",
+    ),
+    "empty-range/rules": (
+        _empty_tables,
+        "widen what one of them allows, or narrow its conditions",
+    ),
+    "outside-range/rules": (
+        _in_region("{rule} says {outcome}, which {rival} forbids where {where}"),
+        "change one of the two rules, or narrow its conditions",
+    ),
+    "more": ("{count} more of kind '{of}'", ""),
+    # formulas and sources over the scope
+    "outside-range": (_shown_by("outside-range"), _CORRECT),
+    "undefined/prediction": (_shown_by("undefined/prediction"), _GUARD),
+    "undefined/lower": (_shown_by("undefined/lower"), _GUARD),
+    "undefined/upper": (_shown_by("undefined/upper"), _GUARD),
+    "unreached": (
+        "no row of the scope is predicted to be '{name}' ({low:g} to {high:g})",
+        "check the edges and the units of the features",
+    ),
+    "empty-range/limits": (_shown_by("empty-range/limits"), _LIMITS),
+    "empty-range/above": (_shown_by("empty-range/above"), _LIMITS),
+    "empty-range/below": (_shown_by("empty-range/below"), _LIMITS),
+    "empty-range/error": (_shown_by("empty-range/error"), _SOURCES),
+    "empty-range/first": (_shown_by("empty-range/first"), _SOURCES),
+    "empty-range/all": (_shown_by("empty-range/all"), _SOURCES),
+    "outside-range/formula": ("{rule}: the prediction leaves the range", _ONE_WRONG),
+    "empty-range/formula": ("{rule}: the formulas leave none of its numbers", _ONE_WRONG),
+    "unchecked": ("the {model} is not checked over the scope", ""),
+    "statistical": (
+        "a range here is statistical: it misses the label now and then, as its level says",
+        "",
+    ),
+    # what stayed open
+    "gave-up/boxes": (
+        lambda a: (
+            "gave up: too many boxes to decide whether "
+            f"{_CLAIMS[a['about']].format_map(a)} somewhere"
+        ),
+        "narrow the scope, or allow a larger budget",
+    ),
+    "gave-up/model": (
+        lambda a: (
+            f"gave up: a {a['model']} cannot be looked into to decide whether "
+            f"{_CLAIMS[a['about']].format_map(a)}"
+        ),
+        "say it as a table or a formula",
+    ),
+    "gave-up/steps": (
+        lambda a: f"gave up: too many steps to decide {_STEPS[a['about']].format_map(a)}",
+        "split the table, or allow more steps",
+    ),
+    "gave-up/classes": ("not decided whether {rules} keep prediction and range together", ""),
+    "gave-up/numbers": ("not decided whether {rules} and the formulas leave a number", ""),
+    # soft rules
+    "soft": (_soft, ""),
+    "soft-unheard": (
+        "trust is 0, so that the answer follows no prediction, and nothing that holds in most "
+        "cases only",
+        "give trust, or let it be chosen (fedlore tune)",
+    ),
+    "soft-outright": (
+        "where a prediction names a class outright, ranges that hold in most cases only do not "
+        "move it",
+        "give the prediction a confidence, or a formula a spread",
+    ),
+    "soft-weak": (
+        _soft_weak,
+        "give it the share of cases in which it holds, or name the others",
+    ),
+    "counted-twice": (
+        "{rule} names the same classes as {other}, within its rows: where both hit they count as "
+        "two witnesses",
+        "end the wider one where the narrower begins",
+    ),
+    "confidence": (
+        lambda a: _confidence(
+            a,
+            "{name} says {share:g}, was right in {right} of {rows} rows ({was}, {least} to {most})",
+        ),
+        lambda a: _confidence(a, "write {was}, or look at its rows"),
+    ),
+    "confidences": (_confidences, ""),
+    # shapes
+    "shape-kept": ("'{shape}' is kept by range and prediction over the whole scope", ""),
+    "shape-unknown": (
+        lambda a: (
+            f"whether the {a['side']} keeps '{a['shape']}' over the whole scope was not "
+            f"decided: {_HELD[a['side']]}"
+        ),
+        "",
+    ),
+    "shape-range": (
+        _shape_broken,
+        "correct the range or the shape, or limit the shape with 'where'",
+    ),
+    "shape-prediction": (
+        _shape_broken,
+        "correct the prediction or the shape, or limit the shape with 'where'",
+    ),
+    "shape-data": (
+        lambda a: (
+            "'{shape}', but in {rows} rows the answer {does} with {feature}, everything else "
+            "equal: {slope:+.3g} ± {error:.2g} a unit".format_map(
+                {**a, "does": "rises" if a["slope"] > 0 else "falls"}
+            )
+        ),
+        "look at these rows: the shape is false here, or holds in a part only",
+    ),
+    # trust by row
+    "trust-unused": (
+        "[trust] says how far the expert's prediction is followed, and there is none",
+        "say a prediction in [[predict.sources]], or leave [trust] out",
+    ),
+    "trust-empty": (
+        "[trust] region {number}: no row of the scope lies where {region_text}",
+        "correct the region, or widen the scope of its features",
+    ),
+    "trust-data": (
+        lambda a: (
+            "trust is {trust:g} where {region_text} and {usual:g} elsewhere, but in {rows} rows "
+            "there the expert misses by {word} than in the {others} others: {here:.3g} against "
+            "{there:.3g} on average".format_map(
+                {**a, "word": "more" if a["here"] > a["there"] else "less"}
+            )
+        ),
+        "look at these rows: the region may be turned round, or leave its trust out and let the "
+        "site learn it",
+    ),
+    # examples and data
+    "example/columns": ("{error}", ""),
+    "example/many": ("there are more than {most} examples", ""),
+    "example/fault": (_example("{error}"), "correct the rules, or the example if it is wrong"),
+    "example/expect": (
+        _example("{wanted} is expected, the expert says {got}"),
+        "correct the rules, or the example if it is wrong",
+    ),
+    "example/allowed": (
+        _example("{wanted} is to be possible, it is {got}"),
+        "correct the rules, or the example if it is wrong",
+    ),
+    "example/impossible": (
+        _example("{wanted} is to be possible, and is not"),
+        "correct the rules, or the example if it is wrong",
+    ),
+    "out-of-scope": (
+        _with_rows("{count} rows have '{feature}' outside its scope {low:g} to {high:g}: {listed}"),
+        "correct the value, or widen the scope if the knowledge holds there too",
+    ),
+    "label-outside": (_with_rows("{count} labels lie outside their range: {listed}"), _LABELS),
+    "label-outside/number": ("{count} labels lie outside their set", _LABELS),
+    "label-beyond": (
+        "{count} labels lie beyond the bounds {lower:g} to {upper:g}",
+        "correct them, or widen the bounds at all sites",
+    ),
+    "outside-range/rows": (
+        "the prediction leaves the range in {count} rows (policy conflict = {policy})",
+        "",
+    ),
+    "outside-range/number-rows": (
+        "the prediction leaves the set in {count} rows (policy conflict = {policy})",
+        "",
+    ),
+    "weak-expert": (
+        "the prediction is right on {hits:.1%} of the rows; always saying the commonest class is "
+        "right on {majority:.1%}",
+        _TRUST_LOW,
+    ),
+    "weak-expert/number": (
+        "the prediction misses by {error:.4g}; always naming the mean misses by {spread:.4g}",
+        _TRUST_LOW,
+    ),
+}
