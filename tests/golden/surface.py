@@ -59,7 +59,7 @@ def findings(knowledge: Path, data: Path | None = None) -> list[list]:
     found = [
         [
             one["severity"],
-            KINDS.get(one["code"], one["code"]),
+            KINDS.get(one["kind"], one["kind"]),
             *(one["place"][key] for key in ("file", "sheet", "row", "column")),
         ]
         for one in said["findings"]
