@@ -7,7 +7,7 @@ import pytest
 
 from fedlore import ConfigError, FedloreError, Knowledge, KnowledgeError, Plan
 from fedlore.config import build
-from fedlore.privacy.dp.ledger import BudgetSpent
+from fedlore.privacy.dp.budget import BudgetSpent
 
 from .cli.test_demo import fedlore
 from .test_docs import ROOT

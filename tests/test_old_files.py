@@ -21,7 +21,7 @@ from fedlore import checker
 from fedlore.cli.app import app
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.site.audit import AuditLog, check_audit
-from fedlore.privacy.dp.ledger import BudgetSpent, Ledger, LedgerEntry
+from fedlore.privacy.dp.budget import BudgetSpent, Ledger, LedgerEntry
 
 OLD = Path(__file__).parent / "files" / "v0_1_0"
 BUNDLES = OLD / "bundles"

@@ -13,7 +13,7 @@ from fedlore.core.wire import TASK_KINDS, Task, digest
 from fedlore.engine import Local, Recipe
 from fedlore.engine.exact import solve_together
 from fedlore.engine.loop import scale_together
-from fedlore.privacy.filters import Filtered
+from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -68,7 +68,7 @@ def test_under_secure_aggregation_only_bytes_and_masked_words_leave_a_client():
     model = mlp(FEATURES, CLASSES)
     recipe = Recipe(model, FedAvg(), Plan(epochs=1, finish=2), exact=EXACT)
     masked = SecureAggregation()
-    halves = Filtered(local := Local(federation(), recipe), sites_of(masked, local), hides=True)
+    halves = SiteFilters(local := Local(federation(), recipe), sites_of(masked, local), hides=True)
     spy = Spy(halves)
     transport = masked.over(spy)
     scale_together(transport)

@@ -15,7 +15,7 @@ from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy.ckks.cipher import write_key
-from fedlore.privacy.dp.ledger import Ledger
+from fedlore.privacy.dp.budget import Ledger
 from fedlore.privacy.secagg.pact import pack_message
 
 from ..laws.test_algorithms import assert_close

@@ -29,7 +29,7 @@ from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import OrderMember
 from fedlore.personal.own.sight import see_order
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.dp.ledger import Ledger
+from fedlore.privacy.dp.budget import Ledger
 
 from .inside import Inside, edited, small
 

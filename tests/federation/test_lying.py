@@ -28,9 +28,9 @@ from fedlore.federation.site.questions import DAY, REPEATS, Questions
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.dp.ledger import Ledger
+from fedlore.privacy.dp.budget import Ledger
 from fedlore.privacy.secagg.filter import SecureAggregation
-from fedlore.privacy.secagg.opened import OpenedSums
+from fedlore.privacy.secagg.server import OpenedSums
 from fedlore_coke.trial import make_trial
 
 from .inside import small

@@ -14,7 +14,7 @@ from fedlore.federation.journal import Journal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.terms import terms_of
-from fedlore.privacy.filters import Filtered
+from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.filter import SecureAggregation
 
 from ..laws.test_algorithms import Post, assert_close
@@ -47,7 +47,7 @@ def reference(folder, missed):
 
     def hidden(recipe):
         halves = {client.id: [masks.site(client.id)] for client in clients}
-        return masks.over(Post(Filtered(Local(clients, recipe), halves, hides=True), lose=lost))
+        return masks.over(Post(SiteFilters(Local(clients, recipe), halves, hides=True), lose=lost))
 
     recipe = replace(recipe, scaler=scale_together(hidden(recipe)))
     return federate(hidden(recipe), recipe, federation.rounds)

@@ -7,8 +7,8 @@ import pytest
 
 from fedlore.privacy.ckks.cipher import new_key
 from fedlore.privacy.ckks.filter import Ckks, Encryption
+from fedlore.privacy.dp.budget import Dp
 from fedlore.privacy.dp.filter import Noise
-from fedlore.privacy.dp.settings import Dp
 from fedlore.privacy.secagg.filter import Masks
 from fedlore.testing.clients import EXAMPLES
 from fedlore.testing.filter import FILTER_LAWS, PASSAGE_LAWS, mean_members, why_not

@@ -9,7 +9,7 @@ from fedlore import ConfigError, FedAvg
 from fedlore.core.exact import Basis
 from fedlore.core.foresight import Exact
 from fedlore.engine.exact import solve_together
-from fedlore.privacy.filters import Filtered, guard_transport
+from fedlore.privacy.filters import SiteFilters, guard_transport
 from fedlore.testing.clients import FEATURES, small_federation
 from fedlore.testing.filter import make_filter, why_not
 from fedlore.testing.laws import Postbox
@@ -51,7 +51,7 @@ def test_sums_bear_the_loss_of_a_site(engine):
     clients = small_federation([9, 12, 15, 18, 21])
     plain = solve_together(engine(clients[:-1], recipe), groups)
     one = make_filter(FILTERS["secure aggregation"][0], FedAvg(), sites=5)
-    filtered = Filtered(
+    filtered = SiteFilters(
         engine(clients, recipe), {c.id: [one.site(c.id)] for c in clients}, hides=True
     )
     wire = Postbox(filtered, lose=lambda task, name: (task.kind, name) == ("gram", "site-4"))

@@ -7,7 +7,7 @@ import torch
 
 from fedlore.core.rng import stream
 from fedlore.core.wire import Reply, Task
-from fedlore.privacy.filters import Filtered
+from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.filter import SecureAggregation
 
 
@@ -84,7 +84,7 @@ class Cohort:
 
     def __post_init__(self):
         self.halves = {name: self.filter.site(name) for name in self.given.clients()}
-        inside = Filtered(self.given, {n: [h] for n, h in self.halves.items()}, hides=True)
+        inside = SiteFilters(self.given, {n: [h] for n, h in self.halves.items()}, hides=True)
         self.wire = Wire(inside, **self.wire_settings)
         self.server = self.filter.over(self.wire)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedlore.errors import ConfigError
-from fedlore.privacy.dp.accounting import Release, affordable, epsilon_of, noise_for
+from fedlore.privacy.dp.noise import Release, affordable, epsilon_of, noise_for
 
 #: σ, steps, q: 20 settings, half of them without subsampling
 SETTINGS = [

@@ -16,17 +16,18 @@ from fedlore.core.aggregate import Mean, Median
 from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.privacy.dp.filter import Noising
-from fedlore.privacy.dp.ledger import BudgetSpent, Ledger
-from fedlore.privacy.dp.noise import gaussian, uniform, with_noise
-from fedlore.privacy.dp.settings import (
+from fedlore.privacy.dp.budget import (
+    BudgetSpent,
     Dp,
+    Ledger,
     bare_line,
     check_dp,
     clip_upload,
     planned_line,
     spent_line,
 )
+from fedlore.privacy.dp.filter import NoiseFilter
+from fedlore.privacy.dp.noise import gaussian, uniform, with_noise
 from fedlore.privacy.filters import guard_transport
 
 from ..engine.federation import federation
@@ -50,7 +51,7 @@ def assert_variance(sample, std):
 def noising(dp, **changes):
     ledgers = {}
     settings = {"noise": dp.multiplier(4), "least": 3, "ledger": lambda n: ledgers[n]} | changes
-    filter = Noising(dp, **settings)
+    filter = NoiseFilter(dp, **settings)
     return replace(filter, ledger=lambda n: ledgers.setdefault(n, Ledger())), ledgers
 
 
@@ -179,7 +180,7 @@ def test_the_same_question_gets_the_same_noise_and_is_paid_once():
 
 
 def test_a_spent_budget_refuses_the_next_round_also_after_a_restart(tmp_path):
-    filter = Noising(DP, DP.multiplier(2), 1, lambda name: Ledger(tmp_path / f"{name}.json"))
+    filter = NoiseFilter(DP, DP.multiplier(2), 1, lambda name: Ledger(tmp_path / f"{name}.json"))
     for round in (1, 2):  # a new half each time: the site was started again
         half = filter.site("a")
         half.outbound(Task("train", round, SENT), Reply("a", round, SENT))
@@ -295,7 +296,7 @@ def test_federations_without_a_guarantee_are_refused(changes, rule):
     with pytest.raises(ConfigError, match=rule):
         check_dp(DP, **(plain | changes))
     with pytest.raises(ConfigError, match="cohort must be at least 1, got 0"):
-        Noising(DP, 1.0, 0, lambda name: Ledger())
+        NoiseFilter(DP, 1.0, 0, lambda name: Ledger())
 
 
 def test_no_noise_changes_nothing():

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 
 from fedlore.core.wire import Reply, Task
-from fedlore.privacy.filters import Filtered, guard_transport, half_for, through
+from fedlore.privacy.filters import SiteFilters, apply_halves, guard_transport, half_for
 
 
 class Noting:
@@ -87,7 +87,7 @@ def test_sites_elsewhere_apply_their_halves_themselves():
 def test_clients_never_see_a_filters_own_tasks():
     notes, sites = [], Sites("a", "b")
     masks = Noting("masks", 8.0, notes, kinds=["keys"])
-    inside = Filtered(sites, {"a": [masks], "b": [masks]})
+    inside = SiteFilters(sites, {"a": [masks], "b": [masks]})
     assert len(list(inside.exchange(Task("keys", 1), ["a", "b"]))) == 2
     assert notes == ["masks answers keys"] * 2 and sites.asked == []
     assert list(inside.exchange(Task("keys", 1), [])) == []
@@ -104,8 +104,8 @@ def test_the_half_for_a_task_is_the_one_that_names_its_kind():
 def test_only_sums_are_filtered_and_row_counts_go_with_what_hides():
     notes = []
     half, reply = Noting("masks", 8.0, notes), Reply("a", 1, {}, rows=5, metrics={"ta": 0.5})
-    assert through([half], Task("evaluate", 1), reply) is reply
-    assert through([half], Task("evaluate", 1), reply, hides=True) == replace(reply, rows=0)
+    assert apply_halves([half], Task("evaluate", 1), reply) is reply
+    assert apply_halves([half], Task("evaluate", 1), reply, hides=True) == replace(reply, rows=0)
     assert notes == []
-    through([half], Task("moments", 0), reply)
+    apply_halves([half], Task("moments", 0), reply)
     assert notes == ["masks out"]

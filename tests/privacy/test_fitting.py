@@ -12,7 +12,7 @@ from fedlore.core.scaler import Scaler
 from fedlore.engine import fit
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.dp.ledger import BudgetSpent, LedgerDamaged
+from fedlore.privacy.dp.budget import BudgetSpent, LedgerDamaged
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

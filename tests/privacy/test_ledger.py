@@ -9,9 +9,9 @@ from contextlib import suppress
 import pytest
 
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.privacy.dp import ledger as books
-from fedlore.privacy.dp.accounting import Release, epsilon_of, noise_for
-from fedlore.privacy.dp.ledger import BudgetSpent, Ledger, LedgerDamaged, LedgerEntry
+from fedlore.privacy.dp import budget as books
+from fedlore.privacy.dp.budget import BudgetSpent, Ledger, LedgerDamaged, LedgerEntry
+from fedlore.privacy.dp.noise import Release, epsilon_of, noise_for
 
 NOISE = noise_for(3.0, 1e-5, 4)  # four rounds and not one more
 

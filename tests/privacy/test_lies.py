@@ -13,8 +13,8 @@ import pytest
 
 from fedlore import FedloreError
 from fedlore.core.wire import Task
+from fedlore.privacy.secagg.crypto import SHARE
 from fedlore.privacy.secagg.pact import least
-from fedlore.privacy.secagg.shamir import SHARE
 
 from .masked import cohort, names
 from .test_secagg import lying, tasks

@@ -9,9 +9,8 @@ from fedlore.config import build
 from fedlore.core.nets import mlp
 from fedlore.engine import fit
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.catalog import ADDED, FILTERS
-from fedlore.privacy.defence import Around, Standing
-from fedlore.privacy.settings import filters_of, privacy_lines, share_secret
+from fedlore.privacy.filters import FilterContext, Placement
+from fedlore.privacy.settings import ADDED, FILTERS, filters_of, privacy_lines, share_secret
 
 from ..engine.federation import CLASSES, FEATURES, federation
 from .plugged import install
@@ -47,7 +46,7 @@ def test_nothing_is_loaded_before_a_filter_is_made(veil):
     assert asked.plugged == ("veil",) and asked.epsilon is None and asked.moments and asked.scores
     assert "veiled" not in sys.modules
     with pytest.raises(ConfigError, match="veil.size must be float, got 'wrong'"):
-        filters_of(asked, Around(4))
+        filters_of(asked, FilterContext(4))
     assert "veiled" in sys.modules
 
 
@@ -62,21 +61,21 @@ def test_nothing_is_loaded_before_a_filter_is_made(veil):
 )
 def test_what_is_no_filter_is_named(veil, name, says):
     with pytest.raises(ConfigError, match=says):
-        filters_of(Privacy(filters={name: {}}), Around(4))
+        filters_of(Privacy(filters={name: {}}), FilterContext(4))
 
 
 def test_it_is_made_with_fedlores_own_in_the_order_of_a_site(veil):
     both = Privacy(dp=Dp(4.0, 1e-5), filters={"veil": {}})
-    noising, veiling = filters_of(both, Around(10, rounds=5))
+    noising, veiling = filters_of(both, FilterContext(10, rounds=5))
     assert (noising.name, veiling.name) == ("dp", "veil") and both.hides
     assert noising.least == 3 == both.needs(10)  # as many as the veil needs
     said = privacy_lines([noising, veiling], rounds=5)
     assert len(said) == 2 and "single uploads" not in " ".join(said)
     with pytest.raises(ConfigError, match="secure aggregation and a veil both hide"):
-        filters_of(Privacy(secure_aggregation=True, filters={"veil": {}}), Around(10))
+        filters_of(Privacy(secure_aggregation=True, filters={"veil": {}}), FilterContext(10))
     central = Privacy(dp=Dp(4.0, 1e-5, where="central"), filters={"veil": {}})
     with pytest.raises(ConfigError, match="which a veil hides: use where = 'distributed'"):
-        filters_of(central, Around(10))
+        filters_of(central, FilterContext(10))
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -91,7 +90,7 @@ def test_each_filter_of_fedlores_own_tells_the_tasks_it_adds():
 
 
 def test_a_secret_that_sites_share_is_made_where_there_is_one(veil, tmp_path):
-    place = Standing("site", tmp_path, "a", {"veil": "other.key"})
+    place = Placement("site", tmp_path, "a", {"veil": "other.key"})
     path, name = share_secret("veil", place)
     assert path == tmp_path / "other.key" and path.exists() and name == "a seed"
     with pytest.raises(FedloreError, match="filter 'secagg' has no secret that sites share"):

@@ -17,9 +17,9 @@ from fedlore.core.wire import Task
 from fedlore.engine import Local, ready
 from fedlore.engine.choice import engine_for
 from fedlore.errors import ConfigError
-from fedlore.privacy.dp.accounting import noise_for
-from fedlore.privacy.dp.records import Noisy, Records, Samples, gradients_of
-from fedlore.privacy.dp.settings import Dp
+from fedlore.privacy.dp.budget import Dp
+from fedlore.privacy.dp.noise import noise_for
+from fedlore.privacy.dp.records import NoisyGrads, Records, Samples, gradients_of
 
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..laws.lists import ALGORITHMS, names, recipe_for
@@ -36,7 +36,7 @@ def lesson_of(model, i=1):
 def noisy(model, *, clip=1.0, noise=1.0, sample=1.0, plain=0.0, entropy=None):
     plan = recipe_for(FedAvg(), plain=plain).plan
     lesson = lesson_of(model)
-    return Noisy(model, lesson, plan, clip, noise, sample, entropy or seeded("s")), lesson
+    return NoisyGrads(model, lesson, plan, clip, noise, sample, entropy or seeded("s")), lesson
 
 
 def flat(model):
@@ -64,7 +64,7 @@ def test_convolutions_have_gradients_per_record():
     x = torch.randn(5, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     client = Client("a", Examples(x, torch.tensor([0, 1, 2, 0, 1])))
     lesson = ready(client, model, None).lesson
-    found = Noisy(model, lesson, recipe_for(FedAvg()).plan, 1e6, 0.0, 1.0)(flat(model), lesson)
+    found = NoisyGrads(model, lesson, recipe_for(FedAvg()).plan, 1e6, 0.0, 1.0)(flat(model), lesson)
     desk = Desk(model)
     plan = replace(recipe_for(FedAvg()).plan, decay=0.0)
     wanted = Solo(desk, lesson, plan, client="a").gradient(lesson)

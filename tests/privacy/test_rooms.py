@@ -2,7 +2,7 @@
 
 import ast
 
-from fedlore.privacy.catalog import ADDED, FILTERS
+from fedlore.privacy.settings import ADDED, FILTERS
 
 from ..test_layers import FILES, SOURCE, imported
 

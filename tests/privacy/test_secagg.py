@@ -12,8 +12,8 @@ import torch
 from fedlore import ConfigError, FedloreError
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
-from fedlore.privacy.filters import Filtered
-from fedlore.privacy.secagg.channels import KEY, KeyPair, add_mask, seal, unseal
+from fedlore.privacy.filters import SiteFilters
+from fedlore.privacy.secagg.crypto import KEY, KeyPair, add_mask, seal, unseal
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore.privacy.secagg.fixedpoint import encode_words, summands
 from fedlore.privacy.secagg.pact import (
@@ -104,7 +104,7 @@ def test_a_site_that_was_started_anew_refuses_and_then_gives_its_key():
     assert len(reply.members) == 4 and asked == ["keys", "train", "unmask"]
     fresh = SecureAggregation().site("site-03")
     one.halves["site-03"] = fresh
-    one.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    one.wire.inner = SiteFilters(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
     with pytest.raises(FedloreError, match="started anew"):
         one.round(4)
 
@@ -269,7 +269,7 @@ def tasks(one):
     """All tasks of a round, caught on their way."""
     caught = []
     again = cohort(len(one.given.uploads), ask=lambda t: caught.append(t) or t)
-    again.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+    again.wire.inner = SiteFilters(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
     again.round(9)
     return caught
 
@@ -530,7 +530,7 @@ def test_keys_that_a_server_swaps_are_noticed_where_sites_know_each_other():
         for name in called(4):
             settings = SecureAggregation(identity=Signed(name, called(4)))
             one.halves[name] = settings.site(name)
-        one.wire.inner = Filtered(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
+        one.wire.inner = SiteFilters(one.given, {n: [h] for n, h in one.halves.items()}, hides=True)
         return one.round()
 
     assert len(signing(lambda task, reply: reply)) == 1
@@ -559,7 +559,9 @@ def test_keys_that_were_signed_for_another_run_are_refused():
     one, two = (cohort(4, filter=SecureAggregation(run=run)) for run in ("first", "second"))
     one.halves, two.halves = signing("first"), signing("second")
     for each in (one, two):
-        each.wire.inner = Filtered(each.given, {n: [h] for n, h in each.halves.items()}, hides=True)
+        each.wire.inner = SiteFilters(
+            each.given, {n: [h] for n, h in each.halves.items()}, hides=True
+        )
     assert len(one.round(1)) == 1
     two.server._keys["site-01"] = one.server._keys["site-01"]
     with pytest.raises(FedloreError, match="'site-01' are not signed by it"):

@@ -8,7 +8,7 @@ from fedlore.core.aggregate import Median, Trimmed
 from fedlore.core.nets import mlp
 from fedlore.engine import fit
 from fedlore.privacy import Dp, Privacy
-from fedlore.privacy.defence import Around
+from fedlore.privacy.filters import FilterContext
 from fedlore.privacy.settings import filters_of
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -20,7 +20,7 @@ def test_a_table_becomes_settings():
     found = build(Privacy, {"dp": {"epsilon": 4, "delta": 1e-5, "level": "site"}})
     assert found.epsilon == 4.0 and found.dp == Dp(4.0, 1e-5)
     assert Privacy().epsilon is None and not Privacy().hides
-    assert filters_of(Privacy(), Around(2)) == []
+    assert filters_of(Privacy(), FilterContext(2)) == []
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,13 @@ def test_what_cannot_be_is_refused_with_its_reason(table, says):
 @pytest.mark.parametrize(
     ("around", "says"),
     [
-        (Around(2), "at least 3 sites in a round, got 2 of 2"),
-        (Around(10, sample=0.2), "got 2 of 10"),
-        (Around(5, aggregate=Median()), "'median' compares single replies, which secure aggr"),
-        (Around(5, aggregate=Trimmed()), "'trimmed' compares single replies"),
+        (FilterContext(2), "at least 3 sites in a round, got 2 of 2"),
+        (FilterContext(10, sample=0.2), "got 2 of 10"),
+        (
+            FilterContext(5, aggregate=Median()),
+            "'median' compares single replies, which secure aggr",
+        ),
+        (FilterContext(5, aggregate=Trimmed()), "'trimmed' compares single replies"),
     ],
 )
 def test_a_federation_that_cannot_have_it_is_refused(around, says):
@@ -62,12 +65,12 @@ def test_a_federation_that_cannot_have_it_is_refused(around, says):
 
 def test_noise_comes_before_masks():
     both = Privacy(secure_aggregation=True, dp=Dp(4.0, 1e-5))
-    noising, masks = filters_of(both, Around(10, rounds=5))
+    noising, masks = filters_of(both, FilterContext(10, rounds=5))
     assert (noising.name, masks.name) == ("dp", "secure aggregation")
     assert noising.least == 7  # as many as the masks demand
-    assert filters_of(both, Around(10, rounds=5, least=9))[0].least == 9
+    assert filters_of(both, FilterContext(10, rounds=5, least=9))[0].least == 9
     with pytest.raises(ConfigError, match="exact|sums over sites"):
-        filters_of(both, Around(10, algorithm="Scaffold", exact=True))
+        filters_of(both, FilterContext(10, algorithm="Scaffold", exact=True))
 
 
 def fitted(clients=None, **settings):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.privacy.secagg.shamir import PRIME, SECRET, SHARE, join_shares, split_secret
+from fedlore.privacy.secagg.crypto import PRIME, SECRET, SHARE, join_shares, split_secret
 
 secrets = st.binary(min_size=SECRET, max_size=SECRET)
 

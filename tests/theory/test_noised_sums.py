@@ -15,9 +15,9 @@ from fedlore.core.foresight import ExactRows
 from fedlore.core.wire import Reply, Task
 from fedlore.engine.exact import posterior_of
 from fedlore.errors import FedloreError
-from fedlore.privacy.defence import Standing, around_of
+from fedlore.privacy.dp.budget import Dp, clip_upload
 from fedlore.privacy.dp.filter import Noise
-from fedlore.privacy.dp.settings import Dp, clip_upload
+from fedlore.privacy.filters import Placement, filter_context
 
 from ..privacy.test_dp import assert_variance, noising, seeded
 
@@ -33,7 +33,7 @@ def sums_of(rows, features=30, seed=0, size=1.0):
 
 def made(dp, rounds, sites, sums):
     asked = {"sites": sites, "rounds": rounds, "weights": "equal", "aggregate": Mean()}
-    return Noise(dp).make(around_of(FedAvg(), **asked, least=sites, sums=sums), Standing())
+    return Noise(dp).make(filter_context(FedAvg(), **asked, least=sites, sums=sums), Placement())
 
 
 def flat(upload):

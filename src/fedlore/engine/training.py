@@ -13,8 +13,7 @@ from ..core.nets import server
 from ..core.scaler import Scaler, leave_unscaled
 from ..personal.client import Member, P, knowledge_within
 from ..personal.tasks import TaskKind, task_for
-from ..privacy.defence import Standing, around_of
-from ..privacy.filters import guard_transport
+from ..privacy.filters import Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
 from .choice import brought_home, engine_for, fit_inputs, inputs_of_all, scaler_of
 from .fitted import Fitted
@@ -71,7 +70,7 @@ def train(
         aggregate=aggregate_of(training.aggregate),
         records=None if privacy is None else privacy.records(rounds),
     )
-    around = around_of(
+    around = filter_context(
         recipe.algorithm,
         sites=len(clients),
         rounds=rounds,
@@ -80,7 +79,7 @@ def train(
         sample=sample,
     )
     folder = None if training.ledgers is None else Path(training.ledgers)
-    filters = filters_of(privacy, around, Standing(folder=folder, run=f"seed {training.seed}"))
+    filters = filters_of(privacy, around, Placement(folder=folder, run=f"seed {training.seed}"))
     if isinstance(training.scale, Scaler):
         recipe = replace(recipe, scaler=training.scale)
     elif training.scale and clients:

@@ -1,8 +1,7 @@
 """Defences between a site and the coordinator, and attacks that measure what still leaks."""
 
-from .dp.filter import Noising
-from .dp.ledger import Ledger
-from .dp.settings import Dp
+from .dp.budget import Dp, Ledger
+from .dp.filter import NoiseFilter
 from .filters import Filter, guard_transport
 from .secagg.pact import LEAST
 from .settings import Privacy
@@ -14,7 +13,7 @@ __all__ = [
     "Filter",
     "LEAST",
     "Ledger",
-    "Noising",
+    "NoiseFilter",
     "Privacy",
     "guard_transport",
 ]

@@ -4,14 +4,23 @@ A filter has two halves. The one at the site changes what leaves it, and answers
 filter's own. The one at the server is a transport around a transport: it asks for what the filter
 needs, and gives out what the loop may see, for example one reply that stands for the whole cohort.
 Algorithms and the loop know of neither.
+
+A defence is what a federation asks for: all that is known of a filter before it is made. A new one
+is a frozen dataclass whose fields are its table in [privacy.filters.NAME]. Packages offer theirs
+under the entry point `fedlore.filters`; fedlore's own stand in `settings.FILTERS`.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
+from ..algorithms import Algorithm, facts_of
+from ..core.aggregate import Aggregate, Mean
 from ..core.tree import Payload
 from ..core.wire import TASK_KINDS, Reply, Task, Transport
+from ..errors import FedloreError
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
 SUMMED = ("train", "moments", "evidence", "gram", "vote", "curve", "scores")
@@ -62,7 +71,7 @@ class Filter(Protocol):
         ...
 
 
-class Filtered:
+class SiteFilters:
     """A transport in this process whose clients answer through the halves of their filters."""
 
     def __init__(
@@ -80,7 +89,25 @@ class Filtered:
                 yield half.answer(task.told_to(name))
         rest = [name for name, half in own.items() if half is None]
         for reply in self._transport.exchange(task.question(), rest) if rest else ():
-            yield through(self._halves[reply.client], task, reply, hides=self._hides)
+            yield apply_halves(self._halves[reply.client], task, reply, hides=self._hides)
+
+
+class RoundVoid(FedloreError):
+    """A round from which nothing can be learned."""
+
+    kind = "round-void"
+
+
+def common_steps(replies: Sequence[Reply]) -> dict[str, float]:
+    """The number of steps that all took by a public coin, where the algorithm needs one."""
+    steps = {r.client: r.metrics["steps"] for r in replies if "steps" in r.metrics}
+    if len(set(steps.values())) > 1:
+        (a, most), (b, least) = (pick(steps.items(), key=lambda s: s[1]) for pick in (max, min))
+        raise FedloreError(
+            f"all sites must take the same number of local steps: '{a}' took {most:g}, '{b}' took "
+            f"{least:g} (do they share seed and settings?)"
+        )
+    return {"steps": next(iter(steps.values()))} if steps else {}
 
 
 def is_hidden(task: Task) -> bool:
@@ -93,7 +120,7 @@ def half_for(halves: Sequence[Half], task: Task) -> Half | None:
     return next((half for half in halves if task.kind in half.kinds), None)
 
 
-def through(halves: Sequence[Half], task: Task, reply: Reply, *, hides: bool = False) -> Reply:
+def apply_halves(halves: Sequence[Half], task: Task, reply: Reply, *, hides: bool = False) -> Reply:
     """A reply after all halves of its site, in the order of the filters."""
     if task.kind not in SUMMED:
         return replace(reply, rows=0) if hides else reply
@@ -111,7 +138,93 @@ def guard_transport(
     """
     if local:
         halves = {name: [f.site(name) for f in filters] for name in transport.clients()}
-        transport = Filtered(transport, halves, hides=bool(filters))
+        transport = SiteFilters(transport, halves, hides=bool(filters))
     for one in reversed(filters):
         transport = one.over(transport)
     return transport
+
+
+@dataclass(frozen=True)
+class FilterContext:
+    """The federation that privacy is wanted in, as far as it matters."""
+
+    sites: int
+    rounds: int = 1
+    sample: float = 1.0  # share of the sites asked in each round
+    weights: str = "equal"
+    aggregate: Aggregate = field(default_factory=Mean)
+    algorithm: str = "FedAvg"
+    exact: bool = False  # the algorithm lives on exact means of uploads
+    least: int | None = None  # a round with fewer answers is void anyway
+    sums: bool = False  # sums of rows are asked for before the first round
+    hidden: bool = False  # whether a filter hides single uploads
+
+    @property
+    def cohort(self) -> int:
+        return math.ceil(self.sample * self.sites - 1e-9)
+
+
+def filter_context(
+    algorithm: Algorithm,
+    *,
+    sites: int,
+    rounds: int,
+    weights: str,
+    aggregate: Aggregate,
+    sample: float = 1.0,
+    least: int | None = None,
+    sums: bool = False,
+) -> FilterContext:
+    """What filters need to know of a federation with this algorithm."""
+    name, exact = type(algorithm).__name__, facts_of(algorithm).mean
+    return FilterContext(sites, rounds, sample, weights, aggregate, name, exact, least, sums)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where filters are made: in one process for all sites, at one site, or at the coordinator."""
+
+    role: Literal["process", "site", "coordinator"] = "process"
+    folder: Path | None = None  # what must not be forgotten lies here; None: it is forgotten
+    site: str = ""  # whose folder it is
+    files: Mapping[str, str] = field(default_factory=dict)  # names that the owner gave, by filter
+    run: str = ""  # a name for one training
+
+    def path(self, filter: str, usual: str) -> Path:
+        """The file in which a site keeps a filter's secret."""
+        return (self.folder or Path()) / self.files.get(filter, usual)
+
+
+class Defence(Protocol):
+    """Settings of one filter. Making it refuses what cannot be."""
+
+    name: ClassVar[str]  # as refusals call it
+    hides: ClassVar[bool]  # the server no longer sees single uploads
+    kinds: ClassVar[Mapping[str, str]]  # tasks that it adds, and what the replies to them hold
+
+    def make(self, around: FilterContext, place: Placement) -> Filter: ...
+
+
+@runtime_checkable
+class NeedsQuorum(Protocol):
+    """A defence that loses a round if too many drop out of it."""
+
+    def least(self, cohort: int) -> int:
+        """How many of a cohort must last until the end."""
+        ...
+
+
+@runtime_checkable
+class SharesSecret(Protocol):
+    """A defence whose sites share a secret that the coordinator never has."""
+
+    def share(self, place: Placement) -> tuple[Path, str]:
+        """Make the secret at one site; its file, and a name by which to compare it."""
+        ...
+
+
+@runtime_checkable
+class ChecksFolder(Protocol):
+    """A defence that has something to say of a site's folder before the site joins."""
+
+    def remark(self, place: Placement) -> str: ...

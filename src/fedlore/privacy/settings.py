@@ -1,20 +1,49 @@
-"""[privacy] of a federation: what is asked for, what it excludes, and the filters that do it."""
+"""[privacy] of a federation: the filters by name, what is asked for, and what is spent."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ..core.aggregate import refuse_individuals
+from ..core.plugins import make_named
 from ..errors import ConfigError, FedloreError
-from .catalog import FILTERS, defence_of
 from .ckks.filter import Encryption
-from .defence import Around, Defence, Lasting, Remarking, Sharing, Standing
+from .dp.budget import Dp, Ledger, Level, read_marks
 from .dp.filter import Noise
 from .dp.records import Records
-from .dp.settings import Dp
-from .filters import Filter
+from .filters import (
+    ChecksFolder,
+    Defence,
+    Filter,
+    FilterContext,
+    NeedsQuorum,
+    Placement,
+    SharesSecret,
+)
 from .secagg.filter import THRESHOLD, Masks
+
+_GROUP = "fedlore.filters"
+FACES = ("name", "hides", "kinds", "make")
+
+#: A new filter of fedlore's own is its file and one line here.
+FILTERS: dict[str, type[Any]] = {"dp": Noise, "secagg": Masks, "ckks": Encryption}
+
+#: Tasks that these add to those of `core.wire`, and what the replies hold.
+ADDED: dict[str, str] = {
+    kind: holds for filter in FILTERS.values() for kind, holds in filter.kinds.items()
+}
+
+
+def defence_of(name: str, table: Mapping[str, Any]) -> Defence:
+    """The defence of this name with its settings; a package's own is loaded here and not before."""
+    found: Defence = make_named("filter", name, table, FILTERS, _GROUP)
+    missing = [face for face in FACES if not hasattr(found, face)]
+    if missing:
+        raise ConfigError(f"filter '{name}' lacks {', '.join(missing)} (see Defence)")
+    return found
+
 
 #: Filters that have words of their own in [privacy], on which policies rely.
 SPELLED = {"dp": "dp = {...}", "secagg": "secure_aggregation", "ckks": 'encryption = "ckks"'}
@@ -113,7 +142,7 @@ class Privacy:
 
     def needs(self, cohort: int) -> int:
         """How many of a cohort the filters need until the end; 0 where they do not mind."""
-        lasting = [one for one in self.defences() if isinstance(one, Lasting)]
+        lasting = [one for one in self.defences() if isinstance(one, NeedsQuorum)]
         return max((one.least(cohort) for one in lasting), default=0)
 
 
@@ -134,7 +163,7 @@ def check_together(defences: Sequence[Defence]) -> None:
 
 
 def filters_of(
-    privacy: Privacy | None, around: Around, place: Standing | None = None
+    privacy: Privacy | None, around: FilterContext, place: Placement | None = None
 ) -> list[Filter]:
     """The filters in the order in which a site applies them, or why there cannot be any."""
     if privacy is None:
@@ -145,7 +174,7 @@ def filters_of(
             refuse_individuals(around.aggregate, hidden_by=one.name)
     least = around.least or privacy.needs(around.cohort) or around.cohort
     around = replace(around, least=least, hidden=any(one.hides for one in defences))
-    return [one.make(around, place or Standing()) for one in defences]
+    return [one.make(around, place or Placement()) for one in defences]
 
 
 def privacy_lines(filters: Sequence[Filter], *, rounds: int, sample: float = 1.0) -> list[str]:
@@ -154,16 +183,16 @@ def privacy_lines(filters: Sequence[Filter], *, rounds: int, sample: float = 1.0
     return [x for f in filters for x in f.lines(rounds=rounds, sample=sample, bare=bare)]
 
 
-def remarks_on(privacy: Privacy, place: Standing) -> list[str]:
+def remarks_on(privacy: Privacy, place: Placement) -> list[str]:
     """What the filters say of a site's folder before it joins."""
-    found = [one.remark(place) for one in privacy.defences() if isinstance(one, Remarking)]
+    found = [one.remark(place) for one in privacy.defences() if isinstance(one, ChecksFolder)]
     return [line for line in found if line]
 
 
-def share_secret(name: str, place: Standing) -> tuple[Path, str]:
+def share_secret(name: str, place: Placement) -> tuple[Path, str]:
     """Make what all sites share under a filter, at one of them: its file and its fingerprint."""
     found = defence_of(name, {})
-    if not isinstance(found, Sharing):
+    if not isinstance(found, SharesSecret):
         raise FedloreError(f"filter '{name}' has no secret that sites share")
     return found.share(place)
 
@@ -179,3 +208,38 @@ secure_aggregation = {asked}  # true: the coordinator sees sums alone; needs 3 s
 # encryption = "ckks"        # in place of secure_aggregation; sites: fedlore federation key
 # filters.NAME = {{}}          # a filter of an installed package, with its settings
 """
+
+
+__all__ = ["Spending", "read_marks", "read_spending"]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What is spent of what is allowed, at one level."""
+
+    level: Level
+    spent: float  # ε
+    allowed: float  # ε of the terms, or less if the policy has less
+    delta: float
+    answers: int
+    trouble: str = ""  # why it cannot be told
+
+
+def read_spending(
+    path: Path, privacy: Privacy | None, *, most: float | None, delta: float
+) -> Spending | None:
+    """The ledger in ε under the terms, or under a policy's own limits where no noise is agreed.
+
+    None where there is neither a budget nor a ledger; one that cannot be read counts as spent.
+    """
+    dp = None if privacy is None else privacy.dp
+    if dp is None and not path.exists():
+        return None
+    level: Level = "site" if dp is None else dp.level
+    delta = delta if dp is None else dp.delta
+    allowed = min(math.inf if dp is None else dp.epsilon, math.inf if most is None else most)
+    try:
+        ledger = Ledger(path)
+        return Spending(level, ledger.spent(level, delta), allowed, delta, len(ledger.entries()))
+    except FedloreError as error:
+        return Spending(level, math.inf, allowed, delta, 0, str(error).partition("\n")[0])

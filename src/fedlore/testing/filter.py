@@ -11,9 +11,16 @@ from ..core.wire import Reply, Task
 from ..engine import Local, federate
 from ..engine.loop import Recipe, Weights
 from ..errors import ConfigError
-from ..privacy.defence import Defence, Lasting, Standing, around_of
 from ..privacy.dp.filter import Noise
-from ..privacy.filters import Filter, Filtered, guard_transport
+from ..privacy.filters import (
+    Defence,
+    Filter,
+    NeedsQuorum,
+    Placement,
+    SiteFilters,
+    filter_context,
+    guard_transport,
+)
 from .algorithm import ENGINES
 from .clients import EXAMPLES, small_federation, small_recipe
 from .laws import MakeEngine, Postbox, check_laws, expect, start_of
@@ -47,7 +54,7 @@ def the_mean_is_that_of_the_survivors(defence: Defence, algorithm: Algorithm, er
     if why_not(defence, algorithm, sites=7) is not None:
         return
     lost = ("site-1", "site-3")
-    enough = not isinstance(defence, Lasting) or defence.least(7) <= 5
+    enough = not isinstance(defence, NeedsQuorum) or defence.least(7) <= 5
     for stage in ("train", *defence.kinds):
         found = mean_members(defence, algorithm, error, sites=7, lose={stage: lost})
         expect(found or not enough, f"two of seven got lost in '{stage}', and there is no mean")
@@ -131,7 +138,7 @@ def make_filter(
     sample: float = 1.0,
 ) -> Filter:
     """The filter for a small federation in this process, any part of whose cohort may be used."""
-    around = around_of(
+    around = filter_context(
         algorithm,
         sites=sites,
         rounds=rounds,
@@ -140,7 +147,7 @@ def make_filter(
         sample=sample,
         least=1,
     )
-    return defence.make(around, Standing())
+    return defence.make(around, Placement())
 
 
 def why_not(
@@ -172,7 +179,7 @@ def mean_members(
     inside = Postbox(Local(clients, recipe))
     one = make_filter(defence, algorithm, sites=sites, weights=weights)
     halves = {c.id: [one.site(c.id)] for c in clients}
-    filtered = Filtered(inside, halves, hides=one.hides)
+    filtered = SiteFilters(inside, halves, hides=one.hides)
     wire = Postbox(filtered, lose=lambda task, name: name in lost.get(task.kind, ()))
     task = Task("train", 1, algorithm.send(algorithm.init(start_of(recipe))), recipe.seed)
     replies = list(one.over(wire).exchange(task, inside.clients()))
@@ -200,7 +207,7 @@ def _judge(one: Filter, kind: str) -> None:
     recipe: Recipe = small_recipe(FedAvg())
     inside = Postbox(Local(small_federation(), recipe))
     halves = {name: [one.site(name)] for name in inside.clients()}
-    judged = _Judged(Filtered(inside, halves, hides=one.hides), inside, one, kind)
+    judged = _Judged(SiteFilters(inside, halves, hides=one.hides), inside, one, kind)
     task = Task(kind, 1, {"model": start_of(recipe)})
     expect(list(one.over(judged).exchange(task, inside.clients())), f"nothing came of '{kind}'")
     expect(kind in judged.asked, f"the server half never asked for '{kind}'")
@@ -209,7 +216,7 @@ def _judge(one: Filter, kind: str) -> None:
 class _Judged(Postbox):
     """A wire on which every reply is judged as the coordinator would."""
 
-    def __init__(self, wire: Filtered, inside: Postbox, one: Filter, kind: str) -> None:
+    def __init__(self, wire: SiteFilters, inside: Postbox, one: Filter, kind: str) -> None:
         super().__init__(wire)
         self._inside, self._one, self._kind = inside, one, kind
         self.asked: set[str] = set()

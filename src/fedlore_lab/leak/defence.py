@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedlore.engine import Client
-from fedlore.privacy import Dp, Filter, Ledger, Noising
+from fedlore.privacy import Dp, Filter, Ledger, NoiseFilter
 
 from .settings import LeakSetting
 
@@ -21,4 +21,4 @@ def leak_filters(setting: LeakSetting, clients: Sequence[Client], rounds: int) -
     dp = Dp(setting.epsilon, DELTA, clip=setting.clip)
     noise = dp.multiplier(rounds)
     ledgers = {client.id: Ledger() for client in clients}
-    return [Noising(dp, noise, len(clients), ledgers.__getitem__, "leak audit")]
+    return [NoiseFilter(dp, noise, len(clients), ledgers.__getitem__, "leak audit")]

@@ -8,7 +8,7 @@ import pytest
 from fedlore.federation.coordinator.presence import Presence, Sighting
 from fedlore.federation.watching.overview import Watcher
 from fedlore.federation.watching.states import SPENT, STATES, tell_state
-from fedlore.privacy.dp.ledger import BudgetSpent, Ledger, LedgerEntry
+from fedlore.privacy.dp.budget import BudgetSpent, Ledger, LedgerEntry
 
 from .stage import KINDS, NOW, stage, write_status
 

@@ -22,8 +22,7 @@ from ...knowledge.confusion import reread_rows
 from ...knowledge.numbers.scores import all_scores
 from ...personal.client import Client, Member, NumberClient, knowledge_within
 from ...personal.tasks import Classification, Regression
-from ...privacy.defence import Standing, around_of
-from ...privacy.filters import guard_transport
+from ...privacy.filters import Placement, filter_context, guard_transport
 from ...privacy.settings import filters_of, privacy_lines
 from ..choice import brought_home, fit_inputs, inputs_of_all, scaler_of
 from ..fitted import Fitted
@@ -66,7 +65,7 @@ def train_lore(
     seats = [Seat(site, common) for site in sites]
     plain = [seat.plain for seat in seats]
     first = common.recipe(common.menu.candidates[0])
-    around = around_of(
+    around = filter_context(
         first.algorithm,
         sites=len(sites),
         rounds=rounds,
@@ -76,7 +75,7 @@ def train_lore(
         sums=first.exact is not None,
     )
     folder = None if training.ledgers is None else Path(training.ledgers)
-    filters = filters_of(privacy, around, Standing(folder=folder, run=f"seed {training.seed}"))
+    filters = filters_of(privacy, around, Placement(folder=folder, run=f"seed {training.seed}"))
     if isinstance(training.scale, Scaler):
         common = common.scaled(training.scale)
     elif training.scale:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from ...engine.lore import MAIN, Trial
-from ...privacy.defence import Standing, around_of
-from ...privacy.filters import Filter
+from ...privacy.filters import Filter, Placement, filter_context
 from ...privacy.settings import filters_of
 from ..settings import Federation
 from ..terms import terms_of
@@ -20,7 +19,7 @@ def coordinator_filters(
     trials = [""] if terms.menu is None else [str(Trial(c, MAIN, a.rounds)) for c in range(count)]
     found = []
     for recipe in map(terms.recipe, trials):
-        around = around_of(
+        around = filter_context(
             recipe.algorithm,
             sites=sites,
             rounds=a.rounds,
@@ -30,5 +29,5 @@ def coordinator_filters(
             least=a.least(sites),
             sums=recipe.exact is not None,
         )
-        found.append(filters_of(a.privacy, around, Standing("coordinator", folder, run=run)))
+        found.append(filters_of(a.privacy, around, Placement("coordinator", folder, run=run)))
     return found[0]

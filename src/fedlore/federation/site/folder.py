@@ -16,8 +16,8 @@ from ...knowledge.numbers import Measured, Numbers
 from ...knowledge.numbers.files import read_numbers
 from ...knowledge.signing import check_signed
 from ...knowledge.sources.found import forbidden_in
-from ...privacy.catalog import FILTERS
-from ...privacy.defence import Standing
+from ...privacy.filters import Placement
+from ...privacy.settings import FILTERS
 from ..terms import Terms, fedlore_version, read_terms, version_of_terms
 from .policy import Policy
 
@@ -76,9 +76,9 @@ class Kit:
                 f"federation renew {self.file.name})"
             ) from None
 
-    def place(self, run: str = "") -> Standing:
+    def place(self, run: str = "") -> Placement:
         """Where the filters of this site keep what is theirs."""
-        return Standing("site", self.folder, self.file.name, self.file.secrets, run)
+        return Placement("site", self.folder, self.file.name, self.file.secrets, run)
 
     def check_sources(self) -> None:
         """Refuse knowledge of a kind that the policy does not name; nothing is loaded."""

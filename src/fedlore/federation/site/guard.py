@@ -7,10 +7,8 @@ from ...core.uploads import longest
 from ...core.wire import TASK_KINDS, Reply, Task
 from ...engine import Recipe
 from ...errors import FedloreError
-from ...privacy.catalog import ADDED
-from ...privacy.defence import around_of
-from ...privacy.filters import SUMMED, half_for, through
-from ...privacy.settings import filters_of
+from ...privacy.filters import SUMMED, apply_halves, filter_context, half_for
+from ...privacy.settings import ADDED, filters_of
 from ..remote import Refusal
 from ..terms import Terms
 from ..usual import UsualNorm
@@ -31,7 +29,7 @@ class Guard:
         self._usual = UsualNorm(terms.excess)
         self._terms, self._policy = terms, kit.file.policy
         with refusing():
-            around = around_of(
+            around = filter_context(
                 recipe.algorithm,
                 sites=terms.participants,
                 rounds=terms.rounds,
@@ -82,7 +80,7 @@ class Guard:
     def kept(self, task: Task, reply: Reply) -> Reply:
         """The answer as it is written down: with its noise, within the agreed bound."""
         with refusing():
-            reply = through(self._noising, task, reply)
+            reply = apply_halves(self._noising, task, reply)
         if self._hiding and task.kind == "train":
             self._bound(task, longest(reply.upload))
         return reply
@@ -100,7 +98,7 @@ class Guard:
         """The answer as it leaves; the task is as it came, with what the filters add to it."""
         with refusing():
             filtered = bool(self._noising or self._hiding)
-            hidden = through(self._hiding, task, reply, hides=filtered)
+            hidden = apply_halves(self._hiding, task, reply, hides=filtered)
         if task.kind in SUMMED:  # only now: what is refused does not take the place of a sum
             self._summing = name_sum(task.question())
         return hidden

@@ -14,7 +14,7 @@ from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
 from ...personal.tasks import Classification
-from ...privacy.books import read_marks
+from ...privacy.settings import read_marks
 from ..books import SiteBooks
 from ..journal import write_state
 from ..kits.certificates import raw_key, read_public_key

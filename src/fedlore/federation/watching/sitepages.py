@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from ...look.page import show_pairs
 from ...look.tables import Cell
-from ...privacy.books import Spending
+from ...privacy.settings import Spending
 from .measures import gauge, write_measures
 from .parts import head_line, rows_table, say_seconds
 from .sites import AuditEvent, SiteOverview

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...privacy.books import Spending, read_spending
+from ...privacy.settings import Spending, read_spending
 from ..site.agreeing import OFFERED
 from ..site.folder import Kit, read_kit
 from ..site.questions import DAY

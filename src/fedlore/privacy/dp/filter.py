@@ -12,11 +12,19 @@ from ...core import tree
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport, digest
 from ...errors import ConfigError, FedloreError
-from ..defence import Around, Standing
-from ..filters import Filter, Half
-from .ledger import Ledger, LedgerEntry
+from ..filters import Filter, FilterContext, Half, Placement
+from .budget import (
+    ROUNDING,
+    Dp,
+    Ledger,
+    LedgerEntry,
+    bare_line,
+    check_dp,
+    clip_upload,
+    planned_line,
+    spent_line,
+)
 from .noise import Entropy, with_noise
-from .settings import ROUNDING, Dp, bare_line, check_dp, clip_upload, planned_line, spent_line
 
 #: How the work of DP-SGD tells the site's own half what it did; none of it leaves the site.
 DONE = ("dp_noise", "dp_steps", "dp_sample")
@@ -32,7 +40,7 @@ class Noise:
     hides: ClassVar[bool] = False
     kinds: ClassVar[Mapping[str, str]] = {}
 
-    def make(self, around: Around, place: Standing) -> Filter:
+    def make(self, around: FilterContext, place: Placement) -> Filter:
         dp = self.dp
         check_dp(
             dp,
@@ -48,10 +56,10 @@ class Noise:
         # a site cannot see what others add: where nothing hides its upload, it adds all itself
         whole = place.role != "process" and not around.hidden
         before = int(around.sums)
-        return Noising(dp, noise, least, book, place.run, whole=whole, before=before)
+        return NoiseFilter(dp, noise, least, book, place.run, whole=whole, before=before)
 
 
-def _book(place: Standing, site: str) -> Ledger:
+def _book(place: Placement, site: str) -> Ledger:
     """A site's ledger, which outlives the run where there is a folder for it."""
     if place.folder is None or place.role == "coordinator":  # what is spent is the sites' to know
         return Ledger()
@@ -60,7 +68,7 @@ def _book(place: Standing, site: str) -> Ledger:
 
 
 @dataclass(frozen=True)
-class Noising:
+class NoiseFilter:
     """The filter: clip, noise and spending at the sites, the rest of the noise at the server.
 
     At the sites each adds the share σ·clip/√least, so that any sum of at least `least` uploads
@@ -119,7 +127,7 @@ class SiteHalf:
 
     kinds: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, noising: Noising, ledger: Ledger) -> None:
+    def __init__(self, noising: NoiseFilter, ledger: Ledger) -> None:
         self._noising, self._ledger = noising, ledger
         self._last: tuple[str, Reply] | None = None
 
@@ -191,7 +199,7 @@ class SiteHalf:
 class _Server:
     """The server half: too small a cohort is void, and central noise goes onto the sum."""
 
-    def __init__(self, transport: Transport, noising: Noising) -> None:
+    def __init__(self, transport: Transport, noising: NoiseFilter) -> None:
         self._transport, self._noising = transport, noising
 
     def clients(self) -> Sequence[str]:

@@ -18,9 +18,9 @@ from ...core.lesson import Lesson
 from ...core.rng import stream
 from ...core.tree import Params, Payload
 from ...errors import ConfigError, FedloreError
+from .budget import Dp
 from .filter import DONE
 from .noise import Entropy, gaussian, uniform
-from .settings import Dp
 
 _ROUNDING = 1e-6
 
@@ -41,17 +41,17 @@ class Records:
 
     def noisy(
         self, model: nn.Module, lesson: Lesson, plan: Plan, algorithm: Algorithm, seed: int
-    ) -> "Noisy":
+    ) -> "NoisyGrads":
         """One site's gradients, with the noise that its number of rows asks for."""
         sample = min(1.0, (plan.batch or len(lesson)) / len(lesson))
         noise = self.dp.noise
         if noise is None:
             steps = gradients_of(algorithm, model, plan, len(lesson), self.rounds, seed)
             noise = self.dp.multiplier(max(steps, 1), sample)
-        return Noisy(model, lesson, plan, self.dp.clip, noise, sample, self.entropy)
+        return NoisyGrads(model, lesson, plan, self.dp.clip, noise, sample, self.entropy)
 
 
-class Noisy:
+class NoisyGrads:
     """Mean gradients of Poisson batches, each record's clipped, with noise; counted."""
 
     def __init__(

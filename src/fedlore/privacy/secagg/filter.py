@@ -26,10 +26,9 @@ from typing import ClassVar
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
-from ..defence import Around, Standing
-from ..filters import Filter, Half
-from .opened import OpenedSums
+from ..filters import Filter, FilterContext, Half, Placement
 from .pact import LEAST, PHASES, Identity, Pact, least, make_pact, masked_flaw
+from .server import OpenedSums
 
 OPENED = "opened.json"
 THRESHOLD = 2 / 3  # see pact.least
@@ -52,7 +51,7 @@ class Masks:
                 "about who dropped out could see single uploads with the help of one site"
             )
 
-    def make(self, around: Around, place: Standing) -> Filter:
+    def make(self, around: FilterContext, place: Placement) -> Filter:
         if around.cohort < LEAST:
             raise ConfigError(
                 f"secure_aggregation needs at least {LEAST} sites in a round, got {around.cohort} "
@@ -61,7 +60,7 @@ class Masks:
         identity = None
         if place.role == "site" and place.folder is not None:
             _need_cryptography()
-            from .peers import Peers
+            from .identity import Peers
 
             identity = Peers(place.folder, place.site)
         asked, opened = around.cohort, None
@@ -72,8 +71,8 @@ class Masks:
     def least(self, cohort: int) -> int:
         return least(cohort, self.threshold)
 
-    def remark(self, place: Standing) -> str:
-        from .peers import known_peers
+    def remark(self, place: Placement) -> str:
+        from .identity import known_peers
 
         if place.folder is None or known_peers(place.folder):
             return ""
@@ -102,16 +101,16 @@ class SecureAggregation:
 
     def site(self, name: str) -> Half:
         _need_cryptography()
-        from .site import Masking
+        from .site import MaskSite
 
         identity, entropy = self.identity, self.entropy
-        return Masking(name, self.pact, run=self.run, identity=identity, entropy=entropy)
+        return MaskSite(name, self.pact, run=self.run, identity=identity, entropy=entropy)
 
     def over(self, transport: Transport) -> Transport:
         _need_cryptography()
-        from .server import Summing
+        from .server import SumServer
 
-        return Summing(transport, self.pact, self.opened)
+        return SumServer(transport, self.pact, self.opened)
 
     def flaw(self, task: Task, reply: Reply, like: Payload) -> str | None:
         return masked_flaw(task, reply, like)

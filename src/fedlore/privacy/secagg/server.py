@@ -4,33 +4,68 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from ...core.plain import Layout
+from ...core.store import write_whole
 from ...core.wire import ONLY, Reply, Task, Transport
 from ...errors import FedloreError
-from ..filters import SUMMED
-from .channels import COMMITMENT, KEY, add_mask, commitment
-from .dealing import box_size, others_of, sign
+from ..filters import SUMMED, RoundVoid, common_steps
+from .crypto import (
+    COMMITMENT,
+    KEY,
+    SHARE,
+    add_mask,
+    box_size,
+    commitment,
+    join_shares,
+    others_of,
+    sign,
+)
 from .fixedpoint import Words, encode_words, read_summands
-from .opened import OpenedSums
 from .pact import PACT, Agree, Pact, add_directory, pack_message, packed_all, raw_all, raw_bytes
-from .shamir import SHARE, join_shares
+
+
+class OpenedSums:
+    """Over whom the sum of each round was asked for: one small file at the coordinator.
+
+    A site that has given its shares for one list of survivors gives none for another in that
+    round. Were half of the sites asked for one list and the others for the next, neither could ever
+    be opened. So the coordinator writes down whom it asks before it does, and asks for no other
+    after a crash.
+    """
+
+    def __init__(self, path: Path, run: str) -> None:
+        self._path, self._run = path, run
+        self._of: dict[str, list[str]] = {}
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+            self._of = dict(found["of"]) if found["run"] == run else {}
+
+    def before(self, task: Task) -> Sequence[str]:
+        """The survivors that were asked for already, nobody where none were."""
+        return self._of.get(_place(task), ())
+
+    def note(self, task: Task, survivors: Sequence[str]) -> None:
+        """Write down whose sum is asked for now."""
+        self._of[_place(task)] = sorted(survivors)
+        write_whole(self._path, json.dumps({"run": self._run, "of": self._of}))
+
+
+def _place(task: Task) -> str:
+    return f"{task.trial} {task.kind} {task.round}"
+
 
 _SHARED = ("seeds", "pairs")  # what shares are given of
 
 _log = logging.getLogger("fedlore")
 
 
-class _Void(FedloreError):
-    """A round from which nothing can be learned."""
-
-    kind = "round-void"
-
-
-class Summing:
+class SumServer:
     """A transport whose replies to tasks of `SUMMED` are one mean over the survivors.
 
     Every masked upload brings the key of its site for the next one, so that a sum takes two
@@ -53,7 +88,7 @@ class Summing:
         self._agree(task, to)  # too few to be asked are an error of whoever asks
         try:
             reply = self._summed(task, to)
-        except _Void as reason:
+        except RoundVoid as reason:
             _log.warning("round %s: '%s' is void: %s", task.round, task.kind, reason)
             return
         yield reply
@@ -67,10 +102,12 @@ class Summing:
         _enough(pact, survivors, task.kind)
         if before and survivors != list(before):
             missing = ", ".join(sorted(set(before) - set(survivors)))
-            raise _Void(f"a sum with {missing} was asked for before, and sites open no other one")
+            raise RoundVoid(
+                f"a sum with {missing} was asked for before, and sites open no other one"
+            )
         if self._opened is not None:
             self._opened.note(task, survivors)
-        steps = _lockstep([replies[site] for site in survivors])
+        steps = common_steps([replies[site] for site in survivors])
         shares = self._open(pact, {site: boxes for site, (boxes, _) in sealed.items()})
         total = np.zeros(encode_words(layout), np.uint64)
         for site in survivors:
@@ -79,9 +116,9 @@ class Summing:
         try:
             mean, weight = pact.numbers.decode(total, layout)
         except FedloreError as error:
-            raise _Void(str(error)) from None
+            raise RoundVoid(str(error)) from None
         if pact.weights == "equal" and weight != len(survivors):
-            raise _Void(f"the weights of {len(survivors)} sites add up to {weight}")
+            raise RoundVoid(f"the weights of {len(survivors)} sites add up to {weight}")
         name = f"the sum of {len(survivors)} sites"
         return Reply(name, task.round, mean, weight, steps, tuple(survivors))
 
@@ -95,7 +132,7 @@ class Summing:
         try:
             pact = self._agree(task, cohort)
         except FedloreError as error:
-            raise _Void(str(error)) from None
+            raise RoundVoid(str(error)) from None
         keys = {site: self._keys.pop(site) for site in cohort}  # each is good once
         replies = self._heard(add_directory(task, pact, keys), cohort)
         for reply in replies.values():
@@ -144,7 +181,7 @@ def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, W
         except (KeyError, FedloreError) as error:
             _log.warning("round %s: '%s' sent no masked upload: %s", round, site, error)
     if not found:
-        raise _Void("nobody sent a masked upload")
+        raise RoundVoid("nobody sent a masked upload")
     usual = Counter(told[site] for site in found).most_common(1)[0][0]
     for site in [site for site in found if told[site] != usual]:
         _log.warning("round %s: '%s' has other tensors than the rest", round, site)
@@ -174,13 +211,13 @@ def _secret(pact: Pact, told: Mapping[str, bytes], site: str, promise: bytes) ->
     """One secret of a site from the shares of it that others told."""
     found = {pact.point(s): share for s, share in sorted(told.items())}
     if len(found) < pact.threshold:
-        raise _Void(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
+        raise RoundVoid(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
     try:
         secret = join_shares(dict(list(found.items())[: pact.threshold]))
     except FedloreError as error:
-        raise _Void(f"the shares of '{site}' cannot be used: {error}") from None
+        raise RoundVoid(f"the shares of '{site}' cannot be used: {error}") from None
     if commitment(secret) != promise:
-        raise _Void(f"the shares of '{site}' do not give its secret: one was changed")
+        raise RoundVoid(f"the shares of '{site}' do not give its secret: one was changed")
     return secret
 
 
@@ -216,19 +253,7 @@ def _layout(told: bytes) -> Layout:
 
 def _enough(pact: Pact, sites: Sized, what: str) -> None:
     if len(sites) < pact.threshold:
-        raise _Void(
+        raise RoundVoid(
             f"{len(sites)} of {len(pact.cohort)} sites came through '{what}', "
             f"{pact.threshold} are needed"
         )
-
-
-def _lockstep(replies: Sequence[Reply]) -> dict[str, float]:
-    """The number of steps that all took by a public coin, where the algorithm needs one."""
-    steps = {r.client: r.metrics["steps"] for r in replies if "steps" in r.metrics}
-    if len(set(steps.values())) > 1:
-        (a, most), (b, least) = (pick(steps.items(), key=lambda s: s[1]) for pick in (max, min))
-        raise FedloreError(
-            f"all sites must take the same number of local steps: '{a}' took {most:g}, '{b}' took "
-            f"{least:g} (do they share seed and settings?)"
-        )
-    return {"steps": next(iter(steps.values()))} if steps else {}

@@ -11,10 +11,13 @@ import torch
 
 from ...core.wire import ONLY, Reply, Task, digest
 from ...errors import FedloreError
-from .channels import KEY, KeyPair, add_mask
-from .dealing import (
-    Dealt,
+from .crypto import (
+    KEY,
+    ByteSource,
+    KeyPair,
     Secrets,
+    SecretShares,
+    add_mask,
     deal,
     open_from,
     others_of,
@@ -37,7 +40,6 @@ from .pact import (
     read_pact,
     survivors_of,
 )
-from .shamir import ByteSource
 
 
 @dataclass
@@ -49,11 +51,13 @@ class _Session:
     keys: Mapping[str, bytes]  # of all, without signatures
     own: KeyPair
     masked: tuple[bytes, Reply]  # which words were hidden, and how
-    shares: dict[str, Dealt] = field(default_factory=dict)  # this site's share of its own secrets
+    shares: dict[str, SecretShares] = field(
+        default_factory=dict
+    )  # this site's share of its own secrets
     opened: tuple[str, Reply] | None = None  # asked, said
 
 
-class Masking:
+class MaskSite:
     """The site's half. Whatever does not fit is refused, and then nothing is given out.
 
     A key is good for one sum. A site that was started anew holds another than the server knows,
@@ -181,7 +185,7 @@ class Masking:
         for sender in survivors - {self.name}:
             of = (sender, session.keys[sender])
             plain = open_from(session.bound, session.own, self.name, of, boxes.get(sender, b""))
-            held[sender] = Dealt.read(plain, others_of(pact, sender))
+            held[sender] = SecretShares.read(plain, others_of(pact, sender))
         lost = [site for site in pact.cohort if site not in survivors]
         seeds = {site: held[site].seed for site in sorted(survivors)}
         pairs = {site: b"".join(held[site].pairs[s] for s in lost) for site in sorted(survivors)}
