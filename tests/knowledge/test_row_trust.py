@@ -200,7 +200,7 @@ def test_lint_says_where_the_rows_say_the_opposite(tmp_path, inside, told):
 def test_why_a_row_is_trusted_so_is_said_in_words():
     rows = RowTrust(SCHEMA, (TrustRegion("origin != 'import'", 0.8),), formula="ash / 20")
     x = torch.tensor([[10.0, 0], [10, 1], [10, math.nan], [math.nan, 1]])
-    assert rows.words(x, 0.2) == [
+    assert list(map(str, rows.reasons(x, 0.2))) == [
         "trust 0.8 here, where origin != 'import'",
         "trust 0.5 here, learned by this site",
         "trust 0.2 here, as everywhere, since origin is missing",

@@ -25,7 +25,7 @@ from fedlore.knowledge import (
 from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.meaning import meaning_of
 from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
-from fedlore.knowledge.sources.words import words_of
+from fedlore.knowledge.sources.words import reasons_of
 from fedlore.knowledge.tables.confidences import parse_confidence
 from fedlore.knowledge.tables.soft import SoftTable
 
@@ -331,7 +331,7 @@ def test_soft_ranges_are_never_an_empty_range(tmp_path):
 
 def test_words_say_in_how_many_cases(tmp_path):
     known = Knowledge.read(folder(tmp_path))
-    lines = words_of(known.prediction, X, "prediction")
+    lines = [list(map(str, some)) for some in reasons_of(known.prediction, X, "prediction")]
     assert lines[0] == []
     assert lines[1] == ["rules.csv, row 3: ash > 10 -> III, IV (in 90 % of cases)"]
     assert len(lines[2]) == 2

@@ -144,12 +144,6 @@ def member_weights(beside: AnyBeside, *, expert: float | None = None) -> dict[st
     return named | ({"expert": his} if his > 0 else {})
 
 
-def share_words(beside: AnyBeside, *, expert: float | None = None) -> str:
-    """The same as one line of text."""
-    found = member_weights(beside, expert=expert)
-    return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in found.items())
-
-
 def heard_sources(known: Knowledge | Numbers) -> list[str]:
     """Which rows of an expert's there are for members to hear."""
     names = {"prediction": known.prediction, "range": known.range}

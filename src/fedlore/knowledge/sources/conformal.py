@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import KnowledgeError
+from ...words import Reason
 from ..conformal import ConformalRange, ConformalScore
 from ..numbers.conformal import ConformalInterval
-from .kind import Asked, Lines, Setting, SourceKind
-from .lines import number_text
+from .kind import Asked, Reasons, Setting, SourceKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,13 +66,13 @@ def _scorer(model: Any) -> Any:
     return model.scorer if isinstance(model, ConformalRange) else model.point
 
 
-def _words(model: Any, x: Tensor) -> Lines:
-    level = f"{1 - model.alpha:.4g}"
+def _words(model: Any, x: Tensor) -> Reasons:
+    level = 1 - model.alpha
     if isinstance(model, ConformalRange):
-        every = len(model.thresholds)
-        said = f"statistical range at level {level}"
-        return [[f"{said}: {int(n)} of {every} classes"] for n in model(x).sum(1)]
-    said = f"statistical interval at level {level}: {number_text(model.radius)} on either side"
+        args = {"level": level, "classes": len(model.thresholds)}
+        counts = model(x).sum(1).tolist()
+        return [[Reason("conformal-classes", {**args, "allowed": int(n)})] for n in counts]
+    said = Reason("conformal-number", {"level": level, "radius": model.radius})
     return [[said] for _ in range(len(x))]
 
 

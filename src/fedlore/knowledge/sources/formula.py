@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import KnowledgeError
+from ...words import Reason
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ..numbers.ranges import Between
 from ..soft import SoftFormulas
-from .kind import Asked, Lines, Setting, SourceKind, check_share, refuse_of_number
-from .lines import between_lines, case_words, formula_lines
+from .kind import Asked, Reasons, Setting, SourceKind, check_share, refuse_of_number
+from .lines import formula_reasons, limit_reasons
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,13 +62,15 @@ def _write(model: Any, inner: object) -> dict[str, Any] | None:
     return said | ({"spread": model.spread} if isinstance(model, SoftFormula) else {})
 
 
-def _words(model: Any, x: Tensor) -> Lines:
+def _words(model: Any, x: Tensor) -> Reasons:
     if isinstance(model, SoftFormulas):
-        one, more = model.model, case_words(model.confidence)
+        one, share = model.model, model.confidence
         plain = _limit_words(one, x) if isinstance(one, FormulaRange) else _words(one, x)
-        return [[line + more for line in lines] for lines in plain]
+        return [
+            [Reason("soft", {"inner": one, "confidence": share}) for one in some] for some in plain
+        ]
     formula = model if isinstance(model, Formula) else model.formula
-    return formula_lines("expert's formula", formula, x)
+    return formula_reasons("expert", formula, x)
 
 
 FORMULA = SourceKind(
@@ -124,8 +127,8 @@ def _write_limits(model: FormulaRange | Between) -> dict[str, Any] | None:
     return dict(texts)
 
 
-def _limit_words(model: FormulaRange | Between, x: Tensor) -> Lines:
-    return between_lines(model.lower, model.upper, x)
+def _limit_words(model: FormulaRange | Between, x: Tensor) -> Reasons:
+    return limit_reasons(model.lower, model.upper, x)
 
 
 LIMITS = SourceKind(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ConfigError, KnowledgeError
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
+from ...words import Reason
 from ..content import Files
 from ..tables.confidences import check_confidence
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Asked = Literal["prediction", "range", "number", "set"]  # of classes twice, of a number twice
 Values = Mapping[str, Any]  # one table of a TOML file
-Lines = list[list[str]]  # words about each row
+Reasons = list[list[Reason]]  # about each row
 Opened = tuple[Any, list[Finding]]  # a model, or None and what keeps it from being one
 
 
@@ -83,7 +84,7 @@ class SourceKind:
     asked: tuple[Asked, ...]  # what it can answer
     read: Callable[[Any, Asked, Setting], Any]
     write: Callable[[Any, Callable[[Any], dict[str, Any]]], dict[str, Any] | None]
-    words: Callable[[Any, Tensor], Lines] | None = None  # about rows; else its class is named
+    words: Callable[[Any, Tensor], Sequence[Sequence[Reason | str]]] | None = None  # about rows
     examine: Callable[[Any, Asked, Setting], Opened] | None = None  # `read` with every complaint
     lint: Callable[[Any, Place], Iterable[Finding]] = check_nothing  # over the whole scope
     inside: Callable[[Any], tuple[Any, ...]] = nothing_inside  # models that this one asks

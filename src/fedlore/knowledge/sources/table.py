@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
 from ...kernel.schema import Schema
+from ...words import Reason
 from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
 from ..tables.cells import TableKind as Outcome
 from ..tables.cells import format_condition, format_outcome
@@ -19,8 +20,16 @@ from ..tables.rulesheets import MOST_RULES, check_written, examine_table, parse_
 from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
 from ..tables.soft import SoftTable
 from ..tables.table import Rule, Table, TablePolicy
-from .kind import Asked, Attached, Lines, Opened, Setting, SourceKind, check_share, refuse_of_number
-from .lines import case_words, no_lines
+from .kind import (
+    Asked,
+    Attached,
+    Opened,
+    Reasons,
+    Setting,
+    SourceKind,
+    check_share,
+    refuse_of_number,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,7 +152,7 @@ def own_name(name: str) -> str:
     return re.sub(r"(\.tsv|\.xls[xm])\.csv$", r"\1", own)
 
 
-def _words(model: Any, x: Tensor) -> Lines:
+def _words(model: Any, x: Tensor) -> Reasons:
     """The rules that hit a range's rows; the rule that speaks in a prediction's."""
     if isinstance(model, Table):
         if model.kind == "range":
@@ -177,18 +186,22 @@ def _rules(
     every: int | None = None,
     texts: bool = False,
     confidences: Sequence[float] = (),
-) -> Lines:
-    """A line per rule that hits; a rule that allows all `every` classes limits nothing."""
-    said: dict[int, str] = {}  # most rules hit no row: only those that do are put into words
-    lines = no_lines(x)
+) -> Reasons:
+    """A reason per rule that hits; a rule that allows all `every` classes limits nothing."""
+    said: dict[int, Reason] = {}  # most rules hit no row: only those that do are put into words
+    found: Reasons = [[] for _ in range(len(x))]
     for row, rule in hits.nonzero().tolist():
         if every is None or len(table.rules[rule].outcome) < every:
             if rule not in said:
-                words = rule_text(table.rules[rule], table.schema, table.kind, text=texts)
-                words += case_words(confidences[rule]) if confidences else ""
-                said[rule] = f"{table.place}, {table.label(rule)}: {words}"
-            lines[row].append(said[rule])
-    return lines
+                args = {
+                    "place": table.place,
+                    "rule": table.label(rule),
+                    "text": rule_text(table.rules[rule], table.schema, table.kind, text=texts),
+                    "confidence": confidences[rule] if confidences else 1.0,
+                }
+                said[rule] = Reason("rule", args)
+            found[row].append(said[rule])
+    return found
 
 
 def _speaking(table: Table, x: Tensor) -> Tensor:

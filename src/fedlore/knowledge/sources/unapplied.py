@@ -1,4 +1,4 @@
-"""Which rules could not be applied to a row because a value is missing: counts, and words."""
+"""Which rules could not be applied to a row because a value is missing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
 from ...kernel.schema import Schema
+from ...words import Reason
 from ..missing import list_columns
 from ..tables.table import Table
 from ..views import Mask
-from .kind import Lines
+from .kind import Reasons
 from .writing import parts_of
 
 if TYPE_CHECKING:
@@ -46,18 +47,15 @@ def _count_rules(table: Table, x: Tensor) -> Tensor:
     return ((open_ @ asks) * x.isnan().cpu()).long()
 
 
-def missing_words(models: Iterable[Any], x: Tensor, schema: Schema) -> Lines:
+def missing_reasons(models: Iterable[Any], x: Tensor, schema: Schema) -> Reasons:
     """What is missing in each row, and how many rules that leaves open."""
-    lines: Lines = [[] for _ in range(len(x))]
+    found: Reasons = [[] for _ in range(len(x))]
     rows = x.isnan().any(1).nonzero().flatten()
     if not len(rows):
-        return lines
+        return found
     holes, counts = x[rows].isnan().tolist(), count_unapplied(models, x[rows]).tolist()
     for row, hole, count in zip(rows.tolist(), holes, counts, strict=True):
         for feature, gone, many in zip(schema.features, hole, count, strict=True):
             if gone:
-                rules = f"{many} rule{'' if many == 1 else 's'} not applied"
-                lines[row].append(
-                    f"{feature.name} is missing: {rules if many else 'no rule needs it'}"
-                )
-    return lines
+                found[row].append(Reason("missing", {"feature": feature.name, "rules": many}))
+    return found

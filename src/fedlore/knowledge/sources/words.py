@@ -1,42 +1,51 @@
-"""What each piece of knowledge says about rows, in words: one list of lines for each row."""
+"""What each piece of knowledge says about rows: a list of reasons for each row."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...words import Reason
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..missing import find_lacking, is_heard
 from ..soft import Softened
-from .kind import Asked, Lines
-from .lines import first_lines, join_lines, no_lines
+from .kind import Asked, Reasons
+from .lines import first_reasons, join_reasons
 from .writing import kind_of_model
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def words_of(model: Any, x: Tensor, asked: Asked) -> Lines:
+def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
     """What limits each row, or made the expert say what he says; nothing where he is silent."""
     if model is None or not len(x):
-        return no_lines(x)
+        return [[] for _ in range(len(x))]
     if isinstance(model, Recalibrated):
-        inner = words_of(model.expert, x, asked)
-        return [[f"{line} (heard through his confusion)" for line in some] for some in inner]
+        inner = reasons_of(model.expert, x, asked)
+        return [[Reason("confusion", {"inner": one}) for one in some] for some in inner]
     if isinstance(model, FirstOf):
         spoken = [is_heard(p, x) | find_lacking(p, x) for p in model.predictions]
-        said = [words_of(p, x, asked) for p in model.predictions]
-        return first_lines(list(zip(said, spoken, strict=True)), x)
+        said = [reasons_of(p, x, asked) for p in model.predictions]
+        return first_reasons(list(zip(said, spoken, strict=True)), x)
     if isinstance(model, AllOf | AnyOf):
-        return join_lines([words_of(part, x, asked) for part in model.ranges], x)
+        return join_reasons([reasons_of(part, x, asked) for part in model.ranges], x)
     if isinstance(model, Softened):
-        return join_lines([words_of(part, x, asked) for part in (model.expert, *model.ranges)], x)
+        return join_reasons(
+            [reasons_of(part, x, asked) for part in (model.expert, *model.ranges)], x
+        )
     if isinstance(model, Average):
-        return join_lines([words_of(part, x, asked) for part in model.predictions], x)
+        return join_reasons([reasons_of(part, x, asked) for part in model.predictions], x)
     kind = kind_of_model(model)
     if kind is not None and kind.words is not None:
-        return kind.words(model, x)
+        return [[_reason(one) for one in some] for some in kind.words(model, x)]
+    name = {"model": type(model).__name__}
     if asked in ("range", "set"):
-        return [[f"a range given by a {type(model).__name__}"] for _ in range(len(x))]
+        return [[Reason("range-model", name)] for _ in range(len(x))]
     heard = is_heard(model, x).tolist()
-    return [[f"a prediction by a {type(model).__name__}"] if h else [] for h in heard]
+    return [[Reason("prediction-model", name)] if h else [] for h in heard]
+
+
+def _reason(said: Reason | str) -> Reason:
+    """What a source says of a row; those of other packages may say it in plain text."""
+    return said if isinstance(said, Reason) else Reason("text", {"text": said})
