@@ -12,16 +12,10 @@ import numpy as np
 import torch
 
 from ...core.cells import _FARTHEST, BEND, STEEP
-from .builder import DOUBLE, INT64, SINGLE, Builder
+from ...kernel.graph.ops import DOUBLE, SINGLE, Value
+from .builder import Builder
 
 _DEGREE = 24  # of R - log t in t = 1 / (1 + BEND·|z|): 1e-14 at most
-
-
-def fill_row(build: Builder, value: float, width: int, dtype: Any = SINGLE) -> str:
-    """A constant for every row, (n, width)."""
-    rows = build.op("Shape", "rows", start=0, end=1)
-    shape = build.op("Concat", rows, build.constant([width], INT64), axis=0)
-    return build.op("Expand", build.constant([[value]], dtype), shape)
 
 
 def place_nodes(
@@ -30,7 +24,7 @@ def place_nodes(
     """The middle of the range and the expert's place, (n, 1) each, as `core.ordinal.places`."""
     at = build.constant(np.arange(classes)[:, None], dtype)
     if allowed is None:
-        middle = fill_row(build, (classes - 1) / 2, 1, dtype)
+        middle = build.fill((classes - 1) / 2, 1, dtype)
     else:
         inside = build.cast(allowed, dtype)
         middle = build.op("Div", build.op("MatMul", inside, at), build.total(inside))
@@ -43,7 +37,7 @@ def sight_nodes(
     """What own members hear, (n, 3) float32, and where they start, (n, 1), as `see_order`."""
     k = classes
     if allowed is None:
-        low, high = fill_row(build, 0.0, 1, DOUBLE), fill_row(build, k - 1.0, 1, DOUBLE)
+        low, high = build.fill(0.0, 1, DOUBLE), build.fill(k - 1.0, 1, DOUBLE)
     else:
         at, below = build.constant([np.arange(k)]), build.constant([-np.arange(k)])
         ends = (
@@ -61,7 +55,7 @@ def sight_nodes(
     return build.cast(build.op("Concat", start, middle, wide, axis=1), SINGLE), start
 
 
-def _expert_place(build: Builder, prior: str | None, at: str, middle: str, dtype: Any) -> str:
+def _expert_place(build: Builder, prior: str | None, at: str, middle: str, dtype: Any) -> Value:
     """The mean place of the expert's row, the middle where he is silent, (n, 1)."""
     if prior is None:
         return middle
@@ -80,7 +74,7 @@ def heard_nodes(build: Builder, middle: str, told: str, classes: int, dtype: Any
     return [first, second, build.op("Sub", told, middle)]
 
 
-def logistic_cells(build: Builder, place: str, width: str, classes: int) -> str:
+def logistic_cells(build: Builder, place: str, width: str, classes: int) -> Value:
     """Log-probabilities under the logistic bell, (n, 1) double -> (n, k) double."""
     k = classes
     rate = build.op("Div", build.constant(STEEP, DOUBLE), width)
@@ -91,7 +85,7 @@ def logistic_cells(build: Builder, place: str, width: str, classes: int) -> str:
     soft = build.op("Log", build.op("Add", one, far))
     below = build.op("Sub", build.op("Min", z, zero), soft)  # log σ(z)
     above = build.op("Sub", below, z)
-    none = fill_row(build, 0.0, 1, DOUBLE)
+    none = build.fill(0.0, 1, DOUBLE)
     ends = build.op(
         "Add",
         build.op("Concat", below, none, axis=1),
@@ -102,25 +96,25 @@ def logistic_cells(build: Builder, place: str, width: str, classes: int) -> str:
     return build.op("Add", ends, build.op("Where", inner, share, zero))
 
 
-def normal_cells(build: Builder, place: str, width: str, classes: int) -> str:
+def normal_cells(build: Builder, place: str, width: str, classes: int) -> Value:
     """Log-probabilities under the normal bell, (n, 1) double -> (n, k) double."""
     k, half = classes, build.constant(0.5, DOUBLE)
     zero, one = build.constant(0.0, DOUBLE), build.constant(1.0, DOUBLE)
     rate = build.op("Div", one, width)
     limits = build.constant(-_FARTHEST, DOUBLE), build.constant(_FARTHEST, DOUBLE)
 
-    def away(at: Any) -> str:
+    def away(at: Any) -> Value:
         gap = build.op("Sub", build.constant([at], DOUBLE), place)
         return build.op("Clip", build.op("Mul", gap, rate), *limits)
 
     z, middle = away(np.arange(k - 1) + 0.5), away(np.arange(k))
     ratio = _log_ratio(build, z)
     tail = build.op("Sub", ratio, build.op("Mul", half, build.op("Mul", z, z)))
-    none = fill_row(build, -math.inf, 1, DOUBLE)
-    open_ = fill_row(build, math.inf, 1, DOUBLE)
+    none = build.fill(-math.inf, 1, DOUBLE)
+    open_ = build.fill(math.inf, 1, DOUBLE)
     # of each class what stands at its lower and at its upper edge
     lower, upper = (_at_edges(build, tail, none, upper=side) for side in (False, True))
-    blank = fill_row(build, 0.0, 1, DOUBLE)
+    blank = build.fill(0.0, 1, DOUBLE)
     near, far = (_at_edges(build, ratio, blank, upper=side) for side in (False, True))
     apart = build.op("Mul", middle, rate)
     inner = build.op("Abs", build.op("Sub", build.op("Add", apart, near), far))
@@ -138,13 +132,13 @@ def normal_cells(build: Builder, place: str, width: str, classes: int) -> str:
     return build.op("Where", holds, around, beside)
 
 
-def _at_edges(build: Builder, edges: str, end: str, *, upper: bool) -> str:
+def _at_edges(build: Builder, edges: str, end: str, *, upper: bool) -> Value:
     """Values at the lower edges of all classes, or at the upper ones, (n, k - 1) -> (n, k)."""
     parts = (edges, end) if upper else (end, edges)
     return build.op("Concat", *parts, axis=1)
 
 
-def _log_ratio(build: Builder, z: str) -> str:
+def _log_ratio(build: Builder, z: str) -> Value:
     """R(z), as a polynomial in t, in double precision: runtimes have erf in single only."""
     one = build.constant(1.0, DOUBLE)
     size = build.op("Mul", build.constant(BEND, DOUBLE), build.op("Abs", z))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...answers import Bins
-from .builder import DOUBLE, INT64, Builder
-from .cells import fill_row
-from .grading import normal_below
-from .numbers import ToldNodes
-from .sets import SetNodes, nearest_nodes
+from ...kernel.graph.formulas import normal_below
+from ...kernel.graph.numbers import NumberNodes, bound_rows
+from ...kernel.graph.ops import DOUBLE, INT64, Value
+from ...kernel.graph.sets import SetNodes, nearest
+from .builder import Builder
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class SpreadNodes:
     weight: str | None  # (n, 1)
 
 
-def cut_nodes(build: Builder, told: ToldNodes, bins: Bins) -> BinNodes:
+def cut_nodes(build: Builder, known: NumberNodes, bins: Bins) -> BinNodes:
     """`Bins.pieces` of the set, or of the bounds where there is no range."""
-    sets = told.sets
+    sets = known.sets
     if sets is None:
-        sets = SetNodes(*bound_nodes(build, bins))
+        sets = bound_rows(build, (bins.lower, bins.upper))
     edges = np.array(bins.edges)
     starts, stops = edges[None, :-1, None], edges[None, 1:, None]
     before = stops.copy()
@@ -66,16 +66,11 @@ def cut_nodes(build: Builder, told: ToldNodes, bins: Bins) -> BinNodes:
     return BinNodes(lower, upper, there, touched, sets, bins)
 
 
-def bound_nodes(build: Builder, bins: Bins) -> tuple[str, str]:
-    """The bounds for every row, (n, 1) each."""
-    return fill_row(build, bins.lower, 1, DOUBLE), fill_row(build, bins.upper, 1, DOUBLE)
-
-
-def own_bins(build: Builder, told: ToldNodes, cut: BinNodes, spread: float | None) -> str:
+def own_bins(build: Builder, known: NumberNodes, cut: BinNodes, spread: float | None) -> Value:
     """The bin of the expert's number, (n, k) double, or a normal around it; zeros if silent."""
-    assert told.said is not None
-    silent = build.op("IsNaN", told.said)
-    centre = build.op("Where", silent, build.constant(cut.bins.lower, DOUBLE), told.said)
+    assert known.point is not None
+    silent = build.op("IsNaN", known.point)
+    centre = build.op("Where", silent, build.constant(cut.bins.lower, DOUBLE), known.point)
     rows = _own_bin(build, centre, cut.bins)
     if spread is not None:
         soft, total = normal_nodes(build, centre, spread, cut)
@@ -83,11 +78,11 @@ def own_bins(build: Builder, told: ToldNodes, cut: BinNodes, spread: float | Non
     return build.op("Where", silent, _zero(build), rows)
 
 
-def between_nodes(build: Builder, told: ToldNodes, bins: Bins) -> str:
+def between_nodes(build: Builder, known: NumberNodes, bins: Bins) -> Value:
     """The expert's number shared by the bins beside it, (n, k) double, as `Told.between`."""
-    assert told.said is not None
-    silent = build.op("IsNaN", told.said)
-    centre = build.op("Where", silent, build.constant(bins.lower, DOUBLE), told.said)
+    assert known.point is not None
+    silent = build.op("IsNaN", known.point)
+    centre = build.op("Where", silent, build.constant(bins.lower, DOUBLE), known.point)
     edges = np.array(bins.edges)
     own = _own_bin(build, centre, bins)
     # of its own bin: how far from the lower end, as a share of the width, and which it is
@@ -119,14 +114,14 @@ def normal_nodes(build: Builder, centre: str, spread: float, cut: BinNodes) -> t
     return build.op("Div", rows, whole), total
 
 
-def hard_nodes(build: Builder, centre: str, spread: float, cut: BinNodes) -> str:
+def hard_nodes(build: Builder, centre: str, spread: float, cut: BinNodes) -> Value:
     """The same, or the bin of the number itself where all of it underflowed."""
     soft, total = normal_nodes(build, centre, spread, cut)
     some = build.op("Greater", total, _zero(build))
     return build.op("Where", some, soft, _own_bin(build, centre, cut.bins))
 
 
-def softmax_nodes(build: Builder, logits: str, cut: BinNodes) -> str:
+def softmax_nodes(build: Builder, logits: str, cut: BinNodes) -> Value:
     """The network's probabilities inside the set, (n, k) double."""
     wide = build.cast(logits, DOUBLE)
     masked = build.op("Where", cut.touched, wide, build.constant(-np.inf, DOUBLE))
@@ -160,7 +155,7 @@ def spread_nodes(
     return SpreadNodes(cut, share, build.op("Where", silent, zero, said), w)
 
 
-def expected_nodes(build: Builder, found: SpreadNodes) -> str:
+def expected_nodes(build: Builder, found: SpreadNodes) -> Value:
     """The expected value without the expert's number, (n, 1), which may lie between pieces."""
     cut, zero = found.pieces, _zero(build)
     half = build.op("Mul", build.op("Sub", cut.upper, cut.lower), build.constant(0.5, DOUBLE))
@@ -170,7 +165,7 @@ def expected_nodes(build: Builder, found: SpreadNodes) -> str:
     return build.total(build.op("Flatten", parts, axis=1))
 
 
-def mean_nodes(build: Builder, found: SpreadNodes) -> str:
+def mean_nodes(build: Builder, found: SpreadNodes) -> Value:
     """The expected value, moved to the nearest number of the support, (n, 1)."""
     cut, zero = found.pieces, _zero(build)
     value = expected_nodes(build, found)
@@ -180,7 +175,7 @@ def mean_nodes(build: Builder, found: SpreadNodes) -> str:
         low, high = (
             _flat(build, build.op("Where", some, end, nothing)) for end in (cut.lower, cut.upper)
         )
-        return nearest_nodes(build, SetNodes(low, high), value)
+        return nearest(build, SetNodes(low, high), value)
     one = build.constant(1.0, DOUBLE)
     rest = build.op("Mul", build.op("Sub", one, found.weight), value)
     value = build.op("Add", rest, build.op("Mul", found.weight, found.said))
@@ -190,7 +185,7 @@ def mean_nodes(build: Builder, found: SpreadNodes) -> str:
     low, high = (
         build.op("Where", kept, _flat(build, end), nothing) for end in (cut.lower, cut.upper)
     )
-    near = nearest_nodes(build, SetNodes(low, high), value)
+    near = nearest(build, SetNodes(low, high), value)
     alone = build.op("Not", build.any(kept))
     away, his = (build.op("Abs", build.op("Sub", one_, value)) for one_ in (near, found.said))
     lower = build.op("And", build.op("Equal", his, away), build.op("Less", found.said, near))
@@ -199,7 +194,7 @@ def mean_nodes(build: Builder, found: SpreadNodes) -> str:
     return build.op("Where", build.op("And", heard, nearer), found.said, near)
 
 
-def quantile_nodes(build: Builder, found: SpreadNodes, level: float) -> str:
+def quantile_nodes(build: Builder, found: SpreadNodes, level: float) -> Value:
     """`Distribution.quantile`, (n, 1)."""
     if found.weight is None or found.said is None:
         return _inner(build, found, build.constant([[level]], DOUBLE))
@@ -224,7 +219,7 @@ def quantile_nodes(build: Builder, found: SpreadNodes, level: float) -> str:
     return build.op("Where", silent, inner, beside)
 
 
-def _below(build: Builder, found: SpreadNodes, value: str, *, reached: bool) -> str:
+def _below(build: Builder, found: SpreadNodes, value: str, *, reached: bool) -> Value:
     """The pieces' probability below a number, (n, 1)."""
     cut, zero, one = found.pieces, _zero(build), build.constant(1.0, DOUBLE)
     v = build.op("Unsqueeze", value, build.constant([2], INT64))
@@ -239,7 +234,7 @@ def _below(build: Builder, found: SpreadNodes, value: str, *, reached: bool) -> 
     return build.op("Min", build.total(_flat(build, mass)), one)
 
 
-def _inner(build: Builder, found: SpreadNodes, level: str) -> str:
+def _inner(build: Builder, found: SpreadNodes, level: str) -> Value:
     """Quantiles of the pieces alone, each row at its own level, (n, 1)."""
     cut, zero, one = found.pieces, _zero(build), build.constant(1.0, DOUBLE)
     share = _flat(build, found.share)
@@ -260,7 +255,7 @@ def _inner(build: Builder, found: SpreadNodes, level: str) -> str:
     return build.op("Min", build.op("Max", value, lower), upper)
 
 
-def _own_bin(build: Builder, centre: str, bins: Bins) -> str:
+def _own_bin(build: Builder, centre: str, bins: Bins) -> Value:
     """1 for the bin of a number, (n, k) double."""
     inner = build.constant([bins.edges[1:-1]], DOUBLE)
     beyond = build.cast(build.op("GreaterOrEqual", centre, inner), INT64)
@@ -270,13 +265,13 @@ def _own_bin(build: Builder, centre: str, bins: Bins) -> str:
     )
 
 
-def _flat(build: Builder, value: str) -> str:
+def _flat(build: Builder, value: str) -> Value:
     return build.op("Flatten", value, axis=1)
 
 
-def _axis(build: Builder, axis: int) -> str:
+def _axis(build: Builder, axis: int) -> Value:
     return build.constant([axis], INT64)
 
 
-def _zero(build: Builder) -> str:
+def _zero(build: Builder) -> Value:
     return build.constant(0.0, DOUBLE)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,15 @@ from .builder import OPSET, Builder
 
 IR = 8  # the file format of operator set 17
 GRAPH_FORMAT = "1"  # of the metadata
-GraphOutput = tuple[str, str, list[str | int]]  # its name, kind of number, and shape
+
+
+class GraphOutput(NamedTuple):
+    """What a graph gives out: its name, the value, kind of number, and shape behind the rows."""
+
+    name: str
+    value: str
+    kind: str
+    shape: tuple[int, ...] = ()
 
 
 def finish_graph(
@@ -24,14 +32,18 @@ def finish_graph(
     results: Sequence[GraphOutput],
     metadata: Mapping[str, str],
 ) -> Any:
-    """The model of all nodes that an output depends on."""
+    """The model of all nodes that an output depends on; values become outputs by their names."""
     helper, proto = build.onnx.helper, build.onnx.TensorProto
     rows = helper.make_tensor_value_info("rows", proto.DOUBLE, ["n", *row])
     outputs = [
-        helper.make_tensor_value_info(name, getattr(proto, kind), shape)
-        for name, kind, shape in results
+        helper.make_tensor_value_info(one.name, getattr(proto, one.kind), ["n", *one.shape])
+        for one in results
     ]
-    nodes, constants = _drop_unused(build, [name for name, _, _ in results])
+    names = {one.value: one.name for one in results}
+    for node in build.nodes:
+        for part in (node.input, node.output):
+            part[:] = [names.get(value, value) for value in part]
+    nodes, constants = _drop_unused(build, [one.name for one in results])
     graph = helper.make_graph(nodes, "fedlore", [rows], outputs, constants)
     sets = [helper.make_opsetid("", OPSET)]
     sets += [helper.make_opsetid(domain, version) for domain, version in build.domains.items()]

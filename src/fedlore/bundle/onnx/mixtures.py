@@ -1,48 +1,33 @@
 """The members of a mixture as nodes: each masked, then softmaxed, then weighed."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from ...core.foresight import Exact
+from ...core.inputs import Inputs
 from ...core.rng import stream
 from ...core.scaler import Scaler
 from ...errors import FedloreError
+from ...kernel.graph.knowledge import KnowledgeNodes
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...kernel.graph.outputs import Part
 from ...personal.beside import Beside
 from ...personal.foreseen import Foreseen, ForeseenNumber
 from ...personal.own.linear import Linear
 from ...personal.own.members import SMOOTH, ClassMember, OrderMember
 from ...personal.own.trees import Trees
-from .builder import DOUBLE, INT64, SINGLE, Builder
-from .cells import fill_row, heard_nodes, normal_cells, place_nodes, sight_nodes
-
-
-@dataclass(frozen=True)
-class KnownNodes:
-    """What the expert says in the graph."""
-
-    prior: str | None  # rows of g_p, nothing outside the range
-    allowed: str | None  # rows of g_r
-    refused: str | None  # (n, 1): where either refuses to answer
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one member says before the range, (n, k), and its share of all but the expert's."""
-
-    logits: str
-    weight: float = 1.0
+from .builder import Builder
+from .cells import heard_nodes, normal_cells, place_nodes, sight_nodes
 
 
 def mixed_parts(
-    build: Builder, x: str, logits: str, known: KnownNodes, beside: Beside
+    build: Builder, x: str, logits: str, known: KnowledgeNodes, beside: Beside
 ) -> list[Part]:
     """The network, from its logits, and every member on rows x, float32, in double precision."""
-    sharp = guard_nodes(build, build.op("Mul", logits, build.constant(beside.sharpness)), SINGLE)
+    sharp = build.guard(build.op("Mul", logits, build.constant(beside.sharpness)), SINGLE)
     weights = np.array([beside.network, *beside.weights])
     total = weights.sum()
     weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
@@ -59,36 +44,14 @@ def mixed_parts(
             raise FedloreError(
                 f"a member of the class {type(member).__name__} cannot be put into a graph"
             )
-        said.append(guard_nodes(build, found, DOUBLE))
-    return [Part(one, float(w)) for one, w in zip(said, weights, strict=True)]
+        said.append(build.guard(found, DOUBLE))
+    if len(said) == 1:
+        return [Part(said[0])]
+    shares = [build.constant(float(weight), DOUBLE) for weight in weights]
+    return [*map(Part, said, shares)]
 
 
-def weigh_parts(build: Builder, parts: Sequence[Part], allowed: str, dtype: Any) -> str:
-    """Σ w_j softmax(logits_j within the range), (n, k)."""
-    zero = build.constant(0.0, dtype)
-    mixed = None
-    for part in parts:
-        masked = build.op("Where", allowed, part.logits, build.constant(-np.inf, dtype))
-        top = build.op("ReduceMax", masked, axes=[1], keepdims=1)
-        raised = build.op("Exp", build.op("Sub", masked, top))
-        raised = build.op("Where", allowed, raised, zero)
-        share = build.op("Div", raised, build.total(raised))
-        if len(parts) == 1:
-            return share
-        share = build.op("Mul", share, build.constant(part.weight, dtype))
-        mixed = share if mixed is None else build.op("Add", mixed, share)
-    assert mixed is not None  # a mixture has members
-    return mixed
-
-
-def guard_nodes(build: Builder, logits: str, dtype: Any) -> str:
-    """Finite logits whatever the numbers are, as `core.inject.guard`."""
-    limit = float(np.finfo(dtype).max)
-    number = build.op("Where", build.op("IsNaN", logits), build.constant(0.0, dtype), logits)
-    return build.op("Clip", number, build.constant(-limit, dtype), build.constant(limit, dtype))
-
-
-def scale_nodes(build: Builder, x: str, scaler: Scaler | None, name: str) -> str:
+def scale_nodes(build: Builder, x: str, scaler: Scaler | None, name: str) -> Value:
     """Rows as the scaler gives them, in single precision."""
     if scaler is None:
         return x
@@ -98,7 +61,7 @@ def scale_nodes(build: Builder, x: str, scaler: Scaler | None, name: str) -> str
     return build.cast(build.op("Div", build.op("Sub", wide, shift), spread), SINGLE)
 
 
-def _order(build: Builder, x: str, known: KnownNodes, member: OrderMember, name: str) -> str:
+def _order(build: Builder, x: str, known: KnowledgeNodes, member: OrderMember, name: str) -> Value:
     k = member.classes
     flat = build.op("Flatten", x, axis=1)
     heard, start = sight_nodes(build, known.prior, known.allowed, k)
@@ -109,7 +72,9 @@ def _order(build: Builder, x: str, known: KnownNodes, member: OrderMember, name:
     return normal_cells(build, place, build.constant([member.width], DOUBLE), k)
 
 
-def _classes(build: Builder, x: str, known: KnownNodes, member: ClassMember, name: str) -> str:
+def _classes(
+    build: Builder, x: str, known: KnowledgeNodes, member: ClassMember, name: str
+) -> Value:
     inputs = build.op("Flatten", x, axis=1)
     told = [build.cast(t, SINGLE) for t in (known.prior, known.allowed) if t is not None]
     if member.hears and told:
@@ -122,13 +87,13 @@ def _classes(build: Builder, x: str, known: KnownNodes, member: ClassMember, nam
     return build.op("Mul", found, build.constant(member.sharpness, DOUBLE))
 
 
-def _foreseen(build: Builder, x: str, known: KnownNodes, member: Foreseen, name: str) -> str:
+def _foreseen(build: Builder, x: str, known: KnowledgeNodes, member: Foreseen, name: str) -> Value:
     place, variance = foresee_nodes(build, x, known, member, name)
     return normal_cells(build, place, build.op("Sqrt", variance), member.foresight.classes)
 
 
 def foresee_nodes(
-    build: Builder, x: str, known: KnownNodes, member: Foreseen | ForeseenNumber, name: str
+    build: Builder, x: str, known: KnowledgeNodes, member: Foreseen | ForeseenNumber, name: str
 ) -> tuple[str, str]:
     """Place and variance of the model of one round, (n, 1) double each."""
     seen, k = member.foresight, member.foresight.classes
@@ -137,7 +102,7 @@ def foresee_nodes(
     middle, told = place_nodes(build, known.prior, known.allowed, k, DOUBLE)
     start = {"middle": middle, "expert": told}.get(seen.exact.start)
     if start is None:
-        start = fill_row(build, (k - 1) / 2, 1, DOUBLE)
+        start = build.fill((k - 1) / 2, 1, DOUBLE)
     columns = member.foresight.home.middle.numel()
     if seen.exact.hears:
         heard = heard_nodes(build, middle, told, k, DOUBLE)[1:]
@@ -145,7 +110,7 @@ def foresee_nodes(
     features = _basis(build, flat, seen.exact, columns)
     tensors = {**seen.found.bundle(), "middle": seen.home.middle, "level": seen.home.level}
 
-    def own(part: str, *shape: int) -> str:
+    def own(part: str, *shape: int) -> Value:
         values = tensors[part].double().cpu().numpy()
         return build.weight(f"{name}.{part}", values.reshape(shape))
 
@@ -158,7 +123,7 @@ def foresee_nodes(
     return build.op("Add", start, mean), variance
 
 
-def _basis(build: Builder, x: str, exact: Exact, features: int) -> str:
+def _basis(build: Builder, x: str, exact: Exact, features: int) -> Value:
     """The features of `core.exact.Basis`, (n, d) double -> (n, f)."""
     basis = exact.basis
     one = build.constant(1.0, DOUBLE)
@@ -189,12 +154,12 @@ def _columns(terms: int, kind: str) -> int:
     return terms // 2 if kind == "squares" else (math.isqrt(9 + 8 * terms) - 3) // 2
 
 
-def body_nodes(build: Builder, inputs: str, body: Linear | Trees, name: str) -> str:
+def body_nodes(build: Builder, inputs: str, body: Linear | Trees, name: str) -> Value:
     """(n, i) float32 -> (n, o) double."""
     if isinstance(body, Trees):
         return _trees(build, inputs, body, name)
 
-    def own(part: str) -> str:
+    def own(part: str) -> Value:
         values = getattr(body, part).double().cpu().numpy()
         return build.weight(f"{name}.{part}", values)
 
@@ -206,13 +171,13 @@ def body_nodes(build: Builder, inputs: str, body: Linear | Trees, name: str) -> 
     return build.op("Add", build.op("MatMul", z, own("weight")), own("constant"))
 
 
-def _pairs(build: Builder, z: str, first: list[int], second: list[int]) -> str:
+def _pairs(build: Builder, z: str, first: list[int], second: list[int]) -> Value:
     """Products of columns, (n, p)."""
     a, b = (build.op("Gather", z, build.constant(i, INT64), axis=1) for i in (first, second))
     return build.op("Mul", a, b)
 
 
-def _trees(build: Builder, x: str, body: Trees, name: str) -> str:
+def _trees(build: Builder, x: str, body: Trees, name: str) -> Value:
     """All trees at once, level by level; a row that has reached its leaf stays there."""
     feature, child, roots = (t.cpu().numpy() for t in (body.feature, body.child, body.roots))
     leaf = feature < 0
@@ -248,3 +213,20 @@ def _trees(build: Builder, x: str, body: Trees, name: str) -> str:
         total = build.op("ReduceSum", found, build.constant([1], INT64), keepdims=0)
     grown = build.op("Mul", total, build.constant(scale, DOUBLE))
     return build.op("Add", grown, build.constant(base, DOUBLE))
+
+
+def encode_nodes(build: Builder, x: str, inputs: Inputs | None) -> Value:
+    """Rows as network and members take them, before any scaling, as `core.inputs` has it."""
+    if inputs is None:
+        return x
+    parts = []
+    for column, one in enumerate(inputs.features):
+        value = build.columns(x, [column])  # (n, 1)
+        hole = build.op("IsNaN", value)
+        if one.missing and not math.isnan(one.fill):
+            value = build.op("Where", hole, build.constant(one.fill), value)
+        if one.levels:
+            places = np.arange(one.levels + one.other)[None]
+            value = build.cast(build.op("Equal", value, build.constant(places)), SINGLE)
+        parts += [value, build.cast(hole, SINGLE)] if one.missing else [value]
+    return build.op("Concat", *parts, axis=1)

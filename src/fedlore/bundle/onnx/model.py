@@ -9,18 +9,28 @@ from torch import nn
 
 from ...core.lipschitz import Lipschitz
 from ...errors import FedloreError, KnowledgeError
+from ...kernel.graph.knowledge import KnowledgeNodes, join_sides
+from ...kernel.graph.ops import DOUBLE, SINGLE, Value
+from ...kernel.graph.outputs import (
+    Part,
+    add_expert,
+    choose_class,
+    inside_range,
+    mask_range,
+    median_class,
+    mix_parts,
+    squeeze,
+)
+from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
-from .builder import BOOL, DOUBLE, INT64, SINGLE, Builder
+from .builder import Builder
 from .finishing import GraphOutput, describe_graph, finish_graph, save_graph
-from .holes import encode_nodes, hide_nodes, refuse_nodes
-from .mixtures import KnownNodes, Part, guard_nodes, mixed_parts, scale_nodes, weigh_parts
+from .mixtures import encode_nodes, mixed_parts, scale_nodes
 from .networks import network
 from .shapes import shape_nodes
-from .sources import add_range, add_source
-from .tables import Said
-from .trusting import lean_nodes
+from .sources import Rows, add_range, add_source, trust_rows
 from .unapplied import give_unapplied
 
 
@@ -49,34 +59,43 @@ def to_onnx(
     if shape is None and schema is None:
         raise FedloreError("a graph needs a schema, or the shape of one row")
     row = tuple(shape or (len(schema.features),)) if schema else tuple(shape or ())
-    build = Builder()
-    single = build.cast("rows", SINGLE)
-    known = _add_knowledge(build, single, len(row) + 1, personal.knowledge, schema)
-    seen = encode_nodes(build, single, personal.scaler.inputs if personal.scaler else None)
-    hidden = hide_nodes(build, single, schema)
-    logits = _logits(build, seen, hidden, len(row) + 1, personal, known)
+    build, features = Builder(), () if schema is None else schema.features
+    single = build.cast(build.rows, SINGLE)
+    flat = single if len(row) == 1 else build.op("Flatten", single, axis=1)
+    unusable = refuse_rows(build, flat, features if len(row) == 1 else ())
+    holes = any(feature.may_miss or feature.other for feature in features)
+    seen = hide_levels(build, single, features)
+    rows = Rows(build, seen, len(row) + 1, len(features) if holes else 0)
+    known = _knowledge(rows, personal.knowledge, unusable)
+    inputs = encode_nodes(build, single, personal.scaler.inputs if personal.scaler else None)
+    logits = _logits(inputs, rows, personal, known)
     k = _classes(personal, schema)
+    trust = trust_rows(rows, personal.knowledge, personal.reliance)
     dtype: Any = SINGLE
     parts = [Part(logits)]
     if personal.beside is not None:
-        parts, dtype = mixed_parts(build, seen, logits, known, personal.beside), DOUBLE
-    trust = lean_nodes(build, hidden, personal.knowledge, personal.reliance)
-    one: float | str = personal.reliance if trust is None else trust
-    refused = _outputs(build, parts, known, one, k, dtype)
+        parts, dtype = mixed_parts(build, inputs, logits, known, personal.beside), DOUBLE
+    allowed = mask_range(build, known, k)
+    mixed = mix_parts(build, parts, allowed, dtype)
+    if known.prior is not None:
+        prior, own = known.prior, trust
+        if own is None:
+            own = build.constant(personal.reliance, dtype)
+        elif dtype is not SINGLE:
+            own = build.cast(own, dtype)
+        prior = prior if dtype is SINGLE else build.cast(prior, dtype)
+        mixed = add_expert(build, mixed, prior, own, dtype)
+    p = inside_range(build, mixed, allowed, dtype)
     if personal.knowledge.shapes is None:
-        _decide(build, known.prior, refused)
+        chosen = choose_class(build, p, known.prior, known.refused)
     else:
-        _median(build, k, refused)
-    results: list[GraphOutput] = [
-        ("probabilities", "FLOAT", ["n", k]),
-        ("class", "INT64", ["n"]),
-        ("allowed", "BOOL", ["n", k]),
-        ("refused", "BOOL", ["n"]),
-        *give_unapplied(
-            build,
-            hide_nodes(build, single, schema),
-            (personal.knowledge.range, personal.knowledge.prediction),
-        ),
+        chosen = median_class(build, p, known.refused)
+    results = [
+        GraphOutput("probabilities", p, "FLOAT", (k,)),
+        GraphOutput("class", chosen, "INT64"),
+        GraphOutput("allowed", allowed, "BOOL", (k,)),
+        GraphOutput("refused", squeeze(build, known.refused), "BOOL"),
+        *give_unapplied(rows, (personal.knowledge.range, personal.knowledge.prediction)),
     ]
     return finish_graph(build, row, results, _metadata(personal, schema, metadata or {}))
 
@@ -93,121 +112,25 @@ def write_onnx(
     save_graph(to_onnx(personal, schema, shape=shape, metadata=metadata), path)
 
 
-def _add_knowledge(
-    build: Builder, x: str, rank: int, knowledge: Knowledge, schema: Schema | None
-) -> KnownNodes:
-    unusable = refuse_nodes(build, x, rank, schema)
-    if schema is not None and any(f.may_miss or f.other for f in schema.features):
-        build.width = len(schema.features)
-        x = hide_nodes(build, x, schema)
-    prior = (
-        None if knowledge.prediction is None else add_source(build, x, rank, knowledge.prediction)
-    )
-    allowed = None if knowledge.range is None else add_range(build, x, rank, knowledge.range)
-    refused = build.either(
-        unusable, *[part.refused for part in (prior, allowed) if part is not None]
-    )
-    rows = None if prior is None else prior.rows
-    if prior is not None and allowed is not None:
-        rows, conflict = _inside(build, prior, allowed, knowledge.conflict)
-        refused = build.either(refused, conflict)
-    return KnownNodes(rows, None if allowed is None else allowed.rows, refused)
+def _knowledge(rows: Rows, knowledge: Knowledge, unusable: Value) -> KnowledgeNodes:
+    prior = None if knowledge.prediction is None else add_source(rows, knowledge.prediction)
+    allowed = None if knowledge.range is None else add_range(rows, knowledge.range)
+    return join_sides(rows.build, prior, allowed, knowledge.conflict, unusable)
 
 
-def _inside(build: Builder, prior: Said, allowed: Said, policy: str) -> tuple[str, str | None]:
-    """The prediction with nothing left outside the range: silenced, restricted or refused."""
-    outside = build.op(
-        "And",
-        build.op("Greater", prior.rows, build.constant(0.0)),
-        build.op("Not", allowed.rows),
-    )
-    conflict = build.any(outside)
-    zero = build.constant(0.0)
-    if policy != "restrict":
-        rows = build.op("Where", conflict, zero, prior.rows)
-        return rows, conflict if policy == "error" else None
-    inside = build.op("Where", allowed.rows, prior.rows, zero)
-    left = build.total(inside)
-    some = build.op("Greater", left, zero)
-    inside = build.op("Div", inside, build.op("Where", some, left, build.constant(1.0)))
-    return build.op("Where", conflict, inside, prior.rows), None
-
-
-def _logits(
-    build: Builder, x: str, raw: str, rank: int, personal: Personal, known: KnownNodes
-) -> str:
+def _logits(inputs: str, rows: Rows, personal: Personal, known: KnowledgeNodes) -> Value:
     """What the network says, finite whatever its weights are, (n, k)."""
-    x = scale_nodes(build, x, personal.scaler, "scaler")
+    build, about = rows.build, personal.knowledge
+    x = scale_nodes(build, inputs, personal.scaler, "scaler")
     if isinstance(personal.model, Lipschitz):
-        inputs = None if personal.scaler is None else personal.scaler.inputs
-        about = personal.knowledge
-        x = shape_nodes(build, x, raw, personal.model, known, about.shapes, about.orders, inputs)
-    logits = network(
-        build,
-        personal.model,
-        x,
-        name="model",
-        rank=rank,
-        prior=known.prior,
-        allowed=known.allowed,
-    )
-    return guard_nodes(build, logits, SINGLE)
-
-
-def _outputs(
-    build: Builder, parts: Sequence[Part], known: KnownNodes, trust: float | str, k: int, dtype: Any
-) -> str:
-    """(1-λ)·Σ w_j softmax_j within the range + λ·g_p, and all outside set to 0 at the end."""
-    zero = build.constant(0.0)
-    rows = build.op("Shape", "rows", start=0, end=1)  # not of logits: no range hangs on them
-    wide = build.op("Concat", rows, build.constant([k], INT64), axis=0)
-    mask = known.allowed
-    if mask is None:
-        mask = build.op("Expand", build.constant([[True]], BOOL), wide)
-    refused = known.refused
-    if refused is None:
-        one = build.op("Concat", rows, build.constant([1], INT64), axis=0)
-        refused = build.op("Expand", build.constant([[False]], BOOL), one)
-    allowed = build.op("And", mask, build.op("Not", refused), name="allowed")
-    mixed = weigh_parts(build, parts, allowed, dtype)
-    if known.prior is not None:
-        said = known.prior if dtype is SINGLE else build.cast(known.prior, dtype)
-        own = build.constant(trust, dtype) if isinstance(trust, float) else trust
-        if isinstance(trust, str) and dtype is not SINGLE:
-            own = build.cast(trust, dtype)
-        told = build.op("Mul", said, own)
-        share = build.op("Min", build.total(told), build.constant(1.0, dtype))
-        kept = build.op("Mul", mixed, build.op("Sub", build.constant(1.0, dtype), share))
-        mixed = build.op("Add", kept, told)
-    mixed = mixed if dtype is SINGLE else build.cast(mixed, SINGLE)
-    build.op("Where", allowed, mixed, zero, name="probabilities")
-    build.op("Squeeze", refused, build.constant([1], INT64), name="refused")
-    return refused
-
-
-def _decide(build: Builder, prior: str | None, refused: str) -> None:
-    """The most probable class; at an exact tie the expert's, else the lowest; -1 if refused."""
-    chosen = build.op("ArgMax", "probabilities", axis=1, keepdims=1)
-    if prior is not None:
-        top = build.op("ReduceMax", "probabilities", axes=[1], keepdims=1)
-        spoken = build.op("Greater", prior, build.constant(0.0))
-        tied = build.op("And", build.op("Equal", "probabilities", top), spoken)
-        theirs = build.op("ArgMax", build.cast(tied, SINGLE), axis=1, keepdims=1)
-        chosen = build.op("Where", build.any(tied), theirs, chosen)
-    chosen = build.op("Where", refused, build.constant(-1, INT64), chosen)
-    build.op("Squeeze", chosen, build.constant([1], INT64), name="class")
-
-
-def _median(build: Builder, k: int, refused: str) -> None:
-    """The first class with half of the probability below or at it, as `metrics.find_median`."""
-    share = build.cast("probabilities", DOUBLE)
-    below = build.op("CumSum", share, build.constant(1, INT64))
-    half = build.op("Mul", build.total(share), build.constant(0.5, DOUBLE))
-    some = build.op("Greater", share, build.constant(0.0, DOUBLE))
-    reached = build.op("And", build.op("GreaterOrEqual", below, half), some)
-    chosen = build.op("ArgMax", build.cast(reached, SINGLE), axis=1, keepdims=1)
-    chosen = build.op("Where", refused, build.constant(-1, INT64), chosen)
-    build.op("Squeeze", chosen, build.constant([1], INT64), name="class")
+        spread = None if personal.scaler is None else personal.scaler.inputs
+        formulas = rows.view.formulas
+        x = shape_nodes(
+            build, x, formulas, personal.model, known, about.shapes, about.orders, spread
+        )
+    heard = {"prior": known.prior, "allowed": known.allowed}
+    logits = network(build, personal.model, x, name="model", rank=rows.rank, **heard)
+    return build.guard(logits, SINGLE)
 
 
 def _classes(personal: Personal, schema: Schema | None) -> int:

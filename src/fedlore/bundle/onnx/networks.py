@@ -11,7 +11,8 @@ from ...core.lipschitz import Lipschitz
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
 from ...errors import FedloreError
-from .builder import DOUBLE, INT64, SINGLE, Builder
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from .builder import Builder
 from .cells import heard_nodes, logistic_cells, normal_cells, place_nodes
 from .shapes import lipschitz_nodes
 
@@ -33,7 +34,7 @@ def network(
     rank: int,
     prior: str | None = None,
     allowed: str | None = None,
-) -> str:
+) -> Value:
     """The result of a module on x, float32 of this rank; weights keep their names below `name`."""
     return _Walk(build, prior, allowed).run(module, x, name, rank)[0]
 
@@ -65,7 +66,7 @@ class _Walk:
         rows = build.op("Shape", seen, start=0, end=1)
         shape = build.op("Concat", rows, build.constant([module.classes], INT64), axis=0)
 
-        def filled(value: float) -> str:
+        def filled(value: float) -> Value:
             return build.op("Expand", build.constant([[value]]), shape)
 
         told = filled(0.0) if self.prior is None else build.cast(self.prior, SINGLE)
@@ -214,7 +215,7 @@ class _Walk:
         whole = build.op("Add", inner, build.constant(1.0))
         return build.op("Mul", build.op("Mul", x, half), whole), rank
 
-    def weight(self, name: str, values: Tensor) -> str:
+    def weight(self, name: str, values: Tensor) -> Value:
         return self.build.weight(name, _array(values))
 
 

@@ -1,8 +1,6 @@
 """One site's model of a number as one ONNX graph: raw columns in, number, interval and set out."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,11 @@ from ...answers import Bins
 from ...core.lipschitz import Lipschitz
 from ...core.ordinal import reads_between
 from ...errors import FedloreError
+from ...kernel.graph.knowledge import KnowledgeNodes
+from ...kernel.graph.numbers import NumberNodes, number_outputs
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...kernel.graph.sets import SetNodes, nearest
+from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.numbers.numbers import Numbers
 from ...personal.beside import NumberBeside
@@ -18,7 +21,7 @@ from ...personal.foreseen import ForeseenNumber
 from ...personal.own.members import NumberMember
 from ...personal.regressor import PersonalRegressor
 from ...personal.tasks.regression import LEVEL
-from .builder import DOUBLE, INT64, SINGLE, Builder
+from .builder import Builder
 from .decoding import (
     BinNodes,
     SpreadNodes,
@@ -33,13 +36,11 @@ from .decoding import (
     spread_nodes,
 )
 from .finishing import GraphOutput, describe_graph, finish_graph
-from .holes import encode_nodes, hide_nodes, refuse_nodes
-from .mixtures import KnownNodes, body_nodes, foresee_nodes, guard_nodes, scale_nodes
+from .mixtures import body_nodes, encode_nodes, foresee_nodes, scale_nodes
 from .networks import network
-from .numbers import ToldNodes, tell_nodes
-from .sets import SetNodes, nearest_nodes
+from .numbers import number_nodes
 from .shapes import shape_nodes
-from .trusting import lean_nodes
+from .sources import Rows, trust_rows
 from .unapplied import give_unapplied
 
 
@@ -53,38 +54,36 @@ def regressor_to_onnx(
     where there are fewer than s; `refused` (n,) bool, where number and interval are NaN; and where
     values may be missing `unapplied` (n, d) int64, as for classes.
     """
-    build, bins, known = Builder(), personal.bins, personal.knowledge
-    x = build.cast("rows", SINGLE)
-    if any(feature.may_miss or feature.other for feature in schema.features):
-        build.width = len(schema.features)
-    seen = hide_nodes(build, x, schema)
-    told = tell_nodes(build, seen, known, bins)
-    unusable = refuse_nodes(build, x, 2, schema)
-    told = replace(told, refused=build.either(unusable, told.refused))
-    cut = cut_nodes(build, told, bins)
-    prior = None if told.said is None else own_bins(build, told, cut, known.spread)
-    allowed = None if told.sets is None else cut.touched
-    laid = None if told.said is None else build.cast(between_nodes(build, told, bins), SINGLE)
-    between = KnownNodes(laid, allowed, told.refused)
-    heard = KnownNodes(None if prior is None else build.cast(prior, SINGLE), allowed, told.refused)
-    if reads_between(personal.inner.model):
-        heard = between
+    build, bins, about = Builder(), personal.bins, personal.knowledge
+    single = build.cast(build.rows, SINGLE)
+    holes = any(feature.may_miss or feature.other for feature in schema.features)
+    seen = hide_levels(build, single, schema.features)
+    rows = Rows(build, seen, 2, len(schema.features) if holes else 0)
+    unusable = refuse_rows(build, single, schema.features)
+    known = number_nodes(rows, about, (bins.lower, bins.upper), unusable)
+    cut = cut_nodes(build, known, bins)
+    prior = None if known.point is None else own_bins(build, known, cut, about.spread)
+    allowed = None if known.sets is None else cut.touched
+    laid = None if known.point is None else build.cast(between_nodes(build, known, bins), SINGLE)
+    between = KnowledgeNodes(laid, allowed, known.refused)
+    heard = between
+    if not reads_between(personal.inner.model):
+        heard = between._replace(prior=None if prior is None else build.cast(prior, SINGLE))
     scaler = personal.inner.scaler
-    raw = hide_nodes(build, x, schema)
-    x = encode_nodes(build, x, None if scaler is None else scaler.inputs)
-    logits = _logits(build, x, raw, personal, heard, told, cut)
+    x = encode_nodes(build, single, None if scaler is None else scaler.inputs)
+    logits = _logits(x, rows, personal, heard, known, cut)
     learned = softmax_nodes(build, logits, cut)
-    trust = lean_nodes(build, raw, known, personal.reliance)
+    trust = trust_rows(rows, about, personal.reliance)
     reliance: str | float = (
-        known.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
+        about.trust_at_prediction if trust is None else build.cast(trust, DOUBLE)
     )
     if personal.beside is not None:
         own = personal.beside.expert if trust is None else reliance
-        number = _mixture(build, x, personal.beside, learned, between, told, cut, own)
+        number = _mixture(build, x, personal.beside, learned, between, known, cut, own)
         found = spread_nodes(build, hard_nodes(build, number, personal.beside.width, cut), cut)
-    elif known.spread is None or prior is None:
-        found = spread_nodes(build, learned, cut, told.said, reliance)
-        number = _middle(build, found, known)
+    elif about.spread is None or prior is None:
+        found = spread_nodes(build, learned, cut, known.point, reliance)
+        number = _middle(build, found, about)
     else:
         if not isinstance(reliance, str):
             reliance = build.constant(reliance, DOUBLE)
@@ -92,95 +91,67 @@ def regressor_to_onnx(
         kept = build.op("Mul", learned, build.op("Sub", build.constant(1.0, DOUBLE), share))
         his = build.op("Mul", prior, reliance)
         found = spread_nodes(build, build.op("Add", kept, his), cut)
-        number = _middle(build, found, known)
+        number = _middle(build, found, about)
     ends = [quantile_nodes(build, found, level) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
     ends = [build.op("Min", ends[0], number), build.op("Max", ends[1], number)]
-    _give_out(build, number, ends, told, cut)
-    about = describe_graph(schema, bins=bins) | dict(metadata or {})
-    results: list[GraphOutput] = [
-        ("number", "DOUBLE", ["n"]),
-        ("interval", "DOUBLE", ["n", 2]),
-        ("lower", "DOUBLE", ["n", cut.sets.count]),
-        ("upper", "DOUBLE", ["n", cut.sets.count]),
-        ("refused", "BOOL", ["n"]),
-        *give_unapplied(build, seen, (known.range, known.prediction)),
+    sets = SetNodes(*(build.op("Identity", end) for end in (cut.sets.lower, cut.sets.upper)))
+    shown, interval, refused = number_outputs(build, sets, known.refused, [number, *ends])
+    results = [
+        GraphOutput("number", shown, "DOUBLE"),
+        GraphOutput("interval", interval, "DOUBLE", (2,)),
+        GraphOutput("lower", sets.lower, "DOUBLE", (cut.sets.width,)),
+        GraphOutput("upper", sets.upper, "DOUBLE", (cut.sets.width,)),
+        GraphOutput("refused", refused, "BOOL"),
+        *give_unapplied(rows, (about.range, about.prediction)),
     ]
-    return finish_graph(build, (len(schema.features),), results, about)
+    words = describe_graph(schema, bins=bins) | dict(metadata or {})
+    return finish_graph(build, (len(schema.features),), results, words)
 
 
-def _middle(build: Builder, found: SpreadNodes, known: Numbers) -> str:
+def _middle(build: Builder, found: SpreadNodes, known: Numbers) -> Value:
     """The number that is given out, as `Distribution.middle`, (n, 1)."""
     if known.shapes is None:
         return mean_nodes(build, found)
     return quantile_nodes(build, found, 0.5)
 
 
-def _give_out(build: Builder, number: str, ends: list[str], told: ToldNodes, cut: BinNodes) -> None:
-    """What was found, moved to the nearest number of the very set that is given out beside it."""
-    sets = SetNodes(
-        build.op("Identity", cut.sets.lower, name="lower"),
-        build.op("Identity", cut.sets.upper, name="upper"),
-        count=cut.sets.count,
-    )
-    none = build.op("Not", build.any(build.op("Not", build.op("IsNaN", sets.lower))))
-    refused = none if told.refused is None else build.op("Or", told.refused, none)
-    nothing, axis = build.constant(math.nan, DOUBLE), build.constant([1], INT64)
-    shown = [
-        build.op(
-            "Where", refused, nothing, nearest_nodes(build, sets, guard_nodes(build, v, DOUBLE))
-        )
-        for v in (number, *ends)
-    ]
-    build.op("Squeeze", shown[0], axis, name="number")
-    build.op("Concat", *shown[1:], axis=1, name="interval")
-    build.op("Squeeze", refused, axis, name="refused")
-
-
 def _logits(
-    build: Builder,
     x: str,
-    raw: str,
+    rows: Rows,
     personal: PersonalRegressor,
-    heard: KnownNodes,
-    told: ToldNodes,
+    heard: KnowledgeNodes,
+    known: NumberNodes,
     cut: BinNodes,
-) -> str:
-    inputs = x
+) -> Value:
+    build, inputs = rows.build, x
     if personal.hears:
-        inputs = build.op("Concat", x, build.cast(_heard(build, told, cut), SINGLE), axis=1)
+        inputs = build.op("Concat", x, build.cast(_heard(build, known, cut), SINGLE), axis=1)
     inner, about = personal.inner, personal.knowledge
     inputs = scale_nodes(build, inputs, inner.scaler, "scaler")
     if isinstance(inner.model, Lipschitz):
         spread = None if inner.scaler is None else inner.scaler.inputs
+        formulas = rows.view.formulas
         inputs = shape_nodes(
-            build, inputs, raw, inner.model, heard, about.shapes, about.orders, spread
+            build, inputs, formulas, inner.model, heard, about.shapes, about.orders, spread
         )
-    logits = network(
-        build,
-        inner.model,
-        inputs,
-        name="model",
-        rank=2,
-        prior=heard.prior,
-        allowed=heard.allowed,
-    )
-    return guard_nodes(build, logits, SINGLE)
+    said = {"prior": heard.prior, "allowed": heard.allowed}
+    return build.guard(network(build, inner.model, inputs, name="model", rank=2, **said), SINGLE)
 
 
-def _heard(build: Builder, told: ToldNodes, cut: BinNodes) -> str:
+def _heard(build: Builder, known: NumberNodes, cut: BinNodes) -> Value:
     """The four columns of `Told.heard`, (n, 4) double."""
     centre, half = (build.constant(v, DOUBLE) for v in cut.bins.middle)
 
-    def scaled(value: str) -> str:
+    def scaled(value: str) -> Value:
         return build.op("Div", build.op("Sub", value, centre), half)
 
     low, high = (scaled(end) for end in _ends(build, cut))
     zero, one = build.constant(0.0, DOUBLE), build.constant(1.0, DOUBLE)
-    if told.said is None:
+    if known.point is None:
         nothing = build.op("Mul", low, zero)
         return build.op("Concat", nothing, nothing, low, high, axis=1)
-    silent = build.op("IsNaN", told.said)
-    place = build.op("Where", silent, zero, scaled(told.said))
+    silent = build.op("IsNaN", known.point)
+    place = build.op("Where", silent, zero, scaled(known.point))
     return build.op("Concat", place, build.op("Where", silent, zero, one), low, high, axis=1)
 
 
@@ -200,25 +171,25 @@ def _mixture(
     x: str,
     beside: NumberBeside,
     learned: str,
-    known: KnownNodes,
-    told: ToldNodes,
+    heard: KnowledgeNodes,
+    known: NumberNodes,
     cut: BinNodes,
     expert: float | str,  # his weight, of all rows or of each (n, 1)
-) -> str:
+) -> Value:
     """The number of a mixture, (n, 1), in the set."""
     low, high = _ends(build, cut)
     half = build.constant(0.5, DOUBLE)
     middle = build.op("Mul", build.op("Add", low, high), half)
     wide = build.op("Mul", build.op("Sub", high, low), half)
     start = middle
-    if told.said is not None:
-        start = build.op("Where", build.op("IsNaN", told.said), middle, told.said)
+    if known.point is not None:
+        start = build.op("Where", build.op("IsNaN", known.point), middle, known.point)
     sight = build.cast(build.op("Concat", start, middle, wide, axis=1), SINGLE)
 
-    def within(value: str) -> str:
+    def within(value: str) -> Value:
         far = build.op("Abs", value)
         fine = build.op("LessOrEqual", far, build.constant(np.finfo(np.float64).max, DOUBLE))
-        return nearest_nodes(build, cut.sets, build.op("Where", fine, value, start))
+        return nearest(build, cut.sets, build.op("Where", fine, value, start))
 
     parts = [within(expected_nodes(build, spread_nodes(build, learned, cut)))]
     for place, member in enumerate(beside.members):
@@ -229,7 +200,7 @@ def _mixture(
             value = body_nodes(build, inputs, member.body, name)
             parts.append(within(build.op("Add", value, start) if member.over else value))
         elif isinstance(member, ForeseenNumber):
-            at, _ = foresee_nodes(build, x, known, member, name)
+            at, _ = foresee_nodes(build, x, heard, member, name)
             parts.append(within(_number_at(build, at, cut.bins)))
         else:
             raise FedloreError(
@@ -240,18 +211,18 @@ def _mixture(
     weights = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
     mixed = build.op("Concat", *parts, axis=1)
     mixed = build.op("MatMul", mixed, build.constant(weights[:, None], DOUBLE))
-    if told.said is not None and expert:
-        silent = build.op("IsNaN", told.said)
+    if known.point is not None and expert:
+        silent = build.op("IsNaN", known.point)
         zero = build.constant(0.0, DOUBLE)
         own = expert if isinstance(expert, str) else build.constant(expert, DOUBLE)
         share = build.op("Where", silent, zero, own)
         rest = build.op("Mul", build.op("Sub", build.constant(1.0, DOUBLE), share), mixed)
-        his = build.op("Mul", share, build.op("Where", silent, zero, told.said))
+        his = build.op("Mul", share, build.op("Where", silent, zero, known.point))
         mixed = build.op("Add", rest, his)
     return within(mixed)
 
 
-def _number_at(build: Builder, place: str, bins: Bins) -> str:
+def _number_at(build: Builder, place: str, bins: Bins) -> Value:
     """The number at a place on the scale of the bins, as `Bins.numbers`."""
     zero = build.constant(0.0, DOUBLE)
     at = build.op("Add", place, build.constant(0.5, DOUBLE))

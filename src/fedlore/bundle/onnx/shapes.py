@@ -6,30 +6,31 @@ from torch import nn
 
 from ...core.inputs import Inputs
 from ...core.lipschitz import SHARP, SLACK, Lipschitz, columns_of_features
+from ...kernel.graph.formulas import Formulas
+from ...kernel.graph.knowledge import KnowledgeNodes
+from ...kernel.graph.ops import BOOL, DOUBLE, INT64, SINGLE, Value
 from ...knowledge.shapes.shape import SiteShapes
 from ...knowledge.shapes.verdicts import Orders, ears_for
-from .builder import BOOL, DOUBLE, INT64, SINGLE, Builder
-from .cells import fill_row, logistic_cells, normal_cells, place_nodes
-from .formulas import number_node
-from .mixtures import KnownNodes
+from .builder import Builder
+from .cells import logistic_cells, normal_cells, place_nodes
 
 
 def shape_nodes(
     build: Builder,
     x: str,  # scaled
-    raw: str,  # as knowledge sees it
+    formulas: Formulas,  # of rows as knowledge sees them
     model: Lipschitz,
-    known: KnownNodes,
+    known: KnowledgeNodes,
     shapes: SiteShapes | None,
     orders: Orders | None,
     inputs: Inputs | None,
-) -> str:
+) -> Value:
     """Rows with what is told of them behind, as `core.lipschitz.lay_shapes`."""
     about, k = model.options, model.classes
     ears = [0.0, 0.0]
     if shapes is not None and orders is not None:
         ears = ears_for(torch.zeros(1, 0), orders)[0].tolist()
-    blank = fill_row(build, 0.0, 1)
+    blank = build.fill(0.0, 1)
     heard = [blank, blank]
     if about.hears or about.start != "none":
         centre, unit = build.constant((k - 1) / 2), build.constant(k / 4)
@@ -39,19 +40,19 @@ def shape_nodes(
             for place, ear in zip(places, ears, strict=True)
         ]
     start = blank if about.start == "none" else heard[0 if about.start == "middle" else 1]
-    signs = _sign_nodes(build, raw, model, shapes, ears, inputs)
+    signs = _sign_nodes(build, formulas, model, shapes, ears, inputs)
     heard = heard if about.hears else [blank, blank]
     return build.op("Concat", x, *heard, start, signs, axis=1)
 
 
 def _sign_nodes(
     build: Builder,
-    raw: str,
+    formulas: Formulas,
     model: Lipschitz,
     shapes: SiteShapes | None,
     ears: list[float],
     inputs: Inputs | None,
-) -> str:
+) -> Value:
     """The sign of every input of every row, (n, wide)."""
     wide = model.options.wide
     base = np.zeros((1, wide), SINGLE)
@@ -68,17 +69,17 @@ def _sign_nodes(
         mask = build.constant(here, BOOL)
         if one.where:
             region = shapes.place(one).formula
-            inside = build.op("Greater", number_node(build, raw, region), build.constant(0.0))
+            inside = build.op("Greater", formulas.value(region.tree), build.constant(0.0))
             mask = build.op("And", mask, inside)
         found = build.op("Where", mask, build.constant(float(one.sign)), found)
     return found
 
 
-def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> str:
+def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> Value:
     """Logits of rows with what is told of them behind, (n, k), as `Lipschitz.forward`."""
     about, k = module.options, module.classes
 
-    def part(first: int, count: int) -> str:
+    def part(first: int, count: int) -> Value:
         places = np.arange(first, first + count)
         return build.op("Gather", x, build.constant(places, INT64), axis=1)
 
@@ -116,18 +117,18 @@ def lipschitz_nodes(build: Builder, module: Lipschitz, x: str, name: str) -> str
     return build.cast(made, SINGLE)
 
 
-def _tamed(build: Builder, weight: str, place: int) -> str:
+def _tamed(build: Builder, weight: str, place: int) -> Value:
     """Weights whose rows are no larger than 1, as `core.lipschitz.tame`."""
     size = build.op("Abs", weight)
     norm = build.op("ReduceMax", size, axes=[1], keepdims=1) if place == 0 else build.total(size)
     return build.op("Div", weight, build.op("Max", norm, build.constant(1.0)))
 
 
-def _sorted(build: Builder, h: str, width: int) -> str:
+def _sorted(build: Builder, h: str, width: int) -> Value:
     """Larger halves, then smaller ones, as `core.lipschitz.Sorted`."""
     half = width // 2
 
-    def some(first: int, last: int) -> str:
+    def some(first: int, last: int) -> Value:
         return build.op("Gather", h, build.constant(np.arange(first, last), INT64), axis=1)
 
     a, b = some(0, half), some(half, 2 * half)

@@ -1,71 +1,116 @@
-"""Knowledge models as nodes, one function per kind; what has none is refused by name."""
+"""Knowledge models as nodes: what the kernel knows goes through its compiler.
+
+What was learned, and what an expert sees of a row, the kernel does not know: those have nodes of
+their own here. A kind of model that has none is refused by name.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ...errors import KnowledgeError
+from ...kernel import graded, soft, tables
+from ...kernel.cells import Rule, _join, after, before, single
+from ...kernel.expressions import Tree
+from ...kernel.graph.knowledge import every_class
+from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...kernel.graph.soft import weigh_odds
+from ...kernel.graph.sources import (
+    View,
+    average_prediction,
+    confuse,
+    first_prediction,
+    join_ranges,
+    meet_ranges,
+)
+from ...kernel.graph.tables import Answer
+from ...kernel.trusting import Leaning
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalRange
 from ...knowledge.confusion import Recalibrated
+from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.learned import TorchModel
+from ...knowledge.missing import list_columns
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
 from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.sources.writing import kind_of_model
+from ...knowledge.tables.bitwords import spans
+from ...knowledge.tables.cells import START, STOP, Condition, Cut
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
-from .builder import DOUBLE, INT64, SINGLE, Builder
-from .grading import grade_formula, limits, soft
-from .holes import lacking_nodes, silence_lacking
-from .inlined import inline_model
+from .builder import OPSET, Builder
 from .networks import network
-from .scores import prior_nodes
-from .soft import (
-    LeanNodes,
-    every_class,
-    lean_rows,
-    set_lean,
-    soften_rows,
-    table_lean,
-    table_rows,
-    undecided_nodes,
-)
-from .tables import Said, table
-
-Compile = Callable[[Builder, str, int, Any], Said]
 
 
-def add_source(build: Builder, x: str, rank: int, model: Any) -> Said:
-    """What a knowledge model says of rows x, float32 of this rank."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows as some knowledge sees them: columns of numbers, or images."""
+
+    build: Builder
+    x: str
+    rank: int = 2
+    width: int = 0  # columns, where some values may be missing; 0 where none may
+    ranges: dict[int, Answer] = field(default_factory=dict)  # those that were asked before
+
+    @cached_property
+    def view(self) -> View:
+        """The same for the kernel's compiler."""
+        if self.rank != 2:
+            raise KnowledgeError(
+                f"a table or a formula needs rows of numbers, these have {self.rank - 1} axes"
+            )
+        return View(self.build, self.x, holes=bool(self.width))
+
+    def of_columns(self, columns: Sequence[int]) -> "Rows":
+        """What an expert sees who knows some columns only."""
+        seen = self.build.columns(self.x, list(columns))
+        return replace(self, x=seen, width=len(columns) if self.width else 0, ranges={})
+
+    def lacking(self, model: Any) -> Value | None:
+        """Rows in which a value that a model looks at is missing, (n, 1); None: never."""
+        return self.view.lacking(list_columns(model, self.width)) if self.width else None
+
+
+Compile = Callable[[Rows, Any], Answer]
+
+
+def add_source(rows: Rows, model: Any) -> Answer:
+    """What a knowledge model says of rows."""
     compile_ = GRAPHS.get(type(model)) or _own_graph(model)
-    found = compile_(build, x, rank, model)
-    if not build.width or hasattr(model, "looks_at") or hasattr(model, "see"):
+    found = compile_(rows, model)
+    if not rows.width or hasattr(model, "looks_at") or hasattr(model, "see"):
         return found
     if type(model) not in GRAPHS:
         raise KnowledgeError(
             f"a {type(model).__name__} cannot be put into a graph of rows with missing values: it "
             "does not say which columns it looks at"
         )
-    lacking = lacking_nodes(build, x, model)
-    assert lacking is not None  # it looks at all columns
-    return Said(*silence_lacking(build, found.rows, found.refused, lacking))
+    # it looks at all columns: silent, and nothing refused, where a value is missing
+    build, lacking = rows.build, rows.lacking(model)
+    silent = build.op("Where", lacking, build.constant(0.0), found.rows)
+    if found.refused is None:
+        return Answer(silent)
+    return Answer(silent, build.op("And", found.refused, build.op("Not", lacking)))
 
 
-def add_range(build: Builder, x: str, rank: int, model: Any) -> Said:
+def add_range(rows: Rows, model: Any) -> Answer:
     """The same of a range, which soft knowledge looks at as well: its nodes are made once."""
-    key = id(model), x
-    if key not in build.ranges:
-        build.ranges[key] = add_source(build, x, rank, model)
-    found: Said = build.ranges[key]
-    return found
+    if id(model) not in rows.ranges:
+        rows.ranges[id(model)] = add_source(rows, model)
+    return rows.ranges[id(model)]
 
 
 def _own_graph(model: Any) -> Compile:
     """What a kind of source brings along for graphs; most have nothing, and are refused."""
     kind = kind_of_model(model)
     if kind is not None and kind.graph is not None:
-        return kind.graph
+        make = kind.graph
+        return lambda rows, model: make(rows.build, rows.x, rows.rank, model)
     if kind is not None and kind.code:
         what = getattr(model, "target", type(model).__name__)
         raise KnowledgeError(
@@ -78,203 +123,244 @@ def _own_graph(model: Any) -> Compile:
     )
 
 
-def _table(build: Builder, x: str, rank: int, model: Table) -> Said:
-    return table(build, _flat(x, rank, model.name), model)
+def tree_of(formula: Any) -> Tree:
+    """The kernel's tree of a formula."""
+    if not isinstance(formula, Formula):
+        raise KnowledgeError(
+            f"a {type(formula).__name__} is Python code and cannot be put into a graph: "
+            "write it as a formula"
+        )
+    return formula.tree
 
 
-def _add_graded(build: Builder, x: str, rank: int, model: GradedFormula) -> Said:
-    return grade_formula(build, _flat(x, rank, "a formula"), model)
+def table_of(table: Table) -> tables.Table:
+    """The kernel's table: rules in the order in which they speak."""
+    rules = [
+        Rule({c: _spans(one) for c, one in rule.conditions}, frozenset(rule.outcome))
+        for rule in (table.rules[index] for index in table.order)
+    ]
+    return tables.Table(table.name, rules, table.policy, len(table.schema.classes))
 
 
-def _soft(build: Builder, x: str, rank: int, model: SoftFormula) -> Said:
-    return soft(build, _flat(x, rank, "a formula"), model)
+def _spans(condition: Condition) -> tuple[tuple[float, float], ...]:
+    """The numbers of single precision that meet a condition, as first and last ones."""
+
+    def first(cut: Cut) -> float:
+        near = single(cut.value)
+        return after(near) if cut.after or near == -np.inf else near
+
+    found = [
+        (-np.inf if a == START else first(a), np.inf if b == STOP else before(first(b)))
+        for a, b in spans(condition)
+    ]
+    return tuple(_join(found))
 
 
-def _limits(build: Builder, x: str, rank: int, model: FormulaRange) -> Said:
-    return limits(build, _flat(x, rank, "a formula"), model)
+def _graded(model: GradedFormula | SoftFormula) -> graded.Graded:
+    return graded.Graded(tree_of(model.formula), model.edges, getattr(model, "spread", None))
 
 
-def _all_of(build: Builder, x: str, rank: int, model: AllOf) -> Said:
-    parts = [add_source(build, x, rank, one) for one in model.ranges]
-    rows = parts[0].rows
-    for part in parts[1:]:
-        rows = build.op("And", rows, part.rows)
-    refused = build.either(*[part.refused for part in parts])
-    none = build.op("Not", build.any(rows))
-    if model.empty == "error":
-        return Said(rows, build.either(refused, none))
-    lacking = lacking_nodes(build, x, model)
-    none = none if lacking is None else build.op("Or", none, lacking)
-    instead = build.op("And", none, parts[0].rows) if model.empty == "first" else none
-    return Said(build.op("Or", rows, instead), refused)
+def _limits(model: FormulaRange) -> graded.Limits:
+    low, high = (None if side is None else tree_of(side) for side in (model.lower, model.upper))
+    return graded.Limits(low, high, np.array(model.edges, SINGLE), model.crossed)
 
 
-def _any_of(build: Builder, x: str, rank: int, model: AnyOf) -> Said:
-    parts = [add_source(build, x, rank, one) for one in model.ranges]
-    rows = parts[0].rows
-    for part in parts[1:]:
-        rows = build.op("Or", rows, part.rows)
-    return Said(rows, build.either(*[part.refused for part in parts]))
+def _soft(model: SoftRange) -> soft.Soft:
+    if isinstance(model, SoftTable):
+        shares = np.array([model.confidences[index] for index in model.table.order])
+        return soft.Soft(table_of(model.table), shares)
+    inner = _limits(model.model) if isinstance(model.model, FormulaRange) else _graded(model.model)
+    return soft.Soft(inner, np.array([model.confidence]))
 
 
-def _first_of(build: Builder, x: str, rank: int, model: FirstOf) -> Said:
-    parts = [add_source(build, x, rank, one) for one in model.predictions]
-    rows = parts[0].rows
-    over = None
-    for before, part in zip(model.predictions, parts[1:], strict=False):
-        spoken = build.any(build.op("Not", build.op("Equal", rows, build.constant(0.0))))
-        over = build.either(over, lacking_nodes(build, x, before))  # he might have spoken
-        spoken = spoken if over is None else build.op("Or", spoken, over)
-        rows = build.op("Where", spoken, rows, part.rows)
-    return Said(rows, build.either(*[part.refused for part in parts]))
+def _all_of(rows: Rows, model: AllOf) -> Answer:
+    parts = [add_source(rows, one) for one in model.ranges]
+    lacking = None if model.empty == "error" else rows.lacking(model)
+    return meet_ranges(rows.build, parts, model.empty, lacking)
 
 
-def _average(build: Builder, x: str, rank: int, model: Average) -> Said:
-    parts = [add_source(build, x, rank, one) for one in model.predictions]
+def _any_of(rows: Rows, model: AnyOf) -> Answer:
+    return join_ranges(rows.build, [add_source(rows, one) for one in model.ranges])
+
+
+def _first_of(rows: Rows, model: FirstOf) -> Answer:
+    parts = [add_source(rows, one) for one in model.predictions]
+    return first_prediction(rows.build, parts, [rows.lacking(one) for one in model.predictions])
+
+
+def _average(rows: Rows, model: Average) -> Answer:
+    parts = [add_source(rows, one) for one in model.predictions]
     weights = model.weights or (1.0,) * len(parts)
-    total = build.op("Mul", parts[0].rows, build.constant(weights[0]))
-    for part, weight in zip(parts[1:], weights[1:], strict=True):
-        total = build.op("Add", total, build.op("Mul", part.rows, build.constant(weight)))
-    spoken = build.total(total)
-    positive = build.op("Greater", spoken, build.constant(0.0))
-    rows = build.op("Div", total, build.op("Where", positive, spoken, build.constant(1.0)))
-    for one, part in zip(model.predictions, parts, strict=True):
-        lacking = lacking_nodes(build, x, one)
-        if lacking is not None:
-            silent = build.op("Equal", build.total(part.rows), build.constant(0.0))
-            unknown = build.op("And", lacking, silent)
-            rows = build.op("Where", unknown, build.constant(0.0), rows)
-    return Said(rows, build.either(*[part.refused for part in parts]))
+    lacking = [rows.lacking(one) for one in model.predictions]
+    return average_prediction(rows.build, parts, weights, lacking)
 
 
-def _mask(build: Builder, x: str, rank: int, model: Mask) -> Said:
-    seen = build.op("Gather", x, build.constant(list(model.columns), INT64), axis=1)
-    with build.narrowed(len(model.columns)):
-        return add_source(build, seen, rank, model.model)
+def _recalibrated(rows: Rows, model: Recalibrated) -> Answer:
+    if model.expert is None:
+        raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
+    expert = add_source(rows, model.expert)
+    return confuse(rows.build, expert, model.confusion.double().cpu().numpy())
 
 
-def _max_pool(build: Builder, x: str, rank: int, model: MaxPool) -> Said:
+def _softened(rows: Rows, model: Softened) -> Answer:
+    allowed, lacking = _within(rows, model)
+    parts = [_soft(one) for one in model.ranges]
+    odds = [rows.view.odds(one, allowed) for one in parts]
+    unsure = rows.build.either(*[rows.view.undecided(one) for one in parts], lacking)
+    expert = None if model.expert is None else add_source(rows, model.expert)
+    said = None if expert is None else expert.rows
+    mixed = weigh_odds(rows.build, said, odds, allowed, unsure)
+    return Answer(mixed, None if expert is None else expert.refused)
+
+
+def _soft_prediction(rows: Rows, model: SoftRange) -> Answer:
+    return rows.view.predict_soft(_soft(model), *_within(rows, model))
+
+
+def _within(rows: Rows, model: Softened | SoftRange) -> tuple[Value, Value | None]:
+    """The range of what is soft, (n, k) bool, and where a value lacks that it looks at."""
+    if model.within is not None:
+        return add_range(rows, model.within).rows, rows.lacking(model.within)
+    one = model.ranges[0] if isinstance(model, Softened) else model
+    return every_class(rows.build, rows.x, count_soft(one)), None
+
+
+def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:
+    """λ of each row, (n, 1) in single precision; None where it is one number."""
+    trust, orders = known.row_trust, known.orders
+    withheld = orders is not None and not orders.hears_prediction
+    if trust is None or not trust.speaks or withheld or known.prediction is None:
+        return None
+    regions = tuple((tree_of(region.formula), share) for share, region in trust.stated)
+    learned = None if trust.learned is None else tree_of(trust.learned)
+    return rows.view.trust(Leaning(regions, learned), constant)
+
+
+def _mask(rows: Rows, model: Mask) -> Answer:
+    return add_source(rows.of_columns(model.columns), model.model)
+
+
+def _max_pool(rows: Rows, model: MaxPool) -> Answer:
+    build, size = rows.build, [model.size, model.size]
     axis = build.constant([1], INT64)
-    size = [model.size, model.size]
-    images = x if rank == 4 else build.op("Unsqueeze", x, axis)
+    images = rows.x if rows.rank == 4 else build.op("Unsqueeze", rows.x, axis)
     pooled = build.op("MaxPool", images, kernel_shape=size, strides=size)
-    return add_source(
-        build, pooled if rank == 4 else build.op("Squeeze", pooled, axis), rank, model.model
-    )
+    pooled = pooled if rows.rank == 4 else build.op("Squeeze", pooled, axis)
+    return add_source(Rows(build, pooled, rows.rank, rows.width), model.model)
 
 
-def _torch(build: Builder, x: str, rank: int, model: TorchModel) -> Said:
-    name = build.fresh("expert")
-    scores = network(build, model.module, x, name=name, rank=rank)
-    return prior_nodes(build, scores, soft=model.soft, gives=model.gives)
+def _torch(rows: Rows, model: TorchModel) -> Answer:
+    name = rows.build.fresh("expert")
+    scores = network(rows.build, model.module, rows.x, name=name, rank=rows.rank)
+    return _prior(rows.build, scores, soft=model.soft, gives=model.gives)
 
 
-def _conformal(build: Builder, x: str, rank: int, model: ConformalRange) -> Said:
-    scorer = add_source(build, x, rank, model.scorer)
-    k = len(model.thresholds)
+def _conformal(rows: Rows, model: ConformalRange) -> Answer:
+    build, scorer, k = rows.build, add_source(rows, model.scorer), len(model.thresholds)
     p = build.cast(scorer.rows, DOUBLE)
     if model.score == "lac":
         strange = build.op("Sub", build.constant(1.0, DOUBLE), p)
     else:  # of equal probabilities the first is the likelier, here as in torch's stable sort
-        ordered, order = build.ops(
-            "TopK", p, build.constant([k], INT64), results=2, axis=1, largest=1, sorted=1
-        )
+        count = build.constant([k], INT64)
+        about = {"axis": 1, "largest": 1, "sorted": 1}
+        ordered, order = build.ops("TopK", p, count, results=2, **about)
         sums = build.op("CumSum", ordered, build.constant(1, INT64))
         strange = build.op("ScatterElements", p, order, sums, axis=1)
     allowed = build.op("LessOrEqual", strange, build.constant([model.thresholds], DOUBLE))
     best = build.op("ArgMax", scorer.rows, axis=1, keepdims=1)
     is_best = build.op("Equal", best, build.constant([list(range(k))], INT64))
     spoken = build.any(build.op("Greater", scorer.rows, build.constant(0.0)))
-    rows = build.op("Or", build.op("Or", allowed, is_best), build.op("Not", spoken))
-    return Said(rows, scorer.refused)
+    inside = build.op("Or", build.op("Or", allowed, is_best), build.op("Not", spoken))
+    return Answer(inside, scorer.refused)
 
 
-def _add_recalibrated(build: Builder, x: str, rank: int, model: Recalibrated) -> Said:
-    if model.expert is None:
-        raise KnowledgeError("the expert's rows came with the data: there is nobody to compile")
-    expert = add_source(build, x, rank, model.expert)
-    table = build.constant(model.confusion.double().cpu().numpy(), DOUBLE)
-    soft_rows = build.op("MatMul", build.cast(expert.rows, DOUBLE), table)
-    total = build.total(soft_rows)
-    some = build.op("Greater", total, build.constant(0.0, DOUBLE))
-    whole = build.op("Where", some, total, build.constant(1.0, DOUBLE))
-    return Said(build.cast(build.op("Div", soft_rows, whole), SINGLE), expert.refused)
+def _onnx(rows: Rows, model: OnnxModel) -> Answer:
+    """The file's own graph, node by node, with new names."""
+    build, onnx = rows.build, rows.build.onnx
+    inner = onnx.load_from_string(model.content())
+    if len(inner.functions):
+        inner = onnx.inliner.inline_local_functions(inner)
+    prefix = build.fresh("expert") + "/"
+    graph = onnx.compose.add_prefix(_at_opset(build, inner, model), prefix).graph
+    known = {tensor.name for tensor in graph.initializer}
+    entry = next(value for value in graph.input if value.name not in known)
+    seen = build.op("Cast", rows.x, to=entry.type.tensor_type.elem_type)
+    build.nodes.append(onnx.helper.make_node("Identity", [seen], [entry.name]))
+    build.nodes.extend(graph.node)
+    build.initializers.extend(graph.initializer)
+    output = model.output()
+    if output.type == "tensor(int64)":
+        return _labels(build, prefix + output.name, model.classes or 0)
+    scores = build.cast(prefix + output.name, SINGLE)
+    return _prior(build, scores, soft=model.soft, gives=model.gives)
 
 
-def _softened(build: Builder, x: str, rank: int, model: Softened) -> Said:
-    allowed = _within(build, x, rank, model)
-    leans = [_lean(build, x, rank, one, allowed) for one in model.ranges]
-    expert = None if model.expert is None else add_source(build, x, rank, model.expert)
-    return soften_rows(build, expert, leans, allowed, _unsure(build, x, model, model.ranges))
+def _at_opset(build: Builder, inner: Any, model: OnnxModel) -> Any:
+    """The file with the operator set of the graph around it, brought up to it where it is older."""
+    for entry in inner.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            if entry.version > OPSET:
+                raise KnowledgeError(
+                    f"'{model.path}' has operator set {entry.version}, the graph has {OPSET}: "
+                    f"export it with opset {OPSET} or lower"
+                )
+            if entry.version < OPSET:
+                inner = build.onnx.version_converter.convert_version(inner, OPSET)
+        else:
+            before = build.domains.setdefault(entry.domain, entry.version)
+            if before != entry.version:
+                raise KnowledgeError(
+                    f"'{model.path}' has version {entry.version} of '{entry.domain}', another "
+                    f"expert has {before}: export both alike"
+                )
+    return inner
 
 
-def _soft_table(build: Builder, x: str, rank: int, model: SoftTable) -> Said:
-    allowed = _within(build, x, rank, model)
-    flat = _flat(x, rank, model.table.name)
-    return table_rows(build, flat, model, allowed, _unsure(build, x, model, [model]))
+def _prior(build: Builder, scores: str, *, soft: bool, gives: str) -> Answer:
+    """Scores (n, k) as float32 rows; what are no numbers, or no probabilities, is refused."""
+    scores = build.cast(scores, SINGLE)
+    top = build.op("ReduceMax", scores, axes=[1], keepdims=1)
+    endless = build.op("Not", build.finite(top))
+    broken = build.op("Or", build.any(build.op("IsNaN", scores)), endless)
+    if not soft:
+        best = build.op("ArgMax", scores, axis=1, keepdims=0)
+        depth = build.op("Shape", scores, start=1, end=2)
+        return Answer(build.op("OneHot", best, depth, build.constant([0.0, 1.0]), axis=1), broken)
+    if gives == "logits":
+        return Answer(build.op("Softmax", scores, axis=1), broken)
+    off = build.op("Abs", build.op("Sub", build.total(scores), build.constant(1.0)))
+    wrong = build.op("Greater", off, build.constant(1e-4))
+    negative = build.any(build.op("Less", scores, build.constant(0.0)))
+    return Answer(scores, build.either(broken, wrong, negative))
 
 
-def _soft_formulas(build: Builder, x: str, rank: int, model: SoftFormulas) -> Said:
-    allowed = _within(build, x, rank, model)
-    lean = _lean(build, x, rank, model, allowed)
-    rows = lean_rows(build, lean, allowed, _unsure(build, x, model, [model]))
-    return Said(build.cast(rows, SINGLE))
-
-
-def _lean(build: Builder, x: str, rank: int, model: SoftRange, allowed: str) -> LeanNodes:
-    if isinstance(model, SoftTable):
-        return table_lean(build, _flat(x, rank, model.table.name), model, allowed)
-    named = add_source(build, x, rank, model.model).rows
-    if isinstance(model.model, GradedFormula):
-        named = build.op("Greater", named, build.constant(0.0))
-    return set_lean(build, named, model.confidence, allowed)
-
-
-def _unsure(
-    build: Builder, x: str, model: Softened | SoftRange, ranges: Sequence[SoftRange]
-) -> str | None:
-    """Rows in which a missing value leaves open what is said softly, (n, 1); None: never."""
-    found = [
-        undecided_nodes(build, x, one)
-        if isinstance(one, SoftTable)
-        else lacking_nodes(build, x, one.model)
-        for one in ranges
-    ]
-    within = None if model.within is None else lacking_nodes(build, x, model.within)
-    return build.either(*found, within)
-
-
-def _within(build: Builder, x: str, rank: int, model: Softened | SoftRange) -> str:
-    """The range of what is soft, (n, k) bool."""
-    if model.within is not None:
-        return add_range(build, x, rank, model.within).rows
-    one = model.ranges[0] if isinstance(model, Softened) else model
-    return every_class(build, x, count_soft(one))
-
-
-def _flat(x: str, rank: int, what: str) -> str:
-    if rank != 2:
-        raise KnowledgeError(f"{what} needs rows of numbers, these have {rank - 1} axes")
-    return x
+def _labels(build: Builder, labels: str, classes: int) -> Answer:
+    """Labels 0 to classes - 1, of any shape with one number per row, as one-hot rows."""
+    column = build.op("Reshape", labels, build.constant([-1, 1], INT64))
+    low = build.op("Less", column, build.constant(0, INT64))
+    high = build.op("GreaterOrEqual", column, build.constant(classes, INT64))
+    places = build.constant([list(range(classes))], INT64)
+    rows = build.cast(build.op("Equal", column, places), SINGLE)
+    return Answer(rows, build.op("Or", low, high))
 
 
 #: How each kind of model becomes nodes.
 GRAPHS: dict[type, Compile] = {
-    Table: _table,
-    GradedFormula: _add_graded,
-    SoftFormula: _soft,
-    FormulaRange: _limits,
+    Table: lambda rows, model: rows.view.answer(table_of(model)),
+    GradedFormula: lambda rows, model: rows.view.answer(_graded(model)),
+    SoftFormula: lambda rows, model: rows.view.answer(_graded(model)),
+    FormulaRange: lambda rows, model: rows.view.answer(_limits(model)),
     AllOf: _all_of,
     AnyOf: _any_of,
     FirstOf: _first_of,
     Average: _average,
+    Recalibrated: _recalibrated,
+    Softened: _softened,
+    SoftTable: _soft_prediction,
+    SoftFormulas: _soft_prediction,
     Mask: _mask,
     MaxPool: _max_pool,
     TorchModel: _torch,
-    OnnxModel: lambda build, x, rank, model: inline_model(build, x, model),
+    OnnxModel: _onnx,
     ConformalRange: _conformal,
-    Recalibrated: _add_recalibrated,
-    Softened: _softened,
-    SoftTable: _soft_table,
-    SoftFormulas: _soft_formulas,
 }

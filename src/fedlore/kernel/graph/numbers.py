@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..expressions import Tree
 from ..graded import Limits
 from ..holes import may_lack
 from ..numbersets import NamedNumber, NumberKnown
@@ -45,20 +46,22 @@ def compile_number_knowledge(o: Ops, known: NumberKnown) -> NumberNodes:
     view = View(o, hide_levels(o, single, known.columns), holes=may_lack(known))
     sets, point, bounds = None, None, (known.lower, known.upper)
     if known.range.sources:
-        parts = [_set(view, known, source) for source in known.range.sources]
-        found = parts[0]
-        if len(parts) > 1:
-            found = join(o, parts) if known.range.combine == "any" else meet_all(o, parts)
-        lacking = view.lacking(looked_at(known.range.sources))
-        sets = bound_set(o, found, bounds, known.range.empty, lacking)
+        side = known.range
+        parts = [_set(view, known, source) for source in side.sources]
+        if side.combine == "any" and len(parts) > 1:
+            found = join(o, parts)
+        else:
+            found = meet_all(o, parts, strict=side.empty == "error")
+        lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
+        sets = bound_set(o, found, bounds, side.empty, lacking)
     if known.predict.sources:
         said = [_point(view, known, source) for source in known.predict.sources]
         open_ = [view.lacking(looked_at([source])) for source in known.predict.sources]
         point = first_point(o, said, open_)
     unusable = refuse_rows(o, single, known.columns)
-    found_ = join_number(o, point, sets, bounds, known.conflict, unusable)
     trust = None if known.leaning is None else view.trust(known.leaning, known.trust)
-    return found_._replace(trust=trust)
+    nodes = join_number(o, point, sets, bounds, known.conflict, unusable)
+    return nodes._replace(trust=trust)
 
 
 def join_number(
@@ -91,17 +94,18 @@ def bound_rows(o: Ops, bounds: tuple[float, float]) -> SetNodes:
     return SetNodes(*(o.fill(end, 1, DOUBLE) for end in bounds))
 
 
-def limit_set(view: View, source: Limits) -> SetNodes:
-    """Between two formulas; one that is absent or undefined does not limit."""
+def limit_set(view: View, lower: Tree | float | None, upper: Tree | float | None) -> SetNodes:
+    """Between two formulas or numbers; one that is absent or undefined does not limit."""
     o, ends = view.o, []
-    for tree, far in ((source.lower, -math.inf), (source.upper, math.inf)):
-        if tree is None:
-            ends.append(o.fill(far, 1, DOUBLE))
+    for side, far in ((lower, -math.inf), (upper, math.inf)):
+        if not isinstance(side, tuple):
+            ends.append(o.fill(far if side is None else float(side), 1, DOUBLE))
             continue
-        value = o.cast(view.formulas.value(tree), DOUBLE)
+        value = o.cast(view.formulas.value(side), DOUBLE)
         ends.append(o.op("Where", o.op("IsNaN", value), o.constant(far, DOUBLE), value))
     low, high = ends
-    return SetNodes(low, high, o.op("Greater", low, high) if len(source.trees) == 2 else None)
+    both = lower is not None and upper is not None
+    return SetNodes(low, high, o.op("Greater", low, high) if both else None)
 
 
 def band_set(o: Ops, point: Answer, below: float, above: float) -> SetNodes:
@@ -162,11 +166,11 @@ def first_point(o: Ops, parts: Sequence[Answer], lacking: Sequence[Value | None]
     return Answer(number, o.either(*[part.refused for part in parts]))
 
 
-def meet_all(o: Ops, parts: Sequence[SetNodes]) -> SetNodes:
-    """What all sets hold."""
+def meet_all(o: Ops, parts: Sequence[SetNodes], *, strict: bool) -> SetNodes:
+    """What all sets hold; `strict` refuses a row in which nothing is left."""
     found = parts[0]
     for part in parts[1:]:
-        found = meet(o, found, part)
+        found = meet(o, found, part, strict=strict)
     return found
 
 
@@ -189,7 +193,7 @@ def number_outputs(
 
 def _set(view: View, known: NumberKnown, source: Table | Limits) -> SetNodes:
     if isinstance(source, Limits):
-        return limit_set(view, source)
+        return limit_set(view, source.lower, source.upper)
     outcomes = [_pairs(known.pieces, sorted(rule.classes)) for rule in source.rules]
     return table_set(view, source, outcomes)
 

@@ -60,9 +60,9 @@ def drop_crossed(
     return SetNodes(next(ends), next(ends), None, count)
 
 
-def meet(o: Ops, a: SetNodes, b: SetNodes) -> SetNodes:
-    """What lies in both sets; where they leave nothing of each other the row is refused."""
-    some, refused = some_number(o, a), o.either(a.refused, b.refused)
+def meet(o: Ops, a: SetNodes, b: SetNodes, *, strict: bool) -> SetNodes:
+    """What lies in both sets; `strict` refuses a row in which they leave nothing of each other."""
+    refused = o.either(a.refused, b.refused)
     first, second = o.constant([2], INT64), o.constant([1], INT64)
 
     def wide(one: Value, other: Value) -> tuple[Value, Value]:  # (n, s, 1) and (n, 1, t)
@@ -73,7 +73,9 @@ def meet(o: Ops, a: SetNodes, b: SetNodes) -> SetNodes:
     none = o.op("Or", *(o.op("IsNaN", end) for end in wide(a.lower, b.lower)))
     low, high, none = (o.op("Flatten", part, axis=1) for part in (low, high, none))
     found = drop_crossed(o, low, high, a.width * b.width, none=none)
-    gone = o.op("And", some, o.op("Not", some_number(o, found)))
+    if not strict:
+        return found._replace(refused=refused)
+    gone = o.op("And", some_number(o, a), o.op("Not", some_number(o, found)))
     return found._replace(refused=o.either(refused, gone))
 
 
