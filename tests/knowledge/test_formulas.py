@@ -11,7 +11,7 @@ from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.formulas.formula import Formula
 
-from .formula_trees import NAMES, SCHEMA, Undefined, rows, text, trees, value
+from ..kernel.formula_trees import NAMES, SCHEMA, Undefined, rows, text, trees, value
 
 
 def at(formula: str, **features: float) -> float:

@@ -1,12 +1,9 @@
 """What an expert is told about formulas before any data is seen."""
 
-import pytest
-
 from fedlore.kernel.findings import Place
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.formulas.proofs import always, stays_within
 from fedlore.knowledge.lint.arithmetic import lint_formulas
 
 SCHEMA = Schema(
@@ -79,18 +76,3 @@ def test_giving_up_is_said():
 def test_what_is_no_formula_is_passed_over():
     simulated = GradedFormula(lambda x: x[:, 0], EDGES)
     assert lint_formulas(simulated, FormulaRange(lambda x: x[:, 0], None, EDGES)) == []
-
-
-@pytest.mark.parametrize(("grade", "status"), [(0, "refuted"), (1, "proved"), (2, "refuted")])
-def test_a_rule_of_a_table_is_held_against_formulas(grade, status):
-    box = ((0.9, 1.1), (0.0, 9.0), (0.0, 1.0))
-    band = limits("45 * ro", "52 * ro")  # 40.5 to 57.2 on the box
-    assert stays_within(always(SCHEMA, grade, EDGES), band, box).status == status
-
-
-def test_a_rule_of_a_table_below_negative_edges():
-    schema = Schema((Feature("t", low=-50, high=0),), ("cold", "cool", "mild"))
-    band = FormulaRange(Formula.parse("t - 5", schema), Formula.parse("t", schema), (-20, -10))
-    for grade, box in enumerate([((-50.0, -20.0),), ((-19.0, -15.0),), ((-4.0, 0.0),)]):
-        assert stays_within(always(schema, grade, (-20, -10)), band, box).status == "proved"
-    assert stays_within(always(schema, 2, (-20, -10)), band).status == "refuted"

@@ -11,11 +11,11 @@ from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.slopes import find_trend
 from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
+from fedlore.knowledge.shapes.order import find_trend
 from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span
 from fedlore.knowledge.tables.table import Rule, Table
 

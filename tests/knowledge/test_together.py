@@ -1,17 +1,11 @@
 """Lint over all sources at once: the combination as it will act, for every row of the scope."""
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
 
 from fedlore import Knowledge
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge.lint.checkup import check_file
-from fedlore.knowledge.lint.over import view_prediction, view_range
-from fedlore.knowledge.lint.together import AllSources
-
-from ..bundle.onnx.worlds import SCHEMA, experts, ranges, rows
 
 HEAD = """
 classes = ["low", "mid", "high"]
@@ -95,70 +89,6 @@ def test_what_cannot_be_looked_into_is_said():
     text = f"[predict]\nsources = [{scorer}]\n[range]\nsources = [{LOWER}, {learned}]\n"
     (finding,) = [f for f in found(text, "info") if f.kind == "gave-up"]
     assert "a ConformalRange cannot be looked into to decide whether the ranges" in finding.message
-
-
-CALM = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
-X = rows(np.random.default_rng(3), 400).clamp(
-    torch.tensor([0.0, 0, -10, 0]), torch.tensor([40.0, 5, 10, 2])
-)
-
-
-def parts(model, name):
-    return getattr(model, name, (model,))
-
-
-def refused(model, x):
-    try:
-        return not model(x).any(1).all()
-    except KnowledgeError:
-        return True
-
-
-@CALM
-@given(ranges())
-def test_refusals_are_found_as_the_models_make_them(model):
-    if model is None:
-        return
-    views = [view_range(one) for one in parts(model, "ranges")]
-    together = AllSources(
-        SCHEMA, views, alternatives=not hasattr(model, "empty"), empty=getattr(model, "empty", "")
-    )
-    verdict = together.never_refused(budget=3_000)
-    if verdict.status == "refuted":
-        assert refused(model, torch.tensor([verdict.example]))
-    elif verdict.status == "proved":
-        assert not refused(model, X)
-
-
-@CALM
-@given(experts(), ranges())
-def test_predictions_outside_are_found_as_the_models_make_them(expert, model):
-    if expert is None or model is None:
-        return
-    seen = [view_prediction(one) for one in parts(expert, "predictions")]
-    if None in seen:
-        return
-    together = AllSources(
-        SCHEMA,
-        [view_range(one) for one in parts(model, "ranges")],
-        seen,
-        alternatives=hasattr(model, "ranges") and not hasattr(model, "empty"),
-        empty=getattr(model, "empty", "error"),
-        averaged=hasattr(expert, "weights"),
-    )
-    verdict = together.stays_inside(budget=3_000)
-    if verdict.status == "refuted":
-        assert leaves(expert, model, torch.tensor([verdict.example])).all()
-    elif verdict.status == "proved":
-        for row in X[:100]:
-            assert not leaves(expert, model, row.unsqueeze(0)).any()
-
-
-def leaves(expert, model, x):
-    try:
-        return ((expert(x) > 0) & ~model(x)).any(1)
-    except KnowledgeError:
-        return torch.zeros(len(x), dtype=torch.bool)
 
 
 def test_a_sliver_that_no_point_hits_is_not_passed_over():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..kernel.proofs import Verdict
+from ..kernel.search import Verdict
 
 
 @dataclass(frozen=True)

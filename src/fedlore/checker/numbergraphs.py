@@ -9,7 +9,7 @@ from ..kernel.expressions import value
 from ..kernel.graph.numbers import number_outputs
 from ..kernel.graph.sets import SetNodes
 from ..kernel.numbersets import NumberKnown, refused_rows, sets_of
-from ..kernel.proofs import samples
+from ..kernel.prove import sample_rows
 from .expect import Free, Mismatch, Named, Terms, expect
 from .graphs import Graph, learned_names, plain_faults, row_text
 from .headers import name_faults
@@ -83,7 +83,7 @@ def number_differences(graph: Graph, known: NumberKnown, x: Array) -> list[str]:
 
 def number_rows(known: NumberKnown, seed: int) -> Array:
     """Rows to run a graph on: random ones, corners, and both sides of every threshold."""
-    return samples(known, 500, seed, holes=True)
+    return sample_rows(known, 500, seed)
 
 
 def _told(got: dict[str, Array], row: int) -> list[tuple[float, float]]:

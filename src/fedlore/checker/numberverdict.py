@@ -7,9 +7,8 @@ import numpy as np
 
 from ..errors import KnowledgeError
 from ..kernel.knowledge import scope_of
-from ..kernel.numberproofs import number_agrees, number_inside, number_never_empty
 from ..kernel.numbersets import NumberKnown, refused_rows
-from ..kernel.proofs import samples
+from ..kernel.prove import agrees, inside, never_empty, sample_rows
 from .graphs import Graph
 from .headers import input_faults, model_faults, name_faults
 from .lines import Line, compare_claim
@@ -19,22 +18,22 @@ from .numbergraphs import number_differences, number_rows, number_structure, oth
 
 def number_claims(known: NumberKnown, said: Mapping[str, Any]) -> Iterator[Line]:
     """The scope with its names, and every claim over it, established anew."""
-    low, high = scope_of(known)
+    scope = scope_of(known.columns)
     names = [column.name for column in known.columns]
     told = [(entry["feature"], entry["low"], entry["high"]) for entry in said["scope"]]
-    same = told == list(zip(names, low.tolist(), high.tolist(), strict=True))
+    same = told == list(zip(names, scope.low.tolist(), scope.high.tolist(), strict=True))
     own = {"lower": known.lower, "upper": known.upper}
     same = same and (said.get("target"), said["conflict"]) == (own, known.conflict)
     yield Line("scope", same, "" if same else "it is not the one of the knowledge")
     statuses = {claim["claim"]: claim["status"] for claim in said["claims"]}
-    found = number_never_empty(known)
+    found = never_empty(known)
     yield compare_claim("the set is never empty", found, statuses.get("never-empty"))
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
-        found = number_agrees(known)
+        found = agrees(known)
         told_status = statuses.get("prediction-agrees")
         yield compare_claim("the prediction never disagrees", found, told_status)
     if known.predict.sources:
-        found, told_status = number_inside(known), statuses.get("prediction-inside")
+        found, told_status = inside(known), statuses.get("prediction-inside")
         if known.conflict == "error":
             yield compare_claim("the prediction stays in the set", found, told_status)
         else:  # its policy takes care of it; the claim must not say more than is so
@@ -64,7 +63,7 @@ def number_bundle(
     wrong += [*model_faults(header), *input_faults(header, known)]
     yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
     what = "numbers inside the set on rows of the scope"
-    x = samples(known, 500, seed=1, holes=True).astype(np.float32)
+    x = sample_rows(known, 500, seed=1).astype(np.float32)
     x = x[~refused_rows(known, x)]
     try:
         numbers, bands = numbers_of(header, weights, known, x, tensors)

@@ -9,22 +9,12 @@ and of members beside the network that their weights and trees do.
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from ..kernel.answers import said_of
-from ..kernel.directions import Direction
 from ..kernel.expressions import columns_in
-from ..kernel.graded import Graded, Limits
 from ..kernel.knowledge import Known
-from ..kernel.movement import along, has_holes, looks, moves
+from ..kernel.movement import prediction_moves, range_moves
 from ..kernel.numbersets import NumberKnown
-from ..kernel.numbershapes import number_prediction_moves, number_range_moves
-from ..kernel.proofs import Verdict, inside
-from ..kernel.soft import Soft
-from ..kernel.tables import Table
+from ..kernel.search import Verdict
 from .shapedmembers import odd_member
-
-Array = Any  # of numpy
 
 
 def monotone(
@@ -46,7 +36,7 @@ def monotone(
     if known.leaning is not None and known.leaning.columns & {*shaped}:
         return Verdict("unknown")  # λ moves with the feature
     for shape in known.directions:
-        found = _range_moves(known, shape)
+        found = range_moves(known, shape)
         if found.status != "proved":
             return found
     weight = float(header["rely"] if beside is None else beside["expert"])
@@ -55,64 +45,10 @@ def monotone(
     told = Verdict("proved")
     soft = isinstance(known, Known) and bool(known.soft)
     for shape in known.directions if known.predict.sources or soft else ():
-        found = _prediction_moves(known, shape)
+        found = prediction_moves(known, shape)
         told = found if told.status == "proved" else told
     if heard and told.status != "proved":
         return told
     if beside is not None and odd_member(known, header, tensors or {}, told.status == "proved"):
         return Verdict("unknown")
     return Verdict("proved")
-
-
-def _range_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
-    if isinstance(known, NumberKnown):
-        return number_range_moves(known, shape)
-    sources = known.range.sources
-    if not looks(sources, shape.column):
-        return Verdict("proved")
-    if all(isinstance(source, Table) for source in sources):
-        return along(known, shape, sources, lambda x: said_of(known, x).allowed, _rises)
-    strict = known.range.combine == "all" and (len(sources) == 1 or known.range.empty == "error")
-    kept = all(
-        not looks([source], shape.column)
-        or (
-            isinstance(source, Limits)
-            and source.crossed == "error"
-            and all(moves(tree, shape) for tree in source.trees)
-        )
-        for source in sources
-    )
-    return Verdict("proved" if strict and kept and not has_holes(known) else "unknown")
-
-
-def _prediction_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
-    if isinstance(known, NumberKnown):
-        return number_prediction_moves(known, shape)
-    sources = known.predict.sources
-    around = [*sources, *known.range.sources, *known.soft]
-    if not looks(around, shape.column):
-        return Verdict("proved")
-    if all(isinstance(source, Table) for source in around):
-        return along(known, shape, around, lambda x: said_of(known, x).prior, _dominates)
-    if known.soft or isinstance(sources[0], Soft):
-        return Verdict("unknown")
-    first = sources[0]
-    kept = isinstance(first, Graded) and moves(first.tree, shape) and known.confusion is None
-    silent = known.range.sources and known.conflict != "error"
-    if not kept or has_holes(known) or (silent and inside(known).status != "proved"):
-        return Verdict("unknown")
-    return Verdict("proved")
-
-
-def _rises(low: Array, high: Array) -> Array:
-    """The strong set order of two ranges, (n, k) each."""
-    at, k = np.arange(low.shape[1]), low.shape[1]
-    lost = np.where(low & ~high, at, -1).max(1) < np.where(high, at, k).min(1)
-    won = np.where(high & ~low, at, k).min(1) > np.where(low, at, -1).max(1)
-    return lost & won
-
-
-def _dominates(low: Array, high: Array) -> Array:
-    """First-order dominance, where both speak or neither does."""
-    rises = (high.cumsum(1) <= low.cumsum(1) + 1e-6).all(1)
-    return rises & (low.any(1) == high.any(1))

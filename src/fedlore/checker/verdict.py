@@ -15,7 +15,7 @@ from ..kernel.answers import Said, said_of
 from ..kernel.holes import seen_rows
 from ..kernel.knowledge import Known, read_knowledge, scope_of
 from ..kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
-from ..kernel.proofs import agrees, inside, never_empty, samples
+from ..kernel.prove import agrees, inside, never_empty, sample_rows
 from ..kernel.soft import is_soft
 from ..kernel.trusting import lean
 from .bundles import digest, faults, knowledge_texts, manifest, read_members, read_weights
@@ -168,10 +168,10 @@ def _weights(weights: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
 
 def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
     """The scope with its names, and every claim over it, established anew."""
-    low, high = scope_of(known)
+    scope = scope_of(known.columns)
     names = [column.name for column in known.columns]
     told = [(entry["feature"], entry["low"], entry["high"]) for entry in said["scope"]]
-    same = told == list(zip(names, low.tolist(), high.tolist(), strict=True))
+    same = told == list(zip(names, scope.low.tolist(), scope.high.tolist(), strict=True))
     same = same and (said["classes"], said["conflict"]) == ([*known.classes], known.conflict)
     yield Line("scope", same, "" if same else "it is not the one of the knowledge")
     statuses = {claim["claim"]: claim["status"] for claim in said["claims"]}
@@ -211,7 +211,7 @@ def _definition(
 ) -> Line:
     """The personal model by its definition, on rows of the scope, with these very weights."""
     what = "zeros outside the range on rows of the scope"
-    x = samples(known, 1_000, seed=1, holes=True).astype(np.float32)
+    x = sample_rows(known, 1_000, seed=1).astype(np.float32)
     said = said_of(known, x)
     keep = ~said.refused
     said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
@@ -250,7 +250,7 @@ def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line
         wrong[0] if wrong else f"read off {count} nodes",
     )
     # that operators do what they are said to do
-    rows = samples(known, 500, seed=2, holes=True)
+    rows = sample_rows(known, 500, seed=2)
     wrong = differences(graph, known, rows)
     words = wrong[0] if wrong else f"{len(rows)} rows alike"
     yield Line("graph run beside the knowledge", not wrong, words)

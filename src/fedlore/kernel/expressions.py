@@ -16,6 +16,7 @@ A tree is nested tuples: ("number", 2.0), ("column", 3), ("+", a, b), ("where", 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -305,6 +306,12 @@ def _show(text: str) -> str:
 
 def steps_of(tree: Tree) -> tuple[Step, ...]:
     """A tree as steps, its result last: equal parts share one, so nothing is computed twice."""
+    return join_steps(tree)[0]
+
+
+@lru_cache(maxsize=4096)
+def join_steps(*trees: Tree) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    """The steps of some trees in one list, equal ones shared, and where each tree ends."""
     places: dict[Step, int] = {}
 
     def place(part: Tree) -> int:
@@ -317,8 +324,8 @@ def steps_of(tree: Tree) -> tuple[Step, ...]:
             step = Step(op, tuple(place(one) for one in rest))
         return places.setdefault(step, len(places))
 
-    place(tree)
-    return tuple(places)
+    ends = tuple(place(tree) for tree in trees)
+    return tuple(places), ends
 
 
 def numbers_in(tree: Tree) -> set[float]:

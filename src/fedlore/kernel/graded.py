@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .enclosure import Boxes, grade, never_above
 from .expressions import Tree, columns_in, value
-from .intervals import Boxes
-from .orders import never_above
 
 Array = Any  # of numpy
 _EPS = float(np.finfo(np.float32).eps)
@@ -51,16 +50,22 @@ class Limits:
         return allowed, far & (self.crossed == "error")
 
     def sure(self, boxes: Boxes) -> Array:
+        """Classes that are allowed in every row of a box, (b, k)."""
+        begin, end = self.outer(boxes)
         grades = np.arange(len(self.edges) + 1)
-        first = np.zeros(len(boxes.low), int)
-        last = np.full(len(boxes.low), len(self.edges))
+        first, last = grade(begin, self.edges)[:, None], grade(end, self.edges)[:, None]
+        return (first <= grades) & (grades <= last)
+
+    def outer(self, boxes: Boxes) -> tuple[Array, Array]:
+        """What the lower side is at most, and the upper one at least, over boxes, (b,) each."""
+        begin, end = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
         if self.lower is not None:
             top = boxes.bounds(self.lower)[1]
-            first = np.where(np.isnan(top), 0, grade(top, self.edges))
+            begin = np.where(np.isnan(top), -np.inf, top)
         if self.upper is not None:
             bottom = boxes.bounds(self.upper)[0]
-            last = np.where(np.isnan(bottom), last, grade(bottom, self.edges))
-        return (first[:, None] <= grades) & (grades <= last[:, None])
+            end = np.where(np.isnan(bottom), np.inf, bottom)
+        return begin, end
 
     def safe(self, boxes: Boxes) -> Array:
         if self.crossed != "error" or self.lower is None or self.upper is None:
@@ -112,6 +117,10 @@ class Graded:
         grades = np.arange(k)
         return (first <= grades) & (grades <= last) & ~never[:, None]
 
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which every row gets a class, (b,)."""
+        return ~boxes.interval(self.tree).undefined
+
     def safe(self, boxes: Boxes) -> Array:
         return np.ones(len(boxes.low), bool)
 
@@ -119,8 +128,3 @@ class Graded:
 def _lacks(trees: list[Tree], x: Array) -> Array:
     columns = sorted({column for tree in trees for column in columns_in(tree)})
     return np.isnan(x[:, columns]).any(1)
-
-
-def grade(values: Array, edges: Array) -> Array:
-    """The class of each number; one on an edge belongs to the class above it."""
-    return np.searchsorted(edges.astype(np.float64), values.astype(np.float64), side="right")

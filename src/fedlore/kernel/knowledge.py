@@ -1,18 +1,19 @@
 """knowledge.toml and its tables, read from scratch: what each source says of rows and of boxes."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import read_rules, single
+from .cells import read_rules
 from .directions import Direction, read_directions, read_region
 from .expressions import Tree, parse
 from .graded import Graded, Limits
 from .schema import Feature
+from .search import Scope
 from .soft import Soft, soften, split
 from .tables import Table
 from .trusting import Leaning, read_leaning, read_trust
@@ -160,17 +161,12 @@ READERS: dict[str, Callable[[Mapping[str, Any], Around], Any]] = {
 def _source(entry: Mapping[str, Any], around: Around) -> Any:
     kind = next((key for key in READERS if key in entry), None)
     if kind is None:
-        kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
+        kind = next(iter(entry), "unknown")
         raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
     return soften(READERS[kind](entry, around), entry.get("confidence"))
 
 
-def scope_of(known: Scoped) -> tuple[Array, Array]:
-    """The scope as a box of single-precision rows, (d,) each."""
-    largest = float(np.finfo(np.float32).max)
-    low = [0.0 if c.levels else max(single(c.low), -largest) for c in known.columns]
-    high = [
-        float(len(c.levels) - 1) if c.levels else min(single(c.high), largest)
-        for c in known.columns
-    ]
-    return np.array(low), np.array(high)
+def scope_of(features: Sequence[Feature]) -> Scope:
+    """The declared scope as a box of single-precision rows."""
+    sides = [(0.0, len(f.levels) - 1.0) if f.levels else (f.low, f.high) for f in features]
+    return Scope.of(sides, [bool(f.levels) for f in features])

@@ -1,4 +1,5 @@
-"""How sources move along one feature: formulas by their slopes, tables cell by cell."""
+"""Whether range and prediction move along a feature as a shape says: tables cell by cell, formulas
+by the sign of their slope, and nothing where values may be missing."""
 
 import itertools
 import math
@@ -7,10 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from .answers import said_of
 from .directions import Direction
 from .expressions import Tree, columns_in, numbers_in, value
-from .knowledge import Scoped, scope_of
-from .proofs import Verdict
+from .graded import Graded, Limits
+from .knowledge import Known, Scoped, scope_of
+from .numbersets import (
+    NamedNumber,
+    NumberKnown,
+    bands_of,
+    number_within,
+    points_of,
+    refused_rows,
+    sets_of,
+)
+from .prove import inside
+from .search import Verdict
+from .slopes import keeps_sign
+from .tables import Table
 
 Array = Any  # of numpy
 _MOST = 200_000  # rows of a grid
@@ -22,50 +37,64 @@ def looks(sources: list[Any], column: int) -> bool:
     return any(column in source.columns for source in sources) or any(column in t for t in trees)
 
 
-def has_holes(known: Scoped) -> bool:
+def range_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
+    """Whether what is allowed rises or falls as the shape says, all over the scope."""
+    side = known.range
+    if not looks(side.sources, shape.column):
+        return Verdict("proved")
+    if all(isinstance(source, Table) for source in side.sources):
+        if isinstance(known, NumberKnown):
+            return _along(known, shape, side.sources, lambda x: _pieces(known, x), _intervals_rise)
+        return _along(known, shape, side.sources, lambda x: said_of(known, x).allowed, _sets_rise)
+    kept = all(
+        not looks([source], shape.column)
+        or (
+            isinstance(source, Limits)
+            and source.crossed == "error"
+            and all(keeps_sign(tree, shape.column, shape.sign) for tree in source.trees)
+        )
+        for source in side.sources
+    )
+    # between rising ends, what all sources leave has rising ends; a set that a policy opens has not
+    strict = side.combine == "all" and side.empty == "error"
+    if isinstance(known, NumberKnown):
+        kept = kept and all(isinstance(source, Limits) for source in side.sources)
+    else:
+        strict = strict or (side.combine == "all" and len(side.sources) == 1)
+    return Verdict("proved" if kept and strict and not _has_holes(known) else "unknown")
+
+
+def prediction_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
+    """Whether what the expert says moves as the shape says and is never silenced on the way."""
+    sources = known.predict.sources
+    soft = known.soft if isinstance(known, Known) else ()
+    around = [*sources, *known.range.sources, *soft]
+    if not looks(around, shape.column):
+        return Verdict("proved")
+    if all(isinstance(source, Table) for source in around):
+        if isinstance(known, NumberKnown):
+            return _along(known, shape, around, lambda x: _points(known, x), _numbers_rise)
+        return _along(known, shape, around, lambda x: said_of(known, x).prior, _dominates)
+    first = sources[0] if sources else None
+    if soft or not isinstance(first, Graded | NamedNumber) or _has_holes(known):
+        return Verdict("unknown")
+    if isinstance(known, NumberKnown):
+        silenced = known.conflict == "abstain"
+    else:
+        silenced = bool(known.range.sources) and known.conflict != "error"
+        if known.confusion is not None:
+            return Verdict("unknown")
+    kept = keeps_sign(first.tree, shape.column, shape.sign)
+    kept = kept and (not silenced or inside(known).status == "proved")
+    return Verdict("proved" if kept else "unknown")
+
+
+def _has_holes(known: Scoped) -> bool:
     """Whether a value may be missing, or be none that anybody named."""
     return any(column.may_miss or column.other for column in known.columns)
 
 
-def moves(tree: Tree, shape: Direction) -> bool:
-    """Whether a formula moves as a shape says and is always defined; rounding keeps the order."""
-    found = _slope(tree, shape.column)
-    return found is not None and found * shape.sign >= 0
-
-
-def _slope(tree: Tree, column: int) -> float | None:
-    """A number of the slope's sign; None where it is not known, or the value may be undefined."""
-    op, *parts = tree
-    if op == "number":
-        return 0.0
-    if op == "column":
-        return float(parts[0] == column)
-    if op in ("neg", "+", "-"):
-        slopes = [slope for part in parts if (slope := _slope(part, column)) is not None]
-        if len(slopes) < len(parts) or sum(slope != 0 for slope in slopes) > 1:
-            return None  # where the feature stands twice rounding need not keep the order
-        last = slopes[-1] if op == "+" else -slopes[-1]
-        return last if len(slopes) == 1 or not slopes[0] else slopes[0]
-    if op in ("*", "/"):
-        factor = _constant(parts[1])
-        rest = parts[0]
-        if factor is None and op == "*":
-            factor, rest = _constant(parts[0]), parts[1]
-        inner = _slope(rest, column)
-        if factor is None or inner is None or (op == "/" and factor == 0):
-            return None
-        return inner * math.copysign(1.0, factor) if factor else 0.0
-    return None
-
-
-def _constant(tree: Tree) -> float | None:
-    if tree[0] == "neg":
-        inner = _constant(tree[1])
-        return None if inner is None else -inner
-    return float(tree[1]) if tree[0] == "number" else None
-
-
-def along(
+def _along(
     known: Scoped,
     shape: Direction,
     sources: list[Any],
@@ -73,7 +102,7 @@ def along(
     keeps: Callable[[Array, Array], Array],
 ) -> Verdict:
     """A row of every cell of some tables, line by line along the feature."""
-    rows, steps = _cut(known, shape, sources)
+    rows, steps = _grid(known, shape, sources)
     if rows is None or (shape.region is not None and not _simple(shape.region)):
         return Verdict("unknown")
     line = np.arange(len(rows)) // steps
@@ -91,9 +120,9 @@ def along(
     return Verdict("proved")
 
 
-def _cut(known: Scoped, shape: Direction, sources: list[Any]) -> tuple[Array | None, int]:
+def _grid(known: Scoped, shape: Direction, sources: list[Any]) -> tuple[Array | None, int]:
     """The rows, the shape's column running fastest, and how many there are on a line."""
-    low, high = scope_of(known)
+    scope = scope_of(known.columns)
     axes: list[list[float]] = []
     for place, column in enumerate(known.columns):
         cuts = {cut for s in sources if place in s.columns for cut in s.cuts(place)}
@@ -101,11 +130,11 @@ def _cut(known: Scoped, shape: Direction, sources: list[Any]) -> tuple[Array | N
             for number in numbers_in(shape.region):
                 near = np.float32(number)
                 cuts |= {float(near), float(np.nextafter(near, np.float32(np.inf)))}
-        inner = sorted(cut for cut in cuts if low[place] < cut <= high[place])
+        inner = sorted(cut for cut in cuts if scope.low[place] < cut <= scope.high[place])
         if column.levels:
             inner = [float(level) for level in range(1, len(column.levels))] if cuts else []
-        lacks = [math.nan] if place != shape.column and (column.may_miss or column.other) else []
-        axes.append([float(low[place]), *inner, *lacks])
+        hole = place != shape.column and (column.may_miss or column.other)
+        axes.append([float(scope.low[place]), *inner, *([math.nan] if hole else [])])
     if math.prod(map(len, axes)) > _MOST:
         return None, 0
     order = [i for i in range(len(axes)) if i != shape.column] + [shape.column]
@@ -121,3 +150,51 @@ def _simple(tree: Tree) -> bool:
     if op in ("<", "<=", ">", ">=", "==", "!="):
         return all(part[0] in ("column", "number") for part in parts)
     return op in ("number", "column") or all(_simple(part) for part in parts)
+
+
+def _pieces(known: NumberKnown, x: Array) -> Array | None:
+    """The pieces of the line in each row's set, (n, p); None where a row is refused."""
+    if refused_rows(known, x).any():
+        return None
+    found = np.zeros((len(x), len(known.pieces)), bool)
+    first, last = known.pieces.T
+    for allowed, low, high in sets_of(known, x).parts:
+        found |= allowed & (first >= low[:, None]) & (last <= high[:, None])
+    return found
+
+
+def _points(known: NumberKnown, x: Array) -> Array | None:
+    """The number that counts in each row, (n,); NaN where the expert is silent."""
+    if refused_rows(known, x).any():
+        return None
+    return number_within(known, points_of(known, x)[0], bands_of(known, x))
+
+
+def _sets_rise(low: Array, high: Array) -> Array:
+    """The strong set order of two ranges, (n, k) each."""
+    at, k = np.arange(low.shape[1]), low.shape[1]
+    lost = np.where(low & ~high, at, -1).max(1) < np.where(high, at, k).min(1)
+    won = np.where(high & ~low, at, k).min(1) > np.where(low, at, -1).max(1)
+    return lost & won
+
+
+def _intervals_rise(low: Array, high: Array) -> Array:
+    """Sets that stay the same, or intervals that rise by both ends, (n, p) each."""
+    p = low.shape[1]
+    at = np.arange(p)
+    ends = [(np.where(s, at, p).min(1), np.where(s, at, -1).max(1)) for s in (low, high)]
+    whole = [
+        s.sum(1) == last - first + 1 for s, (first, last) in zip((low, high), ends, strict=True)
+    ]
+    (a, b), (c, d) = ends
+    return (low == high).all(1) | (whole[0] & whole[1] & (a <= c) & (b <= d))
+
+
+def _dominates(low: Array, high: Array) -> Array:
+    """First-order dominance, where both speak or neither does."""
+    rises = (high.cumsum(1) <= low.cumsum(1) + 1e-6).all(1)
+    return rises & (low.any(1) == high.any(1))
+
+
+def _numbers_rise(low: Array, high: Array) -> Array:
+    return (low <= high) | (np.isnan(low) & np.isnan(high))

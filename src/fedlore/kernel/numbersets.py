@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import KnowledgeError
 from .cells import Rule, read_outcomes, read_pairs, read_rules
 from .directions import Direction, read_directions, read_region
+from .enclosure import Boxes
 from .expressions import Tree, columns_in, value
 from .graded import Limits
 from .holes import seen_rows, unusable_rows
@@ -43,6 +44,14 @@ class NamedNumber:
     @property
     def trees(self) -> list[Tree]:
         return [self.tree]
+
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which every row gets a number, (b,)."""
+        return ~boxes.interval(self.tree).undefined
+
+    def safe(self, boxes: Boxes) -> Array:
+        """It refuses no row."""
+        return np.ones(len(boxes), bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +142,7 @@ def _source(
         low, high = (around.tree(entry[k]) if k in entry else None for k in ("lower", "upper"))
         return Limits(low, high, np.zeros(0), "error")
     if "table" not in entry:
-        kind = next((key for key in ("onnx", "entry", "conformal") if key in entry), "unknown")
+        kind = next(iter(entry), "unknown")
         raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
     words = tuple(texts[entry["table"]])
     text = around.files[entry["table"]]

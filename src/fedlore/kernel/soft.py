@@ -7,8 +7,8 @@ import numpy as np
 
 from ..errors import KnowledgeError
 from .cells import Rule
+from .enclosure import Boxes
 from .graded import Graded, Limits
-from .intervals import Boxes
 from .tables import Table
 
 Array = Any  # of numpy
@@ -156,7 +156,9 @@ def split(source: Any) -> tuple[list[Any], list[Soft]]:
 
 def is_soft(known: Any) -> bool:
     """Whether anything in the prediction holds in most cases only."""
-    return bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)
+    return bool(getattr(known, "soft", ())) or any(
+        isinstance(one, Soft) for one in known.predict.sources
+    )
 
 
 def _share(rule: Rule, share: float | None) -> float:

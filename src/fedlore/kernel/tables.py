@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .cells import Rule, after
-from .intervals import Boxes
+from .enclosure import Boxes
 
 Array = Any  # of numpy
 
@@ -114,6 +114,11 @@ class Table:
             earlier = np.cumsum(sure, axis=1) - sure  # a rule behind a sure one never speaks
             may = may & (earlier == 0)
         return may @ self.named
+
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which a rule hits every row, (b,)."""
+        found: Array = self.over(boxes)[1].any(1)
+        return found
 
     def safe(self, boxes: Boxes) -> Array:
         """Boxes in which it refuses no row, (b,)."""

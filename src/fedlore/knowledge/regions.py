@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.expressions import FormulaError, parse
+from ..kernel.knowledge import scope_of
+from ..kernel.prove import stays_among
 from ..kernel.schema import Schema
-from .formulas.enclosure import enclose, scope
+from ..kernel.search import Verdict
 from .formulas.formula import Formula
-from .formulas.search import Verdict, decide_claim
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-APART = 2_000  # boxes that are looked at to tell two regions apart
-_MOST_LEVELS = 1_000  # combinations of levels that are tried for the same
+APART = 8_000  # boxes that are looked at to tell two regions apart
 _PLAIN = {"number", "column", "neg", "where", "and", "or", "not"}
 _COMPARED = {"<", "<=", ">", ">=", "==", "!="}
 
@@ -80,36 +80,9 @@ class RowRegion:
         both = " and ".join(f"({text})" for text in (self.where, other.where) if text)
         if not both:
             return Verdict("refuted")
-        meet = RowRegion(both, self.schema)
-        features = self.schema.features
-        named = [column for column in meet.columns if features[column].levels]
-        counts = [len(features[column].levels) for column in named]
-        if math.prod(counts) > _MOST_LEVELS:
-            return Verdict("unknown")
-        numbers = [column for column in meet.columns if column not in named]
-        for levels in itertools.product(*map(range, counts)):
-            found = meet._find_row(dict(zip(named, levels, strict=True)), numbers)
-            if found.status != "proved":
-                return found
-        return Verdict("proved")
-
-    def _find_row(self, levels: dict[int, int], numbers: list[int]) -> Verdict:
-        """Whether no row with these levels lies inside."""
-        formula = self.formula
-        box = tuple(
-            (float(levels[i]), float(levels[i])) if i in levels else side
-            for i, side in enumerate(scope(self.schema))
-        )
-
-        def broken(x: Tensor) -> Tensor:
-            return formula(x.float()) > 0
-
-        def apart(low: Tensor, high: Tensor) -> Tensor:
-            return enclose(formula.steps, low, high).high <= 0
-
-        return decide_claim(
-            apart, broken, box=box, columns=numbers, hints=self.thresholds, budget=APART
-        )
+        tree = RowRegion(both, self.schema).formula.tree
+        scope = scope_of(self.schema.features)
+        return stays_among(tree, (True, False), np.array([0.5]), scope, APART)
 
     def row_words(self, row: tuple[float, ...], other: RowRegion) -> str:
         """What a row has in the features that either of two regions looks at."""

@@ -1,7 +1,6 @@
 """The range certificate: that no output leaves the range, stated so that others can check it."""
 
-from .claims import Claim
-from .statement import certify, write_certificate
+from .statement import Claim, certify, write_certificate
 
 _FAULT = "certificate"  # the code of errors raised here
 

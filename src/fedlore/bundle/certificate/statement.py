@@ -1,16 +1,20 @@
 """The range certificate of a bundle: what is claimed, of which bytes, and how it is known.
 
-It is sealed by a hash only. That shows that its text and the files it names have not been changed
-since; it does not show who wrote it. Whose rules they are it shows where their owner signed them.
+Claims are decided by the kernel, the same that lint and the checker ask: what is independent of it
+is the model that runs (torch, onnxruntime), and brute force in the tests. A certificate is sealed
+by a hash only. That shows that its text and the files it names have not been changed since; it does
+not show who wrote it. Whose rules they are it shows where their owner signed them.
 """
 
 import hashlib
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from ...checker.bundles import read_weights
@@ -20,20 +24,11 @@ from ...checker.shapes import monotone
 from ...checker.verdict import FORMAT, VERSION, seal
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
-from ...kernel.knowledge import read_knowledge
-from ...kernel.numbersets import read_number_knowledge
-from ...knowledge import Knowledge
-from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
-from ...knowledge.formulas.formula import Formula
-from ...knowledge.formulas.grading import GradedFormula, SoftFormula
-from ...knowledge.formulas.search import Verdict
-from ...knowledge.lint.over import view_prediction, view_range
-from ...knowledge.lint.single import scope_box
-from ...knowledge.lint.together import AllSources
-from ...knowledge.soft import Softened, SoftFormulas, has_soft
-from ...knowledge.sources.writing import kind_of_model
-from ...knowledge.tables.soft import SoftTable
-from ...knowledge.tables.table import Table
+from ...kernel.knowledge import Known, read_knowledge, scope_of
+from ...kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
+from ...kernel.prove import agrees, inside, never_empty
+from ...kernel.search import ProofStatus, Verdict
+from ...kernel.soft import is_soft
 from ...personal.classifier import Personal
 from ...personal.regressor import PersonalRegressor
 from ...version import __version__
@@ -41,9 +36,32 @@ from .. import Bundle
 from ..known import unwrap_confusion
 from ..onnx import bundle_to_onnx
 from ..signed import check_signature
-from .claims import Claim, Name, claim_verdict
-from .coverage import never_empty
-from .numbers import claim_number
+
+Name = Literal[
+    "inside-range",
+    "finite-weights",
+    "never-empty",
+    "prediction-agrees",
+    "prediction-inside",
+    "monotone",
+]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement about every row of the scope: proved, refuted by a row, or unknown."""
+
+    claim: Name
+    status: ProofStatus
+    how: str
+    example: tuple[float, ...] | None = None  # a whole row, in the order of the schema
+    needed: bool = True  # whether the verdict hangs on it
+
+    def as_row(self) -> dict[str, Any]:
+        """The claim as plain values."""
+        row = {"claim": self.claim, "status": self.status, "how": self.how, "needed": self.needed}
+        return row if self.example is None else row | {"example": list(self.example)}
+
 
 _LIMITS = (
     "It speaks of rows inside the scope, in single precision. A value that may be missing only "
@@ -63,7 +81,7 @@ _SIGNED = (
     "weights of an average and calibrated ranges that only narrow are not signed. Whose key it is "
     "must be known from elsewhere."
 )
-STRUCTURE = (
+_STRUCTURE = (
     "structure: scores are made finite, those outside the range become -inf before the softmax, "
     "which makes their probabilities exactly 0, and the prediction's weight there is removed"
 )
@@ -72,47 +90,59 @@ _MIXTURE = (
     "scores of each are made finite, and those outside the range become -inf before its softmax, "
     "which makes their probabilities exactly 0; the prediction's weight there is removed"
 )
-
-
-_NOT_NEEDED = {False: "; not needed, the policy removes what is outside", True: ""}
+_NUMBER_STRUCTURE = (
+    "structure: the probability of a bin is spread over that part of it which lies in S(x), and "
+    "the number is one of the ends of those parts or lies between two of them"
+)
+_NUMBER_MIXTURE = (
+    "structure: a weighted mean of {members} numbers, each moved to the nearest one of S(x), is "
+    "moved there again"
+)
 
 
 def certify(bundle: Bundle) -> dict[str, Any]:
     """The certificate of a bundle, as plain values with their hash."""
-    personal = bundle.personal
-    if not isinstance(personal, Personal):
-        about = {"target": {"lower": personal.bins.lower, "upper": personal.bins.upper}}
-        claims = [_finite(personal.inner), *claim_number(bundle, personal)]
-        if personal.knowledge.shapes is not None:
-            claims.append(_monotone(bundle))
-        return _sealed(bundle, claims, None, personal.knowledge.conflict, about)
-    knowledge, confusion = unwrap_confusion(personal.knowledge)
-    assert isinstance(knowledge, Knowledge)  # of classes
-    experts = _experts(knowledge)
-    claims = [
-        Claim("inside-range", "proved", _structure(personal)),
-        _finite(personal),
-        never_empty(knowledge, bundle.schema),
-    ]
-    if experts:
-        claims += _predictions(bundle, knowledge, experts, confusion)
-    if knowledge.shapes is not None:
-        claims.append(_monotone(bundle))
-    soft = has_soft(knowledge.prediction)
-    return _sealed(bundle, claims, confusion, knowledge.conflict, {}, soft=soft)
+    known, confusion = _read(bundle)
+    claims = [_structure(bundle.personal), _finite(bundle.personal.inner)]
+    claims.append(_state("never-empty", never_empty(known), needed=True))
+    if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
+        claims.append(_state("prediction-agrees", agrees(known), needed=True))
+    bounded = isinstance(known, NumberKnown) or bool(known.range.sources)
+    if bounded and (known.predict.sources or is_soft(known)):
+        needed = known.conflict == "error"
+        claims.append(
+            _state("prediction-inside", inside(known), needed=needed, soft=is_soft(known))
+        )
+    if known.directions:
+        claims.append(_monotone(bundle, known))
+    return _sealed(bundle, known, claims, confusion)
+
+
+def _read(bundle: Bundle) -> tuple[Known | NumberKnown, Any]:
+    """The knowledge of a bundle as the kernel reads it, and an expert's confusion."""
+    texts = {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
+    _, confusion = unwrap_confusion(bundle.personal.knowledge)
+    try:
+        if is_about_number(texts):
+            return read_number_knowledge(texts), None
+        known = read_knowledge(texts)
+    except KnowledgeError as error:
+        raise KnowledgeError(f"a certificate speaks of tables and formulas: {error}") from None
+    if confusion is not None:
+        known = replace(known, confusion=np.array(confusion, dtype=np.float64))
+    return known, confusion
 
 
 def _sealed(
-    bundle: Bundle,
-    claims: list[Claim],
-    confusion: Any,
-    conflict: str,
-    more: Mapping[str, Any],
-    *,
-    soft: bool = False,
+    bundle: Bundle, known: Known | NumberKnown, claims: list[Claim], confusion: Any
 ) -> dict[str, Any]:
     """Claims about the very bytes of a bundle, with their hash."""
     signed = check_signature(bundle.members)
+    scope = scope_of(known.columns)
+    ends = scope.low.tolist(), scope.high.tolist()
+    bounds = {}
+    if isinstance(known, NumberKnown):
+        bounds = {"target": {"lower": known.lower, "upper": known.upper}}
     values = {
         "format": FORMAT,
         "version": VERSION,
@@ -132,19 +162,19 @@ def _sealed(
         "confusion": confusion,
         "scope": [
             {"feature": name, "low": low, "high": high}
-            for name, (low, high) in zip(bundle.schema.names, scope_box(bundle.schema), strict=True)
+            for name, low, high in zip(bundle.schema.names, *ends, strict=True)
         ],
         "graph": _graph(bundle),
         "numbers": "float32",
         "classes": list(bundle.schema.classes),
-        "conflict": conflict,
+        "conflict": known.conflict,
         **({} if signed is None else {"signature": signed}),
-        **more,
+        **bounds,
         "claims": [claim.as_row() for claim in claims],
-        "verdict": claim_verdict(claims),
+        "verdict": _verdict(claims),
         "limits": [
             *_LIMITS,
-            *((_SOFT,) if soft else ()),
+            *((_SOFT,) if is_soft(known) else ()),
             *(() if signed is None else (_SIGNED,)),
         ],
     }
@@ -160,31 +190,45 @@ def write_certificate(values: Mapping[str, Any], path: str | Path) -> None:
         raise FedloreError(f"cannot write '{path}': {error.strerror}") from None
 
 
-def _experts(knowledge: Knowledge) -> Sequence[Any]:
-    model = knowledge.prediction
-    if isinstance(model, Softened):
-        model = model.expert
-    parts = model.predictions if isinstance(model, FirstOf | Average) else (model,)
-    for place, part in enumerate(parts, 1):
-        kind = kind_of_model(part)
-        known = part is None or isinstance(part, Table | SoftTable)
-        known = known or (kind is not None and bool(kind.proof))
-        part = part.model if isinstance(part, SoftFormulas) else part
-        if isinstance(part, GradedFormula | SoftFormula):
-            known = isinstance(part.formula, Formula)
-        if not known:
-            raise KnowledgeError(
-                "a certificate speaks of tables and formulas: [predict] source "
-                f"{place} is a {type(part).__name__}"
-            )
-    return [part for part in parts if part is not None]
+def _verdict(claims: list[Claim]) -> ProofStatus:
+    """Proved where every needed claim is; refuted where one is."""
+    found = {claim.status for claim in claims if claim.needed}
+    return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"
 
 
-def _monotone(bundle: Bundle) -> Claim:
-    """What is proved of the site's shapes, by the checker's own reading of the bundle."""
-    texts = {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
-    number = isinstance(bundle.personal, PersonalRegressor)
-    known = read_number_knowledge(texts) if number else read_knowledge(texts)
+def _structure(personal: Personal | PersonalRegressor) -> Claim:
+    number, beside = isinstance(personal, PersonalRegressor), personal.beside
+    how = _NUMBER_STRUCTURE if number else _STRUCTURE
+    if beside is not None:
+        mixture = _NUMBER_MIXTURE if number else _MIXTURE
+        how = mixture.format(members=1 + len(beside.members))
+    return Claim("inside-range", "proved", how)
+
+
+def _finite(personal: Personal) -> Claim:
+    for name, values in personal.model.state_dict().items():
+        if not values.isfinite().all():
+            raise FedloreError(f"weights must be finite: '{name}' is not")
+        if values.dtype != torch.float32:
+            raise FedloreError(f"weights must be in single precision: '{name}' is {values.dtype}")
+    count = sum(values.numel() for values in personal.model.state_dict().values())
+    return Claim("finite-weights", "proved", f"each of {count} numbers was looked at")
+
+
+def _state(name: Name, found: Verdict, *, needed: bool, soft: bool = False) -> Claim:
+    words = {"proved": "in every row", "refuted": "not in this row", "unknown": "undecided"}
+    how = (
+        f"{words[found.status]}, all sources together, over {found.boxes} boxes, rounding included"
+    )
+    if soft:
+        how = "what holds in most cases only is not counted"
+    if not needed and found.status != "proved":
+        how += "; not needed, the policy takes care of what is outside"
+    return Claim(name, found.status, how, found.example, needed)
+
+
+def _monotone(bundle: Bundle, known: Known | NumberKnown) -> Claim:
+    """What is proved of the site's shapes."""
     stored = bundle.members.get("beside.safetensors")
     tensors = None if stored is None else read_weights(stored)
     found = monotone(known, json.loads(bundle.members["bundle.json"]), tensors)
@@ -198,62 +242,6 @@ def _monotone(bundle: Bundle) -> Claim:
         "the network does by structure, of rows with the same range",
     }[found.status]
     return Claim("monotone", found.status, how, found.example, needed=False)
-
-
-def _structure(personal: Personal) -> str:
-    if personal.beside is None:
-        return STRUCTURE
-    return _MIXTURE.format(members=1 + len(personal.beside.members))
-
-
-def _finite(personal: Personal) -> Claim:
-    for name, values in personal.model.state_dict().items():
-        if not values.isfinite().all():
-            raise FedloreError(f"weights must be finite: '{name}' is not")
-        if values.dtype != torch.float32:
-            raise FedloreError(f"weights must be in single precision: '{name}' is {values.dtype}")
-    count = sum(values.numel() for values in personal.model.state_dict().values())
-    return Claim("finite-weights", "proved", f"each of {count} numbers was looked at")
-
-
-def _predictions(
-    bundle: Bundle, knowledge: Knowledge, experts: Sequence[Any], confusion: Any
-) -> list[Claim]:
-    """What all sources together say of the prediction over the whole scope, as claims."""
-    model = knowledge.range
-    ranges = model.ranges if isinstance(model, AllOf | AnyOf) else () if model is None else (model,)
-    seen = [one for one in map(view_prediction, experts) if one is not None]
-    limits = [one for one in map(view_range, ranges) if one is not None]
-    together = AllSources(
-        bundle.schema,
-        limits,
-        seen,
-        alternatives=isinstance(model, AnyOf),
-        empty=model.empty if isinstance(model, AllOf) else "error",
-        averaged=isinstance(knowledge.prediction, Average),
-    )
-    claims = []
-    if any(isinstance(one, Table) and one.policy == "unique" for one in experts):
-        claims.append(_state("prediction-agrees", together.never_disagrees(), needed=True))
-    if model is not None:
-        needed = knowledge.conflict == "error"
-        odd = len(seen) < len(experts) or len(limits) < len(ranges)
-        if has_soft(knowledge.prediction):
-            how = "what holds in most cases only is not counted" + _NOT_NEEDED[needed]
-            claims.append(Claim("prediction-inside", "unknown", how, needed=needed))
-        elif confusion is not None or odd:
-            how = "a soft prediction has weight in every class" + _NOT_NEEDED[needed]
-            claims.append(Claim("prediction-inside", "unknown", how, needed=needed))
-        else:
-            claims.append(_state("prediction-inside", together.stays_inside(), needed=needed))
-    return claims
-
-
-def _state(name: Name, found: Verdict, *, needed: bool) -> Claim:
-    words = {"proved": "so everywhere", "refuted": "not so in a row", "unknown": "undecided"}
-    how = f"all sources together: {words[found.status]}, {found.boxes} boxes"
-    how += _NOT_NEEDED[needed or found.status == "proved"]
-    return Claim(name, found.status, how, found.example, needed)
 
 
 def _graph(bundle: Bundle) -> dict[str, str] | None:

@@ -15,20 +15,26 @@ defined everywhere, and a missing feature never slips through a comparison as "n
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.enclosure import Boxes
 from ...kernel.expressions import Step, Tree, columns_in, parse, steps_of
+from ...kernel.intervals import Arithmetic
 from ...kernel.schema import Schema
-from .enclosure import Region, check_box, enclose, scope
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Region = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 
 _BLOCK = 16_384  # rows at a time on a CPU: a handful of columns stays in the cache
 _LARGE_BLOCK = 1 << 22  # elsewhere, where starting an operation is what costs
@@ -83,17 +89,31 @@ class Formula:
         return out
 
     def bounds(
-        self, box: Region | None = None, dtype: torch.dtype | None = None
+        self, box: Region | None = None, dtype: type[np.floating[Any]] = np.float32
     ) -> tuple[float, float]:
         """Two numbers between which every defined value over the box lies (default: the scope).
 
-        The bounds are guaranteed for what is computed from rows of `dtype` (float32 unless told),
-        rounding included, and not always tight; both are NaN where no value is defined.
+        The bounds are guaranteed for what is computed from rows of `dtype`, rounding included, and
+        not always tight; both are NaN where no value is defined.
         """
-        box = scope(self.schema) if box is None else check_box(box, self.schema)
-        sides = torch.tensor(box, dtype=torch.float64)  # (d, 2)
-        found = enclose(self.steps, sides[:, 0].unsqueeze(0), sides[:, 1].unsqueeze(0), dtype)
-        return float(found.low), float(found.high)
+        if box is None:
+            box = [(0.0, len(f.levels) - 1.0) if f.levels else (f.low, f.high)
+                   for f in self.schema.features]  # fmt: skip
+        low, high = np.array(_check_box(box, self.schema), np.float64).T[:, None]
+        found = Boxes(low, high, Arithmetic(dtype)).bounds(self.tree)
+        return float(found[0][0]), float(found[1][0])
+
+
+def _check_box(box: Region, schema: Schema) -> Region:
+    """The box, refused where it does not fit the schema."""
+    if len(box) != len(schema.features):
+        raise KnowledgeError(
+            f"a box must bound all {len(schema.features)} features, got {len(box)} pairs"
+        )
+    for name, (low, high) in zip(schema.names, box, strict=True):
+        if math.isnan(low) or math.isnan(high) or low > high:
+            raise KnowledgeError(f"a box must have low <= high: '{name}' has {low:g} and {high:g}")
+    return box
 
 
 Value = Any  # a number: Tensor (rows,) or (); a truth: two of them, (is true, is false)

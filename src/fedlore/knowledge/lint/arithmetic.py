@@ -3,12 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import KnowledgeError
 from ...kernel.findings import Finding, Place
+from ...kernel.knowledge import scope_of
+from ...kernel.prove import always_defined, never_crossed, never_reached, stays_between
 from ...kernel.schema import Schema
+from ...kernel.search import BUDGET, Verdict
+from ..bridge import tree_of
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, Grading
-from ..formulas.proofs import always_defined, never_crossed, never_reached, stays_within
-from ..formulas.search import BUDGET, Verdict
 
 
 def lint_formulas(
@@ -29,8 +35,14 @@ def lint_formulas(
         found += _prediction(graded, spot, budget)
     if limits:
         found += _limits(limits, spot, budget)
-        if graded and _readable(limits):
-            verdict = stays_within(graded, limits, budget=budget)
+        if graded and isinstance(graded.formula, Formula) and _readable(limits):
+            verdict = stays_between(
+                graded.formula.tree,
+                (tree_of(limits.lower), tree_of(limits.upper)),
+                scope_of(_schema(graded).features),
+                same_edges(graded, limits),
+                budget,
+            )
             found.append(
                 report_verdict(verdict, Finding("error", "outside-range", spot), _schema(graded))
             )
@@ -43,7 +55,8 @@ def _prediction(graded: GradedFormula, place: Place, budget: int) -> Iterator[Fi
     assert isinstance(formula, Formula)  # for the type checker
     yield _find_undefined(formula, "prediction", place, budget)
     grading = Grading(graded.edges)
-    for grade, verdict in enumerate(never_reached(graded, budget=budget)):
+    edges, scope = np.array(graded.edges, np.float32), scope_of(schema.features)
+    for grade, verdict in enumerate(never_reached(formula.tree, edges, scope, budget)):
         name, (low, high) = schema.classes[grade], grading.interval(grade)
         if verdict.status == "proved":
             yield Finding(
@@ -62,7 +75,12 @@ def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding
             yield _find_undefined(side, name, place, budget)
     if isinstance(limits.lower, Formula) and isinstance(limits.upper, Formula):
         yield report_verdict(
-            never_crossed(limits, budget=budget),
+            never_crossed(
+                limits.lower.tree,
+                limits.upper.tree,
+                scope_of(limits.lower.schema.features),
+                budget,
+            ),
             Finding("error", "empty-range", place, case="limits"),
             limits.lower.schema,
         )
@@ -70,7 +88,7 @@ def _limits(limits: FormulaRange, place: Place, budget: int) -> Iterator[Finding
 
 def _find_undefined(formula: Formula, of: str, place: Place, budget: int) -> Finding | None:
     return report_verdict(
-        always_defined(formula, budget=budget),
+        always_defined(formula.tree, scope_of(formula.schema.features), budget),
         Finding("warning", "undefined", place, {"formula": formula.text}, of),
         formula.schema,
     )
@@ -102,6 +120,15 @@ def _plain(schema: Schema, row: tuple[float, ...]) -> list[float | str]:
         feature.levels[round(value)] if feature.levels else value
         for feature, value in zip(schema.features, row, strict=True)
     ]
+
+
+def same_edges(graded: GradedFormula, limits: FormulaRange) -> NDArray[np.float32]:
+    """The edges between classes of a prediction and its range, as rows are held against them."""
+    if limits.edges != graded.edges:
+        raise KnowledgeError(
+            f"prediction and range must have the same edges, got {graded.edges} and {limits.edges}"
+        )
+    return np.array(graded.edges, np.float32)
 
 
 def _readable(limits: FormulaRange) -> bool:

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...kernel.findings import Finding, Place, Severity
+from ...kernel.knowledge import Known
+from ...kernel.prove import inside, leaves, never_apart
 from ...kernel.schema import Schema
+from ..bridge import known_of, source_of
 from ..formulas.grading import SoftFormula
 from ..tables.table import Table
 from .arithmetic import gave_up, report_verdict
-from .over import view_prediction, view_range
-from .together import AllSources
 
 _OUTSIDE = "outside-range"
+_BUDGET = 20_000  # boxes for all sources at once
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,14 @@ def _ranges(combination: Combination, place: Place) -> Finding | None:
     tables = all(isinstance(model, Table) for model in ranges)
     if combination.alternatives or len(ranges) < 2 or tables:
         return None
-    views = [(model, view_range(model)) for model in ranges]
+    views = [(model, source_of(model)) for model in ranges]
     severity: Severity = "error" if combination.empty == "error" else "info"
     finding = Finding(severity, "empty-range", place, case=combination.empty)
     for model, one in views:
         if one is None:
             return gave_up(finding, model)
-    together = AllSources(combination.schema, [one for _, one in views if one is not None])
-    return report_verdict(together.never_apart(), finding, combination.schema)
+    known = known_of(combination.schema, (), [one for _, one in views])
+    return report_verdict(never_apart(known, _BUDGET), finding, combination.schema)
 
 
 def _prediction(
@@ -63,33 +65,33 @@ def _prediction(
         yield from found
         return
     finding = Finding("error", _OUTSIDE, place)
-    experts = [(model, view_prediction(model)) for model in predict]
-    limits = [(model, view_range(model)) for model in ranges]
+    experts = [(model, source_of(model)) for model in predict]
+    limits = [(model, source_of(model)) for model in ranges]
     odd = [model for model, one in (*experts, *limits) if one is None]
     if odd or len(predict) + len(ranges) == 2:  # two are held against each other elsewhere
         yield from found
         yield gave_up(finding, odd[0]) if odd else None
         return
-    together = AllSources(
+    known = known_of(
         combination.schema,
-        [one for _, one in limits if one is not None],
         [one for _, one in experts if one is not None],
+        [one for _, one in limits if one is not None],
         alternatives=combination.alternatives,
         empty=combination.empty,
         averaged=combination.averaged,
     )
-    kept = [f for f in found if f.kind != _OUTSIDE or _leaves(together, f.counterexample)]
+    kept = [f for f in found if f.kind != _OUTSIDE or _leaves(known, f.counterexample)]
     yield from kept
     if not any(f.kind == _OUTSIDE for f in kept):
-        yield report_verdict(together.stays_inside(), finding, combination.schema)
+        yield report_verdict(inside(known, _BUDGET), finding, combination.schema)
 
 
-def _leaves(together: AllSources, row: Mapping[str, float | str]) -> bool:
+def _leaves(known: Known, row: Mapping[str, float | str]) -> bool:
     """Whether the whole leaves the range in a row that a pair was found to leave it."""
     values = [
         float(feature.levels.index(str(row[feature.name])))
         if feature.levels
         else float(row[feature.name])
-        for feature in together.schema.features
+        for feature in known.columns
     ]
-    return bool(together.leaves(np.array([values], np.float32).astype(np.float64))[0])
+    return bool(leaves(known, np.array([values], np.float32))[0])

@@ -1,20 +1,21 @@
 """Tables against formulas, over the whole scope: a rule is a box on which the other must hold."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from ...core.tensors import torch
 from ...kernel.findings import Finding, Severity
+from ...kernel.knowledge import scope_of
+from ...kernel.prove import stays_among, stays_between
 from ...kernel.schema import Schema
-from ..formulas.enclosure import Region, scope
+from ...kernel.search import Scope, Verdict
+from ..bridge import single_spans, tree_of
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula
-from ..formulas.proofs import always, stays_within
-from ..formulas.search import Verdict
-from ..tables.cells import Condition, Levels
 from ..tables.table import Rule, Table
 
 BOXES_PER_RULE = 4_000  # boxes per rule
@@ -89,42 +90,34 @@ def _check(table: Table, expert: Any, limits: Any, budget: int) -> Iterator[Find
 
 
 def _verdict(
-    table: Table, rule: Rule, box: Region, expert: Any, limits: Any, budget: int
+    table: Table, rule: Rule, box: Scope, expert: Any, limits: Any, budget: int
 ) -> Verdict:
     if table is expert:
-        constant = always(table.schema, rule.outcome[0], limits.edges)
-        return stays_within(constant, limits, box, budget=budget)
+        edges, grade = np.array(limits.edges, np.float32), rule.outcome[0]
+        number = edges[0] - 1 - abs(edges[0]) if grade == 0 else edges[grade - 1]
+        sides = (tree_of(limits.lower), tree_of(limits.upper))
+        return stays_between(("number", float(number)), sides, box, edges, budget)
     allowed = [grade in rule.outcome for grade in range(len(table.schema.classes))]
-    return stays_within(expert, allowed, box, budget=budget)
+    edges = np.array(expert.edges, np.float32)
+    return stays_among(expert.formula.tree, allowed, edges, box, budget)
 
 
-def rule_boxes(table: Table, rule: Rule) -> list[Region]:
+def rule_boxes(table: Table, rule: Rule) -> list[Scope]:
     """The closed boxes that hold a rule's rows within the scope; their hull if they are many."""
-    whole = list(scope(table.schema))
+    scope = scope_of(table.schema.features)
+    whole = list(zip(scope.low.tolist(), scope.high.tolist(), strict=True))
     choices = [[side] for side in whole]
     for column, condition in rule.conditions:
         low, high = whole[column]
-        sides = [(max(a, low), min(b, high)) for a, b in _sides(condition)]
+        spans = single_spans(condition, bool(scope.levels[column]))
+        sides = [(max(a, low), min(b, high)) for a, b in spans]
         choices[column] = [(a, b) for a, b in sides if a <= b]
     count = 1
     for sides in choices:
         count *= len(sides)
     if count > _MOST_BOXES:
         choices = [[(sides[0][0], sides[-1][1])] for sides in choices]
-    return [list(box) for box in itertools.product(*choices)]
-
-
-def _sides(condition: Condition) -> list[tuple[float, float]]:
-    if isinstance(condition, Levels):
-        return [(float(level), float(level)) for level in condition.chosen]
-    # an open end is the next number inside, so that every row of the box is one of the rule's
-    return [
-        (
-            math.nextafter(start.value, math.inf) if start.after else start.value,
-            stop.value if stop.after else math.nextafter(stop.value, -math.inf),
-        )
-        for start, stop in condition.spans
-    ]
+    return [Scope.of(box, scope.levels) for box in itertools.product(*choices)]
 
 
 def _leaves(expert: Any, limits: Any, row: Sequence[float]) -> bool:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.findings import Finding, Severity
+from ...kernel.prove import stays_between
+from ...kernel.search import Verdict
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange
-from ..formulas.proofs import never_crossed
-from ..formulas.search import Verdict
 from ..missing import allow, hear
 from ..numbers.ranges import Between
 from ..numbers.tables import IntervalTable, NumberTable
@@ -96,9 +96,8 @@ def _verdicts(
     for box in rule_boxes(model.table, model.table.rules[index]):
         for side, end, below in ((sides[0], most, True), (sides[1], least, False)):
             if isinstance(side, Formula) and math.isfinite(end):
-                fixed = Formula.parse(repr(end), side.schema)
-                both = (side, fixed) if below else (fixed, side)
-                yield never_crossed(pair_limits(*both), box, budget=BOXES_PER_RULE)
+                pair = (side.tree, None) if below else (None, side.tree)
+                yield stays_between(("number", end), pair, box, budget=BOXES_PER_RULE)
 
 
 def _left(point: Any, limits: Any, x: Tensor) -> bool:

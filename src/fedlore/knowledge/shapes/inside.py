@@ -3,13 +3,13 @@
 from typing import Any
 
 from ...answers import Bins
+from ...kernel.knowledge import scope_of
+from ...kernel.prove import inside, stays_between
 from ...kernel.schema import Schema
+from ...kernel.search import BUDGET
+from ..bridge import known_of, source_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..formulas.formula import Formula
-from ..formulas.grading import FormulaRange
-from ..formulas.proofs import never_crossed
-from ..lint.over import view_prediction, view_range
-from ..lint.together import AllSources
 from ..numbers.ranges import Between
 
 
@@ -19,20 +19,18 @@ def classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
         return True
     ranges = limits.ranges if isinstance(limits, AllOf | AnyOf) else (limits,)
     experts = prediction.predictions if isinstance(prediction, FirstOf | Average) else (prediction,)
-    views = [view_range(one) for one in ranges]
-    spoken = [view_prediction(one) for one in experts]
-    known, heard = [v for v in views if v is not None], [v for v in spoken if v is not None]
-    if len(known) < len(views) or len(heard) < len(spoken):
+    views, spoken = [source_of(one) for one in ranges], [source_of(one) for one in experts]
+    if None in views or None in spoken:
         return False
-    together = AllSources(
+    known = known_of(
         schema,
-        known,
-        heard,
+        spoken,
+        views,
         alternatives=isinstance(limits, AnyOf),
         empty=limits.empty if isinstance(limits, AllOf) else "error",
         averaged=isinstance(prediction, Average),
     )
-    return together.stays_inside().status == "proved"
+    return inside(known, BUDGET).status == "proved"
 
 
 def numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
@@ -48,18 +46,8 @@ def numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
 
 
 def _between(formula: Formula, one: Between) -> bool:
-    edges = tuple(map(float, range(len(formula.schema.classes) - 1)))
-    for lower, upper in ((one.lower, formula), (formula, one.upper)):
-        if lower is None or upper is None:
-            continue
-        pair = [
-            Formula.parse(repr(float(side)), formula.schema)
-            if isinstance(side, int | float)
-            else side
-            for side in (lower, upper)
-        ]
-        if not all(isinstance(side, Formula) for side in pair):
-            return False
-        if never_crossed(FormulaRange(pair[0], pair[1], edges)).status != "proved":
-            return False
-    return True
+    sides = [side for side in (one.lower, one.upper) if side is not None]
+    if not all(isinstance(side, Formula | int | float) for side in sides):
+        return False
+    pair, scope = (tree_of(one.lower), tree_of(one.upper)), scope_of(formula.schema.features)
+    return stays_between(formula.tree, pair, scope).status == "proved"

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ...answers import Sets
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.expressions import numbers_in
+from ...kernel.knowledge import scope_of
+from ...kernel.search import BUDGET, Verdict, decide
+from ...kernel.slopes import never_against
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
-from ..formulas.slopes import find_trend
 from ..missing import list_columns
 from ..numbers.ranges import Between
 from ..numbers.tables import IntervalTable, NumberTable
@@ -175,6 +178,36 @@ def _keeps(formula: Any, column: int, sign: int) -> bool:
     if not isinstance(formula, Formula):
         return False
     return find_trend(formula, column, sign, budget=FORMULA_BUDGET).status == "proved"
+
+
+def find_trend(formula: Formula, column: int, sign: int, budget: int = BUDGET) -> Verdict:
+    """Whether more of a column never moves a formula against the sign, and it is always defined.
+
+    A refuted one comes with a row from which a larger value of the column goes the wrong way, or
+    in which the formula is undefined.
+    """
+    tree, scope = formula.tree, scope_of(formula.schema.features)
+    top = min(float(scope.high[column]), 1e6)
+
+    def broken(rows: Any) -> Any:
+        x = torch.from_numpy(rows).double()
+        here = formula(x)
+        wrong = ~here.isfinite()
+        for share in (0.02, 0.2, 1.0):
+            more = x.clone()
+            more[:, column] = x[:, column] + share * (top - x[:, column])
+            # clear of rounding: what is flat may tremble
+            wrong |= sign * (formula(more) - here) < -1e-6 * (1 + here.abs())
+        return wrong.numpy()
+
+    return decide(
+        scope,
+        lambda boxes: never_against(tree, column, sign, boxes),
+        broken,
+        columns=formula.looks_at(len(scope.low)) or (column,),
+        marks=[sorted(numbers_in(tree))] * len(scope.low),
+        budget=budget,
+    )
 
 
 def _range_proved(model: Any, column: int, sign: int) -> bool:

@@ -90,7 +90,6 @@ class SourceKind:
     inside: Callable[[Any], tuple[Any, ...]] = nothing_inside  # models that this one asks
     code: bool = False  # whether it names Python: no bundle holds it
     graph: Callable[..., Any] | None = None  # (builder, rows, rank, model): nodes of an ONNX graph
-    proof: Callable[[Any, Schema], Any] | None = None  # for certificates: that it is never empty
 
     @property
     def keys(self) -> tuple[str, ...]:

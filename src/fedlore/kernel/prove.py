@@ -1,0 +1,393 @@
+"""What holds in every row of a scope: of formulas, and of all sources of a file as they act.
+
+Each question is answered proved, refuted with a row, or unknown once the budget is spent. Lint, the
+issuer of certificates and the checker ask here; there is no second prover.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .answers import prior_of, range_of
+from .cells import single
+from .enclosure import Boxes, grade, never_above
+from .expressions import Tree, columns_in, numbers_in, value
+from .graded import Graded, Limits
+from .knowledge import Known, Scoped, scope_of
+from .numbersets import NamedNumber, NumberKnown, points_of, sets_of
+from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows, try_rows
+from .soft import is_soft
+from .tables import Table
+
+Array = Any  # of numpy
+
+CERTIFIED = 200_000  # boxes that a certificate's claim may take
+_NEAR = 16 * float(np.finfo(np.float32).eps)  # by how much limits may cross and are taken as equal
+
+
+def always_defined(tree: Tree, scope: Scope, budget: int = BUDGET) -> Verdict:
+    """Whether a formula has a value in every row."""
+    return _ask_formulas(
+        scope,
+        [tree],
+        lambda boxes: ~boxes.interval(tree).undefined,
+        lambda x: np.isnan(value(tree, x)),
+        budget,
+    )
+
+
+def stays_between(
+    tree: Tree,
+    limits: tuple[Tree | None, Tree | None],
+    scope: Scope,
+    edges: Array | None = None,
+    budget: int = BUDGET,
+) -> Verdict:
+    """Whether a formula lies between two others wherever they are defined.
+
+    With `edges` it is enough that its class does; without them rounding is forgiven.
+    """
+    pairs = [(limits[0], tree), (tree, limits[1])]
+    sides = [(low, high) for low, high in pairs if low is not None and high is not None]
+
+    def holds(boxes: Boxes) -> Array:
+        found = np.ones(len(boxes), bool)
+        for small, large in sides:
+            found &= never_above(small, large, boxes, edges)
+        return found
+
+    def broken(x: Array) -> Array:
+        found = np.zeros(len(x), bool)
+        for small, large in sides:
+            low, high = value(small, x), value(large, x)
+            with np.errstate(all="ignore"):
+                if edges is None:
+                    near = np.float32(_NEAR) * np.maximum(np.abs(low), np.abs(high))
+                    found |= low - high > near
+                else:
+                    beyond = grade(low, edges) > grade(high, edges)
+                    found |= beyond & ~np.isnan(low) & ~np.isnan(high)
+        return found
+
+    return _ask_formulas(scope, [one for pair in sides for one in pair], holds, broken, budget)
+
+
+def never_crossed(lower: Tree, upper: Tree, scope: Scope, budget: int = BUDGET) -> Verdict:
+    """Whether one formula nowhere exceeds another by more than rounding."""
+    return stays_between(lower, (None, upper), scope, budget=budget)
+
+
+def never_reached(
+    tree: Tree, edges: Array, scope: Scope, budget: int = BUDGET
+) -> tuple[Verdict, ...]:
+    """Of each class whether no row gets it; a refuted one comes with such a row."""
+    classes = len(edges) + 1
+    rows = try_rows(scope, _marks_of([tree], scope))
+    number = value(tree, rows.astype(np.float32))
+    seen = np.where(np.isnan(number), -1, grade(number, edges))
+
+    def verdict(place: int) -> Verdict:
+        hits = np.flatnonzero(seen == place)
+        if len(hits):
+            return Verdict("refuted", tuple(rows[hits[0]].tolist()))
+        return stays_among(tree, [one != place for one in range(classes)], edges, scope, budget)
+
+    return tuple(verdict(place) for place in range(classes))
+
+
+def stays_among(
+    tree: Tree, allowed: Sequence[bool], edges: Array, scope: Scope, budget: int = BUDGET
+) -> Verdict:
+    """Whether the class of a formula is one of some, wherever it is defined."""
+    fine = np.array(allowed, bool)
+    # how many forbidden classes lie before each one: none between two is a difference of 0
+    ahead = np.concatenate([[0], np.cumsum(~fine)])
+
+    def holds(boxes: Boxes) -> Array:
+        low, high = boxes.bounds(tree)
+        none = ahead[grade(high, edges) + 1] == ahead[grade(low, edges)]
+        return none | np.isnan(low)
+
+    def broken(x: Array) -> Array:
+        number = value(tree, x)
+        return ~fine[grade(number, edges)] & ~np.isnan(number)
+
+    return _ask_formulas(scope, [tree], holds, broken, budget)
+
+
+def _ask_formulas(
+    scope: Scope, trees: Sequence[Tree], holds: Holds, broken: Broken, budget: int
+) -> Verdict:
+    columns = sorted({column for tree in trees for column in columns_in(tree)})
+    marks = _marks_of(trees, scope)
+    return decide(scope, holds, broken, columns=columns, marks=marks, budget=budget)
+
+
+def _marks_of(trees: Sequence[Tree], scope: Scope) -> list[list[float]]:
+    """For each column the numbers of some formulas."""
+    columns = {column for tree in trees for column in columns_in(tree)}
+    numbers = sorted({number for tree in trees for number in numbers_in(tree)})
+    return [numbers if column in columns else [] for column in range(len(scope.low))]
+
+
+def never_empty(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
+    """Whether every row of the scope is left an answer, and is not refused by the range."""
+    side = known.range
+
+    if isinstance(known, NumberKnown):
+
+        def broken(x: Array) -> Array:
+            sets = sets_of(known, x)
+            return sets.refused | sets.empty(known)
+    else:
+
+        def broken(x: Array) -> Array:
+            rows, refused = range_of(known, x)
+            return refused | ~rows.any(1)
+
+    def holds(boxes: Boxes) -> Array:
+        safe = np.ones(len(boxes), bool)
+        for source in side.sources:  # a row that one refuses is refused whatever others say
+            safe &= source.safe(boxes)
+        if side.empty != "error":
+            return safe
+        if isinstance(known, NumberKnown):
+            return safe & _number_left(known, boxes)
+        if len(side.sources) > 1 and side.combine == "all":
+            safe &= sure_range(known, boxes).any(1)
+        return safe
+
+    return _ask_sources(known, holds, broken, side.sources, budget)
+
+
+def never_apart(known: Known, budget: int = CERTIFIED) -> Verdict:
+    """Whether all ranges share a class in every row of the scope, whatever `empty` says."""
+    sources = known.range.sources
+
+    def broken(x: Array) -> Array:
+        return ~np.all([source.says(x)[0] for source in sources], axis=0).any(1)
+
+    def holds(boxes: Boxes) -> Array:
+        return np.all([source.sure(boxes) for source in sources], axis=0).any(1)
+
+    return _ask_sources(known, holds, broken, sources, budget)
+
+
+def agrees(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
+    """Whether the rules of a unique table never disagree, so that no row is refused by them."""
+    sources = known.predict.sources
+
+    def holds(boxes: Boxes) -> Array:
+        return np.all([source.safe(boxes) for source in sources], axis=0)
+
+    def broken(x: Array) -> Array:
+        return (points_of(known, x) if isinstance(known, NumberKnown) else prior_of(known, x))[1]
+
+    return _ask_sources(known, holds, broken, sources, budget)
+
+
+def inside(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
+    """Whether the prediction stays in the range by itself, in every row that is not refused."""
+    if isinstance(known, Known) and is_soft(known):
+        return Verdict("unknown")  # nothing is claimed of what holds in most cases only
+
+    def holds(boxes: Boxes) -> Array:
+        fine, spoken = np.ones(len(boxes), bool), np.zeros(len(boxes), bool)
+        for source in known.predict.sources:
+            stays = _number_stays if isinstance(known, NumberKnown) else _class_stays
+            fine &= spoken | stays(known, source, boxes)
+            if known.predict.combine != "average":
+                spoken |= source.speaks(boxes)  # nobody behind it is asked
+        return fine
+
+    sources = [*known.predict.sources, *known.range.sources]
+    return _ask_sources(known, holds, lambda x: leaves(known, x), sources, budget)
+
+
+def leaves(known: Known | NumberKnown, x: Array) -> Array:
+    """The rows whose prediction leaves their range, (n,)."""
+    if isinstance(known, NumberKnown):
+        said, sets = points_of(known, x)[0], sets_of(known, x)
+        out: Array = ~np.isnan(said) & ~sets.holds(known, said) & ~sets.refused
+        return out
+    rows, refused = range_of(known, x)
+    return ((prior_of(known, x)[0] > 0) & ~rows).any(1) & ~refused
+
+
+def _class_stays(known: Any, source: Any, boxes: Boxes) -> Array:
+    """Boxes in which the classes that one source may name are all allowed, (b,)."""
+    said = source.may_say(boxes)
+    if known.confusion is not None:
+        said = said @ (known.confusion > 0)
+    within = [
+        ~(said & ~one.sure(boxes)).any(1) | _between(known, source, one, boxes)
+        for one in known.range.sources
+    ]
+    kept = np.any(within, axis=0) if known.range.combine == "any" else np.all(within, axis=0)
+    return kept | ~(said & ~sure_range(known, boxes)).any(1)
+
+
+def _between(known: Known, source: Any, limits: Any, boxes: Boxes) -> Array:
+    """Boxes in which a formula stays between those of a range: what they share cancels."""
+    fits = isinstance(source, Graded) and isinstance(limits, Limits) and known.confusion is None
+    if not fits or source.spread is not None or not np.array_equal(limits.edges, source.edges):
+        return np.zeros(len(boxes), bool)
+    kept = np.ones(len(boxes), bool)
+    if limits.lower is not None:
+        kept &= never_above(limits.lower, source.tree, boxes, source.edges)
+    if limits.upper is not None:
+        kept &= never_above(source.tree, limits.upper, boxes, source.edges)
+    return kept
+
+
+def sure_range(known: Known, boxes: Boxes) -> Array:
+    """Classes that are allowed in every row of a box, (b, k)."""
+    parts = [source.sure(boxes) for source in known.range.sources]
+    if not parts:
+        return np.ones((len(boxes), known.k), bool)
+    either = known.range.combine == "any"
+    found: Array = np.any(parts, axis=0) if either else np.all(parts, axis=0)
+    return found
+
+
+def _number_left(known: NumberKnown, boxes: Boxes) -> Array:
+    """Boxes in which the range surely leaves a number of the bounds, (b,)."""
+    sources = known.range.sources
+    if not sources:
+        return np.ones(len(boxes), bool)
+    if known.range.combine == "any":
+        return np.any([_share_number([one], known, boxes) for one in sources], axis=0)
+    return _share_number(sources, known, boxes)
+
+
+def _share_number(sources: Sequence[Any], known: NumberKnown, boxes: Boxes) -> Array:
+    """Boxes in which some sources surely have a number of the bounds in common, (b,)."""
+    limits = [one for one in sources if isinstance(one, Limits)]
+    tables = [one for one in sources if not isinstance(one, Limits)]
+    # a piece that all tables allow all over the box, and that lies between all formulas
+    allowed = np.broadcast_to(known.inside, (len(boxes), len(known.pieces))).copy()
+    for table in tables:
+        allowed &= table.sure(boxes)
+    for one in limits:
+        allowed &= _pieces_within(one, known, boxes)
+    found: Array = allowed.any(1)
+    if any(table.policy == "union" or not _is_plain(table) for table in tables):
+        return found
+    # or every lower end lies below every upper one, which is enough where sets have no gaps
+    ends = [(np.full(len(boxes), known.lower), np.full(len(boxes), known.upper))]
+    ends += [_narrow(table, known, boxes) for table in tables]
+    begins, stops = [one[0] for one in ends], [one[1] for one in ends]
+    meets = np.maximum.reduce(begins) <= np.minimum.reduce(stops)
+    for one in limits:
+        begin, end = one.outer(boxes)
+        meets &= (begin <= np.minimum.reduce(stops)) & (np.maximum.reduce(begins) <= end)
+        for other in limits:
+            if one.lower is not None and other.upper is not None:
+                meets &= never_above(one.lower, other.upper, boxes)
+    return found | meets
+
+
+def _is_plain(table: Table) -> bool:
+    """Whether every rule allows one interval: pieces without a gap."""
+    return all(
+        max(r.classes) - min(r.classes) + 1 == len(r.classes) for r in table.rules if r.classes
+    )
+
+
+def _narrow(table: Table, known: NumberKnown, boxes: Boxes) -> tuple[Array, Array]:
+    """The highest lower and the lowest upper end that rules which may hit leave, (b,) each."""
+    may = table.over(boxes)[0]
+    none = (np.inf, -np.inf)  # a rule that allows no number at all
+    ends = [
+        (known.pieces[min(r.classes), 0], known.pieces[max(r.classes), 1]) if r.classes else none
+        for r in table.rules
+    ]
+    lows, tops = np.array(ends).T
+    return (
+        np.where(may, lows[None], -np.inf).max(1, initial=-np.inf),
+        np.where(may, tops[None], np.inf).min(1, initial=np.inf),
+    )
+
+
+def _pieces_within(one: Limits, known: NumberKnown, boxes: Boxes) -> Array:
+    """The pieces of the line that surely lie between two formulas, (b, p)."""
+    begin, end = one.outer(boxes)
+    first, last = known.pieces.T
+    return (begin[:, None] <= first) & (last <= end[:, None])
+
+
+def _number_stays(known: Any, source: Any, boxes: Boxes) -> Array:
+    """Boxes in which the number that one source names lies in the set, (b,)."""
+    if known.range.combine == "any":
+        return np.zeros(len(boxes), bool)
+    if isinstance(source, NamedNumber):
+        return _formula_stays(known, source, boxes)
+    said = source.may_say(boxes)
+    fine = ~(said & ~known.inside[None]).any(1)
+    for one in known.range.sources:
+        limits = isinstance(one, Limits)
+        sure = _pieces_within(one, known, boxes) if limits else one.sure(boxes)
+        fine &= ~(said & ~sure).any(1)
+    return fine
+
+
+def _formula_stays(known: NumberKnown, source: NamedNumber, boxes: Boxes) -> Array:
+    least, most = boxes.bounds(source.tree)
+    fine = (least >= known.lower) & (most <= known.upper)
+    first, last = known.pieces.T
+    touched = (last >= least[:, None]) & (first <= most[:, None])
+    for one in known.range.sources:
+        if not isinstance(one, Limits):
+            fine &= ~(touched & ~one.sure(boxes)).any(1)
+            continue
+        if one.lower is not None:
+            fine &= never_above(one.lower, source.tree, boxes)
+        if one.upper is not None:
+            fine &= never_above(source.tree, one.upper, boxes)
+    return fine | np.isnan(least)
+
+
+def _ask_sources(
+    known: Scoped, holds: Holds, broken: Broken, sources: Sequence[Any], budget: int
+) -> Verdict:
+    trees = [tree for source in sources for tree in source.trees]
+    return decide(
+        scope_of(known.columns),
+        holds,
+        broken,
+        tables=[source for source in sources if source.columns],
+        columns=sorted({column for tree in trees for column in columns_in(tree)}),
+        marks=_marks(known),
+        budget=budget,
+    )
+
+
+def sample_rows(known: Scoped, count: int, seed: int) -> Array:
+    """Rows of the scope, (3·count, d), with values missing here and there, where they may be.
+
+    What is proved of whole rows holds for those too: a hole only widens the range, and no
+    prediction says what it would not say with every value in it.
+    """
+    draw = np.random.default_rng(seed)
+    rows = draw_rows(scope_of(known.columns), _marks(known), count, draw)
+    for column, about in enumerate(known.columns):
+        if about.other:
+            away = draw.random(len(rows)) < 0.1
+            rows[:, column] = np.where(away, len(about.levels), rows[:, column])
+        if about.may_miss:
+            rows[:, column] = np.where(draw.random(len(rows)) < 0.2, np.nan, rows[:, column])
+    return rows
+
+
+def _marks(known: Scoped) -> list[list[float]]:
+    """For each column the numbers near which something happens, in single precision."""
+    found: list[set[float]] = [set() for _ in known.columns]
+    soft = getattr(known, "soft", ())  # of classes
+    for source in (*known.predict.sources, *known.range.sources, *soft):
+        for column in source.columns:
+            found[column] |= set(source.cuts(column))
+        for tree in source.trees:
+            for column in columns_in(tree):
+                found[column] |= {single(number) for number in numbers_in(tree)}
+    return [sorted(numbers) for numbers in found]

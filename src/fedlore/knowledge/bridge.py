@@ -1,0 +1,95 @@
+"""Models as the kernel sees them, so that what is asked over the whole scope is asked there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kernel.cells import Rule as KernelRule
+from ..kernel.cells import after, before, single
+from ..kernel.expressions import Tree
+from ..kernel.graded import Graded, Limits
+from ..kernel.knowledge import Known, Side
+from ..kernel.schema import Schema
+from ..kernel.tables import Table as KernelTable
+from .formulas.formula import Formula
+from .formulas.grading import FormulaRange, GradedFormula
+from .tables.bitwords import spans
+from .tables.cells import Condition
+from .tables.table import Table
+
+
+def tree_of(number: object) -> Tree | None:
+    """The tree of a formula or a fixed number; None of anything else."""
+    if isinstance(number, Formula):
+        return number.tree
+    return ("number", float(number)) if isinstance(number, int | float) else None
+
+
+def source_of(model: object) -> Any | None:
+    """A source about classes; None where nothing can be said of it over a scope."""
+    if isinstance(model, Table):
+        return table_of(model)
+    if isinstance(model, GradedFormula) and isinstance(model.formula, Formula):
+        return Graded(model.formula.tree, model.edges)
+    if isinstance(model, FormulaRange):
+        sides = [side for side in (model.lower, model.upper) if side is not None]
+        if all(isinstance(side, Formula) for side in sides):
+            edges = np.array(model.edges, np.float32)
+            return Limits(tree_of(model.lower), tree_of(model.upper), edges, model.crossed)
+    return None
+
+
+def table_of(table: Table) -> KernelTable:
+    """A table with its thresholds rounded as rows of single precision are."""
+    levels = [bool(feature.levels) for feature in table.schema.features]
+    rules = [
+        KernelRule(
+            {
+                column: single_spans(condition, levels[column])
+                for column, condition in rule.conditions
+            },
+            frozenset(rule.outcome),
+            rule.priority,
+        )
+        for rule in (table.rules[index] for index in table.order)
+    ]
+    return KernelTable(table.name, rules, table.policy, len(table.schema.classes))
+
+
+def single_spans(condition: Condition, level: bool) -> tuple[tuple[float, float], ...]:
+    """The numbers of single precision that satisfy a condition: first and last of each span."""
+    some = spans(condition)
+    if level:
+        return tuple((start.value, stop.value) for start, stop in some)
+    found: list[tuple[float, float]] = []
+    for start, stop in some:
+        first, last = single(start.value), single(stop.value)
+        first = after(first) if start.after else first
+        last = last if stop.after else before(last)
+        if found and first <= after(found[-1][1]):
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        elif first <= last:  # else nothing of it is left in single precision
+            found.append((first, last))
+    return tuple(found)
+
+
+def known_of(
+    schema: Schema,
+    predict: Sequence[Any],
+    ranges: Sequence[Any],
+    *,
+    alternatives: bool = False,
+    empty: str = "error",
+    averaged: bool = False,
+) -> Known:
+    """Sources of the kernel as they act together; `alternatives`: of the ranges one is enough."""
+    combine = "average" if averaged else "first"
+    return Known(
+        tuple(schema.features),
+        tuple(schema.classes),
+        0.0,
+        "abstain",
+        Side(list(predict), combine, weights=(1.0,) * len(predict)),
+        Side(list(ranges), "any" if alternatives else "all", empty),
+    )

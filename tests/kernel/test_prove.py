@@ -1,0 +1,157 @@
+"""Claims about all sources of a file over its whole scope, against the models row by row."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from fedlore.bundle import bundle_of
+from fedlore.bundle.onnx.model import knowledge_files
+from fedlore.checker.bundles import knowledge_texts
+from fedlore.errors import KnowledgeError
+from fedlore.kernel.knowledge import read_knowledge
+from fedlore.kernel.numbersets import read_number_knowledge
+from fedlore.kernel.prove import inside, never_empty
+from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
+from fedlore.knowledge.bridge import known_of, source_of
+from fedlore.knowledge.numbers.measured import Measured
+
+from ..bundle.onnx.numberworlds import number_worlds
+from ..bundle.onnx.worlds import EDGES, SCHEMA, experts, ranges, rows
+
+CALM = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+X = rows(np.random.default_rng(3), 400).clamp(
+    torch.tensor([0.0, 0, -10, 0]), torch.tensor([40.0, 5, 10, 2])
+)
+
+
+def kernel(**sources):
+    return read_knowledge(knowledge_files(Knowledge(**sources, schema=SCHEMA)))
+
+
+def bridged(expert, model):
+    """The same sources as lint sees them: from models, not from files."""
+    both = [getattr(expert, "predictions", (expert,)), getattr(model, "ranges", (model,))]
+    seen = [[source_of(one) for one in some if one is not None] for some in both]
+    if None in seen[0] or None in seen[1]:
+        return None
+    return known_of(
+        SCHEMA,
+        *seen,
+        alternatives=isinstance(model, AnyOf),
+        empty=getattr(model, "empty", "error"),
+        averaged=hasattr(expert, "weights"),
+    )
+
+
+def empty(model, x):
+    try:
+        return not model(x).any(1).all()
+    except KnowledgeError:
+        return True
+
+
+def leaves(expert, model, x):
+    try:
+        return bool(((expert(x) > 0) & ~model(x)).any())
+    except KnowledgeError:
+        return False
+
+
+def check_verdict(verdict, broken, x):
+    """A counterexample is one, and no row contradicts a proof."""
+    if verdict.status == "refuted":
+        assert broken(torch.tensor([verdict.example], dtype=torch.float32))
+    elif verdict.status == "proved":
+        assert not any(broken(row.unsqueeze(0)) for row in x)
+
+
+@CALM
+@given(ranges())
+def test_ranges_are_empty_where_the_models_refuse(model):
+    if model is None:
+        assert never_empty(kernel(range=None)).status == "proved"
+        return
+    found = never_empty(kernel(range=model), budget=3_000)
+    check_verdict(found, lambda x: empty(model, x), X[:100])
+    assert never_empty(bridged(None, model), budget=3_000) == found
+
+
+@CALM
+@given(experts(), ranges())
+def test_predictions_leave_the_range_where_the_models_do(expert, model):
+    if expert is None or model is None:
+        return
+    found = inside(kernel(prediction=expert, range=model), budget=3_000)
+    check_verdict(found, lambda x: leaves(expert, model, x), X[:100])
+    again = bridged(expert, model)
+    assert again is None or inside(again, budget=3_000) == found
+
+
+@CALM
+@given(number_worlds())
+def test_sets_of_numbers_are_empty_where_the_models_refuse(world):
+    known = read_number_knowledge(knowledge_texts(bundle_of(world.personal, "site").members))
+    bins, model = world.personal.bins, replace(world.personal.knowledge, prediction=None)
+
+    def refused(x):
+        try:
+            sets = model.examine(Measured(x), bins, training=False).sets
+        except KnowledgeError:
+            return True
+        return sets is not None and bool(sets.empty.any())
+
+    check_verdict(never_empty(known, budget=3_000), refused, X[:50])
+
+
+@CALM
+@given(number_worlds())
+def test_numbers_leave_their_sets_where_the_models_do(world):
+    bins, model = world.personal.bins, replace(world.personal.knowledge, conflict="abstain")
+    known = read_number_knowledge(knowledge_texts(bundle_of(world.personal, "site").members))
+
+    def left(x):
+        try:
+            return model.examine(Measured(x), bins, training=False).conflicts > 0
+        except KnowledgeError:
+            return False
+
+    check_verdict(inside(known, budget=3_000), left, X[:50])
+
+
+def test_tables_are_decided_exactly():
+    """Three rules that only together leave nothing, in a corner of one float."""
+    cells = [
+        {"ash": ">= 12", "then": "I, II"},
+        {"ash": "<= 12", "sulfur": ">= 3", "then": "II, III"},
+        {"sulfur": "<= 3", "then": "III, I"},
+    ]
+    table = table_of(cells, SCHEMA, kind="range")
+    found = never_empty(kernel(range=table))
+    assert found.status == "refuted" and found.example[:2] == (12.0, 3.0)
+    cells[1]["ash"] = "< 12"
+    table = table_of(cells, SCHEMA, kind="range")
+    found = never_empty(kernel(range=table))
+    assert found.status == "proved"
+
+
+def test_thresholds_that_single_precision_cannot_tell_apart_overlap():
+    cells = [{"ash": "<= 0.1", "then": "I"}, {"ash": ">= 0.10000000001", "then": "II"}]
+    table = table_of(cells, SCHEMA, kind="range")
+    found = never_empty(kernel(range=table))
+    assert found.status == "refuted"
+    assert empty(table, torch.tensor([found.example]))
+
+
+def test_combinations_are_decided_together():
+    low = FormulaRange(Formula.parse("ash / 10", SCHEMA), None, EDGES)
+    table = table_of([{"ash": "> 35", "then": "I"}], SCHEMA, kind="range")
+    other = table_of([{"ash": "> 35", "then": "II..IV"}], SCHEMA, kind="range")
+    for model, status in (
+        (AllOf((low, table)), "refuted"),
+        (AllOf((low, table), "first"), "proved"),
+        (AllOf((low, other)), "proved"),
+        (AnyOf((low, table)), "proved"),
+    ):
+        assert never_empty(kernel(range=model)).status == status
