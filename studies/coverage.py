@@ -1,4 +1,4 @@
-"""Whether sets and intervals hold: split conformal around networks, at each site and in common.
+"""Whether sets and intervals hold: split conformal around networks at each site.
 
 python -m studies.coverage --sets coke,coal,ccpp,concrete,california,casp --seeds 240-259 \
     --out results/coverage.jsonl
@@ -6,9 +6,9 @@ python -m studies.coverage --summary results/coverage.jsonl
 
 Every site keeps three in ten of its training rows, the network learns from the others, and test
 rows are looked at once. `own` is the model's own 90 % interval (of classes the fewest that have
-90 % of its probability), `site` is calibrated on the site's kept rows, `common` on the summed
-counts of all sites' scores. Numbers: FLwKM with 50 bins behind honest ranges, public sets through
-FEDLORE_DATA. Classes: lore 1 on the simulated coke plants. Nothing here was tuned.
+90 % of its probability), `site` is calibrated on the site's kept rows. Numbers: FLwKM with 50 bins
+behind honest ranges, public sets through FEDLORE_DATA. Classes: a network that hears the expert on
+the simulated coke plants. Nothing here was tuned.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from fedlore.algorithms import FedAvg
 from fedlore.bundle.answer.holding import answer_scores, hold_classes, hold_numbers
-from fedlore.core.conformal import count_scores, find_common_cut, find_cut
+from fedlore.core.conformal import find_cut
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key, stream
@@ -99,10 +99,9 @@ def _score(
     name: str, seed: int, seen: Sequence[tuple[str, Answers, Answers, Tensor, Tensor]]
 ) -> list[Row]:
     scores = [answer_scores(calm, y) for _, calm, _, y, _ in seen]
-    common, _ = find_common_cut([count_scores(s) for s in scores], LEVEL)
     rows: list[Row] = []
     for (site, _, test, y, truth), mine in zip(seen, scores, strict=True):
-        cuts = {"own": None, "site": find_cut(mine, LEVEL), "common": common}
+        cuts = {"own": None, "site": find_cut(mine, LEVEL)}
         for how, cut in cuts.items():
             held, size = _held(test, truth, cut)
             rows.append(
@@ -153,7 +152,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for name in dict.fromkeys(str(row["set"]) for row in rows):
-        for how in ("own", "site", "common"):
+        for how in ("own", "site"):
             mine = [r for r in rows if r["set"] == name and r["how"] == how]
             seeds = sorted({int(r["seed"]) for r in mine})
             means = [np.mean([r["held"] for r in mine if r["seed"] == s]) for s in seeds]

@@ -40,16 +40,6 @@ def test_it_answers_the_same_after_being_read(tmp_path, suffix):
     assert (again.predict_proba(x)[~model.annotate(x).allowed] == 0).all()
 
 
-def test_a_sharpness_of_all_sites_is_told_by_bundle_and_card(tmp_path):
-    model, known_here = mixed(), stored(mixed())
-    assert "federation-wide" not in known_here.card
-    model.beside = replace(model.beside, calibrated="common")
-    write_bundle(stored(model), tmp_path / "site.lore")
-    again = read_bundle(tmp_path / "site.lore")
-    assert again.personal.beside.calibrated == "common"
-    assert "- sharpness: federation-wide, by rows of all sites together and its own" in again.card
-
-
 @pytest.mark.parametrize("hears", [False, True])
 def test_a_number_is_the_same_after_being_read(tmp_path, hears):
     model = number_mixture(regressor(hears), rows())

@@ -4,9 +4,6 @@ import pytest
 import torch
 
 from fedlore.core.conformal import (
-    HISTOGRAM,
-    count_scores,
-    find_common_cut,
     find_cut,
     held_band,
     least_rows,
@@ -47,14 +44,3 @@ def test_forty_rows_and_what_they_say():
 def test_levels_that_cannot_be(level):
     with pytest.raises(ConfigError, match="must lie in"):
         least_rows(level)
-
-
-def test_summed_counts_give_the_cut_of_all_rows_within_a_bin():
-    parts = [draws(n) ** p for n, p in ((40, 1), (300, 2), (7, 3))]
-    cut, rows = find_common_cut([count_scores(part) for part in parts], 0.9)
-    assert rows == 347
-    exact = find_cut(torch.cat(parts), 0.9)
-    assert exact <= cut <= exact + 1 / HISTOGRAM  # never less: the promise stays
-    assert count_scores(torch.tensor([0.0, 1.0, 1.0 / HISTOGRAM], dtype=torch.float64)).tolist()[
-        :2
-    ] == [2, 0]

@@ -19,14 +19,7 @@ from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 from ..engine.federation import CLASSES, FEATURES, federation
 from ..engine.test_loop import Spy
 
-CHOSEN = {
-    "evidence",
-    "vote",
-    "settle",
-    "curve",
-    "scores",
-    "hold",
-}  # of a recipe that is chosen: tests/engine/lore says what they hold
+CHOSEN = {"vote", "settle"}  # of a recipe that is chosen: tests/engine/lore says what they hold
 EXACT = Exact(Basis("quadratic"))
 GROUPS = EXACT.basis.groups(EXACT.columns(FEATURES))
 

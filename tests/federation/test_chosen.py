@@ -23,6 +23,7 @@ from fedlore.federation.site.agreed import agreed_trials, find_breach
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.settled import personal_of, write_settled
 from fedlore.federation.site.store import Store
+from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import read_terms, terms_of
 from fedlore.personal.beside import Beside
 from fedlore.personal.own.linear import Linear
@@ -46,7 +47,6 @@ candidates = [
 
 [model]"""
 
-COMMON = MENU.replace("folds = 2", "folds = 2\ncommon = true")
 #: Only the candidate of which a part stays at each site, in the trials too.
 PRIVATE = MENU.replace(MENU[MENU.index("  {hears = true, plain") : MENU.index("]\n\n[model]")], "")
 
@@ -454,50 +454,10 @@ def moments_of(inputs):
     return inputs.double().mean(0), inputs.double().std(0).clamp(min=1.0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("secure", [False, True])
-def test_counts_of_scores_are_summed_and_bundles_hold_the_common_cut(tmp_path, monkeypatch, secure):
-    folder = chosen(tmp_path / "fed", menu=COMMON, secure=secure)
-    Inside(folder, monkeypatch).train()
-    plain = at_once(chosen(tmp_path / "one", menu=COMMON))
-    for home in local_sites(folder):
-        found = export.bundle_of_kit(home).holdings
-        wanted = plain.holdings[home.name]
-        assert [(h.level, h.rows, h.whose) for h in found] == [
-            (h.level, h.rows, h.whose) for h in wanted
-        ]
-        assert {h.whose for h in found} == {"unseen", "common"}
-        assert [h.cut for h in found] == pytest.approx([h.cut for h in wanted], abs=0.01)
-        table = json.loads((home / "brought.json").read_text())
-        assert table["calibrated"] == plain.brought(home.name).calibrated == "common"
-        assert table["probabilities"]["nll"] == pytest.approx(
-            plain.brought(home.name).probabilities["nll"], rel=1e-3
-        )
-        assert "sharpness: federation-wide" in export.bundle_of_kit(home).card
-    if not secure:
-        check_same(folder, plain)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place", ["losses are summed", "counts of scores are summed"])
-def test_a_sharpness_that_all_sites_found_survives_a_crash(tmp_path, monkeypatch, place):
-    folder = chosen(tmp_path / "fed", menu=COMMON)
-    inside = Inside(folder, monkeypatch)
-    with pytest.raises(Crash):
-        inside.train(line=crash_at(place))
-    inside.restart()
-    inside.train(resume=True)
-    plain = at_once(folder)
-    check_same(folder, plain)
-    for name, model in own_models(folder).items():
-        assert model.beside.sharpness == plain.besides[name].sharpness
-        assert model.beside.calibrated == "common"
-
-
-def test_counts_that_were_not_agreed_to_are_not_given(terms):
-    for kind, at in (("curve", 5), ("scores", 6), ("hold", 7)):
-        assert "none in common" in find_breach(terms, Task(kind, at, trial="0/main/3"))
-    some = replace(terms, menu=replace(terms.menu, common=True))
-    assert find_breach(some, Task("scores", 6, trial="0/main/3")) is None
-    assert "does not belong" in find_breach(some, Task("scores", 5, trial="0/main/3"))
-    assert "does not belong" in find_breach(some, Task("hold", 6, trial="0/main/3"))
+@pytest.mark.parametrize("kind", ["curve", "scores", "hold", "evidence"])
+def test_a_site_refuses_questions_of_older_versions(tmp_path, kind):
+    folder = chosen(tmp_path / "fed")
+    site = Worker(read_kit(local_sites(folder)[0]))
+    text = terms_of(read_deployed(folder), run="r", participants=4).text()
+    with pytest.raises(Refusal, match=f"unknown task '{kind}'"):
+        site(Task(kind, 0), text)

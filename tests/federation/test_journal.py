@@ -1,8 +1,6 @@
 """A journal gives back what was written, or says that it cannot."""
 
 import errno
-import hashlib
-import json
 import os
 
 import pytest
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from fedlore import FedloreError
 from fedlore.core.plain import DTYPES, from_bytes, layout_of, to_bytes
+from fedlore.core.store import pack_payload
 from fedlore.engine import Run
 from fedlore.federation.journal import Damaged, Journal, read_state, write_state
 
@@ -114,24 +113,12 @@ def test_a_full_disk_leaves_the_round_before(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["round-000001.journal"]
 
 
-def old_bytes(header, payload):
-    """A file as 0.1.0 wrote it."""
-    layouts = {key: layout_of(bundle) for key, bundle in payload.items()}
-    head = json.dumps({"layouts": layouts, "header": header}).encode()
-    data = b"fedlore 1\n" + len(head).to_bytes(8, "big") + head
-    data += b"".join(to_bytes(bundle) for bundle in payload.values())
-    return data + hashlib.sha256(data).digest()
-
-
-def test_files_of_the_first_version_are_read(tmp_path):
+@pytest.mark.parametrize("data", [b"fedlore 1\nwhat", pack_payload(STATE, {"format": 3})])
+def test_another_format_is_refused_in_one_sentence(tmp_path, data):
     path = tmp_path / "round-000007.journal"
-    path.write_bytes(old_bytes({"round": 3, "why": "π"}, STATE))
-    header, payload = read_state(path)
-    assert header == {"round": 3, "why": "π"}
-    assert_close(payload, STATE)
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(Damaged, match="checksum does not fit"):
-        read_state(path)
+    path.write_bytes(data)
+    with pytest.raises(FedloreError, match="has format [13], this fedlore reads format 2"):
+        Journal(tmp_path).last()
 
 
 def test_what_a_killed_save_left_goes_with_the_next(tmp_path):

@@ -118,11 +118,11 @@ def test_doctor_tells_what_a_filter_says_of_the_folder(folder):
     assert policy.fine and policy.detail.endswith("; there is no veil.key")
 
 
-def test_the_file_of_a_secret_can_be_named_in_either_way(folder):
+def test_the_file_of_a_secret_can_be_named(folder):
     home = homes(folder)[0]
     allow(home)
     text = (home / "site.toml").read_text()
-    (home / "site.toml").write_text('ckks_key = "a.key"\n' + text + '[secrets]\nveil = "b.key"\n')
+    (home / "site.toml").write_text(text + '[secrets]\nckks = "a.key"\nveil = "b.key"\n')
     place = read_kit(home).place()
     assert place.path("ckks", "ckks.key") == home / "a.key"
     assert place.path("veil", "veil.key") == home / "b.key"

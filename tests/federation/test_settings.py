@@ -43,7 +43,7 @@ def test_rounds_have_one_default(tmp_path):
 
 
 def test_the_same_file_is_the_same_federation(tmp_path):
-    path = write(tmp_path, "sample = 0.5\nquorum = 0.9\nevaluate = 2\n[run]\nrecipe = 'fixed'\n")
+    path = write(tmp_path, "sample = 0.5\nquorum = 0.9\nevaluate = 2\n[run]\ntest = 0.3\n")
     assert read_deployed(tmp_path) == read_federation(path)
 
 

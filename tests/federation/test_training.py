@@ -16,7 +16,7 @@ from fedlore.federation import terms
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.journal import Journal, read_state
-from fedlore.federation.remote import LinkLost, QuorumLost, Refusal
+from fedlore.federation.remote import LinkLost, QuorumLost
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version
@@ -205,26 +205,6 @@ def test_resuming_needs_the_same_version(folder, monkeypatch):
         f"fedlore {fedlore_version()} on all sides, or start anew with fedlore train, without "
         "--resume"
     )
-
-
-def test_a_site_of_0_1_0_that_cannot_read_the_terms_is_told_of_with_both_versions(
-    folder, monkeypatch
-):
-    """0.1.0 says which key it does not know, and nothing of the coordinator's version."""
-
-    def old(worker):
-        def refuse(task, text):
-            raise Refusal("the terms do not fit fedlore 0.1.0 at this site: unknown key 'x'")
-
-        return refuse
-
-    inside, told = Inside(folder, monkeypatch), []
-    inside.wrap["plant-1"] = old
-    inside.train(notice=told.append)
-    words = f"this site runs fedlore 0.1.0, the coordinator {fedlore_version()}: install the same"
-    reasons = {n.detail for n in told if n.what == "refused"}
-    assert reasons == {f"{words} version on both sides"}
-    assert words in read_status(folder)["sites"]["plant-1"]["note"]
 
 
 def test_a_new_training_starts_from_nothing(tmp_path, monkeypatch):

@@ -37,9 +37,6 @@ def test_the_table_has_a_line_for_each_way():
          "held": held, "size": 3.0}
         for seed in (1, 2) for how, held in (("own", 0.8), ("site", 0.9 + 0.01 * seed))
         for _ in range(1)
-    ] + [
-        {"set": "coke", "seed": seed, "site": "a", "how": "common", "rows": 30, "tests": 400,
-         "held": 0.9, "size": 3.0} for seed in (1, 2)
     ]  # fmt: skip
     lines = summary(rows)
     assert lines[2].startswith("| coke | own | 2 | 80.0 ± 0.0 %")

@@ -86,10 +86,7 @@ def _mixture(header: Mapping[str, Any]) -> list[str]:
     named = [("network", beside["network"])]
     named += [(one["name"], one["weight"]) for one in beside["members"]]
     named += [("expert", beside["expert"])] if beside["expert"] > 0 else []
-    lines = ["- mixture: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
-    if beside.get("calibrated") == "common":
-        lines.append("- sharpness: federation-wide, by rows of all sites together and its own")
-    return lines
+    return ["- mixture: " + ", ".join(f"{name} {100 * w:.3g} %" for name, w in named)]
 
 
 def _owner(card: Card | None) -> list[str]:

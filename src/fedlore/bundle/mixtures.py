@@ -18,7 +18,7 @@ from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.numbers.numbers import Numbers
-from ..personal.beside import AnyBeside, Beside, Calibrated, NumberBeside
+from ..personal.beside import AnyBeside, Beside, NumberBeside
 from ..personal.foreseen import Foreseen, ForeseenNumber
 from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
 from ..personal.own.sight import HEARD_OF_ORDER
@@ -27,7 +27,6 @@ from ..personal.own.trees import Trees
 from .archive import Refused
 
 EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members
-_CALIBRATED = "calibrated"  # whose rows said how sharp it is, where not the site's own alone
 _OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
 
 
@@ -61,7 +60,6 @@ def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict
     far: dict[str, Any] = {"width": beside.width} if isinstance(beside, NumberBeside) else {}
     if isinstance(beside, Beside):
         far = {"sharpness": beside.sharpness}
-        far |= {_CALIBRATED: "common"} if beside.calibrated == "common" else {}
     values = {
         "network": beside.network,
         "expert": beside.expert,
@@ -83,9 +81,6 @@ def restore_beside(
     """Members and weights again; nothing is believed before it is checked."""
     numbers = isinstance(known, Numbers)
     far = "width" if numbers else "sharpness"
-    calibrated: Calibrated = "own"
-    if not numbers and said.get(_CALIBRATED) == "common":  # only who asked all sites says so
-        calibrated, said = "common", {k: v for k, v in said.items() if k != _CALIBRATED}
     values = _values(said, {"network", "expert", far, "heard", "members"})
     _check_size(tensors)
     told = values["members"]
@@ -129,7 +124,7 @@ def restore_beside(
     speaking: tuple[Any, ...] = tuple(members)
     if numbers:
         return NumberBeside(speaking, weights, network, expert, last)
-    return Beside(speaking, weights, network, expert, last, calibrated)
+    return Beside(speaking, weights, network, expert, last)
 
 
 def member_weights(beside: AnyBeside, *, expert: float | None = None) -> dict[str, float]:

@@ -2,23 +2,18 @@
 
 Split conformal prediction (Vovk, Gammerman, Shafer 2005; Lei et al. 2018): of n rows that no model
 learned from, the ⌈(n+1)·level⌉-th smallest score is the cut. A new row like them lies within it
-with a chance of at least the level, whatever the model. Sites together: each sends counts of its
-scores in bins, and only their sum is looked at (Lu et al. 2023); the cut is then the upper end of
-a bin, and the promise is to rows of all sites taken together, not to those of each.
+with a chance of at least the level, whatever the model.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from ..errors import ConfigError, FedloreError
 
 SURE = 0.99  # of the band in which the share of rows that are held lies
-HISTOGRAM = 500  # bins of scores between 0 and 1
 _LEAST = 1e-9  # half the width of an interval that a model is wholly sure of
 
 
@@ -56,9 +51,9 @@ def held_band(rows: int, level: float, sure: float = SURE) -> tuple[float, float
     return _beta(rank, rows, (1.0 - sure) / 2.0), _beta(rank, rows, (1.0 + sure) / 2.0)
 
 
-#: Whose rows a cut stands on: rows that nothing learned from; a site's training rows, each seen by
-#: models that had not learned from it; or such rows of all sites, by the sum of their counts.
-CutRows = Literal["kept", "unseen", "common"]
+#: Whose rows a cut stands on: rows that nothing learned from, or a site's training rows, each seen
+#: by models that had not learned from it.
+CutRows = Literal["kept", "unseen"]
 HELD_LEVELS = (0.8, 0.9, 0.95)  # that a bundle holds cuts for, where its rows allow them
 
 
@@ -79,12 +74,6 @@ class Holding:
                 "each seen by models that had not learned from it; the model that answers learned "
                 "from all of them, so this is no guarantee"
             )
-        if self.whose == "common":
-            return (
-                f"Holds for about {self.level:g} of new rows of all sites taken together, not of "
-                f"each of them, by {self.rows} rows of theirs that were seen by models which had "
-                "not learned from them; this is no guarantee"
-            )
         low, high = held_band(self.rows, self.level)
         return (
             f"Holds with {self.level:g} for new rows like the {self.rows} it was calibrated on, if "
@@ -97,14 +86,6 @@ def unseen_holdings(scores: Tensor) -> tuple[Holding, ...]:
     """The cuts of a site's own rows, at every level that so many of them allow."""
     levels = [level for level in HELD_LEVELS if len(scores) >= least_rows(level)]
     return tuple(Holding(lv, find_cut(scores, lv), len(scores), "unseen") for lv in levels)
-
-
-def common_holdings(total: Tensor) -> tuple[Holding, ...]:
-    """The cuts of all sites' rows together, from the sum of their counts, (HISTOGRAM,)."""
-    rows = round(float(total.double().sum()))
-    levels = [level for level in HELD_LEVELS if rows >= least_rows(level)]
-    found = [(level, find_common_cut([total], level)[0]) for level in levels]
-    return tuple(Holding(level, cut, rows, "common") for level, cut in found)
 
 
 def class_misses(probabilities: Tensor, y: Tensor) -> Tensor:
@@ -123,20 +104,6 @@ def half_width(interval: Tensor) -> Tensor:
     """Half the width of each interval, (n, 2) -> (n,), never 0."""
     low, high = interval.unbind(1)
     return ((high - low) / 2.0).clamp(min=_LEAST)
-
-
-def count_scores(scores: Tensor) -> Tensor:
-    """How many scores between 0 and 1 lie in each bin, (HISTOGRAM,): what a site lets out."""
-    place = (scores.double().clamp(0.0, 1.0) * HISTOGRAM).ceil().long() - 1
-    return torch.bincount(place.clamp(min=0), minlength=HISTOGRAM)
-
-
-def find_common_cut(counts: Sequence[Tensor], level: float) -> tuple[float, int]:
-    """The cut for rows of all sites together, the upper end of its bin, and how many rows."""
-    total = torch.stack([c.double() for c in counts]).sum(0)
-    rows = round(float(total.sum()))
-    rank = _rank(rows, level)
-    return (int((total.cumsum(0) < rank).sum()) + 1) / HISTOGRAM, rows
 
 
 def _rank(rows: int, level: float) -> int:

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from . import tree
-from .conformal import HISTOGRAM
 from .exact import sum_shapes
 from .inputs import Inputs
 from .scaler import moments
-from .sharpness import SHARP_FACTORS
 from .tree import Payload
 from .wire import Task
 
@@ -37,13 +35,6 @@ def wanted_of(
         return {"gram": like}
     if task.kind == "vote":
         return {"vote": {name: torch.zeros(1, dtype=torch.float64) for name in ("loss", "rows")}}
-    if task.kind == "evidence":  # about as many questions as were asked
-        asked = task.sent["evidence"]["asked"]
-        return {"evidence": {"plain": asked, "log": asked}}
-    if task.kind == "curve":
-        return {"curve": {"losses": torch.zeros(len(SHARP_FACTORS), dtype=torch.float64)}}
-    if task.kind == "scores":
-        return {"scores": {"counts": torch.zeros(HISTOGRAM, dtype=torch.float64)}}
     if task.kind != "moments":
         return {}
     row = torch.zeros(1, features)

@@ -20,13 +20,9 @@ TASK_KINDS = {
     "finish": "nothing: the last local steps stay at home",
     "evaluate": "nothing; the scores are plain numbers in metrics",
     "moments": "row count, sums and squares of the features, for a common scaling",
-    "evidence": "what stakes against claims about its own model became, if policy allows",
     "gram": "sums of products of centred rows, for the model of one round",
     "vote": "the summed loss of a trial on rows it was not trained on, and their number",
     "settle": "nothing: what a site chooses from the finished trainings stays at home",
-    "curve": "summed losses of rows that no member had seen, for each of some sharpnesses",
-    "scores": "counts of how far labels lie from answers, of rows that no member had seen",
-    "hold": "nothing: what the summed counts allow to be promised is written down at home",
 }
 
 

@@ -1,20 +1,18 @@
 """What must survive a crash, on disk: all or nothing, with a checksum, without pickle."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.plain import bytes_of_layout, from_bytes
 from ..core.store import Unreadable, clear_parts, pack_payload, unpack_payload, write_whole
 from ..core.tree import Payload
 from ..engine.loop import Run
 from ..engine.lore import DoneStep
 from ..errors import FedloreError
 
-OLD = b"fedlore 1\n"  # how files of 0.1.0 begin
+FORMAT = 2  # of all files that `write_state` writes
+_FIRST = b"fedlore 1\n"  # how files of format 1 begin
 
 
 class Damaged(FedloreError):
@@ -27,7 +25,7 @@ def write_state(
     path: Path, header: Mapping[str, Any], payload: Payload, *, private: bool = False
 ) -> None:
     """Write tensors and a header so that a crash leaves the old file or the new one."""
-    data = pack_payload(payload, header)
+    data = pack_payload(payload, {"format": FORMAT, **header})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data, private=private)
@@ -43,26 +41,22 @@ def read_state(path: Path) -> tuple[dict[str, Any], Payload]:
         data = path.read_bytes()
     except OSError as error:
         raise Damaged(f"cannot read '{path}': {error.strerror}") from None
+    if data.startswith(_FIRST):
+        _check_format(path, 1)
     try:
-        return _read_old(data) if data.startswith(OLD) else unpack_payload(data)
+        header, payload = unpack_payload(data)
     except Unreadable as error:
         raise Damaged(f"'{path}' is damaged: {error}") from None
+    _check_format(path, header.pop("format", 1))
+    return header, payload
 
 
-def _read_old(data: bytes) -> tuple[dict[str, Any], Payload]:
-    """A file of 0.1.0: magic, a JSON header with layouts, the tensors' bytes, SHA-256 of it all."""
-    body, digest = data[:-32], data[-32:]
-    if hashlib.sha256(body).digest() != digest:
-        raise Unreadable("its checksum does not fit")
-    start = len(OLD) + 8
-    place = start + int.from_bytes(body[len(OLD) : start], "big")
-    head = json.loads(body[start:place])
-    payload: Payload = {}
-    for key, layout in head["layouts"].items():
-        end = place + bytes_of_layout(layout)
-        payload[key] = from_bytes(layout, body[place:end])
-        place = end
-    return head["header"], payload
+def _check_format(path: Path, found: object) -> None:
+    if found != FORMAT:
+        raise FedloreError(
+            f"'{path}' has format {found}, this fedlore reads format {FORMAT}: finish with the "
+            "version that wrote it, or start anew"
+        )
 
 
 @dataclass(frozen=True)

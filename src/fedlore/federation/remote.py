@@ -8,7 +8,7 @@ from typing import Protocol
 from ..core.wire import TASK_KINDS, Reply, Task
 from ..errors import FedloreError
 
-_ALONE = ("evaluate", "finish", "settle", "hold")  # what a site does for itself: any number will do
+_ALONE = ("evaluate", "finish", "settle")  # what a site does for itself: any number will do
 _SETTLING = 10.0  # deadlines in which to make models of one's own, which nobody waits for
 
 

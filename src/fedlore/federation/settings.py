@@ -114,7 +114,6 @@ class Federation:
     seed: int = 0  # of weights, batches and cohorts
     weights: Weights = "equal"  # how sites count in a mean: alike, or by rows
     scale: bool = True  # standardise features by sums that the sites add up first
-    watch: bool = _default_deployed(False)  # ask first what the sites' watches found
     evaluate: int = _default_deployed(0)  # score every so many rounds; the last is always scored
     quorum: float = _default_deployed(
         0.5

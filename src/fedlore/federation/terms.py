@@ -43,21 +43,6 @@ def describe_difference(*, site: str, coordinator: str) -> str:
     )
 
 
-def name_both_versions(reason: str) -> str:
-    """A site's refusal, with the coordinator's version where the site could not read it.
-
-    0.1.0 compares versions once it has read all of the terms, so that a key it does not know
-    hides the reason.
-
-    >>> name_both_versions("the terms do not fit fedlore 0.1.0 at this site: unknown key 'x'")
-    'this site runs fedlore 0.1.0, the coordinator ...: install the same version on both sides'
-    """
-    found = re.match(r"the terms do not fit fedlore (\S+) at this site", reason)
-    if found is None or found[1] == fedlore_version():
-        return reason
-    return describe_difference(site=found[1], coordinator=fedlore_version())
-
-
 @dataclass(frozen=True)
 class Terms:
     """What a site is told with every task, and all that it trains by."""
@@ -82,7 +67,6 @@ class Terms:
     spread: tuple[float, ...] | None = None
     target: Target | None = None  # of a number
     menu: Menu | None = None  # the candidates that a trial may be of; None: nothing is chosen
-    encoded: bool = False  # levels one by one, and signs for what is missing; 0.1.0 had numbers
     fills: tuple[float, ...] | None = None  # what stands for a missing value, once it is known
 
     def text(self) -> str:
@@ -129,7 +113,7 @@ class Terms:
     @property
     def inputs(self) -> Inputs | None:
         """How rows reach a network, where features are not plain numbers."""
-        return inputs_of(self.schema) if self.encoded else None
+        return inputs_of(self.schema)
 
     @property
     def features(self) -> int:
@@ -261,5 +245,4 @@ def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
         f.excess,
         target=f.target,
         menu=f.offered(),
-        encoded=True,
     )

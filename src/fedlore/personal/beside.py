@@ -5,7 +5,7 @@ like the expert's word; λ of the paper is w_expert where there is nobody else.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -17,9 +17,6 @@ from ..knowledge.numbers.told import Told
 from .own.members import ClassVoice, NumberVoice
 from .own.mixture import Mixture, NumberMixture, scale_weights
 
-#: Whose rows said how sharp a mixture is: the site's own, or all sites' together, federation-wide.
-Calibrated = Literal["own", "common"]
-
 
 @dataclass(frozen=True, eq=False)
 class Beside:
@@ -30,7 +27,6 @@ class Beside:
     network: float  # w of the shared network
     expert: float = 0.0  # w of the expert's own class, λ in the paper
     sharpness: float = 1.0  # what the network's logits are multiplied by
-    calibrated: Calibrated = "own"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.sharpness < float("inf"):

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.reliability import ReliabilityBin
-from .beside import Calibrated
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Brought:
     diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
     probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities
     left_out: str = ""  # which members are not in the mixture for the sake of shapes, and why
-    calibrated: Calibrated = "own"  # whose rows said how sharp its probabilities are
 
     def value(self, name: str) -> float:
         """One line by name."""
@@ -49,6 +47,5 @@ class Brought:
             "sentence": self.sentence,
             "diagram": [vars(part) for part in self.diagram],
             "probabilities": self.probabilities,
-            "calibrated": self.calibrated,
             **({"left out": self.left_out} if self.left_out else {}),
         }

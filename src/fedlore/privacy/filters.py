@@ -23,7 +23,7 @@ from ..core.wire import TASK_KINDS, Reply, Task, Transport
 from ..errors import FedloreError
 
 #: Tasks whose uploads are differences or sums, which filters change; others carry no tensors.
-SUMMED = ("train", "moments", "evidence", "gram", "vote", "curve", "scores")
+SUMMED = ("train", "moments", "gram", "vote")
 
 
 class Half(Protocol):

@@ -68,8 +68,6 @@ def brought_page(told: Mapping[str, Any]) -> str:
     if told.get("diagram"):  # a table of 0.1.0 has none
         sections.append(_believed(told))
         terms = _TERMS | (RELIABILITY if told["measure"] == "accuracy" else {})
-    if told.get("calibrated") == "common":
-        facts["sharpness"] = "federation-wide, by rows of all sites together and its own"
     title = f"What taking part brought {site}"
     return page(title, facts=facts, reading=_READING, terms=terms, sections=sections)
 

@@ -324,34 +324,6 @@ def test_examples_keep_their_rows_in_folds():
     assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)
 
 
-def test_counts_of_scores_are_summed_under_masks_and_every_site_hears_the_same_cut():
-    menu = replace(FEW, common=True, candidates=FEW.candidates[:1])
-    plain, masked = run(menu), run(menu, privacy=Privacy(secure_aggregation=True))
-    alone = run(replace(menu, common=False))
-    masked_alone = run(replace(menu, common=False), privacy=Privacy(secure_aggregation=True))
-    cuts = {}
-    for name, held in plain.holdings.items():
-        own, common = ([h for h in held if h.whose == w] for w in ("unseen", "common"))
-        assert [h.level for h in own] == [h.level for h in alone.holdings[name]] and common
-        assert plain.besides[name].calibrated == plain.brought(name).calibrated == "common"
-        assert alone.besides[name].calibrated == alone.brought(name).calibrated == "own"
-        sharp = masked.besides[name].sharpness / masked_alone.besides[name].sharpness
-        assert sharp == pytest.approx(
-            plain.besides[name].sharpness / alone.besides[name].sharpness, rel=0.07
-        )
-        assert common[0].rows == sum(len(c.data) for c in federation())
-        cuts[name] = [h.cut for h in common]
-        again = [h.cut for h in masked.holdings[name] if h.whose == "common"]
-        assert again == pytest.approx(cuts[name], abs=0.02)  # the networks differ by rounding
-    assert len({tuple(cut) for cut in cuts.values()}) == 1
-
-
-def test_counts_of_scores_are_refused_under_a_budget():
-    one = replace(FEW, common=True, candidates=FEW.candidates[:1])
-    with pytest.raises(ConfigError, match="no budget covers them"):
-        run(one, privacy=Privacy(dp=Dp(8.0, 1e-3)), scale=False)
-
-
 def test_a_site_is_told_whether_its_mixture_means_what_it_says():
     fitted = run(RISING)
     for client in federation():

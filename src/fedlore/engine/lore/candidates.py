@@ -163,7 +163,6 @@ class Menu:
     finishes: tuple[int, ...] = (0, 80)  # last local steps to choose from, in private
     finish_rate: float = 0.1  # their learning rate, as a share of the plan's
     own: bool = True  # whether sites make models of their own
-    common: bool = False  # whether sites sum counts of their scores, for sets that hold in common
 
     def __post_init__(self) -> None:
         if not self.candidates or not self.finishes:
@@ -177,11 +176,6 @@ class Menu:
 
     def refuse_dp(self) -> None:
         """Trials under a privacy budget, which they would spend many times over."""
-        if self.common:
-            raise ConfigError(
-                "counts of scores are exact and no budget covers them: with differential privacy "
-                "leave common = true out of the menu"
-            )
         if len(self.candidates) > 1:
             raise ConfigError(
                 "with differential privacy recipe = lore takes one fixed candidate, since every "

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
-from ...core.conformal import Holding, common_holdings
 from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task
@@ -16,7 +15,6 @@ from ..stacked import Stacked
 from .agreement import Agreement
 from .private import Private
 from .seat import Seat
-from .sharpening import curve_of, sharpen_private
 from .site import settle, vote
 from .trial import MAIN, Trial
 
@@ -38,7 +36,6 @@ class Inside:
         self._running: tuple[Trial, Local | Stacked] | None = None
         self.memories: dict[tuple[Trial, str], Payload] = {}  # of trainings that are over
         self.private: dict[str, Private] = {}
-        self.common: tuple[Holding, ...] = ()  # what all sites' rows together allow
 
     def clients(self) -> Sequence[str]:
         return list(self._seats)
@@ -63,20 +60,6 @@ class Inside:
             for name in to:
                 self.private[name] = self._settled(trial, name, task.sent)
                 yield Reply(name, task.round)
-        elif task.kind == "curve":
-            for name in to:
-                curve = {"losses": curve_of(self.private[name].unseen)}
-                yield Reply(name, task.round, {"curve": curve})
-        elif task.kind == "scores":
-            for name in to:
-                if "curve" in task.sent:
-                    total = task.sent["curve"]["losses"]
-                    self.private[name] = sharpen_private(self.private[name], total)
-                counts = {"counts": self.private[name].counts}
-                yield Reply(name, task.round, {"scores": counts})
-        elif task.kind == "hold":
-            self.common = common_holdings(task.sent["scores"]["counts"])
-            yield from (Reply(name, task.round) for name in to)
         else:
             yield from self._at(trial).exchange(task, to)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.conformal import Holding, count_scores, unseen_holdings
+from ...core.conformal import Holding, unseen_holdings
 from ...core.tree import Params
 from ...personal.beside import Beside, NumberBeside
 from ...personal.brought import Brought, BroughtLine
@@ -32,18 +32,11 @@ class Private:
     finished: Params | None = None  # the network after last steps at home, where they paid
     brought: Brought | None = None
     scores: Tensor | None = None  # (n,) how far labels lie from answers, of rows no member had seen
-    unseen: "Unseen | None" = None  # of classes: what members said of those rows
 
     @property
     def holdings(self) -> tuple[Holding, ...]:
         """What these scores allow to be said of the site's new rows."""
         return () if self.scores is None else unseen_holdings(self.scores)
-
-    @property
-    def counts(self) -> Tensor:
-        """How many of them lie in each bin: what may be summed with those of other sites."""
-        none = torch.zeros(0, dtype=torch.float64)
-        return count_scores(none if self.scores is None else self.scores).double()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ is done is a step with a name; given the steps that were done before, it goes on
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 
@@ -100,8 +100,6 @@ def conduct(
     main = Trial(chosen, MAIN, common.rounds)
     run = work.trained(main)
     work.settled(main, run, folds, posterior)
-    if common.menu.common:
-        work.held(main, run)
     losses = {s.name: s.loss for s in work.progress.steps if "vote" in s.payload}
     return Outcome(common.candidate(main), main, run, losses, posterior)
 
@@ -202,34 +200,6 @@ class _Work:
         for _ in self.transport.exchange(task, sorted(self.transport.clients())):
             pass
         self.progress.add(DoneStep("settle"))
-
-    def held(self, main: Trial, run: Run) -> None:
-        """The sum of all sites' losses, by which each sharpens; then that of their counts."""
-        if self.progress.find("hold") is not None:
-            return
-        asked = Task(
-            "curve",
-            main.rounds + 2,
-            seed=self.common.seed,
-            accepted=run.accepted,
-            trial=str(main),
-        )
-        sent: Payload = {}
-        if self.common.bins is None:  # numbers keep their own widths
-            sent = self.summed_once(asked)
-        task = replace(asked, kind="scores", round=main.rounds + 3, sent=sent)
-        sent = self.summed_once(task)
-        task = replace(asked, kind="hold", round=main.rounds + 4, sent=sent)
-        for _ in self.transport.exchange(task, sorted(self.transport.clients())):
-            pass
-        self.progress.add(DoneStep("hold"))
-
-    def summed_once(self, task: Task) -> Payload:
-        """The sum of a step of its own, which is not asked for again once it is there."""
-        done = self.progress.find(task.kind)
-        if done is None:
-            done = self.progress.add(DoneStep(task.kind, self.summed(task)))
-        return done.payload
 
     def summed(self, task: Task) -> Payload:
         """The sum over the sites of what they answer."""

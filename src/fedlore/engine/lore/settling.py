@@ -122,7 +122,7 @@ def settle_classes(
     told = lean.tell(verdict.tell(found.brought), errors(verdict.said.log()))
     told = replace(told, left_out=say_left_out(seat))
     known = lean.knowledge(client.knowledge)
-    return Private(beside, known, finished, told, verdict.scores, unseen)
+    return Private(beside, known, finished, told, verdict.scores)
 
 
 def site_models(seat: Seat, data: Examples) -> Own | None:

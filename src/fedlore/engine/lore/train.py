@@ -116,7 +116,7 @@ def train_lore(
         tuple(spent),
         {name: one.beside for name, one in private.items() if one.beside is not None},
         {name: one.brought for name, one in private.items() if one.brought is not None},
-        {name: (*one.holdings, *inside.common) for name, one in private.items()},
+        {name: one.holdings for name, one in private.items()},
     )
     return _score(fitted, sites) if training.evaluate else fitted
 

@@ -125,8 +125,5 @@ def _line(step: DoneStep, terms: Terms) -> str:
     words = {
         "gram": "the model of one round is made",
         "settle": "every site has its own model",
-        "curve": "losses are summed, by which each site sharpens its probabilities",
-        "scores": "counts of scores are summed",
-        "hold": "every site knows what holds for rows of all sites together",
     }
     return words.get(step.name, f"training {step.name} is done")

@@ -31,11 +31,10 @@ from ..kits.making import enrolled_keys
 from ..kits.receipts import Receipts
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
-from ..terms import Terms, name_both_versions, terms_of
+from ..terms import Terms, terms_of
 from ..usual import AmongPeers, UsualNorm
 from .conducting import conduct_session
 from .defending import coordinator_filters
-from .evidence import ask_evidence
 from .reports import Reports
 from .server import bell_of, healthy, link_of
 from .status import Status, last_scores
@@ -43,7 +42,6 @@ from .uploads import Judged, flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
 _GRACE = 2.0  # seconds to wait for sites that are not online, where a quorum is
-_FIRST = "0.1.0"  # whose journals do not say by which version they were written
 ATTEMPTS = 2  # a round without a quorum is void and is tried again so many times in all
 
 
@@ -84,7 +82,7 @@ def _session(
             reports.line(f"{text}; that step is done again")
         if entry is None:
             raise FedloreError(f"'{journal.folder}' holds no round to resume from")
-        before = str(entry.about.get("version", _FIRST))
+        before = str(entry.about["version"])
         if before != terms.version:
             raise FedloreError(
                 f"round {entry.run.round} was trained with fedlore {before}, this is "
@@ -167,9 +165,6 @@ class Session:
         remote = self._remote(mail)
         if self.entry is None:
             terms = self.terms
-            if self.federation.watch:
-                found = ask_evidence(remote, terms.schema, self.reports.line)
-                self.status.write(watch=[vars(one) | {"alarm": one.alarm} for one in found])
             common = {}
             if self.federation.scale:
                 # exact sums of features would be outside any privacy budget
@@ -241,7 +236,6 @@ class Session:
             return hiding.flaw(task, reply, wanted)
 
         def watch(notice: Notice) -> None:
-            notice = replace(notice, detail=name_both_versions(notice.detail))
             if (notice.what, notice.kind) == ("reply", "settle"):
                 self.settled.add(notice.site)
             self.status.notice(notice)

@@ -40,16 +40,10 @@ def flaw(
         wrong = find_flaw(
             reply.upload, wanted, misfit="sums of other names or shapes than asked for"
         )
-        if wrong is None and task.kind in ("curve", "scores") and _least(reply) < -_ROUNDED:
-            return "counts or losses below 0"
         return _bad_vote(reply) if wrong is None and task.kind == "vote" else wrong
     if reply.rows < 1:
         return f"a count of {reply.rows} rows"
     return find_flaw(reply.upload, wanted, largest=largest)
-
-
-def _least(reply: Reply) -> float:
-    return min(float(t.min()) for bundle in reply.upload.values() for t in bundle.values())
 
 
 def _bad_vote(reply: Reply) -> str | None:

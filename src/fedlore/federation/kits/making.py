@@ -87,7 +87,6 @@ data = "{data}"                # CSV or Parquet with the columns of the schema a
 {test}
 {knowledge}
 # trust = 0.3                  # λ in place of the one in the knowledge file
-# watch = "plant.watch"        # the record of fedlore watch over this site's model
 agreed = "{agreed}"  # the terms: fedlore accept
 
 [policy]                       # it wins over whatever the coordinator asks
@@ -104,7 +103,6 @@ filters = []                   # filters of other packages that may be loaded; e
 sources = []                   # kinds of knowledge of other packages that may be loaded here
 metrics = ["ta", "nll", "pov", "rmse", "mae", "r2"]  # scores that may be reported; [] for none
 moments = true                 # give away sums and squares of the features for a common scaling
-evidence = false               # true: add what the watch over this site's model found to a sum
 max_parameters = 10000000      # of a model
 max_steps = 100000             # of local training in one task
 max_questions = 20000          # a day

@@ -8,7 +8,7 @@ from ..terms import Terms
 
 _ROUNDED = 1e-9
 #: Tasks that a recipe which is chosen has in addition.
-CHOOSING = ("gram", "vote", "settle", "curve", "scores", "hold")
+CHOOSING = ("gram", "vote", "settle")
 
 
 def refuse_breach(terms: Terms, task: Task) -> None:
@@ -21,11 +21,9 @@ def refuse_breach(terms: Terms, task: Task) -> None:
 def find_breach(terms: Terms, task: Task) -> str | None:
     """Why a task is outside the terms, or None; filters answer for their own tasks."""
     menu, kind = terms.menu, task.kind
-    if kind not in TASK_KINDS or kind in ("moments", "evidence"):
+    if kind not in TASK_KINDS or kind == "moments":
         if task.trial:
             return f"'{kind}' belongs to no trial, '{task.trial[:40]}' was named"
-        if kind == "evidence" and task.round:
-            return "evidence of a watch is asked for once, before the first round"
         if kind == "moments" and (task.round or task.sent):
             return "sums of features are asked for once, before the first round"
         return None
@@ -42,10 +40,6 @@ def find_breach(terms: Terms, task: Task) -> str | None:
         if menu.exact is None or task.trial:
             return "sums of rows were asked for, and these terms have no model of one round"
         return None
-    if kind in ("curve", "scores", "hold") and not menu.common:
-        return "counts of scores were asked for, and these terms have none in common"
-    if kind == "curve" and terms.bins is not None:
-        return "losses by sharpness were asked for, and these terms are about a number"
     try:
         trial = Trial.read(task.trial)
     except FedloreError as error:
@@ -74,9 +68,6 @@ def _find_misplaced(task: Task, trial: Trial) -> str | None:
         "vote": not main and task.round == trial.rounds,
         "evaluate": main and 1 <= task.round <= trial.rounds + 1,
         "settle": main and task.round == trial.rounds + 1,
-        "curve": main and task.round == trial.rounds + 2,
-        "scores": main and task.round == trial.rounds + 3,
-        "hold": main and task.round == trial.rounds + 4,
     }[task.kind]
     return None if fits else f"'{task.kind}' does not belong to round {task.round} of {trial}"
 

@@ -5,9 +5,7 @@ from pathlib import Path
 import torch
 
 from ...algorithms import Desk, facts_of
-from ...core.conformal import HISTOGRAM
 from ...core.exact import Posterior
-from ...core.sharpness import SHARP_FACTORS
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...engine import Client, NumberClient, Recipe, Site, ready
@@ -16,19 +14,15 @@ from ...engine.loop import own_params, recall
 from ...engine.lore import Seat, Trial, part_of, settle, vote
 from ...engine.lore.train import mixture_scores
 from ..journal import read_state
-from ..remote import Refusal
 from ..terms import Terms
 from .agreed import CHOOSING
 from .folder import Kit
 from .settled import (
     PERSONAL,
-    add_common,
-    counts_of,
     is_settled,
     personal_of,
     write_settled,
 )
-from .sharpened import losses_of, sharpen_settled
 from .store import Store
 
 _Bench = tuple[Site, Recipe, Desk]
@@ -70,28 +64,7 @@ class Choosing:
         if task.kind == "settle":
             self._settle(task)
             return reply
-        if task.kind == "curve":
-            losses = losses_of(self._kit, self._terms.run)
-            return Reply(reply.client, reply.round, {"curve": {"losses": losses}}, reply.rows)
-        if task.kind == "scores":
-            self._sharpen(task)
-            counts = counts_of(self._kit, self._terms.run)
-            return Reply(reply.client, reply.round, {"scores": {"counts": counts}}, reply.rows)
-        if task.kind == "hold":
-            total = task.sent.get("scores", {}).get("counts")
-            if total is None or total.shape != (HISTOGRAM,) or not bool((total >= -0.5).all()):
-                raise Refusal("the word to hold came without counts of all sites together")
-            add_common(self._kit, self._terms.run, total)
-            return reply
         return Reply(reply.client, reply.round, {}, reply.rows, self._scores())
-
-    def _sharpen(self, task: Task) -> None:
-        if self._terms.bins is not None:
-            return
-        total = task.sent.get("curve", {}).get("losses")
-        if total is None or total.shape != (len(SHARP_FACTORS),) or not total.isfinite().all():
-            raise Refusal("counts were asked for without the losses of all sites together")
-        sharpen_settled(self._kit, self._terms, self._seat, total)
 
     def over(self, task: Task, memory: Payload) -> None:
         """After the last round of a training whose network is needed again: what it left here."""

@@ -33,8 +33,7 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     known = kit.knowledge() if bins is None else kit.numbers(bins)
     if known.schema is not None:
         check_same(known.schema, terms.schema)
-    if terms.encoded:
-        known = replace(known, schema=agree_schema(known.schema, terms.schema))
+    known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "mixture" in about:
         model = personal_of(kit, about, payload, terms)
     else:

@@ -34,7 +34,6 @@ class SiteFile:
     trust: float | None = None  # λ in place of the one in knowledge.toml
     agreed: str | None = None  # the hash of the terms that its owner agreed to
     insecure: bool = False  # without TLS, on one machine only
-    watch: str | None = None  # the record of fedlore watch over this site's model
     signed: bool = False  # whether knowledge that nobody signed is refused
     signers: tuple[str, ...] = ()  # public keys that may sign it; none: any
     secrets: dict[str, str] = field(default_factory=dict)  # files of filters, by filter
@@ -154,12 +153,7 @@ def read_kit(folder: Path) -> Kit:
     if not path.exists():
         raise ConfigError(f"'{folder}' is no site's kit: it holds no site.toml")
     try:
-        values = read_toml(path)
-        # a filter's secret may also be named as NAME_key = "file", as in kits of 0.1.0
-        files = {name: values.pop(f"{name}_key") for name in FILTERS if f"{name}_key" in values}
-        if files:
-            values["secrets"] = files | dict(values.get("secrets", {}))
-        return Kit(folder, build(SiteFile, values))
+        return Kit(folder, build(SiteFile, read_toml(path)))
     except FedloreError as error:
         raise ConfigError(f"site.toml: {error}") from None
 

@@ -33,7 +33,6 @@ class Policy:
     metrics: tuple[str, ...] = ("ta", "nll", "pov", "rmse", "mae", "r2")  # scores that may leave
     filters: tuple[str, ...] = ()  # filters of other packages; empty: none of them
     moments: bool = True  # sums and squares of the features, for the common scaling
-    evidence: bool = False  # what the watch over this site's model found, in sums over the sites
     max_parameters: int = 10_000_000  # of a model
     max_steps: int = 100_000  # of the local training, in one task
     max_questions: int = 20_000  # a day
@@ -144,10 +143,6 @@ class Policy:
             (
                 task.kind == "moments" and not self.moments,
                 "policy: sums of features are not given away (scale = false needs none)",
-            ),
-            (
-                task.kind == "evidence" and not self.evidence,
-                "policy: evidence of this site's watch is not given away (evidence = false)",
             ),
             (
                 task.kind == "gram" and not self.moments,

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from ...core.conformal import HISTOGRAM, Holding, common_holdings
+from ...core.conformal import Holding
 from ...core.exact import Home, Posterior
 from ...core.foresight import Foresight
 from ...core.store import write_whole
@@ -28,7 +27,6 @@ from ...personal.regressor import PersonalRegressor
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit, agree_schema
-from .unseen import describe_unseen
 
 PERSONAL = "personal.weights"
 BROUGHT = "brought.json"  # what taking part brought this site
@@ -44,9 +42,6 @@ def write_settled(
     header["row_trust"] = "" if known.row_trust is None else known.row_trust.formula
     header["holdings"] = [asdict(one) for one in private.holdings]
     payload: Payload = {"model": network}
-    payload["scores"] = {"counts": private.counts}
-    if private.unseen is not None:
-        header["unseen"], payload["unseen"] = describe_unseen(private.unseen)
     if isinstance(known, Knowledge) and isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
     if beside is not None:
@@ -79,8 +74,7 @@ def personal_of(
         numbers = kit.numbers(bins)
         rows = _learned(numbers.row_trust, about)
         numbers = replace(numbers, trust=about["trust"], reliance=about["rely"], row_trust=rows)
-        if terms.encoded:
-            numbers = replace(numbers, schema=agree_schema(numbers.schema, terms.schema))
+        numbers = replace(numbers, schema=agree_schema(numbers.schema, terms.schema))
         mixed = mixture_of(about, payload, terms)
         return number_task(candidate, bins).build(
             recipe.model, numbers, scaler=recipe.scaler, weights=payload["model"], beside=mixed
@@ -88,8 +82,7 @@ def personal_of(
     known = kit.knowledge()
     rows = _learned(known.row_trust, about)
     known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
-    if terms.encoded:
-        known = replace(known, schema=agree_schema(known.schema, terms.schema))
+    known = replace(known, schema=agree_schema(known.schema, terms.schema))
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")
@@ -101,24 +94,8 @@ def personal_of(
 
 
 def holdings_of(about: Mapping[str, Any]) -> tuple[Holding, ...]:
-    """What the site's own rows, and all sites' together, allow to be said of new ones."""
+    """What the site's own rows allow to be said of new ones."""
     return tuple(Holding(**one) for one in about.get("holdings", ()))
-
-
-def counts_of(kit: Kit, run: str) -> Tensor:
-    """The counts of this site's scores; none where it has no model of its own yet."""
-    found = read_state(kit.path(PERSONAL))[1].get("scores") if is_settled(kit, run) else None
-    return torch.zeros(HISTOGRAM, dtype=torch.float64) if found is None else found["counts"]
-
-
-def add_common(kit: Kit, run: str, total: Tensor) -> None:
-    """Write down what the counts of all sites together allow, beside what the site's own do."""
-    if not is_settled(kit, run):
-        return
-    about, payload = read_state(kit.path(PERSONAL))
-    own = [one for one in holdings_of(about) if one.whose != "common"]
-    held = [asdict(one) for one in (*own, *common_holdings(total))]
-    write_state(kit.path(PERSONAL), {**about, "holdings": held}, payload, private=True)
 
 
 def is_settled(kit: Kit, run: str) -> bool:
@@ -165,7 +142,7 @@ def _sight(seat: Seat) -> Sight:
 
 def _last(beside: Beside | NumberBeside) -> dict[str, Any]:
     if isinstance(beside, Beside):
-        return {"sharpness": beside.sharpness, "calibrated": beside.calibrated}
+        return {"sharpness": beside.sharpness}
     return {"width": beside.width}
 
 
@@ -194,6 +171,4 @@ def mixture_of(
     shares = (values["network"], values["expert"])
     if terms.target is not None:
         return NumberBeside(tuple(members), weights, *shares, values["width"])
-    return Beside(
-        tuple(members), weights, *shares, values["sharpness"], values.get("calibrated", "own")
-    )
+    return Beside(tuple(members), weights, *shares, values["sharpness"])

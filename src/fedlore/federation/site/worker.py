@@ -31,7 +31,6 @@ from .agreed import refuse_breach
 from .agreeing import refuse_other_terms
 from .audit import AuditLog, describe_payload
 from .choosing import Choosing
-from .evidence import answer_evidence
 from .folder import Kit
 from .guard import Guard
 from .held import HeldReceipts
@@ -150,10 +149,6 @@ class Worker:
         own = guard.answer(task)
         if own is not None:
             return own
-        if task.kind == "evidence":
-            told = {"evidence": answer_evidence(self._kit, terms.schema, task)}
-            reply = Reply(name, task.round, told)
-            return guard.hidden(asked, self._checked(task, terms, reply, (), guard))
         if isinstance(part, Choosing) and part.takes(task):
             return guard.hidden(asked, self._checked(task, terms, part.answer(task), (), guard))
         site, recipe, desk = part.bench(task.trial)

@@ -34,11 +34,8 @@ _LARGEST = 2 * DEGREE * (len(MODULI) - 1) * 8 + 4096  # bytes of one ciphertext,
 HEAD = {
     "train": 20,
     "moments": 40,
-    "evidence": 40,
     "gram": 40,
     "vote": 40,
-    "curve": 40,
-    "scores": 40,
 }  # bits of the largest |weight × value| of one site
 FLOOD = 2.0**-36  # the spread of what a site adds to what it decrypts, see `flooded`
 KEY_FILE = 2**20  # bytes at most

@@ -27,6 +27,7 @@ from ...errors import ConfigError, FedloreError
 from .noise import Release, affordable, check_delta, check_epsilon, epsilon_of, noise_for
 
 Level = Literal["site", "record"]
+FORMAT = 2  # of the file
 _START = hashlib.sha256(b"fedlore ledger 1").hexdigest()
 
 
@@ -134,7 +135,9 @@ def _write(path: Path, entries: Sequence[LedgerEntry]) -> None:
     for entry in entries:
         last = _link(last, asdict(entry))
         lines.append(asdict(entry) | {"hash": last})
-    text = json.dumps({"entries": lines, "last": last, "count": len(lines)}, indent=0)
+    text = json.dumps(
+        {"format": FORMAT, "entries": lines, "last": last, "count": len(lines)}, indent=0
+    )
     try:
         write_whole(path, text)
     except OSError as error:
@@ -153,6 +156,8 @@ def _read(path: Path) -> list[LedgerEntry]:
         raise _say_damaged(path, str(error)) from None
     try:
         found = json.loads(text)
+        if found.get("format", 1) != FORMAT:
+            raise ValueError(f"its format is {found.get('format', 1)}, this fedlore reads {FORMAT}")
         entries: list[LedgerEntry] = []
         last = _START
         for line in found["entries"]:

@@ -148,16 +148,6 @@ class SiteHalf:
                 "votes on trials are exact and no budget covers them: with differential privacy "
                 "name one candidate in place of trials"
             )
-        if task.kind in ("curve", "scores"):
-            raise FedloreError(
-                "counts of scores are exact and no budget covers them: with differential privacy "
-                "leave common = true out of the menu"
-            )
-        if task.kind == "evidence":
-            raise FedloreError(
-                "evidence of a watch is exact and no budget covers it: with differential privacy "
-                "leave watch = true out of the federation"
-            )
         if task.kind == "moments":
             raise FedloreError(
                 "sums of features are exact and no budget covers them: with differential privacy "
