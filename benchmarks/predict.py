@@ -26,7 +26,7 @@ from fedlore.core.ordinal import ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 from fedlore.knowledge.tables.table import Table
 from fedlore.personal.beside import Beside
 from fedlore.personal.own.linear import Linear

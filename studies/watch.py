@@ -26,7 +26,7 @@ from fedlore.bundle.watch import Watch, open_record, watch_rows
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 
 YEAR = 250
 FEATURES, GRADES = 17, 8

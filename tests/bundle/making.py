@@ -13,7 +13,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 from fedlore.personal.regressor import PersonalRegressor
 
 SCHEMA = Schema(

@@ -14,7 +14,7 @@ from fedlore.core.nets import mlp
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.tables import read_numbers_table
 from fedlore.knowledge.sources import table
-from fedlore.knowledge.tables import rulesheets
+from fedlore.knowledge.tables import sheets
 from fedlore.personal.regressor import PersonalRegressor
 
 from .making import SCHEMA, known, personal
@@ -38,7 +38,7 @@ def parses(monkeypatch):
         raise AssertionError("no temporary folder")
 
     counted(table, "parse_sheet")
-    counted(rulesheets, "examine_table")
+    counted(sheets, "examine_table")
     monkeypatch.setattr(tempfile, "TemporaryDirectory", refused)
     return counts
 

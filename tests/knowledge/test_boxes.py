@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore.kernel.cells import Cut, NumberSpans, Span, parse_condition
 from fedlore.kernel.schema import Feature
 from fedlore.knowledge.lint.axes import Axis, within_axis
 from fedlore.knowledge.lint.boxes import (
@@ -19,7 +20,6 @@ from fedlore.knowledge.lint.boxes import (
     grow_box,
     outside,
 )
-from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span, parse_condition
 
 SIZE = (4, 3, 5)
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.kernel.schema import Feature
-from fedlore.knowledge.tables.cells import (
+from fedlore.kernel.cells import (
     Levels,
     NumberSpans,
     format_condition,
@@ -16,6 +15,7 @@ from fedlore.knowledge.tables.cells import (
     parse_condition,
     parse_outcome,
 )
+from fedlore.kernel.schema import Feature
 
 ASH = Feature("ash", unit="%")
 COAL = Feature("coal", levels=("A", "B", "C", "A, B", "-", 'say "x"'))

@@ -15,7 +15,7 @@ from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.lint.crosschecks import cross_check
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 
 from .test_files import FILE, PREDICT, folder
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.lint.logic import lint_tables
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 
 LEVELS = ("A", "B", "C")
 CLASSES = ("I", "II", "III")

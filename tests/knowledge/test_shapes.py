@@ -8,7 +8,9 @@ import torch
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.cells import Cut, NumberSpans, Span
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.lint.checkup import check_data, check_file
@@ -16,8 +18,7 @@ from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.shapes.order import find_trend
-from fedlore.knowledge.tables.cells import Cut, NumberSpans, Span
-from fedlore.knowledge.tables.table import Rule, Table
+from fedlore.knowledge.tables.table import Table
 
 HEAD = """
 classes = ["G1", "G2", "G3", "G4"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedlore.core.examples import Examples
 from fedlore.core.rates import exact_share
 from fedlore.errors import FedloreError, KnowledgeError
+from fedlore.kernel.cells import parse_confidence
 from fedlore.knowledge import (
     Average,
     Feature,
@@ -26,7 +27,6 @@ from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.meaning import meaning_of
 from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
 from fedlore.knowledge.sources.words import reasons_of
-from fedlore.knowledge.tables.confidences import parse_confidence
 from fedlore.knowledge.tables.soft import SoftTable
 
 from ..cli.spoken import spoken

@@ -12,11 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.cells import Levels
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.tables.cells import Levels
-from fedlore.knowledge.tables.rulesheets import table_of
-from fedlore.knowledge.tables.table import Rule, Table
+from fedlore.knowledge.tables.sheets import table_of
+from fedlore.knowledge.tables.table import Table
 
 LEVELS = ("A", "B", "C")
 CLASSES = ("I", "II", "III", "IV")

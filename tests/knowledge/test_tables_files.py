@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.tables.rulesheets import (
+from fedlore.knowledge.tables.sheets import (
     examine_table,
     read_rules,
+    read_sheet,
     table_cells,
     table_of,
+    write_sheet,
     write_table,
 )
-from fedlore.knowledge.tables.sheets import read_sheet, write_sheet
 
 openpyxl = pytest.importorskip("openpyxl")
 

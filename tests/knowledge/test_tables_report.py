@@ -5,10 +5,11 @@ import torch
 
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
+from fedlore.kernel import sheets as kernel_sheets
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.tables import rulesheets, rulestats
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables import rulestats, sheets
 from fedlore.knowledge.tables.rulestats import rule_report
+from fedlore.knowledge.tables.sheets import table_of
 
 SCHEMA = Schema((Feature("ash"),), ("I", "II", "III"))
 X = torch.tensor([[1.0], [2.0], [3.0], [4.0], [float("nan")]])
@@ -80,9 +81,9 @@ def test_no_data_is_refused():
 
 
 def test_a_table_may_have_just_as_many_rules_as_are_allowed(monkeypatch):
-    monkeypatch.setattr(rulesheets, "MOST_RULES", 2)
+    monkeypatch.setattr(kernel_sheets, "MOST_RULES", 2)
     rules = [{"a": "> 1", "then": "no"}, {"a": "> 2", "then": "yes"}]
     schema = Schema((Feature("a"),), ("no", "yes"))
-    assert len(rulesheets.table_of(rules, schema, kind="predict").rules) == 2
+    assert len(sheets.table_of(rules, schema, kind="predict").rules) == 2
     with pytest.raises(KnowledgeError, match="has more than 2 rules"):
-        rulesheets.table_of([*rules, {"then": "no"}], schema, kind="predict")
+        sheets.table_of([*rules, {"then": "no"}], schema, kind="predict")

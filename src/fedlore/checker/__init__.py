@@ -1,6 +1,6 @@
 """An independent check of a range certificate: numpy, and `onnx` for graphs; nothing of training.
 
-The folders `checker`, `kernel` and `errors` run wherever they are copied together:
+The folders `checker`, `kernel` and `words` and the file `errors.py` run wherever they are copied:
 `python audit/checker CERTIFICATE BUNDLE|MODEL.onnx [KEY]`.
 """
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import read_rules
 from .directions import Direction, read_directions, read_region
 from .expressions import Tree, parse
 from .graded import Graded, Limits
 from .schema import Feature
 from .search import Scope
+from .sheets import Rules, Sheet, parse_csv, read_rules
 from .soft import Soft, soften, split
 from .tables import Table
 from .trusting import Leaning, read_leaning, read_trust
@@ -123,30 +123,46 @@ class Around:
     def tree(self, text: str) -> Tree:
         return parse(text, self.columns)
 
+    def page(self, entry: Mapping[str, Any]) -> Sheet:
+        """The sheet that a source names."""
+        text = self.files.get(entry["table"])
+        if text is None:
+            raise KnowledgeError(f"the table {entry['table']} is not there")
+        return parse_csv(text, entry["table"])
+
+    def rules(self, entry: Mapping[str, Any], page: Sheet, classes: Sequence[str]) -> Rules:
+        """The rules of a sheet, of which the entry says how they are read."""
+        return read_rules(
+            page,
+            self.columns,
+            classes,
+            kind="range" if self.side == "range" else "predict",
+            policy=entry.get("hit"),
+            outcome=entry.get("outcome"),
+            confidence=entry.get("confidence"),
+        )
+
     def cut(self, entry: Mapping[str, Any]) -> tuple[float, ...]:
         return tuple(map(float, entry.get("edges") or self.edges))
 
 
-def _table(entry: Mapping[str, Any], around: Around) -> Table:
-    text = around.files.get(entry["table"])
-    if text is None:
-        raise KnowledgeError(f"the table {entry['table']} is not there")
-    rules, ranked = read_rules(text, around.columns, around.classes, entry.get("outcome"))
-    default = "intersect" if around.side == "range" else "priority" if ranked else "first"
-    policy = entry.get("hit") or default
-    if policy == "priority":
-        rules = sorted(rules, key=lambda rule: rule.priority)
-    return Table(entry["table"], rules, policy, len(around.classes))
+def _table(entry: Mapping[str, Any], around: Around) -> Any:
+    rules = around.rules(entry, around.page(entry), around.classes)
+    spoken = [rules.rules[index] for index in rules.order]
+    table = Table(entry["table"], spoken, rules.policy, len(around.classes))
+    return soften(table, [rules.confidences[index] for index in rules.order])
 
 
-def _read_graded(entry: Mapping[str, Any], around: Around) -> Graded:
-    return Graded(around.tree(entry["formula"]), around.cut(entry), entry.get("spread"))
+def _read_graded(entry: Mapping[str, Any], around: Around) -> Any:
+    source = Graded(around.tree(entry["formula"]), around.cut(entry), entry.get("spread"))
+    return soften(source, [entry.get("confidence", 1.0)])
 
 
-def _limits(entry: Mapping[str, Any], around: Around) -> Limits:
+def _limits(entry: Mapping[str, Any], around: Around) -> Any:
     lower, upper = (around.tree(entry[key]) if key in entry else None for key in ("lower", "upper"))
     edges = np.array(around.cut(entry), np.float32)
-    return Limits(lower, upper, edges, entry.get("crossed", "error"))
+    source = Limits(lower, upper, edges, entry.get("crossed", "error"))
+    return soften(source, [entry.get("confidence", 1.0)])
 
 
 #: How each kind of source is read, by the key that names it.
@@ -163,7 +179,7 @@ def _source(entry: Mapping[str, Any], around: Around) -> Any:
     if kind is None:
         kind = next(iter(entry), "unknown")
         raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
-    return soften(READERS[kind](entry, around), entry.get("confidence"))
+    return READERS[kind](entry, around)
 
 
 def scope_of(features: Sequence[Feature]) -> Scope:

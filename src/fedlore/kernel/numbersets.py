@@ -8,14 +8,14 @@ lies between two numbers. A set is then pieces, met with such an interval.
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import Rule, read_outcomes, read_pairs, read_rules
+from .cells import parse_set
 from .directions import Direction, read_directions, read_region
 from .enclosure import Boxes
 from .expressions import Tree, columns_in, value
@@ -23,6 +23,7 @@ from .graded import Limits
 from .holes import seen_rows, unusable_rows
 from .knowledge import Around, Side, read_columns
 from .schema import Feature
+from .sheets import outcome_texts
 from .tables import Table
 from .trusting import Leaning, read_leaning, read_trust
 
@@ -89,20 +90,18 @@ def read_number_knowledge(files: Mapping[str, str]) -> NumberKnown:
     columns = read_columns(said)
     target = dict(said["target"])
     low, high = float(target["lower"]), float(target["upper"])
-    texts: dict[str, list[str]] = {}
     ends = {low, high}
-    for name in ("predict", "range"):
+    arounds = {name: Around(name, columns, (), (), files) for name in ("predict", "range")}
+    for name, around in arounds.items():
         for entry in said.get(name, {}).get("sources", ()):
             if "table" in entry:
-                texts[entry["table"]] = _outcomes(files, entry, [c.name for c in columns])
-                for text in texts[entry["table"]]:
-                    ends |= {end for pair in read_pairs(text) for end in pair}
+                for text in outcome_texts(around.page(entry), entry.get("outcome")):
+                    ends |= {end for pair in parse_set(text) for end in pair}
     pieces = _cut(sorted(end for end in ends if math.isfinite(end)))
     sides = {}
-    for name in ("predict", "range"):
+    for name, around in arounds.items():
         part = said.get(name, {})
-        around = Around(name, columns, (), (), files)
-        sources = [_source(entry, around, texts, pieces) for entry in part.get("sources", ())]
+        sources = [_source(entry, around, pieces) for entry in part.get("sources", ())]
         sides[name] = Side(sources, part.get("combine", "all"), part.get("empty", "error"))
     trust = read_trust(said)
     conflict = said.get("conflict", "abstain")
@@ -123,17 +122,7 @@ def _cut(ends: list[float]) -> Array:
     return np.array([*line, (before, math.inf)])
 
 
-def _outcomes(files: Mapping[str, str], entry: Mapping[str, Any], names: list[str]) -> list[str]:
-    """The different outcomes of a table, as they are written."""
-    text = files.get(entry["table"])
-    if text is None:
-        raise KnowledgeError(f"the table {entry['table']} is not there")
-    return read_outcomes(text, names, entry.get("outcome"))
-
-
-def _source(
-    entry: Mapping[str, Any], around: Around, texts: Mapping[str, list[str]], pieces: Array
-) -> Any:
+def _source(entry: Mapping[str, Any], around: Around, pieces: Array) -> Any:
     if "confidence" in entry:
         raise KnowledgeError("a source about a number has a confidence")
     if "formula" in entry:
@@ -144,25 +133,22 @@ def _source(
     if "table" not in entry:
         kind = next(iter(entry), "unknown")
         raise KnowledgeError(f"a source of kind '{kind}' is neither a table nor a formula")
-    words = tuple(texts[entry["table"]])
-    text = around.files[entry["table"]]
-    rules, ranked = read_rules(text, around.columns, words, entry.get("outcome"))
-    if any(rule.confidence not in (None, 1.0) for rule in rules):
+    page = around.page(entry)
+    words = outcome_texts(page, entry.get("outcome"))
+    found = around.rules(entry, page, words)
+    if min(found.confidences) < 1.0:
         raise KnowledgeError("a rule about a number has a confidence")
-    held = [_held(read_pairs(word), pieces) for word in words]
-    default = "intersect" if around.side == "range" else "priority" if ranked else "first"
-    policy = entry.get("hit") or default
-    if policy == "priority":
-        rules = sorted(rules, key=lambda rule: rule.priority)
-    rules = [Rule(r.spans, held[min(r.classes)], r.priority) for r in rules]
-    return Table(entry["table"], rules, policy, len(pieces))
+    held = [_held(parse_set(word), pieces) for word in words]
+    rules = [found.rules[index] for index in found.order]
+    rules = [replace(rule, outcome=held[rule.outcome[0]]) for rule in rules]
+    return Table(entry["table"], rules, found.policy, len(pieces))
 
 
-def _held(pairs: tuple[Pair, ...], pieces: Array) -> frozenset[int]:
+def _held(pairs: tuple[Pair, ...], pieces: Array) -> tuple[int, ...]:
     inside = np.zeros(len(pieces), bool)
     for low, high in pairs:
         inside |= (pieces[:, 0] >= low) & (pieces[:, 1] <= high)
-    return frozenset(np.flatnonzero(inside).tolist())
+    return tuple(np.flatnonzero(inside).tolist())
 
 
 @dataclass(frozen=True, eq=False)

@@ -291,7 +291,7 @@ def _share_number(sources: Sequence[Any], known: NumberKnown, boxes: Boxes) -> A
 def _is_plain(table: Table) -> bool:
     """Whether every rule allows one interval: pieces without a gap."""
     return all(
-        max(r.classes) - min(r.classes) + 1 == len(r.classes) for r in table.rules if r.classes
+        max(r.outcome) - min(r.outcome) + 1 == len(r.outcome) for r in table.rules if r.outcome
     )
 
 
@@ -300,7 +300,7 @@ def _narrow(table: Table, known: NumberKnown, boxes: Boxes) -> tuple[Array, Arra
     may = table.over(boxes)[0]
     none = (np.inf, -np.inf)  # a rule that allows no number at all
     ends = [
-        (known.pieces[min(r.classes), 0], known.pieces[max(r.classes), 1]) if r.classes else none
+        (known.pieces[min(r.outcome), 0], known.pieces[max(r.outcome), 1]) if r.outcome else none
         for r in table.rules
     ]
     lows, tops = np.array(ends).T

@@ -1,12 +1,12 @@
 """Rules that hold in most cases only: they weigh in the prediction, and no claim counts on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import KnowledgeError
-from .cells import Rule
 from .enclosure import Boxes
 from .graded import Graded, Limits
 from .tables import Table
@@ -121,12 +121,9 @@ def weigh_in(
     return np.where(said.any(1)[:, None], moved, alone).astype(np.float32)
 
 
-def soften(source: Any, share: float | None) -> Any:
-    """A source as it is, or with confidences where it has any below 1."""
-    if isinstance(source, Table):
-        shares = np.array([_share(rule, share) for rule in source.rules])
-    else:
-        shares = np.array([1.0 if share is None else float(share)])
+def soften(source: Any, confidences: Sequence[float]) -> Any:
+    """A source as it is, or with confidences where any of its rules has one below 1."""
+    shares = np.array(confidences, np.float64)
     if not ((shares > 0) & (shares <= 1)).all():
         raise KnowledgeError("a confidence does not lie between 0 and 1")
     if (shares == 1).all():
@@ -159,9 +156,3 @@ def is_soft(known: Any) -> bool:
     return bool(getattr(known, "soft", ())) or any(
         isinstance(one, Soft) for one in known.predict.sources
     )
-
-
-def _share(rule: Rule, share: float | None) -> float:
-    if rule.confidence is not None:
-        return rule.confidence
-    return 1.0 if share is None else float(share)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Rule, after
+from .cells import after
 from .enclosure import Boxes
+from .sheets import Rule
 
 Array = Any  # of numpy
 
@@ -27,7 +28,7 @@ class Table:
         """Which rule names which class, (rules, k)."""
         out = np.zeros((len(self.rules), self.k), bool)
         for place, rule in enumerate(self.rules):
-            out[place, sorted(rule.classes)] = True
+            out[place, list(rule.outcome)] = True
         return out
 
     @cached_property

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.cells import Rule as KernelRule
-from ..kernel.cells import after, before, single
 from ..kernel.expressions import Tree
 from ..kernel.graded import Graded, Limits
 from ..kernel.knowledge import Known, Side
@@ -14,8 +12,6 @@ from ..kernel.schema import Schema
 from ..kernel.tables import Table as KernelTable
 from .formulas.formula import Formula
 from .formulas.grading import FormulaRange, GradedFormula
-from .tables.bitwords import spans
-from .tables.cells import Condition
 from .tables.table import Table
 
 
@@ -41,37 +37,9 @@ def source_of(model: object) -> Any | None:
 
 
 def table_of(table: Table) -> KernelTable:
-    """A table with its thresholds rounded as rows of single precision are."""
-    levels = [bool(feature.levels) for feature in table.schema.features]
-    rules = [
-        KernelRule(
-            {
-                column: single_spans(condition, levels[column])
-                for column, condition in rule.conditions
-            },
-            frozenset(rule.outcome),
-            rule.priority,
-        )
-        for rule in (table.rules[index] for index in table.order)
-    ]
+    """A table as rows of single precision see it, its rules in the order in which they speak."""
+    rules = [table.rules[index] for index in table.order]
     return KernelTable(table.name, rules, table.policy, len(table.schema.classes))
-
-
-def single_spans(condition: Condition, level: bool) -> tuple[tuple[float, float], ...]:
-    """The numbers of single precision that satisfy a condition: first and last of each span."""
-    some = spans(condition)
-    if level:
-        return tuple((start.value, stop.value) for start, stop in some)
-    found: list[tuple[float, float]] = []
-    for start, stop in some:
-        first, last = single(start.value), single(stop.value)
-        first = after(first) if start.after else first
-        last = last if stop.after else before(last)
-        if found and first <= after(found[-1][1]):
-            found[-1] = (found[-1][0], max(found[-1][1], last))
-        elif first <= last:  # else nothing of it is left in single precision
-            found.append((first, last))
-    return tuple(found)
 
 
 def known_of(

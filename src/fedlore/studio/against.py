@@ -12,13 +12,14 @@ from torch import Tensor
 from ..core.examples import Examples
 from ..data.rows import read_measured, read_table
 from ..errors import FedloreError, KnowledgeError
+from ..kernel.cells import number, parse_condition
 from ..kernel.schema import Schema
+from ..kernel.sheets import Rule
 from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup, check_data
 from ..knowledge.numbers import Measured
-from ..knowledge.tables.cells import number, parse_condition
 from ..knowledge.tables.rulestats import rule_report
-from ..knowledge.tables.table import Rule, Table
+from ..knowledge.tables.table import Table
 from .asking import hear_knowledge, tables_in, usable
 
 ROWS_TOLD = 20  # rows told one by one

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import KnowledgeError
+from ..kernel.cells import format_outcome
 from ..kernel.schema import Feature, Schema
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.writing import leaves
-from ..knowledge.tables.cells import format_outcome
 from ..knowledge.tables.table import Table
 from .asking import Heard, hear_knowledge, usable
 from .checks import judge

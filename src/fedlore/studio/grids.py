@@ -10,11 +10,10 @@ from typing import Any
 
 from ..core.files.dialect import find_separator
 from ..core.files.text import HEAD_BYTES, marked_encoding
-from ..core.files.workbook import Broken, SheetCell
 from ..errors import KnowledgeError
+from ..kernel.cells import LONGEST
+from ..kernel.sheets import MOST_RULES, Broken, SheetCell
 from ..knowledge.content import files_at, toml_in
-from ..knowledge.tables.cells import LONGEST
-from ..knowledge.tables.rulesheets import MOST_RULES
 from ..knowledge.tables.sheets import parse_sheet
 from .workbooks import TextRows, replace_cells
 

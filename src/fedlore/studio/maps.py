@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from ..errors import KnowledgeError
+from ..kernel.cells import NumberSpans
 from ..kernel.schema import Feature, Schema
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.writing import leaves
-from ..knowledge.tables.cells import NumberSpans
 from ..knowledge.tables.table import Table
 from .asking import Heard, hear_knowledge, usable
 

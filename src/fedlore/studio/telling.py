@@ -4,12 +4,12 @@ from typing import Any
 
 from ..errors import FedloreError
 from ..kernel.schema import Schema
+from ..kernel.sheets import POLICIES
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.either import is_number_file
 from ..knowledge.files import read_document
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.numbers.files import read_number_document
-from ..knowledge.tables.table import POLICIES
 from .checks import jsonable, judge, tell_findings
 from .desk import Workdesk
 from .grids import read_grids

@@ -13,7 +13,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fedlore import checker, errors, kernel
+from fedlore import checker, errors, kernel, words
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.onnx import bundle_to_onnx
@@ -322,7 +322,7 @@ def test_only_tables_and_formulas_are_certified():
 
 def test_the_folders_run_alone_without_fedlore(site, tmp_path):
     certificate, bundle, graph = site(personal())
-    for room in (checker, kernel):
+    for room in (checker, kernel, words):
         folder = Path(room.__file__).parent
         shutil.copytree(folder, tmp_path / "elsewhere" / folder.name)
     shutil.copy(errors.__file__, tmp_path / "elsewhere")
@@ -336,12 +336,12 @@ def test_the_folders_run_alone_without_fedlore(site, tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
     # a graph is read node by node; of a bundle the checker can only compute rows
-    words = "the certificate holds"
+    end_words = "the certificate holds"
     tested = " as far as it was tested, on 3000 rows"
     for subject, number, end in ((graph, 0, ""), (bundle, 3, tested)):
         done = run(subject)
         assert (done.returncode, done.stderr) == (number, "")
-        assert done.stdout.splitlines()[-1] == words + end
+        assert done.stdout.splitlines()[-1] == end_words + end
     write_bundle(bundle_of(personal(range=None), "north"), bundle)
     done = run(bundle)
     assert done.returncode == 1 and "FAIL   knowledge as certified" in done.stdout

@@ -14,14 +14,10 @@ from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.checker.graphs import _on_an_edge
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.answers import said_of
-from fedlore.kernel.cells import condition, outcomes
 from fedlore.kernel.knowledge import read_knowledge
-from fedlore.kernel.schema import Feature
 from fedlore.knowledge import table_of
-from fedlore.knowledge.tables.cells import parse_condition
 
 from ..onnx.worlds import (
-    CLASSES,
     HOLED,
     NUMBERS,
     SCHEMA,
@@ -34,7 +30,11 @@ QUICK = settings(deadline=None, max_examples=20, suppress_health_check=list(Heal
 HOUSE = Path(checker.__file__).parent.parent
 FILES = [
     HOUSE / "errors.py",
-    *(path for room in ("checker", "kernel") for path in sorted((HOUSE / room).rglob("*.py"))),
+    *(
+        path
+        for room in ("checker", "kernel", "words")
+        for path in sorted((HOUSE / room).rglob("*.py"))
+    ),
 ]
 
 
@@ -49,7 +49,7 @@ def test_it_imports_nothing_but_kernel_and_errors(path):
             module = (node.module or "").split(".")
             if node.level:
                 target = (*inside[: len(inside) - node.level], *module)
-                assert target[0] in ("kernel", "errors", "checker")
+                assert target[0] in ("kernel", "errors", "words", "checker")
                 assert target[0] != "checker" or inside[0] == "checker"
             else:
                 assert module[0] in known
@@ -89,35 +89,12 @@ def judge(world):
 
 
 @given(conditions())
-def test_cells_mean_the_same(cell):
-    feature = SCHEMA.features[0]
+def test_a_cell_means_the_same_to_bit_words_and_to_spans(cell):
     table = table_of([{"ash": cell, "then": "I"}], SCHEMA, kind="predict")
     single = np.float32(NUMBERS)
     points = np.concatenate([np.nextafter(single, np.float32(s)) for s in (-99, 99)] + [single])
     x = torch.zeros(len(points), 4)
     x[:, 0] = torch.from_numpy(points)
-    spans = condition(cell, Feature("ash", low=0, high=40))
+    spans = table.rules[0].spans.get(0)
     held = [spans is None or any(a <= p <= b for a, b in spans) for p in points.tolist()]
     assert table.hits(x)[:, 0].tolist() == held
-    assert (spans is None) == (parse_condition(cell, feature) is None)
-
-
-@pytest.mark.parametrize(
-    ("cell", "named"),
-    [
-        ("II", {1}),
-        ("I..III", {0, 1, 2}),
-        ("not II", {0, 2, 3}),
-        ("I, IV", {0, 3}),
-        ('"II", III', {1, 2}),
-        ("all", {0, 1, 2, 3}),
-    ],
-)
-def test_outcomes_name_classes(cell, named):
-    assert outcomes(cell, CLASSES) == named
-
-
-@pytest.mark.parametrize("cell", ["about 3", "3 <", "in", "> x"])
-def test_what_it_cannot_read_it_refuses(cell):
-    with pytest.raises(KnowledgeError):
-        condition(cell, Feature("ash", low=0, high=40))

@@ -25,7 +25,7 @@ from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
 from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 from fedlore.personal.beside import NumberBeside
 from fedlore.personal.classifier import Personal
 from fedlore.personal.own.linear import Linear

@@ -12,7 +12,7 @@ from fedlore.bundle.watch import open_record, watch_rows
 from fedlore.bundle.watch.facts import find_facts
 from fedlore.bundle.watch.telling import say_alarms, watch_metrics, watch_values, write_watch_page
 from fedlore.errors import FedloreError
-from fedlore.knowledge.tables.rulesheets import table_of
+from fedlore.knowledge.tables.sheets import table_of
 
 from ..making import SCHEMA, bundle, regressor, rows
 

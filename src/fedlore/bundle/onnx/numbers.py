@@ -19,6 +19,7 @@ from ...kernel.graph.ops import Value
 from ...kernel.graph.sets import SetNodes, bound_set, join
 from ...kernel.graph.tables import Answer
 from ...kernel.numbersets import NamedNumber
+from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, FirstOf
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.numbers.conformal import ConformalInterval
@@ -26,7 +27,7 @@ from ...knowledge.numbers.numbers import Numbers
 from ...knowledge.numbers.ranges import Band, Between
 from ...knowledge.numbers.tables import IntervalTable, NumberTable
 from ...knowledge.views import Mask
-from .sources import Rows, table_of, tree_of
+from .sources import Rows, tree_of
 
 
 def number_nodes(
@@ -64,7 +65,7 @@ def _make(catalog: dict[type, Callable[[Rows, Any], Any]], model: Any) -> Callab
 
 def _number_table(rows: Rows, model: NumberTable) -> Answer:
     table = table_of(model.table)
-    return table_point(rows.view, table, [model.values[min(rule.classes)] for rule in table.rules])
+    return table_point(rows.view, table, [model.values[min(rule.outcome)] for rule in table.rules])
 
 
 def _first_of(rows: Rows, model: FirstOf) -> Answer:
@@ -90,7 +91,7 @@ def _conformal(rows: Rows, model: ConformalInterval) -> SetNodes:
 
 def _interval_table(rows: Rows, model: IntervalTable) -> SetNodes:
     table = table_of(model.table)
-    return table_set(rows.view, table, [model.sets[min(rule.classes)] for rule in table.rules])
+    return table_set(rows.view, table, [model.sets[min(rule.outcome)] for rule in table.rules])
 
 
 def _all_of(rows: Rows, model: AllOf) -> SetNodes:

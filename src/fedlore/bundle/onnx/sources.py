@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import KnowledgeError
-from ...kernel import graded, soft, tables
-from ...kernel.cells import Rule, _join, after, before, single
+from ...kernel import graded, soft
 from ...kernel.expressions import Tree
 from ...kernel.graph.knowledge import every_class
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
@@ -28,6 +27,7 @@ from ...kernel.graph.sources import (
 )
 from ...kernel.graph.tables import Answer
 from ...kernel.trusting import Leaning
+from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalRange
 from ...knowledge.confusion import Recalibrated
@@ -38,8 +38,6 @@ from ...knowledge.missing import list_columns
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
 from ...knowledge.sources.onnx import OnnxModel
 from ...knowledge.sources.writing import kind_of_model
-from ...knowledge.tables.bitwords import spans
-from ...knowledge.tables.cells import START, STOP, Condition, Cut
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
@@ -131,29 +129,6 @@ def tree_of(formula: Any) -> Tree:
             "write it as a formula"
         )
     return formula.tree
-
-
-def table_of(table: Table) -> tables.Table:
-    """The kernel's table: rules in the order in which they speak."""
-    rules = [
-        Rule({c: _spans(one) for c, one in rule.conditions}, frozenset(rule.outcome))
-        for rule in (table.rules[index] for index in table.order)
-    ]
-    return tables.Table(table.name, rules, table.policy, len(table.schema.classes))
-
-
-def _spans(condition: Condition) -> tuple[tuple[float, float], ...]:
-    """The numbers of single precision that meet a condition, as first and last ones."""
-
-    def first(cut: Cut) -> float:
-        near = single(cut.value)
-        return after(near) if cut.after or near == -np.inf else near
-
-    found = [
-        (-np.inf if a == START else first(a), np.inf if b == STOP else before(first(b)))
-        for a, b in spans(condition)
-    ]
-    return tuple(_join(found))
 
 
 def _graded(model: GradedFormula | SoftFormula) -> graded.Graded:

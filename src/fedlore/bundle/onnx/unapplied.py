@@ -7,12 +7,13 @@ import numpy as np
 
 from ...kernel.graph.ops import INT64, SINGLE, Value
 from ...kernel.graph.tables import hit_rules
+from ...knowledge.bridge import table_of
 from ...knowledge.missing import list_columns
 from ...knowledge.sources.writing import parts_of
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask
 from .finishing import GraphOutput
-from .sources import Rows, table_of
+from .sources import Rows
 
 
 def give_unapplied(rows: Rows, models: Iterable[Any]) -> list[GraphOutput]:

@@ -12,19 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FedloreError
+from ...kernel.sheets import Broken, SheetCell
 
 SUFFIXES = (".xlsx", ".xlsm")
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A cell that holds something other than text or a plain number, and why it is refused."""
-
-    reason: str
-    shown: str = ""  # what a copy of it says
-
-
-SheetCell = str | Broken
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.files.workbook import Broken
 from ...errors import unknown
+from ...kernel.sheets import Broken
 from .problems import SHOWN
 
 BLANK = frozenset(  # as spreadsheets, statistics packages and laboratories write it

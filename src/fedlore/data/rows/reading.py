@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.files.workbook import SUFFIXES, Broken
+from ...core.files.workbook import SUFFIXES
 from ...errors import FedloreError
 from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import Broken
 from .cells import Floats, Wrong, number_cells, place_cells
 from .columnar import open_parquet
 from .memory import frame_of, open_json, open_workbook

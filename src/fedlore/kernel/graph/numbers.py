@@ -144,7 +144,7 @@ def table_point(view: View, table: Table, values: Sequence[float]) -> Answer:
     """The number that a table names, one value a rule."""
     o, named = view.o, sorted(set(values))
     rules = [
-        replace(rule, classes=frozenset([named.index(value)]))
+        replace(rule, outcome=(named.index(value),))
         for rule, value in zip(table.rules, values, strict=True)
     ]
     over = Table(table.name, rules, table.policy, len(named))
@@ -194,14 +194,14 @@ def number_outputs(
 def _set(view: View, known: NumberKnown, source: Table | Limits) -> SetNodes:
     if isinstance(source, Limits):
         return limit_set(view, source.lower, source.upper)
-    outcomes = [_pairs(known.pieces, sorted(rule.classes)) for rule in source.rules]
+    outcomes = [_pairs(known.pieces, sorted(rule.outcome)) for rule in source.rules]
     return table_set(view, source, outcomes)
 
 
 def _point(view: View, known: NumberKnown, source: Table | NamedNumber) -> Answer:
     if isinstance(source, NamedNumber):
         return formula_point(view, source)
-    values = [float(known.pieces[min(rule.classes), 0]) for rule in source.rules]
+    values = [float(known.pieces[min(rule.outcome), 0]) for rule in source.rules]
     return table_point(view, source, values)
 
 

@@ -13,8 +13,8 @@ from itertools import groupby, pairwise, product
 
 import numpy as np
 
+from ...kernel.cells import START, STOP, Condition, Cut, Levels, NumberSpans, Span, format_condition
 from ...kernel.schema import Feature, Schema
-from ..tables.cells import START, STOP, Condition, Cut, Levels, NumberSpans, Span, format_condition
 
 Stretch = tuple[int, int]  # first and last cell
 

@@ -13,10 +13,11 @@ from ...kernel.knowledge import scope_of
 from ...kernel.prove import stays_among, stays_between
 from ...kernel.schema import Schema
 from ...kernel.search import Scope, Verdict
-from ..bridge import single_spans, tree_of
+from ...kernel.sheets import Rule
+from ..bridge import tree_of
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula
-from ..tables.table import Rule, Table
+from ..tables.table import Table
 
 BOXES_PER_RULE = 4_000  # boxes per rule
 MOST_CROSSED = 500  # rules of one table
@@ -107,9 +108,8 @@ def rule_boxes(table: Table, rule: Rule) -> list[Scope]:
     scope = scope_of(table.schema.features)
     whole = list(zip(scope.low.tolist(), scope.high.tolist(), strict=True))
     choices = [[side] for side in whole]
-    for column, condition in rule.conditions:
+    for column, spans in rule.spans.items():
         low, high = whole[column]
-        spans = single_spans(condition, bool(scope.levels[column]))
         sides = [(max(a, low), min(b, high)) for a, b in spans]
         choices[column] = [(a, b) for a, b in sides if a <= b]
     count = 1

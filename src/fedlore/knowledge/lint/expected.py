@@ -12,16 +12,16 @@ from typing import Any
 
 from ...answers import Bins
 from ...core.examples import Examples
-from ...core.files.workbook import Broken, SheetCell
 from ...core.tensors import torch
 from ...errors import KnowledgeError, unknown
+from ...kernel.cells import format_outcome, number, parse_outcome, short
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import Broken, SheetCell
 from ..content import Files
 from ..models import Knowledge
 from ..numbers.measured import Measured
 from ..numbers.numbers import Numbers
-from ..tables.cells import format_outcome, number, parse_outcome, short
 from ..tables.sheets import parse_sheet
 
 SILENT_WORD = "silent"

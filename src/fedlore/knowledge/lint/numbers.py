@@ -13,6 +13,7 @@ from ...answers import Bins
 from ...core.still import without_gradient
 from ...kernel.findings import Finding, Place, Severity
 from ...kernel.schema import Schema
+from ...kernel.sheets import Rule
 from ..formulas.formula import Formula
 from ..numbers.files import NumberDocument
 from ..numbers.measured import Measured
@@ -20,7 +21,7 @@ from ..numbers.numbers import NumberConflict, Numbers
 from ..numbers.ranges import Between
 from ..numbers.scores import rmse
 from ..numbers.tables import IntervalTable, NumberTable
-from ..tables.table import Rule, Table
+from ..tables.table import Table
 from .arithmetic import gave_up, lint_formulas
 from .logic import lint_tables
 from .numbercross import NumberPairs, cross_numbers, pair_limits, rule_outcomes

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...kernel.cells import NumberSpans, Span, format_condition, number
 from ...kernel.findings import Finding
-from ..tables.cells import NumberSpans, Span, format_condition, number
 from ..tables.table import Table
 from .axes import axis_scope, holds_a_float
 

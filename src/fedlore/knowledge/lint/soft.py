@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.rates import exact_share
 from ...core.still import without_gradient
+from ...kernel.cells import spans_of
 from ...kernel.findings import Finding, Place
+from ...kernel.sheets import Rule
 from ..door import hide_others
 from ..formulas.grading import GradedFormula
 from ..models import Knowledge
 from ..soft import SoftFormulas, SoftRange
 from ..sources.writing import leaves
 from ..stated import list_statements
-from ..tables.bitwords import spans
 from ..tables.soft import SoftTable
-from ..tables.table import Rule, Table
+from ..tables.table import Table
 from .logic import lint_tables
 from .rulechecks import check_cells
 
@@ -90,8 +91,8 @@ def _covers(wide: Rule, narrow: Rule) -> bool:
     for column, condition in wide.conditions:
         if column not in inner:
             return False
-        for start, stop in spans(inner[column]):
-            if not any(a <= start and stop <= b for a, b in spans(condition)):
+        for start, stop in spans_of(inner[column]):
+            if not any(a <= start and stop <= b for a, b in spans_of(condition)):
                 return False
     return True
 

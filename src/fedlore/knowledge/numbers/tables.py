@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 from ...answers import Sets
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ...kernel.schema import Feature, Schema
+from ...kernel.cells import TableKind, parse_set
+from ...kernel.schema import Schema
+from ...kernel.sheets import Sheet, TablePolicy, outcome_texts
 from ..missing import find_lacking
-from ..tables.cells import START, STOP, Span, TableKind, parse_condition
-from ..tables.cells import NumberSpans as Spans
-from ..tables.rulesheets import parse_table
-from ..tables.sheets import Sheet, read_sheet
-from ..tables.table import Table, TablePolicy
-from ..tables.titles import OUTCOMES
+from ..tables.sheets import parse_table, read_sheet
+from ..tables.table import Table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,16 +104,15 @@ def parse_numbers_table(
     outcome: str | None = None,
 ) -> NumberTable | IntervalTable:
     """A sheet as a table of numbers or of intervals."""
-    texts = tuple(dict.fromkeys(_outcomes(page, outcome)))
+    texts = outcome_texts(page, outcome)
     spare = ("no outcome", "no other outcome")[: max(0, 2 - len(texts))]  # a schema has 2 classes
     labelled = replace(schema, classes=(*texts, *spare))
     table = parse_table(page, labelled, kind=kind, policy=policy, outcome=outcome)
-    target = Feature("outcome")
     named = {rule.outcome[0]: table.label(i) for i, rule in reversed([*enumerate(table.rules)])}
     found = []
     for index, text in enumerate(texts):
         try:
-            found.append(_intervals(text, target))
+            found.append(parse_set(text))
         except KnowledgeError as error:
             where = named.get(index, f"outcome '{text}'")
             raise KnowledgeError(f"{page.file}, {where}: {error}") from None
@@ -127,36 +124,6 @@ def parse_numbers_table(
                 f"{page.file}, {named[index]}: a prediction names one number, got '{texts[index]}'"
             )
     return NumberTable(table, (*(ends[0][0] for ends in found), *(0.0,) * len(spare)))
-
-
-def _intervals(text: str, target: Feature) -> tuple[tuple[float, float], ...]:
-    said = parse_condition(text, target)
-    if said is None:
-        return ((-math.inf, math.inf),)
-    assert isinstance(said, Spans)  # the target has no levels
-    return tuple(_close(span, text) for span in said.spans)
-
-
-def _close(span: Span, text: str) -> tuple[float, float]:
-    if (span.start.after and span.start != START) or (not span.stop.after and span.stop != STOP):
-        raise KnowledgeError(
-            f"sets of numbers have their ends: write [8..12], >= 8 or <= 12, got '{text}'"
-        )
-    return span.start.value, span.stop.value
-
-
-def _outcomes(page: Sheet, outcome: str | None) -> list[str]:
-    """The texts of the outcome column; a table without one is left to `parse_table` to refuse."""
-    filled = [cells for _, cells in page.rows if any(cells)]
-    if not filled:
-        return []
-    wanted = OUTCOMES if outcome is None else (outcome.lower(),)
-    titles = [cell.strip().lower() if isinstance(cell, str) else "" for cell in filled[0]]
-    place = next((i for i, title in enumerate(titles) if title in wanted), None)
-    if place is None:
-        return []
-    texts = (row[place] for row in filled[1:] if len(row) > place)
-    return [text.strip() for text in texts if isinstance(text, str) and text.strip()]
 
 
 def _everything(rows: Tensor) -> Sets:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ...answers import Sets
 from ...core.rng import stream
 from ...core.tensors import torch
+from ...kernel.cells import NumberSpans
 from ...kernel.schema import Feature, Schema
-from ..tables.cells import NumberSpans
 from ..tables.table import Table
 
 if TYPE_CHECKING:

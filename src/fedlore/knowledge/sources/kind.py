@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ConfigError, KnowledgeError
+from ...kernel.cells import check_confidence
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ...words import Reason
 from ..content import Files
-from ..tables.confidences import check_confidence
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,15 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.tensors import torch
+from ...kernel.cells import TableKind as Outcome
+from ...kernel.cells import format_condition, format_outcome
 from ...kernel.schema import Schema
+from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy
 from ...words import Reason
 from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
-from ..tables.cells import TableKind as Outcome
-from ..tables.cells import format_condition, format_outcome
-from ..tables.rulesheets import MOST_RULES, check_written, examine_table, parse_rules, table_cells
-from ..tables.sheets import Sheet, csv_bytes, parse_sheet, read_sheet
+from ..tables.sheets import (
+    check_written,
+    csv_bytes,
+    examine_table,
+    parse_rules,
+    parse_sheet,
+    read_sheet,
+    table_cells,
+)
 from ..tables.soft import SoftTable
-from ..tables.table import Rule, Table, TablePolicy
+from ..tables.table import Table
 from .kind import (
     Asked,
     Attached,

@@ -1,8 +1,9 @@
 """Decision tables: from an expert's spreadsheet to tensors."""
 
-from .rulesheets import read_rules, table_of, write_table
+from ...kernel.sheets import Rule
 from .rulestats import rule_report
-from .table import Rule, Table
+from .sheets import read_rules, table_of, write_table
+from .table import Table
 
 _FAULT = "table"  # the code of errors raised here
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.tensors import torch
+from ...kernel.cells import START, STOP, Condition, Cut, first_values, spans_of
 from .buckets import Buckets, BucketScratch, buckets
-from .cells import START, STOP, Condition, Cut, NumberSpans, Span
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,13 +84,6 @@ def blocks(n: int, device: torch.device) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def spans(condition: Condition) -> tuple[Span, ...]:
-    """The numbers that satisfy a condition; a level is the number of its index alone."""
-    if isinstance(condition, NumberSpans):
-        return condition.spans
-    return tuple(Span(Cut(float(i), False), Cut(float(i), True)) for i in condition.chosen)
-
-
 def pack(bits: NDArray[np.bool_]) -> Tensor:
     """(n, rules) bool -> (n, words) int64."""
     n, rules = bits.shape
@@ -125,14 +118,14 @@ def _column(
     device: torch.device,
     perhaps: bool,
 ) -> ConditionColumn:
-    ends = {end for _, condition in used for span in spans(condition) for end in span}
+    ends = {end for _, condition in used for span in spans_of(condition) for end in span}
     first = _first_values(sorted(ends - {START, STOP}), dtype)  # cut -> smallest value beyond it
     cuts = sorted(set(first.values()))
     rank = {value: position for position, value in enumerate(cuts)}
     table = np.ones((len(cuts) + 2, rules), dtype=np.bool_)  # the last bucket holds NaN
     for number, condition in used:
         table[:, number] = False
-        for start, stop in spans(condition):
+        for start, stop in spans_of(condition):
             begin = 0 if start == START else rank[first[start]] + 1
             end = len(cuts) + 1 if stop == STOP else rank[first[stop]] + 1
             table[begin:end, number] = True
@@ -145,9 +138,7 @@ def _column(
 def _first_values(cuts: Sequence[Cut], dtype: torch.dtype) -> dict[Cut, float]:
     """The smallest value of the dtype on the far side of each cut: x > 12 is x >= next(12)."""
     numbers = torch.tensor([cut.value for cut in cuts], dtype=torch.float64)
-    after = torch.tensor([cut.after for cut in cuts], dtype=torch.bool)
     if dtype.is_floating_point:
         numbers = numbers.to(dtype).to(working_dtype(dtype))
-    after |= numbers == -torch.inf  # too large for the dtype: beyond all its finite numbers
-    above = torch.nextafter(numbers, torch.full_like(numbers, torch.inf))
-    return dict(zip(cuts, torch.where(after, above, numbers).tolist(), strict=True))
+    found = first_values(numbers.numpy(), np.array([cut.after for cut in cuts], np.bool_))
+    return dict(zip(cuts, found.tolist(), strict=True))

@@ -1,31 +1,174 @@
-"""Spreadsheets as text: CSV and XLSX in, rows of cells out. Nothing in a file is ever executed."""
+"""Decision tables from CSV and XLSX files, and back. Nothing in a file is ever executed."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ...core.files.dialect import find_separator
-from ...core.files.text import HEAD_BYTES, marked_encoding
-from ...core.files.workbook import SheetCell, openpyxl_package, parse_page
+from ...core.files.text import marked_encoding
+from ...core.files.workbook import openpyxl_package, parse_page
 from ...errors import FedloreError, KnowledgeError
-from ...kernel.findings import Place
+from ...kernel.cells import TableKind, format_condition, format_outcome, number
+from ...kernel.findings import Finding
+from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import Sheet, TablePolicy, examine_rules, parse_csv, refusal
+from .soft import SoftTable
+from .table import Table
 
 _LARGEST = 32 * 2**20  # bytes, unpacked
 MOST_CELLS = 2_000_000
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """One sheet as text; `rows` are numbered as the spreadsheet numbers them."""
+def read_rules(
+    path: str | Path,
+    schema: Schema,
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    sheet: str | None = None,
+) -> Table:
+    """Read a decision table from CSV or XLSX; the first fault found is raised with its place.
 
-    file: str
-    name: str  # empty for CSV
-    rows: tuple[tuple[int, tuple[SheetCell, ...]], ...]
+    The default policy is `intersect` for ranges; for predictions `priority` where the table has
+    such a column, else `first`.
+    """
+    page = read_sheet(path, sheet=sheet)
+    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
 
-    def place(self, row: int | None = None, column: str = "") -> Place:
-        return Place(self.file, self.name, row, column)
+
+def parse_table(
+    page: Sheet,
+    schema: Schema,
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+) -> Table:
+    """A sheet as a table; the first fault found is raised with its place."""
+    table = parse_rules(page, schema, kind=kind, policy=policy, outcome=outcome)
+    if isinstance(table, SoftTable):
+        soft = [i for i, confidence in enumerate(table.confidences) if confidence < 1]
+        raise KnowledgeError(
+            f"{page.place()}: {table.table.labels(soft)} hold in most cases only, and here every "
+            "rule must always hold: leave the column 'confidence' out, or name the table in a "
+            "knowledge file about classes"
+        )
+    return table
+
+
+def parse_rules(
+    page: Sheet,
+    schema: Schema,
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    confidence: float | None = None,
+) -> Table | SoftTable:
+    """The same where rules may hold in most cases only; `confidence` is of those that say none."""
+    table, findings = examine_table(
+        page, schema, kind=kind, policy=policy, outcome=outcome, confidence=confidence
+    )
+    if table is None:
+        raise refusal(findings)
+    return table
+
+
+def table_of(
+    rows: Iterable[Mapping[str, str | float]],
+    schema: Schema,
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    name: str = "table",
+) -> Table:
+    """A decision table from rows of cells, such as {"ash": "> 12", "then": "II"}."""
+    written = [
+        {key: cell if isinstance(cell, str) else number(cell) for key, cell in row.items()}
+        for row in rows
+    ]
+    header = list(dict.fromkeys(key for row in written for key in row))
+    lines = [tuple(row.get(key, "") for key in header) for row in written]
+    page = Sheet(name, "", tuple(enumerate([tuple(header), *lines])))  # the first rule is row 1
+    return parse_table(page, schema, kind=kind, policy=policy, outcome=outcome)
+
+
+def table_cells(table: Table | SoftTable) -> list[list[str]]:
+    """The table as text, header first: a canonical form, equal for equal tables."""
+    if isinstance(table, SoftTable):
+        shares = ["confidence", *map(number, table.confidences)]
+        cells = table_cells(table.table)
+        return [[*row, share] for row, share in zip(cells, shares, strict=True)]
+    schema, kind = table.schema, table.kind
+    used = sorted({column for rule in table.rules for column, _ in rule.conditions})
+    features = [schema.features[column] for column in used]
+    extras = [
+        ("priority", [number(rule.priority) for rule in table.rules]),
+        ("rule", [rule.name for rule in table.rules]),
+        ("note", [rule.note for rule in table.rules]),
+    ]
+    shown = [
+        (title, cells)
+        for title, cells in extras
+        if (table.policy == "priority" if title == "priority" else any(cells))
+    ]
+    rows = [[_title(feature) for feature in features] + ["then"] + [title for title, _ in shown]]
+    for index, rule in enumerate(table.rules):
+        conditions = dict(rule.conditions)
+        row = [format_condition(conditions.get(column), schema.features[column]) for column in used]
+        row.append(format_outcome(rule.outcome, schema.classes, kind))
+        rows.append(row + [cells[index] for _, cells in shown])
+    return rows
+
+
+def write_table(table: Table, path: str | Path) -> None:
+    """Write a table to CSV or XLSX so that reading it gives an equal one."""
+    check_written(table)
+    write_sheet(table_cells(table), path)
+
+
+def check_written(model: Table | SoftTable) -> None:
+    """Refuse a table whose cells, read again, would not be the same table."""
+    rows, table = table_cells(model), model.table if isinstance(model, SoftTable) else model
+    page = Sheet(table.name, "", tuple((i, tuple(row)) for i, row in enumerate(rows, 1)))
+    again, findings = examine_table(
+        page, table.schema, kind=table.kind, policy=table.policy, outcome="then"
+    )
+    if again is None:  # a cell that would be too long, a feature called 'then'
+        raise refusal(findings)
+    if again != model:
+        raise KnowledgeError(f"{table.name}: names and notes must not begin or end with spaces")
+
+
+def examine_table(
+    page: Sheet,
+    schema: Schema,
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    confidence: float | None = None,
+) -> tuple[Table | SoftTable | None, list[Finding]]:
+    """A sheet as a table, or None and all that is wrong with it."""
+    found, findings = examine_rules(
+        page,
+        schema.features,
+        schema.classes,
+        kind=kind,
+        policy=policy,
+        outcome=outcome,
+        confidence=confidence,
+    )
+    if found is None:
+        return None, findings
+    table = Table(schema, found.rules, kind, found.policy, page.file)
+    return SoftTable(table, found.confidences) if min(found.confidences) < 1.0 else table, []
+
+
+def _title(feature: Feature) -> str:
+    return f"{feature.name} [{feature.unit}]" if feature.unit else feature.name
 
 
 def read_sheet(path: str | Path, *, sheet: str | None = None) -> Sheet:
@@ -98,13 +241,4 @@ def _read_csv(data: bytes, name: str) -> Sheet:
         raise KnowledgeError(
             f"{name}: the text is not UTF-8 (byte {error.start}): save it as 'CSV UTF-8'"
         ) from error
-    separator = find_separator(text[:HEAD_BYTES].splitlines(keepends=True)[:1])
-    rows: list[tuple[int, tuple[SheetCell, ...]]] = []
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    try:
-        for index, row in enumerate(reader, 1):
-            rows.append((index, tuple(row)))
-    except csv.Error as error:
-        place = Place(name, row=len(rows) + 1)
-        raise KnowledgeError(f"{place}: not readable as CSV: {error}") from error
-    return Sheet(name, "", tuple(rows))
+    return parse_csv(text, name)

@@ -12,41 +12,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
+from ...kernel.cells import Levels, TableKind
 from ...kernel.findings import Place
 from ...kernel.schema import Schema
+from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
 from ..missing import find_lacking
-from .cells import Condition, Levels, TableKind
 from .policies import TableProgram
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _MOST_HITS = 1 << 22  # rows times rules at a time, where they are looked at one by one
-
-TablePolicy = Literal["first", "unique", "priority", "intersect", "union"]
-
-POLICIES: dict[TableKind, tuple[TablePolicy, ...]] = {
-    "predict": ("first", "unique", "priority"),
-    "range": ("intersect", "union"),
-}
-
-
-@dataclass(frozen=True)
-class Rule:
-    """If all conditions hold, then the outcome."""
-
-    conditions: tuple[tuple[int, Condition], ...]  # by column, ascending; the others are free
-    outcome: tuple[int, ...]  # class indices, ascending; one for a prediction
-    priority: float = 0.0  # the smallest number speaks first, as in "priority 1"
-    name: str = ""
-    note: str = ""
-    place: Place = field(default=Place(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -142,10 +124,7 @@ class Table:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The rules in the order in which they speak."""
-        numbers = range(len(self.rules))
-        if self.policy != "priority":
-            return tuple(numbers)
-        return tuple(sorted(numbers, key=lambda index: self.rules[index].priority))
+        return speaking_order(self.rules, self.policy)
 
     @property
     def place(self) -> Place:

@@ -1,0 +1,337 @@
+"""Decision tables as they are written: cells of a sheet into rules, each complaint at its cell."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from ..errors import KnowledgeError, unknown
+from .cells import (
+    LONGEST,
+    Closed,
+    Condition,
+    TableKind,
+    format_condition,
+    parse_condition,
+    parse_confidence,
+    parse_outcome,
+    short,
+    single_spans,
+)
+from .findings import Finding, Place
+from .schema import Feature
+
+MOST_RULES = 100_000
+MOST_FINDINGS = 100
+OUTCOMES = ("then", "outcome", "range")  # names of the outcome column
+EXTRAS = ("priority", "confidence", "rule", "note")
+SEPARATORS = ",;\t|"
+_HEADER = re.compile(r"([^\[\]]*?)\s*(?:\[([^\[\]]*)\])?")
+
+TablePolicy = Literal["first", "unique", "priority", "intersect", "union"]
+POLICIES: dict[TableKind, tuple[TablePolicy, ...]] = {
+    "predict": ("first", "unique", "priority"),
+    "range": ("intersect", "union"),
+}
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A cell that holds something other than text or a plain number, and why it is refused."""
+
+    reason: str
+    shown: str = ""  # what a copy of it says
+
+
+SheetCell = str | Broken
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One sheet as text; `rows` are numbered as the spreadsheet numbers them."""
+
+    file: str
+    name: str  # empty for CSV
+    rows: tuple[tuple[int, tuple[SheetCell, ...]], ...]
+
+    def place(self, row: int | None = None, column: str = "") -> Place:
+        return Place(self.file, self.name, row, column)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """If all conditions hold, then the outcome."""
+
+    conditions: tuple[tuple[int, Condition], ...]  # by column, ascending; the others are free
+    outcome: tuple[int, ...]  # class indices, ascending; one for a prediction
+    priority: float = 0.0  # the smallest number speaks first, as in "priority 1"
+    name: str = ""
+    note: str = ""
+    place: Place = field(default=Place(), compare=False)
+
+    @cached_property
+    def spans(self) -> dict[int, tuple[Closed, ...]]:
+        """The numbers of single precision that each condition allows, by column."""
+        return {column: single_spans(condition) for column, condition in self.conditions}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a sheet, in its order, and how often each holds."""
+
+    rules: tuple[Rule, ...]
+    policy: TablePolicy
+    confidences: tuple[float, ...]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The rules in the order in which they speak."""
+        return speaking_order(self.rules, self.policy)
+
+
+def speaking_order(rules: Sequence[Rule], policy: str) -> tuple[int, ...]:
+    """The places of rules in the order in which they speak."""
+    if policy != "priority":
+        return tuple(range(len(rules)))
+    return tuple(sorted(range(len(rules)), key=lambda index: rules[index].priority))
+
+
+@dataclass(frozen=True)
+class SheetColumn:
+    """A column of a table."""
+
+    role: str  # feature, then, one of the extras, or blank
+    title: str
+    index: int = -1  # of the feature
+
+
+def parse_csv(text: str, name: str) -> Sheet:
+    """The text of a CSV file; cells end at the mark under which the header has most of them."""
+    text = text.removeprefix("\ufeff")
+    head = text.partition("\n")[0]
+    separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader([head], delimiter=mark), [])))
+    rows: list[tuple[int, tuple[SheetCell, ...]]] = []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        for index, row in enumerate(reader, 1):
+            rows.append((index, tuple(row)))
+    except csv.Error as error:
+        place = Place(name, row=len(rows) + 1)
+        raise KnowledgeError(f"{place}: not readable as CSV: {error}") from error
+    return Sheet(name, "", tuple(rows))
+
+
+def read_rules(
+    page: Sheet,
+    features: Sequence[Feature],
+    classes: Sequence[str],
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    confidence: float | None = None,
+) -> Rules:
+    """The rules of a sheet; the first fault found is raised with its place."""
+    rules, findings = examine_rules(
+        page,
+        features,
+        classes,
+        kind=kind,
+        policy=policy,
+        outcome=outcome,
+        confidence=confidence,
+    )
+    if rules is None:
+        raise refusal(findings)
+    return rules
+
+
+def refusal(findings: Sequence[Finding]) -> KnowledgeError:
+    """What is wrong with a sheet, as an error: the first fault, and how many more."""
+    first, more = findings[0], len(findings) - 1
+    tail = f" (and {more} more)" if more else ""
+    return KnowledgeError(f"{first.place}: {first.message}{tail}")
+
+
+def examine_rules(
+    page: Sheet,
+    features: Sequence[Feature],
+    classes: Sequence[str],
+    *,
+    kind: TableKind,
+    policy: TablePolicy | None = None,
+    outcome: str | None = None,
+    confidence: float | None = None,
+) -> tuple[Rules | None, list[Finding]]:
+    """The rules of a sheet, or None and all that is wrong with it."""
+    findings: list[Finding] = []
+    rows = [(row, cells) for row, cells in page.rows if any(_is_filled(cell) for cell in cells)]
+    if kind not in POLICIES:
+        raise KnowledgeError(f"a table is of kind predict or range, got '{kind}'")
+    if len(rows) < 2 or len(rows) > MOST_RULES + 1:  # with the header
+        case = "empty" if len(rows) < 2 else "long"
+        return None, [Finding("error", "size", page.place(), {"most": MOST_RULES}, case)]
+    columns = read_titles(page, rows[0], features, outcome, findings)
+    has_priority = any(column.role == "priority" for column in columns)
+    if policy is None:
+        policy = POLICIES[kind][0] if not (has_priority and kind == "predict") else "priority"
+    if has_priority != (policy == "priority"):
+        case = "column" if has_priority else "no-column"
+        findings.append(Finding("error", "priority", page.place(), {"policy": policy}, case))
+    if findings:
+        return None, findings
+    rules, confidences = [], []
+    for row, cells in rows[1:]:
+        rule, own = _rule(page, row, cells, columns, features, classes, kind, findings)
+        rules.append(rule)
+        confidences.append(own or confidence or 1.0)
+        if len(findings) >= MOST_FINDINGS:
+            break
+    soft = min(confidences) < 1.0
+    if soft and policy in ("unique", "union"):
+        other = "first or priority" if kind == "predict" else "intersect"
+        args = {"fits": other, "policy": policy}
+        findings.append(Finding("error", "confidence", page.place(), args, "policy"))
+    if findings:
+        return None, findings
+    return Rules(tuple(rules), policy, tuple(confidences)), []
+
+
+def _rule(
+    page: Sheet,
+    row: int,
+    cells: Sequence[SheetCell],
+    columns: Sequence[SheetColumn],
+    features: Sequence[Feature],
+    classes: Sequence[str],
+    kind: TableKind,
+    findings: list[Finding],
+) -> tuple[Rule, float | None]:
+    """A rule, and its confidence where it says one."""
+    conditions: list[tuple[int, Condition]] = []
+    values: dict[str, str] = {}
+    chosen: tuple[int, ...] = ()
+    priority, confidence = 0.0, None
+    if len(cells) < len(columns) or any(_is_filled(cell) for cell in cells[len(columns) :]):
+        args = {"cells": len(cells), "columns": len(columns)}
+        findings.append(Finding("error", "cell", page.place(row), args, "width"))
+    for column, cell in zip(columns, cells, strict=False):
+        try:
+            if isinstance(cell, Broken):
+                raise KnowledgeError(f"the cell cannot be read: {cell.reason}")
+            if len(cell) > LONGEST:
+                raise KnowledgeError(f"a cell may have {LONGEST} characters, it has {len(cell)}")
+            if column.role == "feature":
+                condition = parse_condition(cell, features[column.index])
+                if condition is not None:
+                    conditions.append((column.index, condition))
+            elif column.role == "then":
+                chosen = parse_outcome(cell, classes, kind)
+            elif column.role == "priority":
+                priority = _priority(cell)
+            elif column.role == "confidence":
+                confidence = parse_confidence(cell) if cell.strip() else None
+            elif column.role == "blank" and cell.strip():
+                raise KnowledgeError(f"{short(cell)} stands in a column without a name")
+            else:
+                values[column.role] = cell.strip()
+        except KnowledgeError as error:
+            place = page.place(row, column.title)
+            findings.append(Finding("error", "cell", place, {"error": str(error)}))
+    rule = Rule(
+        conditions=tuple(sorted(conditions, key=lambda item: item[0])),
+        outcome=chosen,
+        priority=priority,
+        name=values.get("rule", ""),
+        note=values.get("note", ""),
+        place=page.place(row),
+    )
+    return rule, confidence
+
+
+def _priority(cell: str) -> float:
+    plain = parse_condition(cell, Feature("priority"))
+    text = format_condition(plain, Feature("priority"))
+    if not text.startswith("= "):
+        raise KnowledgeError(f"a priority is a number, 1 speaks first, got {short(cell)}")
+    return float(text.removeprefix("= "))
+
+
+def _is_filled(cell: SheetCell) -> bool:
+    return isinstance(cell, Broken) or bool(cell.strip())
+
+
+def outcome_texts(page: Sheet, outcome: str | None) -> tuple[str, ...]:
+    """The different texts of the outcome column, in their order; a sheet without one has none."""
+    filled = [cells for _, cells in page.rows if any(cells)]
+    if not filled:
+        return ()
+    wanted = OUTCOMES if outcome is None else (outcome.lower(),)
+    titles = [cell.strip().lower() if isinstance(cell, str) else "" for cell in filled[0]]
+    place = next((i for i, title in enumerate(titles) if title in wanted), None)
+    if place is None:
+        return ()
+    texts = (row[place] for row in filled[1:] if len(row) > place)
+    return tuple(
+        dict.fromkeys(text.strip() for text in texts if isinstance(text, str) and text.strip())
+    )
+
+
+def read_titles(
+    page: Sheet,
+    header: tuple[int, tuple[SheetCell, ...]],
+    features: Sequence[Feature],
+    outcome: str | None,
+    findings: list[Finding],
+) -> list[SheetColumn]:
+    """The columns of a table, header given; what is wrong with them joins the findings."""
+    row, cells = header
+    columns = []
+    for position, cell in enumerate(cells, 1):
+        try:
+            columns.append(_column(cell, features, outcome))
+            if [column.title for column in columns].count(columns[-1].title) > 1 and columns[
+                -1
+            ].title:
+                raise KnowledgeError(f"column '{columns[-1].title}' is there twice")
+        except KnowledgeError as error:
+            title = cell if isinstance(cell, str) and cell.strip() else f"number {position}"
+            place = page.place(row, title[:60])
+            findings.append(Finding("error", "header", place, {"error": str(error)}))
+    found = [column.title for column in columns if column.role == "then"]
+    if len(found) != 1 and not findings:
+        wanted = [outcome] if outcome else list(OUTCOMES)
+        args = {"wanted": wanted, "found": len(found)}
+        findings.append(Finding("error", "header", page.place(row), args, "outcome"))
+    return columns
+
+
+def _column(cell: SheetCell, features: Sequence[Feature], outcome: str | None) -> SheetColumn:
+    if isinstance(cell, Broken):
+        raise KnowledgeError(cell.reason)
+    text = cell.strip()
+    if not text:
+        return SheetColumn("blank", "")
+    if len(text) > 200:
+        raise KnowledgeError(f"a column name may have 200 characters, got {len(text)}")
+    if outcome is not None and text == outcome:
+        return SheetColumn("then", text)
+    parts = _HEADER.fullmatch(text)
+    name, unit = (parts[1].strip(), parts[2]) if parts else (text, None)
+    names = [feature.name for feature in features]
+    if name in names:
+        feature = features[names.index(name)]
+        if unit is not None and unit.strip() != feature.unit:
+            raise KnowledgeError(
+                f"the unit is [{unit}], but '{name}' is declared in [{feature.unit}]"
+            )
+        return SheetColumn("feature", name, names.index(name))
+    if outcome is None and name.lower() in OUTCOMES:
+        return SheetColumn("then", name)
+    if name.lower() in EXTRAS:
+        return SheetColumn(name.lower(), name)
+    wanted = OUTCOMES if outcome is None else (outcome,)
+    raise KnowledgeError(unknown("column", name, (*names, *wanted, *EXTRAS)))
