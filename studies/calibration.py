@@ -30,9 +30,9 @@ from fedlore.core.nets import mlp
 from fedlore.core.reliability import BINS, brier, calibration_error, ranked_score
 from fedlore.engine import Client, NumberClient, Training
 from fedlore.engine.lore import train_lore
-from fedlore.experiments.approaches import LORE, train_approach
+from fedlore.experiments import LORE, Drawing, train_approach
+from fedlore.experiments.classes import foresee_local, local_best
 from fedlore.experiments.intervals import interval
-from fedlore.experiments.ownbest import foresee_own, own_best
 from fedlore.knowledge.numbers import Measured, Numbers
 from fedlore.knowledge.numbers.ranges import Band
 from fedlore.knowledge.numbers.scores import region_scores, rmse
@@ -70,22 +70,22 @@ def number_client(plant: Plant, trust: float = 0.3) -> NumberClient:
 def grade_rows(seed: int) -> list[Row]:
     """One row a plant: its scores, and of each test row how sure and whether right."""
     demo, plants = Demo(), coking_plants(seed)
-    fitted = train_approach(
-        LORE,
+    drawing = Drawing(
         [Client(p.id, p.train, p.knowledge) for p in plants],
         lambda hears: mlp(17, 20, hidden=demo.hidden, hears=hears, seed=seed),
-        plan=demo.plan,
-        rounds=demo.rounds,
-        seed=seed,
+        demo.plan,
+        demo.rounds,
+        seed,
         ordered=True,
     )
+    fitted = train_approach(LORE, drawing)
     clients = [Client(p.id, p.train, p.knowledge, p.test) for p in plants]
-    alone = own_best(clients, seed=seed, ordered=True)
+    alone = local_best(clients, seed=seed, ordered=True)
     rows: list[Row] = []
     for plant, client in zip(plants, clients, strict=True):
         assert plant.test.y is not None
         ours = fitted.model(plant.id).predict_proba(plant.test.x).detach().double()
-        own = foresee_own(alone[plant.id], client)[0].exp().double()
+        own = foresee_local(alone[plant.id], client)[0].exp().double()
         for who, said in ((LORE.name, ours), ("own best", own), (FOREST, forest(client, seed))):
             scores = score_grades(said, plant.test.y)
             rows.append({"set": "grades", "seed": seed, "site": plant.id, "who": who} | scores)

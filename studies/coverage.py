@@ -22,14 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlore.algorithms import FedAvg
 from fedlore.bundle.answer.holding import answer_scores, hold_classes, hold_numbers
 from fedlore.core.conformal import find_cut
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
 from fedlore.core.rng import key, stream
 from fedlore.engine import Client
-from fedlore.experiments.approaches import LORE_1, train_approach
+from fedlore.experiments import FLWKM, LORE_1, Drawing, train_approach
 from fedlore.experiments.intervals import interval
 from fedlore.kernel.schema import Schema, name_columns
 from fedlore.personal.answers import Answers
@@ -40,7 +39,7 @@ from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE
 from fedlore_coke.plants import coking_plants
 from fedlore_lab.paper.numbers.sets import load_numbers, sites
-from fedlore_lab.paper.numbers.settings import NumberStudy, clients_of, number_setting
+from fedlore_lab.paper.numbers.settings import NumberStudy, draw_numbers
 
 from .seeds import parse_seeds
 
@@ -55,13 +54,14 @@ def _answer(personal: Personal | PersonalRegressor, schema: Schema, x: Tensor) -
 def number_rows(name: str, seed: int) -> list[Row]:
     """Intervals of one public set under one seed."""
     study, data = NumberStudy(name), load_numbers(name)
+    drawing = draw_numbers(study, sites(data, seed=seed), BINS, seed, "honest")
     schema = name_columns(data.columns, ("low", "high"))
     parted, kept = [], []
-    for client in clients_of(sites(data, seed=seed), "honest", study.trust):
+    for client in drawing.clients:
         learn, rest = client.data.split(LEARN, stream(seed, "coverage", client.id))
         parted.append(replace(client, data=learn))
         kept.append(rest)
-    fitted = number_setting(study, BINS, seed).train(parted, FedAvg())
+    fitted = train_approach(FLWKM, replace(drawing, clients=parted))
     seen = []
     for client, rest in zip(parted, kept, strict=True):
         personal, test = fitted.model(client.id), client.test
@@ -78,15 +78,15 @@ def class_rows(seed: int) -> list[Row]:
     clients = [
         Client(p.id, learn, p.knowledge) for p, (learn, _) in zip(plants, parts, strict=True)
     ]
-    fitted = train_approach(
-        LORE_1,
+    drawing = Drawing(
         clients,
         lambda hears: mlp(17, 20, hidden=demo.hidden, hears=hears, seed=seed),
-        plan=demo.plan,
-        rounds=demo.rounds,
-        seed=seed,
+        demo.plan,
+        demo.rounds,
+        seed,
         ordered=True,
     )
+    fitted = train_approach(LORE_1, drawing)
     seen = []
     for plant, (_, rest) in zip(plants, parts, strict=True):
         personal = fitted.model(plant.id)

@@ -32,7 +32,7 @@ from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
 from fedlore.engine.exact import exact_rows, posterior_of
-from fedlore.experiments.approaches import LORE, LORE_1, Approach, train_approach
+from fedlore.experiments import LORE, LORE_1, Approach, Drawing, train_approach
 from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
 from fedlore.personal.foreseen import Foreseen
@@ -70,8 +70,8 @@ def planners(plants: Sequence[Plant], seed: int, *, mixtures: bool) -> dict[str,
         return mlp(17, 20, hidden=demo.hidden, hears=hears, seed=seed)
 
     def trained(approach: Approach) -> list[Personal]:
-        settings = {"plan": demo.plan, "rounds": demo.rounds, "seed": seed, "ordered": True}
-        found = train_approach(approach, clients, model, **settings)
+        drawing = Drawing(clients, model, demo.plan, demo.rounds, seed, ordered=True)
+        found = train_approach(approach, drawing)
         return [found.model(p.id) for p in plants]
 
     found = {"lore 1, raw": [_raw(p, own) for p, own in zip(plants, trained(LORE_1), strict=True)]}

@@ -13,6 +13,7 @@ from fedlore.engine import Client
 from fedlore.experiments import (
     APPROACHES,
     Approach,
+    Drawing,
     MeanInterval,
     RowSink,
     compare,
@@ -73,14 +74,10 @@ def run_demo(
     def make_model(hears: bool) -> nn.Module:
         return mlp(features, classes, hidden=demo.hidden, hears=hears, seed=seed)
 
+    drawing = Drawing(clients, make_model, demo.plan, demo.rounds, seed, ordered=ordered)
     rows = compare(
-        clients,
-        make_model,
-        plan=demo.plan,
-        rounds=demo.rounds,
-        seed=seed,
-        approaches=approaches,
-        ordered=ordered,
+        drawing,
+        approaches,
         on_done=on_done,
         on_history=on_history,
         on_confusion=on_confusion,

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from fedlore import FedloreError
 from fedlore.cli.app import app
 from fedlore.data.drafting import draft_knowledge, read_cells
-from fedlore.experiments.federations import gather
+from fedlore.experiments.sites import gather
 from fedlore.knowledge.either import read_either
 from fedlore.knowledge.lint.checkup import check_file
 

@@ -11,8 +11,9 @@ from fedlore import fit
 from fedlore.algorithms import make
 from fedlore.core.models import make_kind, make_network
 from fedlore.core.wire import Task
-from fedlore.experiments.federations import gather
-from fedlore.experiments.runs import read_weights, run_federation, weights_path
+from fedlore.experiments.runs import run_federation
+from fedlore.experiments.sites import gather
+from fedlore.experiments.weights import read_weights, weights_path
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import Model, read_deployed
 from fedlore.federation.site.doctor import _policy

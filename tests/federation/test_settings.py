@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedlore import ConfigError
-from fedlore.experiments.federations import approaches_of
+from fedlore.experiments.sites import approaches_of
 from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
 from fedlore.federation.terms import read_terms, terms_of
 
@@ -80,7 +80,7 @@ def test_a_budget_is_no_reason_to_refuse_what_is_not_run(tmp_path):
     """The default of [run] tries lore, whose trials a budget does not bear: not so deployed."""
     write(tmp_path, "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n")
     found = read_deployed(tmp_path)
-    with pytest.raises(ConfigError, match="every trial of lore would spend a budget"):
+    with pytest.raises(ConfigError, match="every trial of lore would spend the budget"):
         approaches_of(found)
 
 

@@ -1,7 +1,7 @@
 """The evidence of lore: blocks are computed once, differences are paired by seed."""
 
 from fedlore.core.history import read_rows
-from studies.lore2 import evidence
+from studies import evidence
 
 
 def rows(seed: int, name: str = "coke", metric: str = "ta") -> list[dict]:

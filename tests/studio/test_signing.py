@@ -3,7 +3,7 @@
 import pytest
 
 from fedlore.errors import KnowledgeError
-from fedlore.experiments.federations import gather
+from fedlore.experiments.sites import gather
 from fedlore.federation.site.folder import Kit, SiteFile
 from fedlore.studio import make_studio
 

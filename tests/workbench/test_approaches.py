@@ -11,10 +11,18 @@ from fedlore.core.metrics import decide
 from fedlore.core.nets import mlp
 from fedlore.engine import Training
 from fedlore.engine.lore import Candidate, Menu, train_lore
-from fedlore.experiments import approaches
-from fedlore.experiments.approaches import APPROACHES, FL, FL_MASK, LORE, ML, OWN_BEST, PKM
-from fedlore.experiments.comparing import compare
-from fedlore.experiments.ownbest import own_best_words
+from fedlore.experiments import runner
+from fedlore.experiments.approaches import (
+    APPROACHES,
+    FL,
+    FL_MASK,
+    LORE,
+    ML,
+    OWN_BEST,
+    PKM,
+    local_best_words,
+)
+from fedlore.experiments.runner import Drawing, compare
 from fedlore.personal.own import best as own_models
 from fedlore.personal.own.best import own_classes, own_order
 
@@ -23,16 +31,15 @@ from ..engine.federation import CLASSES, FEATURES, federation
 PLAN = Plan(epochs=1, batch=16)
 
 
-def run(chosen=APPROACHES, clients=None, seed=0, ordered=None) -> list[Row]:
-    return compare(
-        clients or with_models(),
-        lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
-        plan=PLAN,
-        rounds=2,
-        seed=seed,
-        approaches=chosen,
-        ordered=ordered,
-    )
+def run(chosen=APPROACHES, clients=None, **settings) -> list[Row]:
+    return compare(drawn(clients or with_models(), **settings), chosen)
+
+
+def drawn(clients, rounds=2, seed=0, **settings) -> Drawing:
+    def make_model(hears):
+        return mlp(FEATURES, CLASSES, hidden=(8,), hears=hears)
+
+    return Drawing(clients, make_model, PLAN, rounds, seed, **settings)
 
 
 def with_models() -> list[Client]:
@@ -75,8 +82,8 @@ def test_whoever_carries_the_range_never_leaves_it():
 
 def test_fl_and_fl_mask_score_the_same_training(monkeypatch):
     trained = []
-    real = approaches.fit
-    monkeypatch.setattr(approaches, "fit", lambda *a, **k: trained.append(1) or real(*a, **k))
+    real = runner.fit
+    monkeypatch.setattr(runner, "fit", lambda *a, **k: trained.append(1) or real(*a, **k))
     run((FL, FL_MASK, ML))
     assert len(trained) == 2
 
@@ -101,11 +108,10 @@ def test_a_client_without_test_rows_cannot_be_scored():
 
 
 @pytest.mark.parametrize("reread", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_lore_is_scored_with_the_mixture_of_each_client(monkeypatch, reread):
+def test_lore_is_scored_with_the_mixture_of_each_client(reread):
     few = Menu((Candidate(True, 0.5, reread),), folds=2, finishes=(0, 2))
-    monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
     clients = with_models()
-    rows = run((LORE,), clients)
+    rows = run((LORE,), clients, menu=few)
     assert [(r["approach"], r["model"], r["pov"]) for r in rows] == [("lore", "mixture", 0.0)] * 3
     assert {r["chosen"] for r in rows} == {str(few.candidates[0])}
     fitted = train_lore(
@@ -135,18 +141,17 @@ def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordere
 
 def test_own_best_and_lore_make_a_sites_own_models_once(monkeypatch):
     few = Menu((Candidate(True, 0.5),), folds=2, finishes=(0,))
-    monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
     made, real = [], own_models.fit_whole
     monkeypatch.setattr(own_models, "fit_whole", lambda *a: made.append(1) or real(*a))
-    run((OWN_BEST,))
+    run((OWN_BEST,), menu=few)
     alone = len(made)
-    run((OWN_BEST, LORE))
+    run((OWN_BEST, LORE), menu=few)
     assert alone > 0 and len(made) == 2 * alone
 
 
 def test_what_own_best_lacks_is_said(monkeypatch):
     monkeypatch.setattr(own_models, "has_trees", lambda: True)
-    assert "extra trees and boosted trees, with" in own_best_words()
+    assert "extra trees and boosted trees, with" in local_best_words()
     monkeypatch.setattr(own_models, "has_trees", lambda: False)
-    assert "not installed (pip install 'fedlore[sklearn]')" in own_best_words()
-    assert "weaker than it should be" in own_best_words()
+    assert "not installed (pip install 'fedlore[sklearn]')" in local_best_words()
+    assert "weaker than it should be" in local_best_words()

@@ -2,23 +2,17 @@
 
 import pytest
 
-from fedlore.core.nets import mlp
 from fedlore.experiments.approaches import APPROACHES, FL, FL_MASK, PKM
-from fedlore.experiments.comparing import compare
+from fedlore.experiments.runner import compare
 
-from ..engine.federation import CLASSES, FEATURES
-from .test_approaches import PLAN, run, with_models
+from .test_approaches import drawn, run, with_models
 
 
 def watched(chosen, rounds=2):
     history, confusion = [], []
     rows = compare(
-        with_models(),
-        lambda hears: mlp(FEATURES, CLASSES, hidden=(8,), hears=hears),
-        plan=PLAN,
-        rounds=rounds,
-        seed=0,
-        approaches=chosen,
+        drawn(with_models(), rounds),
+        chosen,
         on_history=history.extend,
         on_confusion=confusion.extend,
     )

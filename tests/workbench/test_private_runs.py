@@ -3,8 +3,8 @@
 import pytest
 
 from fedlore.errors import ConfigError
-from fedlore.experiments.federations import gather
 from fedlore.experiments.runs import run_federation
+from fedlore.experiments.sites import gather
 from fedlore.knowledge.scope import scaler_of_scope
 from fedlore_coke.starter import write_starter
 

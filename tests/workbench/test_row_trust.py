@@ -14,9 +14,9 @@ from fedlore.core.metrics import accuracy
 from fedlore.engine.tuning import trusting
 from fedlore.engine.tuning.ways import Trust
 from fedlore.experiments.approaches import trust_client
-from fedlore.experiments.bundles import find_bundle
-from fedlore.experiments.federations import gather
 from fedlore.experiments.runs import run_federation
+from fedlore.experiments.sites import gather
+from fedlore.experiments.weights import find_bundle
 from fedlore.knowledge import Knowledge
 
 SETTING = """

@@ -6,18 +6,18 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
 from fedlore.engine.lore import Candidate, Menu, train_lore
-from fedlore.experiments import approaches, runs
-from fedlore.experiments.brought import brought_path
-from fedlore.experiments.bundles import find_bundle
-from fedlore.experiments.federations import gather, read_federation
-from fedlore.experiments.runs import read_weights, run_federation, weights_path
+from fedlore.experiments import runner, runs
+from fedlore.experiments.benefit import brought_path
+from fedlore.experiments.runs import run_federation
+from fedlore.experiments.sites import gather
+from fedlore.experiments.weights import read_weights, weights_path
+from fedlore.federation.settings import read_federation
 from fedlore.report.brought import write_brought
 from fedlore_coke.starter import write_starter
 
@@ -102,9 +102,9 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
     computed = []
     real = runs._compute
 
-    def spy(gathering, approach, trained):
+    def spy(gathering, approach, *rest):
         computed.append(approach.name)
-        return real(gathering, approach, trained)
+        return real(gathering, approach, *rest)
 
     monkeypatch.setattr(runs, "_compute", spy)
     assert run_federation(gather(path), out).rows == first.rows
@@ -121,10 +121,34 @@ def test_a_finished_approach_is_not_computed_again(folder, tmp_path, monkeypatch
     assert computed == ["ML", "FL", "ML", "FL", "FL+mask"]
 
 
+LORE_ONLY = """recipe = "lore"
+[menu]
+folds = 2
+finishes = [0]
+own = false
+candidates = [{hears = true, plain = 0.5}]
+"""
+
+
+def test_lore_chooses_from_the_menu_of_the_federation(folder, tmp_path):
+    """It was left out of the training, and yet stood in the fingerprint of every approach."""
+    path, out, fresh = config(folder, "FL", "lore", more=LORE_ONLY), tmp_path / "o", []
+    found = run_federation(gather(path), out).rows
+    assert {r["chosen"] for r in found if r["approach"] == "lore"} == {str(Candidate(True, 0.5))}
+    config(folder, "FL", "lore", more=LORE_ONLY.replace("[0]", "[0, 1]"))
+    run_federation(gather(path), out, on_approach=lambda *done: fresh.append(done))
+    assert fresh == [("FL", False), ("lore", True)]
+
+
+def test_a_recipe_that_the_run_leaves_out_is_refused(folder):
+    with pytest.raises(ConfigError, match="approaches leaves it out"):
+        gather(config(folder, "FL", more='recipe = "lore"\n'))
+
+
 @pytest.mark.slow
 def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
     few = Menu((Candidate(), Candidate(True, 0.5)), folds=2, finishes=(0, 2))
-    monkeypatch.setattr(approaches, "train_lore", lambda *a, **k: train_lore(*a, menu=few, **k))
+    monkeypatch.setattr(runner, "train_lore", lambda *a, **k: train_lore(*a, **k | {"menu": few}))
     done = run_federation(gather(config(folder, "lore")), tmp_path / "o")
     assert {r["chosen"] for r in done.rows} < {str(one) for one in few.candidates}
     assert all(r["trust"] is None and r["pov"] == 0 for r in done.rows)
@@ -231,28 +255,6 @@ def test_weights_hold_no_pickle(folder, tmp_path):
     assert safetensors.torch.load(path.read_bytes())["weights/body.1.0.weight"].shape == (4, 17)
 
 
-def test_weights_of_the_first_version_are_read_and_finish_a_cell(folder, tmp_path):
-    found, out = gather(config(folder, "FL")), tmp_path / "o"
-    run_federation(found, out)
-    paths = [weights_path(out, "FL", client.id) for client in found.clients]
-    now = read_weights(paths[0])
-    for path in paths:
-        weights, scaler = read_weights(path)
-        arrays = {f"weights.{n}": t.numpy() for n, t in weights.items()}
-        arrays |= {f"scaler.{n}": t.numpy() for n, t in scaler.tensors().items()}
-        np.savez(path.with_suffix(".npz"), **arrays)
-        path.unlink()
-    old = read_weights(paths[0].with_suffix(".npz"))
-    assert all(torch.equal(old[0][n], t) for n, t in now[0].items())
-    assert torch.equal(old[1].spread, now[1].spread)
-    told = []
-    run_federation(found, out, on_approach=lambda name, fresh: told.append((name, fresh)))
-    assert told == [("FL", False)] and find_bundle(out, "plant-1").client == "plant-1"
-    np.savez(paths[0].with_suffix(".npz"), pickled=np.array([{}], dtype=object))
-    with pytest.raises(FedloreError, match="holds no weights"):
-        read_weights(paths[0].with_suffix(".npz"))
-
-
 HIDDEN = "[privacy]\nsecure_aggregation = true\n"
 
 
@@ -274,5 +276,5 @@ def test_privacy_that_cannot_be_is_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match="at least 3 sites in a round, got 2 of 4"):
         run_federation(gather(config(folder, "FL", more=few)), tmp_path / "o")
     noisy = "[privacy]\ndp = {epsilon = 4, delta = 1e-5}\n"
-    with pytest.raises(ConfigError, match="every trial of lore would spend a budget"):
+    with pytest.raises(ConfigError, match="every trial of lore would spend the budget"):
         gather(config(folder, "lore", more=noisy))

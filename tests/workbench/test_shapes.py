@@ -9,10 +9,10 @@ import torch
 from fedlore import ConfigError, FedloreError
 from fedlore.core.lipschitz import Lipschitz
 from fedlore.engine.lore import Candidate, Menu
-from fedlore.experiments.brought import brought_path
-from fedlore.experiments.bundles import find_bundle
-from fedlore.experiments.federations import gather
+from fedlore.experiments.benefit import brought_path
 from fedlore.experiments.runs import run_federation
+from fedlore.experiments.sites import gather
+from fedlore.experiments.weights import find_bundle
 from fedlore.federation.settings import Federation, Model
 from fedlore.federation.terms import read_terms, terms_of
 from fedlore.kernel.schema import Feature, Schema

@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 
 from fedlore.cli.app import app
 from fedlore.errors import FedloreError
-from fedlore.experiments.federations import gather
-from fedlore.experiments.sites import find_difference
+from fedlore.experiments.sites import find_difference, gather
 from fedlore.knowledge import Feature, Schema
 
 TOML = """

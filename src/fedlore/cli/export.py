@@ -11,7 +11,7 @@ from ..bundle import Bundle, Policies, read_bundle, write_bundle
 from ..bundle.storing import with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
-from ..experiments.bundles import find_bundle
+from ..experiments.weights import find_bundle
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from .checking import AcceptOption, refuse_bundle
 from .forms import PluginOption

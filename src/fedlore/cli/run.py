@@ -11,12 +11,10 @@ import torch
 import typer
 
 from ..core.history import Row, check_writable, mean_of
-from ..experiments.brought import brought_path
-from ..experiments.effort import effort
-from ..experiments.federations import Gathering, gather, site_folders
-from ..experiments.ownbest import own_best_words
+from ..experiments.approaches import effort, local_best_words
+from ..experiments.benefit import brought_path
 from ..experiments.runs import Finished, run_federation
-from ..experiments.sites import knows
+from ..experiments.sites import Gathering, gather, knows, site_folders
 from ..knowledge.shapes.words import promised_shapes
 from ..personal.own.best import missing_learners
 from ..report import write_report
@@ -99,7 +97,7 @@ def _show(gathering: Gathering, found: Finished, out: Path, told: Teller) -> Pat
     if chosen is not None:
         told.say(f"lore chose: {chosen}")
     if missing_learners() and any(row["approach"] == "own best" for row in found.rows):
-        told.remark(f"own best: {own_best_words()}")
+        told.remark(f"own best: {local_best_words()}")
     for client in gathering.clients:
         brought = _brought(out, client.id)
         if brought is not None:
@@ -176,7 +174,7 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
     shaped = {c.id: promised_shapes(c.knowledge) for c in gathering.clients}
     kept = "; ".join(f"{name}: {', '.join(said)}" for name, said in shaped.items() if said)
     return {
-        "own best": own_best_words(),
+        "own best": local_best_words(),
         "data": f"{gathering.size[0]} features, {gathering.learned}; training + test rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",

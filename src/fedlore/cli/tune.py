@@ -14,7 +14,7 @@ from ..config import build
 from ..core.store import write_whole
 from ..engine.tuning import Trust, Tuning, choose_trust
 from ..errors import FedloreError
-from ..experiments.federations import gather, site_folders
+from ..experiments.sites import gather, site_folders
 from .gauge import Gauge
 from .screen import Grid
 from .teller import keeping, teller

@@ -11,8 +11,20 @@ from torch import Tensor
 from ..errors import FedloreError
 
 __all__ = [
-    *("Params", "Payload", "add", "axpy", "clone", "finite", "flatten"),
-    *("mean", "nest", "norm", "scale", "sub", "to", "zeros"),
+    "Params",
+    "Payload",
+    "add",
+    "axpy",
+    "clone",
+    "finite",
+    "flatten",
+    "mean",
+    "nest",
+    "norm",
+    "scale",
+    "sub",
+    "to",
+    "zeros",
 ]
 
 Params = dict[str, Tensor]  # one named bundle: a model's parameters, or differences of them

@@ -1,17 +1,19 @@
 """Experiments: approaches compared on the same sites, as rows that are computed once and kept."""
 
-from .alike import CONFIG, check_empty, write_alike
 from .approaches import (
     APPROACHES,
+    FL,
     FL_MASK,
     FLWKM,
     LORE,
     LORE_1,
+    ML,
+    MLWKM,
+    OWN_BEST,
+    PKM,
     Approach,
-    predict_approach,
-    score_approach,
-    train_approach,
-    training,
+    effort,
+    local_best_words,
     trust_of,
 )
 from .cells import (
@@ -21,47 +23,50 @@ from .cells import (
     replace_rows,
     settings_fingerprint,
 )
-from .comparing import RowSink, compare
-from .confusion import confusion
-from .effort import effort
-from .federations import gather
+from .classes import ordered_classes, predict_approach, score_approach
 from .intervals import MeanInterval, interval, pair_interval
-from .ownbest import ordered_classes, own_best, own_best_words, predict_own
-from .sites import read_sites
+from .runner import Drawing, Outcome, RowSink, Runner, Trained, compare, train_approach
+from .scaffold import CONFIG, check_empty, write_alike
+from .sites import gather, read_sites
 
 _FAULT = "run"  # the code of errors raised here
 
 __all__ = [
     "APPROACHES",
+    "Approach",
     "CONFIG",
+    "Drawing",
+    "FL",
     "FLWKM",
     "FL_MASK",
     "LORE",
     "LORE_1",
-    "Approach",
+    "ML",
+    "MLWKM",
     "MeanInterval",
+    "OWN_BEST",
+    "Outcome",
+    "PKM",
     "ResultCell",
     "ResultLedger",
     "RowSink",
+    "Runner",
+    "Trained",
     "check_empty",
     "compare",
-    "confusion",
     "effort",
     "gather",
     "interval",
+    "local_best_words",
     "ordered_classes",
-    "own_best",
-    "own_best_words",
     "package_versions",
     "pair_interval",
     "predict_approach",
-    "predict_own",
     "read_sites",
     "replace_rows",
     "score_approach",
     "settings_fingerprint",
     "train_approach",
-    "training",
     "trust_of",
     "write_alike",
 ]

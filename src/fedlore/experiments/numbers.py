@@ -1,11 +1,13 @@
-"""Approaches on a number: how each predicts at a site, and its scores in the number's own units."""
+"""Numbers at a site: the local baseline, how an approach predicts, and scores in its units."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from ..answers import Bins
+from ..core.history import Row
 from ..core.reliability import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
@@ -19,45 +21,56 @@ from ..personal.tasks.regression import LEVEL, SCORED_LEVELS, number_reliability
 from .approaches import Approach, trust_client
 
 
-def own_number_best(
-    clients: Sequence[NumberClient], bins: Bins, *, seed: int
-) -> dict[str, OwnModel]:
-    """Each site's own best model of a number, by client, chosen on its own rows."""
-    seen = {c.id: _encode(c, _seen(c, bins, training=True)) for c in clients}
-    return {name: own_numbers(known, seed=seed, site=name).best for name, known in seen.items()}
+@dataclass(frozen=True)
+class NumberJudge:
+    """Scores the test rows of clients with a number."""
 
+    bins: Bins
 
-@torch.no_grad()
-def judge_number(
-    approach: Approach,
-    fitted: Fitted[PersonalRegressor] | None,
-    client: NumberClient,
-    bins: Bins,
-    best: Mapping[str, OwnModel],
-) -> dict[str, float | str]:
-    """RMSE, MAE and R² on a site's test rows, violations, CRPS, and how its intervals cover.
+    def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
+        """Each site's own best model of the number, by client, chosen on its own rows."""
+        seen = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
+        return {name: own_numbers(known, seed=seed, site=name).best for name, known in seen.items()}
 
-    An expert alone is scored where he speaks, and the share of rows on which he does not is told.
-    """
-    known = _seen(client, bins, training=False)
-    assert known.y is not None
-    if approach.alone:
-        member = best[client.id].member
-        assert isinstance(member, NumberMember)
-        return {**all_scores(member.number(_encode(client, known)), known.y, known.sets)}
-    if fitted is None:
-        return {**_expert(client, known)}
-    regressor = fitted.model(client.id)
-    seen = known if approach.guarded else replace(known, said=None, sets=None)
-    if not approach.chosen:
-        own = trust_client(client, approach.trust).knowledge if approach.guarded else None
-        regressor = regressor.with_knowledge(own)
-    scores = all_scores(regressor.predict(seen), known.y, known.sets)
-    scores |= region_scores(regressor.distribution(seen).region(LEVEL), known.y)
-    scores["crps"] = quantile_score(
-        regressor.quantiles(seen, SCORED_LEVELS), known.y, SCORED_LEVELS
-    )
-    return {**scores, "diagram": write_bins(number_reliability(regressor, seen, known.y))}
+    @torch.no_grad()
+    def score(
+        self,
+        approach: Approach,
+        fitted: Fitted[PersonalRegressor] | None,
+        client: Any,
+        best: OwnModel | None,
+    ) -> tuple[dict[str, float | str], list[Row]]:
+        """RMSE, MAE and R² on a site's test rows, violations, CRPS, and how its intervals cover.
+
+        An expert alone is scored where he speaks, and the share of rows on which he does not is
+        counted.
+        """
+        known = self._examine(client, training=False)
+        assert known.y is not None
+        if approach.silent:
+            return {**_expert(client, known)}, []
+        if approach.alone:
+            assert best is not None and isinstance(best.member, NumberMember)
+            number = best.member.number(_encode(client, known))
+            return {**all_scores(number, known.y, known.sets)}, []
+        assert fitted is not None
+        regressor = fitted.model(client.id)
+        seen = known if approach.guarded else replace(known, said=None, sets=None)
+        if not approach.chosen:
+            own = trust_client(client, approach.trust).knowledge if approach.guarded else None
+            regressor = regressor.with_knowledge(own)
+        scores = all_scores(regressor.predict(seen), known.y, known.sets)
+        scores |= region_scores(regressor.distribution(seen).region(LEVEL), known.y)
+        quantiles = regressor.quantiles(seen, SCORED_LEVELS)
+        scores["crps"] = quantile_score(quantiles, known.y, SCORED_LEVELS)
+        diagram = write_bins(number_reliability(regressor, seen, known.y))
+        return {**scores, "diagram": diagram}, []
+
+    def _examine(self, client: NumberClient, *, training: bool) -> Told:
+        data = client.data if training else client.test
+        if data is None or data.y is None:
+            raise FedloreError(f"client '{client.id}' has no test rows to score")
+        return client.knowledge.examine(data, self.bins, training=training)
 
 
 def _expert(client: NumberClient, known: Told) -> dict[str, float]:
@@ -78,10 +91,3 @@ def _encode(client: NumberClient, known: Told) -> Told:
     if inputs is None:
         return known
     return replace(known, x=from_moments(inputs.moments(client.data.x), inputs).encode(known.x))
-
-
-def _seen(client: NumberClient, bins: Bins, *, training: bool) -> Told:
-    data = client.data if training else client.test
-    if data is None or data.y is None:
-        raise FedloreError(f"client '{client.id}' has no test rows to score")
-    return client.knowledge.examine(data, bins, training=training)

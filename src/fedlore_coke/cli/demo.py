@@ -16,7 +16,7 @@ from fedlore.cli.teller import keeping, teller
 from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client
-from fedlore.experiments import APPROACHES, effort, interval, own_best_words, read_sites
+from fedlore.experiments import APPROACHES, effort, interval, local_best_words, read_sites
 from fedlore.personal.own import missing_learners
 from fedlore.report import write_report
 
@@ -62,7 +62,7 @@ def demo(
         told.show(_margins(rows, seeds))
     told.say(f"\n{verdict(rows)}")
     if missing_learners():
-        told.remark(f"own best: {own_best_words()}")
+        told.remark(f"own best: {local_best_words()}")
     told.remark(f"Rows written to {results}")
     report = None
     if find_spec("matplotlib") is None:
@@ -95,7 +95,7 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
     plan = setting.plan
     return {
         "in short": verdict(rows),
-        "own best": own_best_words(),
+        "own best": local_best_words(),
         "data": data,
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",

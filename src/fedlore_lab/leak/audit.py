@@ -15,10 +15,10 @@ from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.core.store import replacing
 from fedlore.engine import Client
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.experiments import gather, ordered_classes, settings_fingerprint
+from fedlore.experiments import Drawing, gather, ordered_classes, settings_fingerprint
 from fedlore.personal.own import remembering
 
-from ..paper.drawings import StudyDrawing, drawing
+from ..paper.bench import draw as draw_paper
 from . import looks as leak_looks
 from . import observe as leak_observe
 from .attacks import ATTACKS, attack
@@ -34,7 +34,7 @@ ENOUGH = 3  # seeds from which other seeds alone are the shadows
 ELSEWHERE = {"coke": 40, "covtype": 8}
 _FIRST = 10_000  # of those seeds
 
-Draw = Callable[[int], StudyDrawing]  # seed -> clients, networks and budget
+Draw = Callable[[int], Drawing]  # seed -> clients, networks and budget
 
 
 def draw_case(case: str) -> Draw:
@@ -42,7 +42,7 @@ def draw_case(case: str) -> Draw:
     if case not in CASES:
         raise ConfigError(f"case must be one of {', '.join(CASES)}, got '{case}'")
     kind = "expert" if case == "coke" else "oracle"
-    return lambda seed: drawing(case, _SHARE, kind, seed)
+    return lambda seed: draw_paper(case, _SHARE, kind, seed)
 
 
 def of_sites(where: Path) -> Draw:
@@ -60,12 +60,12 @@ def of_sites(where: Path) -> Draw:
         raise FedloreError("the audit needs at least two sites: one is the shadow of the other")
     setting, ordered = found.setting, ordered_classes(clients)
 
-    def draw(seed: int) -> StudyDrawing:
+    def draw(seed: int) -> Drawing:
         def model(hears: bool) -> Any:
             return setting.model.make(*found.size, hears=hears, seed=seed)
 
-        return StudyDrawing(
-            clients, model, setting.plan, setting.rounds, seed, setting.scale, ordered
+        return Drawing(
+            clients, model, setting.plan, setting.rounds, seed, setting.scale, ordered=ordered
         )
 
     return draw
@@ -149,17 +149,20 @@ def _usual(case: str, draw: Draw, cells: Path) -> dict[str, Tensor]:
     seeds = range(_FIRST, _FIRST + ELSEWHERE[case])
     place = cells / f"{case}-usual-{len(seeds)}.npz"
     if not place.exists():
-        sites = [client for seed in seeds for client in draw(seed).clients]
+        sites = [client for seed in seeds for client in draw(seed).class_clients]
         found = {name: torch.stack(rows).mean(0) for name, rows in secrets_of(sites).items()}
         _write(place, {name: value.numpy() for name, value in found.items()})
     return {name: torch.from_numpy(value) for name, value in _read(place).items()}
 
 
-def _config(it: StudyDrawing, setting: LeakSetting) -> str:
-    sizes = [(c.id, len(c.data), round(float(c.data.x.double().sum()), 6)) for c in it.clients]
+def _config(it: Drawing, setting: LeakSetting) -> str:
+    sizes = [
+        (c.id, len(c.data), round(float(c.data.x.double().sum()), 6)) for c in it.class_clients
+    ]
     looked = (leak_looks.EARLY, leak_looks.LATE, leak_observe.PROBES, leak_observe.DRAWINGS)
     seen_as = replace(setting, about="")
-    return settings_fingerprint(repr(seen_as), it.plan, it.rounds, it.seed, it.scale, sizes, looked)
+    budget = (it.plan, it.rounds, it.seed, it.scale)
+    return settings_fingerprint(repr(seen_as), *budget, sizes, looked)
 
 
 def _save(place: Path, observed: Observed, config: str) -> None:

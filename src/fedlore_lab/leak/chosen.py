@@ -16,10 +16,9 @@ from fedlore.core.tree import Params
 from fedlore.core.wire import Transport
 from fedlore.engine import Client, Fitted, Training
 from fedlore.engine.lore import Candidate, Menu, Trial, menu_for, train_lore
-from fedlore.experiments import predict_approach, score_approach
+from fedlore.experiments import Drawing, predict_approach, score_approach
 from fedlore.privacy import Privacy
 
-from ..paper.drawings import StudyDrawing
 from .looks import known_rows, member_by_loss, over_time, secrets_of
 from .score import auc
 from .settings import LeakSetting, View
@@ -38,15 +37,15 @@ class Overheard:
     fitted: Fitted[Personal]
     spy: Spy
     menu: Menu
-    it: StudyDrawing
+    it: Drawing
 
     @property
     def features(self) -> int:
-        return self.it.clients[0].data.x.shape[1:].numel()
+        return self.it.class_clients[0].data.x.shape[1:].numel()
 
     @property
     def classes(self) -> int:
-        allowed = self.it.clients[0].data.allowed
+        allowed = self.it.class_clients[0].data.allowed
         assert allowed is not None  # or the audit would have nothing to find
         return allowed.shape[1]
 
@@ -103,7 +102,7 @@ class Overheard:
         return tree.mean([({"": told[name]}, 1.0) for name in names])[""]
 
 
-def overhear(it: StudyDrawing, setting: LeakSetting) -> Overheard:
+def overhear(it: Drawing, setting: LeakSetting) -> Overheard:
     """Train as `fit(recipe="lore")` does, with a spy at the server's door."""
     spies: list[Spy] = []
 
@@ -111,8 +110,8 @@ def overhear(it: StudyDrawing, setting: LeakSetting) -> Overheard:
         spies.append(Spy(transport))
         return spies[-1]
 
-    x = it.clients[0].data.x
-    menu = menu_for(x.shape[1:].numel(), ordered=it.ordered and x.ndim == 2)
+    x = it.class_clients[0].data.x
+    menu = menu_for(x.shape[1:].numel(), ordered=bool(it.ordered) and x.ndim == 2)
     privacy = Privacy(secure_aggregation=True) if setting.masked else None
     training = Training(
         algorithm=setting.approach.algorithm or FedAvg(),
@@ -124,14 +123,19 @@ def overhear(it: StudyDrawing, setting: LeakSetting) -> Overheard:
         workers=1,
     )
     fitted = train_lore(
-        it.clients, training, model=it.make_model, menu=menu, ordered=it.ordered, door=door
+        it.class_clients,
+        training,
+        model=it.make_model,
+        menu=menu,
+        ordered=bool(it.ordered),
+        door=door,
     )
     return Overheard(fitted, spies[0], menu, it)
 
 
-def look_at(run: Overheard, it: StudyDrawing, setting: LeakSetting) -> dict[str, Tensor]:
+def look_at(run: Overheard, it: Drawing, setting: LeakSetting) -> dict[str, Tensor]:
     """What the recipe shows of every site, and the secrets behind it."""
-    view, group = setting.view, it.clients
+    view, group = setting.view, it.class_clients
     found: dict[str, list[Tensor]] = {
         "still": [_still(run, c.id, view) for c in group],
         "classes": [_classes(run, c.id, view) for c in group],

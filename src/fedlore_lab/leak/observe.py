@@ -13,9 +13,8 @@ from fedlore.algorithms import Plan
 from fedlore.core.rng import draw_numbers, stream
 from fedlore.core.scaler import Scaler
 from fedlore.engine import Client, scaler_of
-from fedlore.experiments import LORE_1, predict_approach, score_approach
+from fedlore.experiments import LORE_1, Drawing, predict_approach, score_approach
 
-from ..paper.drawings import StudyDrawing
 from .chosen import Overheard, look_at, overhear
 from .defence import leak_filters
 from .looks import EARLY, member_by_loss, over_time, secrets_of
@@ -33,7 +32,7 @@ DRAWINGS = 4  # short runs with other λ, for shadows and targets alike
 class Watchtower:
     """One drawing of clients: every training is run once and looked at in several ways."""
 
-    def __init__(self, it: StudyDrawing) -> None:
+    def __init__(self, it: Drawing) -> None:
         self.it = it
         self._trained: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
         self._short: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
@@ -65,14 +64,14 @@ class Watchtower:
         one = replace(LORE_1, algorithm=setting.approach.algorithm)
         rows = self._rows(replace(setting, approach=one))
         none = torch.zeros(0, dtype=torch.float64)
-        sites = tuple(client.id for client in self.it.clients)
+        sites = tuple(client.id for client in self.it.class_clients)
         together = torch.zeros(len(sites), dtype=torch.int64)
         return Observed(
             sites, together=together, trust_signs=none[:, None], trust=none, **rows, **whole
         )
 
     def _groups(self, setting: LeakSetting) -> list[list[Client]]:
-        clients = self.it.clients
+        clients = self.it.class_clients
         if not setting.pairs:
             return [list(clients)]
         return [list(clients[i : i + 2]) for i in range(0, len(clients) - 1, 2)]

@@ -1,58 +1,47 @@
-"""One seed of one task: rows, experts and weights, each made once and only when asked for."""
+"""One seed of a case: rows, experts and weights, each made once and only when asked for."""
 
 import math
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import replace
 
 import torch
 
-from fedlore import Examples, Personal
+from fedlore import Examples, Fitted, Personal
 from fedlore.algorithms import Alone, FedAvg
 from fedlore.core.history import Row
-from fedlore.engine import Client, Fitted
-from fedlore.experiments import (
-    Approach,
-    confusion,
-    own_best,
-    predict_approach,
-    predict_own,
-    score_approach,
-    train_approach,
-    training,
-)
+from fedlore.core.nets import mlp
+from fedlore.engine import Client
+from fedlore.errors import ConfigError
+from fedlore.experiments import Approach, Drawing, Outcome, Runner, Trained, train_approach
 from fedlore.knowledge import count
-from fedlore.personal.own import OwnModel
+from fedlore_coke.demo import Demo, plants_of
+from fedlore_coke.experts import COKE
 
-from .protocol import Setup
-from .tasks import DataExpert, PaperTask, experts, know, share_out
+from .protocol import Setup, read_protocol
+from .tasks import PAPER_TASKS, DataExpert, PaperTask, experts, know, share_out
 
 WATCHED = 500  # test rows per client that a history is scored on, again and again
-
-
-@dataclass(frozen=True, eq=False)
-class TrainedTable:
-    """Weights and what it took to get them."""
-
-    fitted: Fitted[Personal] | None
-    model: str  # whose weights they are
-    kind: str  # the range their history was scored against
-    rounds: int
-    seconds: float
+CURVE = 12  # points of a history
 
 
 class PaperBench:
     """Where approaches are tried on one drawing of clients, experts and ranges."""
 
     def __init__(
-        self, task: PaperTask, setup: Setup, rows: tuple[Examples, Examples | None], seed: int
+        self,
+        task: PaperTask,
+        setup: Setup,
+        rows: tuple[Examples, Examples | None],
+        seed: int,
+        *,
+        watch: bool = False,  # whether scores over rounds are wanted
     ) -> None:
-        self.task, self.setup, self.seed = task, setup, seed
+        self.task, self.setup, self.seed, self.watch = task, setup, seed, watch
         self.sites = share_out(setup, *rows, seed=seed)
         self._experts: dict[bool, list[DataExpert]] = {}
         self._clients: dict[tuple[str, float], list[Client]] = {}
-        self._trained: dict[tuple[object, ...], TrainedTable] = {}
-        self._own: dict[tuple[str, float], dict[str, OwnModel]] = {}
+        self._runners: dict[tuple[str, float], Runner] = {}
+        self._kept: dict[float, dict[object, Trained]] = {}
 
     def clients(self, kind: str, share: float) -> list[Client]:
         """The clients with one kind of range and a share of their training rows."""
@@ -68,82 +57,64 @@ class PaperBench:
             ]
         return self._clients[key]
 
-    def trained(self, approach: Approach, kind: str, share: float, *, watch: bool) -> TrainedTable:
-        """The weights of an approach; without knowledge they are the same for every range."""
-        if approach.alone:
-            start = time.perf_counter()
-            if (kind, share) not in self._own:
-                self._own[kind, share] = own_best(self.clients(kind, share), seed=self.seed)
-            seconds = time.perf_counter() - start
-            return TrainedTable(None, approach.model, kind, 0, seconds)
-        if approach.algorithm is None:
-            return TrainedTable(None, approach.model, kind, 0, 0.0)
-        key = (training(approach), kind if approach.trained else "", share)
-        if key not in self._trained:
-            start = time.perf_counter()
-            clients = self.clients(kind, share)
-            if watch:
-                clients = [_watch(client) for client in clients]
-            fitted, model, rounds = self._train(approach, clients, share, watch=watch)
-            seconds = time.perf_counter() - start
-            self._trained[key] = TrainedTable(fitted, model, kind, rounds, seconds)
-        return self._trained[key]
-
-    def _train(
-        self, approach: Approach, clients: Sequence[Client], share: float, *, watch: bool
-    ) -> tuple[Fitted[Personal], str, int]:
-        setup = self.setup
-        rounds = setup.rounds_at(share)
-        alone = isinstance(approach.algorithm, Alone)
-        tuned = setup.tuned and isinstance(approach.algorithm, FedAvg) and rounds > 1
-        if alone and setup.alone:
-            rounds = setup.alone
-        fitted = train_approach(
-            approach,
-            clients,
+    def drawing(self, kind: str, share: float) -> Drawing:
+        """The clients, and what all approaches have in common."""
+        rounds = self.setup.rounds_at(share)
+        return Drawing(
+            self.clients(kind, share),
             lambda hears: self.task.server(hears, self.seed),
-            plan=setup.plan,
-            rounds=rounds - tuned,
-            seed=self.seed,
+            self.setup.plan,
+            rounds,
+            self.seed,
             scale=False,  # both data sets come in [0, 1], as the paper's authors had them
-            every=math.ceil(rounds / 12) if watch else 0,
+            every=math.ceil(rounds / CURVE) if self.watch else 0,
+            name=kind,
         )
+
+    def runner(self, kind: str, share: float) -> Runner:
+        """Weights without knowledge are the same for every kind of range."""
+        if (kind, share) not in self._runners:
+            kept = self._kept.setdefault(share, {})
+            self._runners[kind, share] = Runner(self.drawing(kind, share), kept, self._train)
+        return self._runners[kind, share]
+
+    def _train(self, approach: Approach, drawing: Drawing) -> Trained:
+        setup, rounds = self.setup, drawing.rounds
+        tuned = setup.tuned and isinstance(approach.algorithm, FedAvg) and rounds > 1
+        if isinstance(approach.algorithm, Alone) and setup.alone:
+            rounds = setup.alone
+        if self.watch:
+            drawing = replace(drawing, clients=[_thin(c) for c in drawing.class_clients])
+        fitted = train_approach(approach, replace(drawing, rounds=rounds - tuned))
         if not tuned:
-            return fitted, approach.model, rounds
-        # the last local round, whose mean nobody gets back
-        shared = fitted.model(clients[0].id).model
-        last = replace(setup.plan, lr=setup.plan.lr * setup.plan.rate(rounds, rounds))
-        own = train_approach(
-            replace(approach, algorithm=Alone()),
-            clients,
-            lambda _: shared,
-            plan=replace(last, schedule="constant"),
-            rounds=1,
-            seed=self.seed,
-            scale=False,
-        )
-        return replace(own, run=replace(own.run, rows=fitted.history)), "tuned", rounds
+            return Trained(fitted, approach.model, drawing.name, rounds)
+        own = self._tune(approach, drawing, fitted, rounds)
+        return Trained(own, "tuned", drawing.name, rounds)
+
+    def _tune(
+        self, approach: Approach, drawing: Drawing, fitted: Fitted[Personal], rounds: int
+    ) -> Fitted[Personal]:
+        """The last local round, whose mean nobody gets back."""
+        shared = fitted.model(drawing.clients[0].id).model
+        plan = self.setup.plan
+        last = replace(plan, lr=plan.lr * plan.rate(rounds, rounds), schedule="constant")
+        once = replace(drawing, make_model=lambda _: shared, plan=last, rounds=1, every=0)
+        own: Fitted[Personal] = train_approach(replace(approach, algorithm=Alone()), once)
+        return replace(own, run=replace(own.run, rows=fitted.history))
 
     def measure(
-        self, approach: Approach, kind: str, share: float, *, watch: bool = False
+        self, approach: Approach, kind: str, share: float
     ) -> tuple[list[Row], list[Row], list[Row]]:
-        """Scores per client; with `watch` also scores over rounds and the counts of confusions."""
-        got = self.trained(approach, kind, share, watch=watch)
+        """Scores per client; where it watches also scores over rounds, and confusions."""
+        found = self.runner(kind, share).run(approach)
+        seconds = round(found.seconds / len(self.sites), 3)
         rows: list[Row] = []
-        said, truth = [], []
-        for client in self.clients(kind, share):
-            start = time.perf_counter()
-            if approach.alone:
-                predicted = predict_own(self._own[kind, share][client.id], client)
-            else:
-                predicted = predict_approach(approach, got.fitted, client)
-            scores = score_approach(approach, client, predicted)
-            assert client.test is not None and client.test.y is not None
+        for client, scores in zip(self.clients(kind, share), found.rows, strict=True):
+            assert client.test is not None
             ranges = count(client.test)
-            seconds = got.seconds / len(self.sites) + time.perf_counter() - start
             rows.append(
                 {
-                    "model": got.model,
+                    "model": scores["model"],
                     "client": client.id,
                     "ta": scores["ta"],
                     "pov": scores["pov"],
@@ -152,37 +123,56 @@ class PaperBench:
                     "width": round(ranges.width or 0.0, 4),
                     "train_rows": len(client.data),
                     "test_rows": ranges.rows,
-                    "rounds": got.rounds,
-                    "seconds": round(seconds, 3),
+                    "rounds": found.trained.rounds,
+                    "seconds": seconds,
                 }
             )
-            said.append(predicted)
-            truth.append(client.test.y)
-        if not watch:
+        if not self.watch:
             return rows, [], []
-        mistakes = confusion(torch.cat(said), torch.cat(truth))
-        return rows, _history(got, approach, kind), [{"client": "all", **row} for row in mistakes]
+        return rows, _history(found, kind), _all_confusions(found)
 
 
-def _history(got: TrainedTable, approach: Approach, kind: str) -> list[Row]:
-    """Scores over rounds, where these weights are the approach's own."""
-    if got.fitted is None or approach.guarded != approach.trained:
-        return []
-    same = got.kind == kind  # else the same weights, but violations of another range
+def _history(found: Outcome, kind: str) -> list[Row]:
+    """Scores over rounds; violations only of the range that these weights were watched with."""
+    same = found.trained.drawing == kind
+    names = ("round", "client", "ta")
     return [
-        {
-            "round": row["round"],
-            "client": row["client"],
-            "ta": row["ta"],
-            "pov": row["pov"] if same else None,
-        }
-        for row in got.fitted.history
-        if "ta" in row
+        {**{n: row[n] for n in names}, "pov": row["pov"] if same else None} for row in found.history
     ]
 
 
-def _watch(client: Client) -> Client:
+def _all_confusions(found: Outcome) -> list[Row]:
+    """The counts of all clients as one."""
+    total: Counter[tuple[int, int]] = Counter()
+    for row in found.confusion:
+        total[int(row["label"] or 0), int(row["predicted"] or 0)] += int(row["count"] or 0)
+    return [
+        {"client": "all", "label": label, "predicted": guess, "count": number}
+        for (label, guess), number in sorted(total.items())
+    ]
+
+
+def _thin(client: Client) -> Client:
     """The client with fewer test rows, evenly spaced."""
     assert client.test is not None
     step = max(1, math.ceil(len(client.test) / WATCHED))
     return replace(client, test=client.test[torch.arange(0, len(client.test), step)])
+
+
+def draw(dataset: str, share: float, kind: str, seed: int, protocol: str = "fair") -> Drawing:
+    """One seed of a case, as `fedlore paper`, the demo and the audit of leaks draw it."""
+    if dataset == "coke":
+        demo, d, k = Demo(), len(COKE.features), len(COKE.classes)
+        return Drawing(
+            plants_of(demo, seed),
+            lambda hears: mlp(d, k, hidden=demo.hidden, hears=hears, seed=seed),
+            demo.plan,
+            demo.rounds,
+            seed,
+            ordered=COKE.ordered,
+        )
+    if dataset not in PAPER_TASKS:
+        raise ConfigError(f"dataset must be covtype, fmnist or coke, got '{dataset}'")
+    setup: Setup = getattr(read_protocol(protocol), dataset)
+    task = PAPER_TASKS[dataset]
+    return PaperBench(task, setup, task.load(), seed).drawing(kind, share)

@@ -21,7 +21,7 @@ from fedlore.core.history import Row
 from fedlore.core.nets import mlp
 from fedlore.data import iid
 from fedlore.engine import Client
-from fedlore.experiments import MeanInterval, compare
+from fedlore.experiments import Drawing, MeanInterval, compare
 from fedlore.knowledge import GradedFormula, Grading, Knowledge, RangeKind, count, quantile
 from fedlore_coke.measured import ALWAYS, SOMETIMES, MeasuredCokes, real_cokes
 
@@ -125,9 +125,7 @@ def run_real(
             return mlp(width, classes, hidden=case.hidden, hears=hears, seed=seed)
 
         ranges = {client.id: _ranges(client) for client in clients}
-        scored = compare(
-            clients, make_model, plan=case.plan, rounds=case.rounds, seed=seed, ordered=True
-        )
+        scored = compare(Drawing(clients, make_model, case.plan, case.rounds, seed, ordered=True))
         found += [{**row, **ranges[str(row["client"])]} for row in scored]
         if on_done is not None:
             on_done(f"fold {fold + 1} of {case.folds}")

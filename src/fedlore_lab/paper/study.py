@@ -85,8 +85,8 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
         if not found:
             data = data or task.load()
             if bench is None or bench.seed != cell.seed:
-                bench = PaperBench(task, setup, data, cell.seed)
-            scored, history, mistakes = bench.measure(approach, cell.range, cell.share, watch=watch)
+                bench = PaperBench(task, setup, data, cell.seed, watch=watch)
+            scored, history, mistakes = bench.measure(approach, cell.range, cell.share)
             if watch:
                 _side(out / f"rounds{where}.jsonl", cell, history)
                 _side(out / f"confusion{where}.jsonl", cell, mistakes)

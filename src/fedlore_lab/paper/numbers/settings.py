@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from fedlore import HEARD, Bins, PersonalRegressor
-from fedlore.algorithms import Algorithm, Plan
+from torch import nn
+
+from fedlore import HEARD, Bins
+from fedlore.algorithms import Plan
 from fedlore.core.nets import mlp
-from fedlore.engine import Fitted, NumberClient, fit
+from fedlore.engine import NumberClient
 from fedlore.errors import ConfigError, unknown
+from fedlore.experiments import Drawing
 
 from .sets import SOURCES, NumberSite
 
@@ -27,7 +30,6 @@ class NumberStudy:
     rounds: int = 40
     hidden: tuple[int, ...] = (64, 64)
     trust: float = 0.3  # λ of MLwKM and FLwKM, as in the paper
-    parts: tuple[int, ...] = (50,)  # k for which what lore is made of is shown by itself
     plan: Plan = field(default_factory=lambda: Plan(steps=25, batch=32, lr=0.1, schedule="cosine"))
 
     def __post_init__(self) -> None:
@@ -39,52 +41,28 @@ class NumberStudy:
             Bins(0.0, 1.0, k)
 
 
-def widths(k: int) -> tuple[float, float]:
-    """A narrow ordinal loss, 3/4 of a bin, and a wide one, a twentieth of the bounds; in bins."""
-    return 0.75, max(1.0, 0.05 * k)
-
-
-@dataclass(frozen=True)
-class NumberSetting:
-    """What all trainings of one comparison share."""
-
-    bins: Bins
-    plan: Plan
-    rounds: int
-    hidden: tuple[int, ...]
-    seed: int
-
-    def train(
-        self,
-        clients: Sequence[NumberClient],
-        algorithm: Algorithm,
-        *,
-        hears: bool = False,
-        ordinal: float = 0.0,
-        plain: float = 0.0,
-    ) -> Fitted[PersonalRegressor]:
-        """Train with the same start and the same local steps as everything else."""
-        inputs = clients[0].data.x.shape[1] + HEARD * hears
-        return fit(
-            clients,
-            mlp(inputs, self.bins.k, hidden=self.hidden, seed=self.seed),
-            task="regression",
-            bins=self.bins,
-            ordinal=ordinal,
-            hears=hears,
-            algorithm=algorithm,
-            plan=replace(self.plan, plain=plain),
-            rounds=self.rounds,
-            seed=self.seed,
-            workers=1,
-        )
-
-
-def number_setting(study: NumberStudy, k: int, seed: int) -> NumberSetting:
-    """What all trainings with one number of bins share."""
+def draw_numbers(
+    study: NumberStudy, own: Sequence[NumberSite], k: int, seed: int, kind: str
+) -> Drawing:
+    """The sites with one kind of range, and what all approaches share; `k` = 0 has no bins."""
     source = SOURCES[study.dataset]
-    bins = Bins(source.lower, source.upper, k)
-    return NumberSetting(bins, study.plan, study.rounds, study.hidden, seed)
+    bins = Bins(source.lower, source.upper, k) if k != NO_BINS else bounds_of(study)
+    clients = clients_of(own, kind, study.trust)
+    features = clients[0].data.x.shape[1]
+
+    def make_model(hears: bool) -> nn.Module:
+        return mlp(features + HEARD * hears, bins.k, hidden=study.hidden, seed=seed)
+
+    return Drawing(
+        clients,
+        make_model,
+        study.plan,
+        study.rounds,
+        seed,
+        bins=bins,
+        hidden=study.hidden,
+        name=kind,
+    )
 
 
 def bounds_of(study: NumberStudy) -> Bins:
@@ -93,7 +71,7 @@ def bounds_of(study: NumberStudy) -> Bins:
     return Bins(source.lower, source.upper, 2)
 
 
-def clients_of(own: list[NumberSite], kind: str, trust: float) -> list[NumberClient]:
+def clients_of(own: Sequence[NumberSite], kind: str, trust: float) -> list[NumberClient]:
     """The sites with one kind of range."""
     return [
         NumberClient(s.id, s.train, replace(s.knowledge[kind], trust=trust), s.test) for s in own

@@ -8,33 +8,37 @@ formula's band). All networks start alike and take the same local steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
-from fedlore import Bins, PersonalRegressor
-from fedlore.algorithms import Alone, FedAvg
+from fedlore import Bins
 from fedlore.core.history import Row
 from fedlore.core.rng import stream
-from fedlore.engine import Fitted, NumberClient
-from fedlore.knowledge.numbers import Told, all_scores, region_scores, rmse
-from fedlore.personal import LEVEL, Distribution
+from fedlore.engine import NumberClient
+from fedlore.experiments import (
+    FL,
+    FL_MASK,
+    FLWKM,
+    LORE,
+    ML,
+    MLWKM,
+    OWN_BEST,
+    PKM,
+    Approach,
+    Drawing,
+    Outcome,
+    Runner,
+    Trained,
+    trust_of,
+)
+from fedlore.knowledge.numbers import all_scores, region_scores, rmse
 
 from .direct import Direct, train_direct
-from .mixed import LORE, OWN_BEST, number_lore_rows, own_best_rows
 from .sets import NumberSite, load_numbers, sites
-from .settings import (
-    NO_BINS,
-    RANGES,
-    RATES,
-    NumberSetting,
-    NumberStudy,
-    bounds_of,
-    clients_of,
-    number_setting,
-    widths,
-)
+from .settings import NO_BINS, RANGES, RATES, NumberStudy, bounds_of, draw_numbers
 
 
 def run_regression(
@@ -63,142 +67,66 @@ def run_regression(
 
 
 _Make = Callable[[NumberStudy, list[NumberSite], int, int], list[Row]]
+#: What is compared over bins; FL+mask relies on the range alone, so that it is not FLwKM again.
+_BINNED = (PKM, ML, MLWKM, FL, FLWKM, replace(FL_MASK, trust=0.0))
+_SHOWN = ("rmse", "mae", "r2", "pov", "coverage", "width")
 
 
 def _parts_of(study: NumberStudy) -> Iterator[tuple[int, str, _Make]]:
     """What is computed at once, by the number of bins and an approach that stands for it."""
-    yield NO_BINS, OWN_BEST, _own_best
+    yield NO_BINS, OWN_BEST.name, partial(_compared, (OWN_BEST,))
     yield NO_BINS, "direct FL", _direct
     for k in study.bins:
-        yield k, "FLwKM", _cell
-        yield k, LORE, _lore
+        yield k, FLWKM.name, partial(_compared, _BINNED)
+        yield k, LORE.name, partial(_compared, (LORE,))
 
 
-@dataclass(frozen=True, eq=False)
-class _Entry:
-    """A trained approach and how it predicts."""
-
-    name: str
-    model: str  # whose weights are scored; for lore what was chosen
-    fitted: Fitted[PersonalRegressor]
-    guarded: bool = True  # knowledge at prediction
-    reliance: float | None = None  # λ there; None is the client's own
-
-
-def _cell(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
-    """Everything for one number of bins and one seed."""
-    setting = number_setting(study, k, seed)
-    bins = setting.bins
-    bare = [c.bare() for c in clients_of(own, "honest", study.trust)]  # any kind: it is not used
-    plain = setting.train(bare, Alone()), setting.train(bare, FedAvg())
+def _compared(
+    approaches: Sequence[Approach], study: NumberStudy, own: list[NumberSite], k: int, seed: int
+) -> list[Row]:
+    """Approaches with every kind of range; weights without knowledge serve all of these."""
     found: list[Row] = []
+    kept: dict[object, Trained] = {}
     for kind in RANGES:
-        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        clients = clients_of(own, kind, study.trust)
-        told = [c.knowledge.examine(c.test, bins, training=False) for c in clients if c.test]
-        rows = list(_expert(clients, told))
-        for entry in _entries(setting, clients, plain):
-            rows += _score(entry, clients, told)
-        if k in study.parts and kind == "honest":
-            for entry in _parts(setting, clients):
-                rows += _score(entry, clients, told)
-        found += [{**where, **row} for row in rows]
+        drawing = draw_numbers(study, own, k, seed, kind)
+        runner = Runner(drawing, kept)
+        for approach in approaches:
+            where: Row = {
+                "dataset": study.dataset,
+                "k": k,
+                "seed": seed,
+                "range": kind,
+                "approach": approach.name,
+                "trust": trust_of(approach, study.trust),
+            }
+            outcome = runner.run(approach)
+            found += [
+                {**where, **_shown(row, outcome), **_sets_of(approach, drawing, place)}
+                for place, row in enumerate(outcome.rows)
+            ]
     return found
 
 
-def _entries(
-    setting: NumberSetting,
-    clients: list[NumberClient],
-    plain: tuple[Fitted[PersonalRegressor], Fitted[PersonalRegressor]],
-) -> Iterator[_Entry]:
-    """The approaches that learn; `plain` are ML and FL, which know nothing of the range."""
-    ml, fl = plain
-    yield _Entry("ML", "own", ml, guarded=False)
-    yield _Entry("MLwKM", "own", setting.train(clients, Alone()))
-    yield _Entry("FL", "shared", fl, guarded=False)
-    yield _Entry("FLwKM", "shared", setting.train(clients, FedAvg()))
-    yield _Entry("FL+mask", "shared", fl, reliance=0.0)
+def _shown(row: Row, outcome: Outcome) -> Row:
+    """The columns of a study, and of lore also who speaks with what weight."""
+    own = {name: row.get(name) for name in ("model", "client", *_SHOWN)}
+    own |= {"chosen": row["chosen"]} if "chosen" in row else {}
+    fitted = outcome.trained.fitted
+    table = None if fitted is None else fitted.tables.get(str(row["client"]))
+    if table is None:
+        return own
+    return {**own, "weights": "; ".join(f"{n} {w:.3f}" for n, w in table.weights.items())}
 
 
-def _lore(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
-    """The recipe, with every kind of range."""
-    setting = number_setting(study, k, seed)
-    found: list[Row] = []
-    for kind in RANGES:
-        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        rows = number_lore_rows(clients_of(own, kind, study.trust), setting, LEVEL)
-        found += [{**where, **row} for row in rows]
-    return found
-
-
-def _own_best(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:
-    """What each site gets without anybody, with every kind of range."""
-    found: list[Row] = []
-    for kind in RANGES:
-        where: Row = {"dataset": study.dataset, "k": k, "seed": seed, "range": kind}
-        rows = own_best_rows(clients_of(own, kind, study.trust), bounds_of(study), seed)
-        found += [{**where, **row} for row in rows]
-    return found
-
-
-def _parts(setting: NumberSetting, clients: list[NumberClient]) -> Iterator[_Entry]:
-    """What the ordinal loss, the soft prior and hearing bring, one at a time."""
-    narrow, wide = widths(setting.bins.k)
-    silent = [replace(c, knowledge=replace(c.knowledge, trust=0.0)) for c in clients]
-    bare = [c.bare() for c in clients]
-    soft = [replace(c, knowledge=replace(c.knowledge, spread=_missed_share(c))) for c in clients]
-    yield _Entry("FLwKM, ordinal", "shared", setting.train(clients, FedAvg(), ordinal=narrow))
-    yield _Entry("FLwKM, soft prior", "shared", setting.train(soft, FedAvg()))
-    for name, ordinal in (("narrow", narrow), ("wide", wide)):
-        fitted = setting.train(bare, FedAvg(), ordinal=ordinal)
-        yield _Entry(f"FL+mask, ordinal {name}", "shared", fitted, reliance=0.0)
-    for name, ordinal in (("", 0.0), (", ordinal narrow", narrow)):
-        fitted = setting.train(silent, FedAvg(), hears=True, plain=1.0, ordinal=ordinal)
-        yield _Entry(f"FL+mask, hearing{name}", "shared", fitted, reliance=0.0)
-
-
-def _missed_share(client: NumberClient) -> float:
-    """What the P-KM misses on the client's own training rows, root mean square."""
-    point = client.knowledge.prediction
-    assert point is not None
-    return max(rmse(point(client.data.x), client.data.numbers()), 1e-6)
-
-
-def _score(entry: _Entry, clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
-    """Test scores of one approach at every client; knowledge was evaluated once, in `told`."""
-    for client, known in zip(clients, told, strict=True):
-        regressor, seen = entry.fitted.model(client.id), replace(known, said=None, sets=None)
-        if entry.guarded:
-            spread = regressor.knowledge.spread
-            numbers = replace(client.knowledge, reliance=entry.reliance, spread=spread)
-            regressor, seen = regressor.with_knowledge(numbers), replace(known, spread=spread)
-        yield {
-            "approach": entry.name,
-            "model": entry.model,
-            "client": client.id,
-            "trust": regressor.knowledge.trust_at_prediction,
-            **_numbers(regressor.distribution(seen), known),
-        }
-
-
-def _numbers(found: Distribution, known: Told) -> dict[str, float]:
-    assert known.y is not None
-    scores = all_scores(found.mean(), known.y, known.sets)
-    return {**scores, **region_scores(found.region(LEVEL), known.y)}
-
-
-def _expert(clients: list[NumberClient], told: list[Told]) -> Iterator[Row]:
-    """The P-KM by itself, and how good the range is: how often it holds the label, how wide."""
-    for client, known in zip(clients, told, strict=True):
-        assert known.said is not None and known.y is not None and known.sets is not None
-        yield {
-            "approach": "P-KM",
-            "model": "expert",
-            "client": client.id,
-            "trust": 1.0,
-            **all_scores(known.said, known.y, known.sets),
-            **region_scores(known.sets, known.y),
-        }
+def _sets_of(approach: Approach, drawing: Drawing, place: int) -> Row:
+    """How good the range is, beside its expert: how often it holds the label, and how wide."""
+    client = drawing.clients[place]
+    if not approach.silent or not isinstance(client, NumberClient):
+        return {}
+    assert client.test is not None and drawing.bins is not None
+    known = client.knowledge.examine(client.test, drawing.bins, training=False)
+    assert known.sets is not None and known.y is not None
+    return {**region_scores(known.sets, known.y)}
 
 
 def _direct(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> list[Row]:

@@ -1,8 +1,8 @@
 """The tables behind docs/explain/lore.md: own best, the paper's approaches and lore.
 
-python -m studies.lore2.evidence --sets coke,coal,ccpp,concrete,california,casp,covtype
+python -m studies.evidence --sets coke,coal,ccpp,concrete,california,casp,covtype
     --seeds 200-219 --out rows.jsonl
-python -m studies.lore2.evidence --summary rows.jsonl --tables results
+python -m studies.evidence --summary rows.jsonl --tables results
 
 Per set and seed one block of rows, written whole: a finished block is not computed again, and
 several processes may each have a file of their own. With `--again FILE` blocks of that file are
@@ -16,47 +16,56 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.errors import FedloreError
-from fedlore.experiments.approaches import (
+from fedlore.experiments import (
     APPROACHES,
     OWN_BEST,
+    MeanInterval,
+    compare,
+    interval,
+    pair_interval,
 )
-from fedlore.experiments.intervals import MeanInterval, interval, pair_interval
-from fedlore.personal.own.memory import remembering
-from fedlore_lab.paper.drawings import drawing
+from fedlore.personal.own import remembering
+from fedlore_lab.paper.bench import draw
 from fedlore_lab.paper.numbers.settings import NumberStudy
 from fedlore_lab.paper.numbers.study import run_regression
 
-from ..seeds import parse_seeds
-from .again import BINS, CLASSES, NUMBERS, again, block_of, compare_drawn
+from .seeds import parse_seeds
+
+NUMBERS = ("coal", "ccpp", "concrete", "california", "casp")
+CLASSES = {  # name -> data set, share of its rows, kind of range
+    "coke": ("coke", 1.0, "expert"),
+    "covtype": ("covtype", 0.01, "oracle"),
+    "covtype-honest": ("covtype", 0.01, "conformal99"),
+    "covtype10": ("covtype", 0.1, "oracle"),
+    "fmnist": ("fmnist", 0.01, "oracle"),
+    "fmnist-honest": ("fmnist", 0.01, "conformal99"),
+    "fmnist10": ("fmnist", 0.1, "oracle"),
+}
+BINS = 50  # of the regression tables
 
 
 def block(name: str, seed: int, device: str | None = None) -> list[Row]:
-    """All rows of one set under one seed; beside a card no own best, whose trees need none."""
+    """All rows of one set and seed; on a card no local best, whose trees need none."""
     start = time.process_time()
     if name in NUMBERS:
-        study = NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed, parts=())
         with remembering():
-            rows = run_regression(study)
+            rows = run_regression(NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed))
     else:
-        it = drawing(*CLASSES[name], seed)
-        able = [one for one in APPROACHES if device is None or one is not OWN_BEST]
-        rows = compare_drawn(it, able, device)
+        it = replace(draw(*CLASSES[name], seed), device=device)
+        rows = compare(it, [a for a in APPROACHES if device is None or a is not OWN_BEST])
     spent = round(time.process_time() - start, 1)
     return [{**row, "set": name, "cpu": spent} for row in rows]
 
 
 def compute(
-    sets: Sequence[str],
-    seeds: Iterable[int],
-    out: Path,
-    device: str | None = None,
-    before: Sequence[Row] = (),
+    sets: Sequence[str], seeds: Iterable[int], out: Path, device: str | None = None
 ) -> None:
     """Every block that the file does not have yet."""
     rows = list(read_rows(out)) if out.exists() else []
@@ -65,8 +74,7 @@ def compute(
         for seed in seeds:
             if any(row["set"] == name and row["seed"] == seed for row in rows):
                 continue
-            had = block_of(before, name, seed)
-            rows += again(name, seed, had) if had else block(name, seed, device)
+            rows += block(name, seed, device)
             write_rows(rows, out)
             print(f"{name} seed {seed}: {rows[-1]['cpu']} CPU seconds", flush=True)
 
@@ -163,12 +171,11 @@ def _read_all(paths: Sequence[Path]) -> list[Row]:
 
 def run_evidence(arguments: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="studies.lore2.evidence")
+    parser = argparse.ArgumentParser(prog="studies.evidence")
     parser.add_argument("--sets", default="coke", help=", ".join((*CLASSES, *NUMBERS)))
     parser.add_argument("--seeds", default="100-101", help="a-b, both included")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--device", help="cuda: networks train on the card")
-    parser.add_argument("--again", nargs="*", type=Path, default=[], help="rows to take over")
     parser.add_argument("--summary", nargs="+", type=Path, help="files to read; computes nothing")
     parser.add_argument("--tables", type=Path, help="a folder for lore2-SET.md")
     given = parser.parse_args(arguments)
@@ -182,7 +189,7 @@ def run_evidence(arguments: Sequence[str] | None = None) -> None:
         if name not in (*CLASSES, *NUMBERS):
             parser.error(f"unknown set '{name}'; known: {', '.join((*CLASSES, *NUMBERS))}")
     torch.set_num_threads(1)
-    compute(sets, parse_seeds(given.seeds), given.out, given.device, _read_all(given.again))
+    compute(sets, parse_seeds(given.seeds), given.out, given.device)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from ..engine.lore.private import measure_line
 from ..errors import FedloreError
 from ..personal.brought import Brought
 from ..personal.client import Member
-from .federations import Gathering
+from .sites import Gathering
 
 _FOLDS = 3
 WITHOUT = "federation without knowledge"

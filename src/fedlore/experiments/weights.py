@@ -1,10 +1,14 @@
-"""A bundle beside the weights of every site and approach, for `fedlore export`."""
+"""What a run keeps of a site under an approach: its weights, and a bundle for `fedlore export`."""
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..bundle import Bundle, Policies, bundle_of, read_bundle, write_bundle
+from ..core.scaler import Scaler
+from ..core.store import pack_payload, unpack_payload, write_whole
+from ..core.tree import Params
 from ..engine import Client, Fitted, NumberClient
 from ..errors import FedloreError, unknown
 from ..knowledge.signing import Signature
@@ -12,8 +16,45 @@ from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from .approaches import Approach, trust_client
 
-BUNDLE_SCORES = ("ta", "pov", "rmse", "mae", "r2", "coverage", "width")  # that a bundle tells
-KEPT = (".safetensors", ".npz")  # how weights are named, now and by 0.1.0
+BUNDLE_SCORES = ("ta", "pov", "rmse", "mae", "r2", "coverage", "width")  # that a bundle names
+ENDING = ".safetensors"  # of a file of weights
+
+
+def weights_path(out: Path, approach: str, client: str) -> Path:
+    """Where the personal weights of a site under an approach are kept."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", approach)
+    return out / "weights" / safe / f"{client}{ENDING}"
+
+
+def write_weights(fitted: Fitted[Any], client: str, path: Path) -> None:
+    """A site's own weights and the common scaler as a file of tensors."""
+    personal = fitted.model(client).inner
+    payload = {"weights": dict(personal.model.state_dict())}
+    if personal.scaler is not None:
+        payload["scaler"] = personal.scaler.tensors()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, pack_payload(payload, {"client": client}))
+    except OSError as error:
+        raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
+
+
+def read_weights(path: str | Path) -> tuple[Params, Scaler | None]:
+    """The weights and the scaler that `write_weights` wrote."""
+    try:
+        payload = unpack_payload(Path(path).read_bytes())[1]
+    except (OSError, ValueError, FedloreError) as error:
+        raise FedloreError(f"'{path}' holds no weights: {error}") from None
+    scaler = payload.get("scaler")
+    return payload.get("weights", {}), None if scaler is None else Scaler.read(scaler, None)
+
+
+def weights_there(
+    out: Path, approach: Approach, clients: Sequence[Client] | Sequence[NumberClient]
+) -> bool:
+    if approach.algorithm is None:
+        return True
+    return all(weights_path(out, approach.name, c.id).exists() for c in clients)
 
 
 def keep_bundle(
@@ -73,7 +114,7 @@ def find_bundle(
     chosen = wanted.replace("+", "-").replace(" ", "-")
     if chosen not in kinds:
         raise FedloreError(unknown("approach", wanted, kinds))
-    sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix in KEPT})
+    sites = sorted({p.stem for p in (home / chosen).iterdir() if p.suffix == ENDING})
     if client not in sites:
         raise FedloreError(unknown("client", client, sites))
     path = home / chosen / f"{client}.lore"
@@ -82,6 +123,4 @@ def find_bundle(
     note = path.with_suffix(".note")
     if note.exists():
         raise FedloreError(note.read_text(encoding="utf-8").strip())
-    raise FedloreError(
-        f"'{out}' was filled by a fedlore without bundles: delete '{home / chosen}' and run again"
-    )
+    raise FedloreError(f"'{path}' is missing: delete '{home / chosen}' and run again")

@@ -1,1 +1,0 @@
-"""What the second lore was developed with: development seeds, settings tried, figures found."""
