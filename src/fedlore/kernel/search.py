@@ -223,11 +223,11 @@ def first_row(broken: Broken, x: Array, scope: Scope) -> tuple[float, ...] | Non
     bad = np.flatnonzero(broken(x.astype(np.float32)))
     if not len(bad):
         return None
-    row = x[bad[0]]
-    short = [
-        np.where(scope.levels, row, [float(f"{value:.{digits}g}") for value in row])
-        for digits in (2, 3, 4, 6)
-    ]
-    tidy = np.array([*(np.clip(some, scope.low, scope.high) for some in short), row])
-    still = np.flatnonzero(broken(tidy.astype(np.float32)))
+    row = x[bad[0]].astype(np.float32)
+    forms = [[float(f"{v:.{digits}g}") for v in row.tolist()] for digits in (2, 3, 4, 6)]
+    forms.append([float(str(v)) for v in row])  # the shortest that rounds to the very number
+    tidy = np.where(scope.levels, row.astype(np.float64), np.array(forms))
+    single = tidy.astype(np.float32)
+    inside = ((single >= scope.low) & (single <= scope.high)).all(1)
+    still = np.flatnonzero(inside & broken(single))
     return tuple(tidy[still[0]].tolist())

@@ -122,7 +122,7 @@ def rule_boxes(table: Table, rule: Rule) -> list[Scope]:
 
 def _leaves(expert: Any, limits: Any, row: Sequence[float]) -> bool:
     """Whether the models themselves disagree on a row; both speak for their whole file here."""
-    x = torch.tensor([row], dtype=torch.float64)
+    x = torch.tensor([row], dtype=torch.float32)
     return bool(((expert(x) > 0) & ~limits(x)).any())
 
 

@@ -72,7 +72,7 @@ class _Pair:
 
     def confirm(self, row: Sequence[float]) -> bool:
         try:
-            return self.wrong(self.one, self.other, torch.tensor([row], dtype=torch.float64))
+            return self.wrong(self.one, self.other, torch.tensor([row], dtype=torch.float32))
         except KnowledgeError:  # limits that cross: told elsewhere
             return False
 
