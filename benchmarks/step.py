@@ -14,7 +14,7 @@ from setting import machine, write_csv
 from torch.nn.functional import cross_entropy, one_hot
 
 from fedlore import Examples, Plan
-from fedlore.algorithms import Desk, Solo
+from fedlore.algorithms import FlatParams, Solo
 from fedlore.core.inject import inject
 from fedlore.core.lesson import teach
 from fedlore.core.nets import mlp
@@ -32,12 +32,14 @@ def data() -> Examples:
     return Examples(x, y, one_hot(guess, CLASSES).float(), allowed)
 
 
-def torch_step(desk: Desk, known: Examples, plan: Plan, order: torch.Tensor, trust: float | None):
+def torch_step(
+    buffer: FlatParams, known: Examples, plan: Plan, order: torch.Tensor, trust: float | None
+):
     """The loop a user would write: cross_entropy, or nll of inject with autograd."""
-    velocity = torch.zeros_like(desk.flat)
+    velocity = torch.zeros_like(buffer.flat)
     for rows in order.split(BATCH):
-        desk.grad.zero_()
-        logits = desk.model(known.x[rows])
+        buffer.grad.zero_()
+        logits = buffer.model(known.x[rows])
         if trust is None:
             loss = cross_entropy(logits, known.y[rows])
         else:
@@ -45,9 +47,9 @@ def torch_step(desk: Desk, known: Examples, plan: Plan, order: torch.Tensor, tru
             loss = torch.nn.functional.nll_loss(told, known.y[rows])
         loss.backward()
         with torch.no_grad():
-            direction = desk.grad.add_(desk.flat, alpha=plan.decay)
+            direction = buffer.grad.add_(buffer.flat, alpha=plan.decay)
             velocity.mul_(plan.momentum).add_(direction)
-            desk.flat.add_(velocity, alpha=-plan.lr)
+            buffer.flat.add_(velocity, alpha=-plan.lr)
 
 
 def main() -> None:
@@ -58,18 +60,18 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     known, plan = data(), Plan(epochs=1, batch=BATCH, lr=0.01)
-    desk = Desk(mlp(FEATURES, CLASSES))
-    start = desk.views(desk.flat.clone())
+    buffer = FlatParams(mlp(FEATURES, CLASSES))
+    start = buffer.views(buffer.flat.clone())
     order = torch.randperm(ROWS, generator=stream("order"))
 
     def ours(lesson, plain=0.0):
-        Solo(desk, lesson, replace(plan, plain=plain), client="a").descend(start)
+        Solo(buffer, lesson, replace(plan, plain=plain), client="a").descend(start)
 
     bare = teach(Examples(known.x, known.y), CLASSES)
     told = teach(known, CLASSES, trust=0.3, heard=False)
     variants = {
-        "torch cross_entropy": lambda: torch_step(desk, known, plan, order, None),
-        "torch nll(inject)": lambda: torch_step(desk, known, plan, order, 0.3),
+        "torch cross_entropy": lambda: torch_step(buffer, known, plan, order, None),
+        "torch nll(inject)": lambda: torch_step(buffer, known, plan, order, 0.3),
         "fedlore plain": lambda: ours(bare),
         "fedlore knowledge": lambda: ours(told),
         "fedlore knowledge, hybrid": lambda: ours(told, 0.5),

@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from fedlore import Client
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.rng import stream
-from fedlore.engine.choice import scaler_of
+from fedlore.engine.training import scaler_of
 from fedlore.experiments.intervals import interval
 from fedlore.knowledge.shapes import FeatureShape
 from fedlore_coke.experts import COKE

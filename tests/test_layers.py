@@ -58,7 +58,7 @@ LESS = {
 }
 #: What a file imports from above, inside a function, so that nobody pays who does not call it.
 LATE = {
-    "engine/fitted.py": {"bundle"},  # saving: training itself needs no archive
+    "engine/training.py": {"bundle"},  # saving: training itself needs no archive
 }
 #: The second level: parts of a room from the ground up; what is not named is its ground floor.
 PARTS = {
@@ -74,7 +74,7 @@ UP = {
     ("privacy", "__init__"): "hands out the public names",
     ("bundle", "__init__"): "hands out the public names",
     ("privacy", "settings"): "puts the filters together",
-    ("engine", "choice"): "chooses the engine",
+    ("engine", "training"): "chooses the engine",
     ("engine", "__init__"): "hands out the public names",
     ("federation", "household"): "runs server and sites as processes",
     ("engine", "fit"): "lets be chosen what is to be chosen before the training",

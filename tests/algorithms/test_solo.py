@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedlore import Plan
-from fedlore.algorithms import Desk, Solo, inverse, reach
+from fedlore.algorithms import FlatParams, Solo, inverse, reach
 from fedlore.core import tree
 from fedlore.core.nets import mlp
 from fedlore.engine import ready
@@ -18,7 +18,7 @@ START = {name: p.detach() for name, p in MODEL.named_parameters()}
 def work(**changes) -> Solo:
     lesson = ready(federation()[1], MODEL, None).lesson
     plan = Plan(**({"epochs": 2, "batch": 8, "lr": 0.05} | changes))
-    return Solo(Desk(MODEL), lesson, plan, client="site-1", seed=5, round=2)
+    return Solo(FlatParams(MODEL), lesson, plan, client="site-1", seed=5, round=2)
 
 
 def moved(a, b) -> float:

@@ -8,8 +8,8 @@ from fedlore.core.exact import Basis
 from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.nets import mlp
 from fedlore.engine import Client, Local, Recipe, Stacked
-from fedlore.engine.choice import scaler_of
 from fedlore.engine.exact import exact_rows, posterior_of, solve_together
+from fedlore.engine.training import scaler_of
 
 from .federation import CLASSES, FEATURES, federation
 

@@ -12,7 +12,7 @@ from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.engine.lore import menu_for
 from fedlore.engine.lore.candidates import SHAPED
 from fedlore.engine.lore.oneround import given_signs
-from fedlore.engine.stacked.bench import Batch, Bench, Traced
+from fedlore.engine.stacked.params import Batch, StackedParams, Traced
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.numbers.measured import Measured
@@ -85,14 +85,14 @@ def test_steps_by_hand_are_those_of_autograd(hidden, start):
     x[:, :, -wide:] = torch.randint(-1, 2, (a, b, wide), generator=draw).float()
     target = torch.zeros(a, 5, b)
     target[:, 2] = 1.0
-    bench = Bench(model, x[0], a)
-    assert bench.by_hand
-    bench.load(params, a)
+    stack = StackedParams(model, x[0], a)
+    assert stack.by_hand
+    stack.load(params, a)
     found = []
-    for program in (bench.program(a, b), Traced(model, *bench.params(a))):
-        bench.away(a).fill_(0.3)
+    for program in (stack.program(a, b), Traced(model, *stack.params(a))):
+        stack.away(a).fill_(0.3)
         program.gradient(Batch(x, target), 0.2, 0.5)
-        found.append((bench.away(a).clone(), program.logits(x, None).clone()))
+        found.append((stack.away(a).clone(), program.logits(x, None).clone()))
     torch.testing.assert_close(*(grad for grad, _ in found), atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(*(logits for _, logits in found), atol=1e-4, rtol=1e-4)
 
@@ -106,12 +106,12 @@ def test_a_row_with_several_largest_weights_has_the_slope_of_autograd():
     x[:, :, -model.options.wide :] = 0.0
     target = torch.zeros(a, 5, b)
     target[:, 4] = 1.0
-    bench = Bench(model, x[0], a)
-    bench.load(params, a)
+    stack = StackedParams(model, x[0], a)
+    stack.load(params, a)
     found = []
-    for program in (bench.program(a, b), Traced(model, *bench.params(a))):
+    for program in (stack.program(a, b), Traced(model, *stack.params(a))):
         program.gradient(Batch(x, target), 0.0, 0.0)
-        found.append(bench.away(a).clone())
+        found.append(stack.away(a).clone())
     torch.testing.assert_close(*found, atol=1e-6, rtol=1e-4)
 
 

@@ -13,8 +13,8 @@ from fedlore.algorithms import Apfl, Ditto, Scaffold
 from fedlore.core.nets import Deaf, lenet5, mlp, server, small_cnn
 from fedlore.core.rng import stream
 from fedlore.engine import Local, Recipe, Stacked, federate
-from fedlore.engine.choice import why_not_stacked
 from fedlore.engine.stacked.nets import layers_of
+from fedlore.engine.training import why_not_stacked
 
 from .federation import CLASSES, FEATURES, federation
 
@@ -164,7 +164,7 @@ def test_the_way_of_a_card_agrees(algorithm):
     clients = federation(SIZES)
     _, wanted = ran(Local, clients, recipe)
     transport = Stacked(clients, recipe, stack=4)
-    transport._stint = replace(transport._stint, graphs=Eager())
+    transport._runner = replace(transport._runner, graphs=Eager())
     assert gap(wanted.state, federate(transport, recipe, 3).state) < 1e-9
 
 

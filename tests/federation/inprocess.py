@@ -9,7 +9,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedlore.algorithms import Desk
+from fedlore.algorithms import FlatParams
 from fedlore.engine import Memory, answer, ready
 from fedlore.federation.flower.transport import Mail, respond
 from fedlore.federation.remote import Remote
@@ -75,12 +75,12 @@ class Site:
 
     def __init__(self, client, recipe, memories):
         self.site, self.recipe = ready(client, recipe.model, recipe.scaler), recipe
-        self.desk, self.memories = Desk(recipe.model), memories
+        self.buffer, self.memories = FlatParams(recipe.model), memories
 
     def __call__(self, task, terms):
         memory = self.memories[self.site.id]
         settled = memory.settle(task.accepted.get(self.site.id, 0))
-        reply, new = answer(self.site, self.recipe, task, settled, self.desk)
+        reply, new = answer(self.site, self.recipe, task, settled, self.buffer)
         if task.kind in ("train", "finish"):
             self.memories[self.site.id] = Memory(task.round, before=settled, after=new)
         return reply

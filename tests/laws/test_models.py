@@ -9,8 +9,8 @@ from fedlore import federate
 from fedlore.algorithms import Apfl, Ditto, FedAvg, FedPer, Scaffold
 from fedlore.core.models import Logistic, Mlp, OrdinalNet, make_network
 from fedlore.engine import Local, Recipe
-from fedlore.engine.choice import why_not_stacked
-from fedlore.engine.stacked.bench import Bench
+from fedlore.engine.stacked.params import StackedParams
+from fedlore.engine.training import why_not_stacked
 from fedlore.testing.clients import CLASSES, FEATURES, small_federation, small_rows
 from fedlore.testing.laws import own_models, same_payloads
 from fedlore.testing.model import MODEL_LAWS, training_lowers_the_loss
@@ -74,7 +74,7 @@ def test_silence_is_no_prior_and_freedom_is_no_range(kind, hears):
 def test_it_trains_in_stacks_by_hand(kind, hears):
     made = network(kind, hears)
     assert why_not_stacked(made, small_federation()[0]) is None
-    assert Bench(made, torch.zeros(1, FEATURES), 2).by_hand
+    assert StackedParams(made, torch.zeros(1, FEATURES), 2).by_hand
 
 
 @pytest.mark.sampled(3)

@@ -12,7 +12,7 @@ from fedlore import Client, Examples, FedloreError, Knowledge, Plan
 from fedlore.algorithms import FedPer
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
-from fedlore.engine.choice import scaler_of
+from fedlore.engine.training import scaler_of
 from fedlore.experiments.approaches import FL_MASK, FLWKM, LORE
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore_coke.plants import coking_plants

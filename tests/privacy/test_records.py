@@ -10,12 +10,12 @@ from scipy.stats import chi2
 from torch import nn
 
 from fedlore import Client, Examples, federate
-from fedlore.algorithms import Apfl, Desk, Ditto, FedAvg, Scaffnew, Solo
+from fedlore.algorithms import Apfl, Ditto, FedAvg, FlatParams, Scaffnew, Solo
 from fedlore.core.inject import inject
 from fedlore.core.nets import Deaf, lenet5, mlp
 from fedlore.core.wire import Task
 from fedlore.engine import Local, ready
-from fedlore.engine.choice import engine_for
+from fedlore.engine.training import engine_for
 from fedlore.errors import ConfigError
 from fedlore.privacy.dp.budget import Dp
 from fedlore.privacy.dp.noise import noise_for
@@ -65,9 +65,9 @@ def test_convolutions_have_gradients_per_record():
     client = Client("a", Examples(x, torch.tensor([0, 1, 2, 0, 1])))
     lesson = ready(client, model, None).lesson
     found = NoisyGrads(model, lesson, recipe_for(FedAvg()).plan, 1e6, 0.0, 1.0)(flat(model), lesson)
-    desk = Desk(model)
+    buffer = FlatParams(model)
     plan = replace(recipe_for(FedAvg()).plan, decay=0.0)
-    wanted = Solo(desk, lesson, plan, client="a").gradient(lesson)
+    wanted = Solo(buffer, lesson, plan, client="a").gradient(lesson)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
 
 

@@ -12,7 +12,7 @@ from .fedper import FedPer
 from .plan import Plan, inverse, reach
 from .scaffnew import Scaffnew
 from .scaffold import Scaffold
-from .solo import Desk, Solo
+from .solo import FlatParams, Solo
 
 _FAULT = "algorithm"  # the code of errors raised here
 
@@ -21,7 +21,7 @@ __all__ = [
     "Algorithm",
     "Alone",
     "Apfl",
-    "Desk",
+    "FlatParams",
     "Ditto",
     "Facts",
     "FedAvg",

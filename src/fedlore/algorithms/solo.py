@@ -16,7 +16,7 @@ from .base import Slopes
 from .plan import Plan, reach
 
 
-class Desk:
+class FlatParams:
     """A private copy of the server model whose parameters are views of one flat vector.
 
     Scratch space: made once, used by one client after another.
@@ -50,7 +50,7 @@ class Solo:
 
     def __init__(
         self,
-        desk: Desk,
+        buffer: FlatParams,
         lesson: Lesson,
         plan: Plan,
         *,
@@ -63,7 +63,7 @@ class Solo:
         """`noisy` gives the mean gradient at flat parameters, from a batch that it draws itself."""
         self.plan = plan
         self._noisy = noisy
-        self._desk = desk
+        self._buffer = buffer
         self._lesson = lesson
         self._address = (seed, round)
         self._key = join_keys(key(seed, round), torch.tensor([key(client)]))  # (1,)
@@ -93,20 +93,20 @@ class Solo:
             steps -= self.plan.per_epoch(rows)
 
     def gradient(self, batch: Lesson) -> Tensor:
-        """The batch gradient at the desk's parameters, weight decay included, flat."""
-        desk, plan = self._desk, self.plan
+        """The batch gradient at the buffer's parameters, weight decay included, flat."""
+        buffer, plan = self._buffer, self.plan
         if self._noisy is not None:
-            desk.grad.copy_(self._noisy(desk.flat, batch))
+            buffer.grad.copy_(self._noisy(buffer.flat, batch))
         else:
             self._differentiate(batch)
         if plan.clip is not None:
-            desk.grad.mul_((plan.clip / desk.grad.norm()).clamp(max=1.0))
-        return desk.grad.add_(desk.flat, alpha=plan.decay) if plan.decay else desk.grad
+            buffer.grad.mul_((plan.clip / buffer.grad.norm()).clamp(max=1.0))
+        return buffer.grad.add_(buffer.flat, alpha=plan.decay) if plan.decay else buffer.grad
 
     def _differentiate(self, batch: Lesson) -> None:
-        desk, plan = self._desk, self.plan
-        desk.grad.zero_()
-        logits = desk.model(batch.x, batch.prior, batch.allowed)
+        buffer, plan = self._buffer, self.plan
+        buffer.grad.zero_()
+        logits = buffer.model(batch.x, batch.prior, batch.allowed)
         error = batch.error(logits.detach(), plan.plain).div_(len(batch))
         # the same bits as logits.backward(error), for which torch would load all of sympy
         (logits * error).sum().backward()
@@ -120,11 +120,11 @@ class Solo:
         pull: float = 0.0,
         steps: int | None = None,
     ) -> Params:
-        desk = self._desk
-        desk.flat.copy_(desk.flatten(start))
-        velocity = torch.zeros_like(desk.flat)
-        bias = None if shift is None else desk.flatten(shift)
-        home = None if anchor is None else desk.flatten(anchor)
+        buffer = self._buffer
+        buffer.flat.copy_(buffer.flatten(start))
+        velocity = torch.zeros_like(buffer.flat)
+        bias = None if shift is None else buffer.flatten(shift)
+        home = None if anchor is None else buffer.flatten(anchor)
         brake = 1.0 / (1.0 + self.lr * pull)  # makes the pull implicit: stable at any strength
         self.taken = self._steps if steps is None else steps
         for batch in self.batches(self.taken):
@@ -134,19 +134,19 @@ class Solo:
                     direction.add_(bias)
                 velocity.mul_(self.plan.momentum).add_(direction)
                 if home is not None and pull:
-                    velocity.add_(desk.flat - home, alpha=pull).mul_(brake)
-                desk.flat.add_(velocity, alpha=-self.lr)
-        return desk.views(desk.flat.clone())
+                    velocity.add_(buffer.flat - home, alpha=pull).mul_(brake)
+                buffer.flat.add_(velocity, alpha=-self.lr)
+        return buffer.views(buffer.flat.clone())
 
     def walk(self, points: Payload, slopes: Slopes) -> Payload:
-        desk = self._desk
+        buffer = self._buffer
         velocity = {k: tree.zeros(point) for k, point in points.items()}
         self.taken = self._steps
         for batch in self.batches(self.taken):
 
             def gradient(at: Params, batch: Lesson = batch) -> Params:
-                desk.flat.copy_(desk.flatten(at))
-                return desk.views(self.gradient(batch).clone())
+                buffer.flat.copy_(buffer.flatten(at))
+                return buffer.views(self.gradient(batch).clone())
 
             away = slopes(points, gradient)
             velocity = {k: tree.axpy(self.plan.momentum, velocity[k], away[k]) for k in points}

@@ -1,15 +1,11 @@
 """The round loop and its transports."""
 
 from ..personal.client import Client, NumberClient
-from .choice import engine_for, scaler_of
-from .client import Site, ready, score
+from .client import Memory, Site, ready, score
 from .fit import fit
-from .fitted import Fitted
-from .local import Local
-from .loop import Recipe, Run, answer, federate, score_round
-from .memory import Memory
+from .loop import Local, Recipe, Run, answer, federate, score_round
 from .stacked import Population, Stacked
-from .training import Training, train
+from .training import Fitted, Training, engine_for, scaler_of, train
 
 _FAULT = "training"  # the code of errors raised here
 

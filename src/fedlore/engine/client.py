@@ -1,6 +1,6 @@
-"""A client at work: its rows made ready for one recipe, and its scores."""
+"""A client at work: its rows made ready for one recipe, its scores, and what it remembers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from ..core.lesson import Lesson, teach
 from ..core.lipschitz import lay_shapes
 from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Scaler
+from ..core.tree import Payload
 from ..errors import FedloreError
 from ..personal.client import Client
 
@@ -116,3 +117,20 @@ def _check_width(data: Examples, classes: int) -> None:
             raise FedloreError(
                 f"the {who} knows {rows.shape[1]} classes, the server model {classes}"
             )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Two versions: before the last round answered and after it.
+
+    SCAFFOLD and Scaffnew break when a site remembers a round that the server dropped. So each
+    task names the last accepted round, and that decides which version counts.
+    """
+
+    round: int = 0  # the last round answered
+    before: Payload = field(default_factory=dict)
+    after: Payload = field(default_factory=dict)
+
+    def settle(self, accepted: int) -> Payload:
+        """The version that the server knows of."""
+        return self.after if accepted >= self.round else self.before

@@ -14,11 +14,10 @@ from ..errors import ConfigError
 from ..personal.client import Member, P
 from ..personal.tasks import TaskKind, TaskName, task_for
 from ..privacy.settings import Privacy
-from .fitted import Fitted
 from .loop import Run, Weights
 from .lore import Menu, train_lore
 from .lore.agreement import ModelMaker
-from .training import Training, train
+from .training import Fitted, Training, train
 from .tuning.members import choose_trust
 from .tuning.trust import trusting
 from .tuning.ways import Tuning

@@ -1,13 +1,14 @@
-"""The one round loop, and a client's whole life in any engine."""
+"""The one round loop, a client's whole life in any engine, and the reference engine."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from torch import nn
 
-from ..algorithms import Algorithm, Desk, Plan, Solo, check_fit, facts_of
+from ..algorithms import Algorithm, FlatParams, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.foresight import Exact
@@ -22,7 +23,7 @@ from ..core.wire import Reply, Task, Transport
 from ..errors import ConfigError, FedloreError
 from ..personal.client import Client
 from ..privacy.dp.records import Records
-from .client import Site, score
+from .client import Memory, Site, ready, score
 from .exact import exact_rows
 
 Weights = Literal["equal", "size"]
@@ -64,7 +65,7 @@ class Run:
 
 
 def answer(
-    site: Site, recipe: Recipe, task: Task, memory: Payload, desk: Desk
+    site: Site, recipe: Recipe, task: Task, memory: Payload, buffer: FlatParams
 ) -> tuple[Reply, Payload]:
     """One task at one client, in any engine: the reply and what the client now remembers."""
     reply = Reply(site.id, task.round, rows=len(site.lesson))
@@ -75,15 +76,15 @@ def answer(
         return replace(reply, upload={"gram": gram_of(site.client, recipe, classes)}), memory
     memory = recall(recipe, task.sent, memory)
     if task.kind == "evaluate":
-        desk.flat.copy_(desk.flatten(own_params(recipe.algorithm, task.sent, memory)))
-        return replace(reply, metrics=score(site, desk.model)), memory
+        buffer.flat.copy_(buffer.flatten(own_params(recipe.algorithm, task.sent, memory)))
+        return replace(reply, metrics=score(site, buffer.model)), memory
     noisy = None
     if recipe.records is not None and task.kind == "train":  # what is finished stays at home
         noisy = recipe.records.noisy(
             recipe.model, site.lesson, recipe.plan, recipe.algorithm, task.seed
         )
     work = Solo(
-        desk,
+        buffer,
         site.lesson,
         recipe.plan,
         client=site.id,
@@ -269,3 +270,28 @@ def _usable(reply: Reply, recipe: Recipe, task: Task) -> bool:
     """Whether an upload is finite and shaped like what was sent."""
     wanted = {key: task.sent[key] for key in recipe.algorithm.uploads}
     return find_flaw(reply.upload, wanted) is None
+
+
+class Local:
+    """A transport that calls each client in turn."""
+
+    def __init__(self, clients: Sequence[Client], recipe: Recipe) -> None:
+        twice = [name for name, times in Counter(c.id for c in clients).items() if times > 1]
+        if twice:
+            raise FedloreError(f"client ids must differ, '{twice[0]}' appears twice")
+        self._recipe = recipe
+        self._sites = {c.id: ready(c, recipe.model, recipe.scaler) for c in clients}
+        self._buffer = FlatParams(recipe.model)
+        self.memories = {c.id: Memory() for c in clients}
+
+    def clients(self) -> Sequence[str]:
+        return list(self._sites)
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        for name in to:
+            memory = self.memories[name]
+            settled = memory.settle(task.accepted.get(name, 0))
+            reply, new = answer(self._sites[name], self._recipe, task, settled, self._buffer)
+            if task.kind in ("train", "finish"):
+                self.memories[name] = Memory(task.round, before=settled, after=new)
+            yield reply

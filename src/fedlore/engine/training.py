@@ -1,23 +1,255 @@
-"""One federated training in this process, with settings that are all decided."""
+"""One federated training in this process: its settings, its engine, and what it leaves behind."""
 
-from collections.abc import Callable, Sequence
+import copy
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Generic, Literal, get_args
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from ..algorithms import Algorithm, FedAvg, Plan
 from ..core.aggregate import Aggregate, aggregate_of
+from ..core.conformal import Holding
 from ..core.history import Row
+from ..core.inputs import Inputs
 from ..core.nets import server
 from ..core.scaler import Scaler, leave_unscaled
-from ..personal.client import Member, P, knowledge_within
+from ..core.tree import Payload
+from ..core.wire import Reply, Task
+from ..data.rows import as_examples
+from ..errors import ConfigError, FedloreError, unknown
+from ..kernel.schema import Schema
+from ..personal.beside import Beside, NumberBeside
+from ..personal.brought import Brought
+from ..personal.client import Client, Known, Member, NumberClient, P, knowledge_within
 from ..personal.tasks import TaskKind, task_for
-from ..privacy.filters import Placement, filter_context, guard_transport
+from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
-from .choice import brought_home, engine_for, fit_inputs, inputs_of_all, scaler_of
-from .fitted import Fitted
-from .loop import Recipe, Run, Weights, federate
+from .loop import Local, Recipe, Run, Weights, federate, own_params, recall, scale_together
+from .stacked import Stacked
+from .stacked.params import Batch, StackedParams
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Generic[P]):
+    """A trained federation of any task: P is the personal model that its clients get."""
+
+    task: TaskKind[P]
+    recipe: Recipe
+    run: Run
+    knowledge: Mapping[str, Known]  # by client; one that says nothing where it stayed outside
+    memories: dict[str, Payload]
+    privacy: tuple[str, ...] = ()  # what was spent and lost, in words
+    besides: Mapping[str, Beside | NumberBeside] = field(default_factory=dict)  # by client
+    tables: Mapping[str, Brought] = field(default_factory=dict)  # what it brought, by client
+    holdings: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)  # by client
+
+    @property
+    def history(self) -> list[Row]:
+        """One row per round, and one per client and round that was evaluated."""
+        return self.run.rows
+
+    def model(self, client: str) -> P:
+        """This client's own model f^m."""
+        if client not in self.knowledge:
+            raise FedloreError(unknown("client", client, self.knowledge))
+        algorithm = self.recipe.algorithm
+        sent = algorithm.send(self.run.state)
+        memory = recall(self.recipe, sent, self.memories[client])
+        return self.task.build(
+            self.recipe.model,
+            self.knowledge[client],
+            scaler=self.recipe.scaler,
+            weights=own_params(algorithm, sent, memory),
+            beside=self.besides.get(client),
+        )
+
+    def brought(self, client: str) -> Brought:
+        """What taking part brought this client, on its own rows; recipe = lore finds it out."""
+        if client not in self.tables:
+            raise FedloreError(unknown("client with a table", client, self.tables))
+        return self.tables[client]
+
+    def predict(self, client: str, x: Any) -> Tensor:
+        """This client's class or number for each row in raw units, (n,).
+
+        Rows may be a tensor, or anything with columns that the knowledge's schema names: a frame,
+        columns by name, records, an array.
+        """
+        model = self.model(client)
+        if isinstance(x, Tensor):
+            return model.predict(x)
+        schema = model.knowledge.schema
+        if schema is None:
+            raise FedloreError("rows by name need knowledge with a schema: give a tensor")
+        return model.predict(as_examples(x, schema).x)
+
+    def scores(self, client: str) -> dict[str, float]:
+        """The last scores of a client, where it was evaluated."""
+        rows = [row for row in self.history if row.get("client") == client]
+        last = {} if not rows else rows[-1]
+        return {k: v for k, v in last.items() if isinstance(v, float)}
+
+    def save(
+        self,
+        client: str,
+        path: str | Path,
+        *,
+        schema: Schema | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
+        """Write this client's bundle: a zip where the name ends in .lore, else a folder.
+
+        Without `schema` it is the one of the client's knowledge, where that was read from a file.
+        Without `metrics` they are its last scores.
+        """
+        from ..bundle import save_bundle  # upstairs: training itself needs no archive
+
+        held = self.holdings.get(client, ())
+        save_bundle(self, client, path, schema=schema, metrics=metrics, holdings=held)
+
+
+Engine = Literal["auto", "local", "stacked"]
+
+_log = logging.getLogger("fedlore")
+
+
+@contextmanager
+def engine_for(
+    clients: Sequence[Client],
+    recipe: Recipe,
+    *,
+    engine: str = "auto",
+    workers: int | None = None,
+    device: str | None = None,
+) -> Iterator[tuple[Local | Stacked, Recipe]]:
+    """The engine, and the recipe with its model on the engine's device.
+
+    `auto` trains in stacks wherever the model bears it, and says in one line why it does not.
+    Without `workers` there is one process for each core, where a round is long enough to pay.
+    """
+    if engine not in get_args(Engine):
+        raise ConfigError(unknown("engine", engine, get_args(Engine)))
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers must be at least 1, got {workers}")
+    if device is not None:
+        recipe = replace(recipe, model=_move(recipe.model, device))
+    if recipe.records is not None:
+        if engine != "local":
+            _log.warning("clients are trained one by one: record level differential privacy")
+        engine = "local"
+    if engine == "auto" and clients:
+        reason = why_not_stacked(recipe.model, clients[0])
+        if reason is not None:
+            _log.warning("clients are trained one by one: %s", reason)
+            engine = "local"
+    if engine == "local" or not clients:
+        yield Local(clients, recipe), recipe
+        return
+    with Stacked(clients, recipe, workers=workers) as stacked:
+        yield stacked, recipe
+
+
+@torch.no_grad()
+def why_not_stacked(model: nn.Module, client: Client) -> str | None:
+    """What keeps a model from being trained for many clients at once, None if nothing does."""
+    like = next(model.parameters())
+    row = client.data[:1].to(like.device)
+    x = row.x.to(like.dtype)
+    params = StackedParams(model, x, 2)
+    if params.by_hand:
+        return None
+    two = x.expand(2, *x.shape)  # (2, 1, *features)
+    try:
+        logits = model(x, row.prior, row.allowed)
+        heard = None
+        if getattr(model, "hears", True):
+            heard = two.new_zeros(2, 1, 2 * logits.shape[1])
+        target = two.new_zeros(2, logits.shape[1], 1)
+        params.load(dict(model.named_parameters()), 2)
+        params.program(2, 1).gradient(Batch(two, target, heard), 0.0, 0.0)
+    except Exception as error:  # whatever a user's own model may raise
+        return f"{type(model).__name__} cannot be mapped over clients ({_line(error)})"
+    return None
+
+
+def scaler_of(clients: Sequence[Client], filters: Sequence[Filter] = ()) -> Scaler:
+    """A common scaler from the clients' sums; nothing else is made ready for it."""
+    with torch.no_grad():
+        return scale_together(guard_transport(_Sums(clients), filters), inputs_of_all(clients))
+
+
+@torch.no_grad()
+def fit_inputs(clients: Sequence[Client], model: nn.Module) -> list[Client]:
+    """The clients, their levels as one number each where the network was made for that."""
+    inputs = inputs_of_all(clients)
+    if inputs is None:
+        return list(clients)
+    one = next(model.parameters())
+    row = clients[0].data[:1].to(one.device)
+    x = inputs.encode(row.x).to(one.dtype)
+    try:
+        model(x, row.prior, row.allowed)
+        return list(clients)
+    except RuntimeError:
+        if any(feature.missing for feature in inputs.features):
+            raise ConfigError(
+                f"the model cannot be called on rows of {x.shape[1]} inputs, which a row becomes "
+                "with its levels and what may be missing: count_inputs(schema) says how many"
+            ) from None
+    return [replace(client, numeric=True) for client in clients]
+
+
+def inputs_of_all(clients: Sequence[Client | NumberClient]) -> Inputs | None:
+    """How the rows of these clients reach a network, which must be the same everywhere."""
+    found = [client.inputs for client in clients]
+    if len({None if one is None else one.alike() for one in found}) > 1:
+        raise ConfigError(
+            "the clients' features differ in levels, or in what stands for a missing value: a "
+            "network takes them in one way only"
+        )
+    return found[0] if found else None
+
+
+def brought_home(
+    run: Run, memories: dict[str, Payload], like: nn.Module
+) -> tuple[Run, dict[str, Payload]]:
+    """The results on the device of the model that was given."""
+    where = next(like.parameters()).device
+
+    def home(payload: Payload) -> Payload:
+        return {k: {n: t.to(where) for n, t in b.items()} for k, b in payload.items()}
+
+    return replace(run, state=home(run.state)), {n: home(m) for n, m in memories.items()}
+
+
+class _Sums:
+    """A transport that can only be asked for sums of features."""
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self._clients = {c.id: c for c in clients}
+
+    def clients(self) -> Sequence[str]:
+        return list(self._clients)
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        for name in to:
+            yield Reply(name, task.round, {"moments": self._clients[name].sums()})
+
+
+def _move(model: nn.Module, device: str) -> nn.Module:
+    try:
+        return copy.deepcopy(model).to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device '{device}' cannot be used: {_line(error)}") from None
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:120] or type(error).__name__
 
 
 @dataclass(frozen=True)
@@ -107,7 +339,7 @@ def train(
         memories = {name: m.settle(run.accepted.get(name, 0)) for name, m in kept}
     run, memories = brought_home(run, memories, recipe.model)
     spent = privacy_lines(filters, rounds=rounds, sample=sample)
-    told: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
-    run = replace(run, rows=[*run.rows, *told])
+    lines: list[Row] = [{"round": run.round, "privacy": line} for line in spent]
+    run = replace(run, rows=[*run.rows, *lines])
     known = {m.id: knowledge_within(m) for m in members}
     return Fitted(task, recipe, run, known, memories, tuple(spent))

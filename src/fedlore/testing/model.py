@@ -6,8 +6,8 @@ from torch import nn
 from ..algorithms import FedAvg
 from ..core.models import ModelKind, make_network
 from ..engine import Local, Recipe, federate
-from ..engine.choice import why_not_stacked
 from ..engine.stacked import Stacked
+from ..engine.training import why_not_stacked
 from .clients import CLASSES, FEATURES, small_federation, small_recipe, small_rows
 from .laws import check_laws, expect, own_models, same_payloads, start_of
 

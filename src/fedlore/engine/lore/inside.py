@@ -7,11 +7,10 @@ from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task
 from ...errors import ConfigError
-from ..choice import engine_for
 from ..exact import exact_rows
-from ..local import Local
-from ..loop import Recipe, own_params, recall
+from ..loop import Local, Recipe, own_params, recall
 from ..stacked import Stacked
+from ..training import engine_for
 from .agreement import Agreement
 from .private import Private
 from .seat import Seat

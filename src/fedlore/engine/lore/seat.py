@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ...algorithms import Desk, Solo
+from ...algorithms import FlatParams, Solo
 from ...answers import Bins
 from ...core.examples import Examples
 from ...core.inject import guard, inject
@@ -165,6 +165,6 @@ def polish_seat(
     plan = replace(plan, lr=common.menu.finish_rate * plan.lr, schedule="constant")
     lesson = ready(client, model, common.scale(candidate)).lesson
     address = common.rounds + 1
-    work = Solo(Desk(model), lesson, plan, client=seat.id, seed=common.seed, round=address)
+    work = Solo(FlatParams(model), lesson, plan, client=seat.id, seed=common.seed, round=address)
     with torch.enable_grad():
         return work.descend(params, steps=steps)

@@ -24,9 +24,7 @@ from ...personal.client import Client, Member, NumberClient, knowledge_within
 from ...personal.tasks import Classification, Regression
 from ...privacy.filters import Placement, filter_context, guard_transport
 from ...privacy.settings import filters_of, privacy_lines
-from ..choice import brought_home, fit_inputs, inputs_of_all, scaler_of
-from ..fitted import Fitted
-from ..training import Training
+from ..training import Fitted, Training, brought_home, fit_inputs, inputs_of_all, scaler_of
 from .agreement import Agreement, ModelMaker
 from .candidates import Menu, menu_for
 from .inside import Inside

@@ -1,6 +1,6 @@
 """The fast engine: clients train in stacks, on one core, several, or a card."""
 
-from .population import Population
+from .clients import Population
 from .transport import Stacked
 
 _FAULT = "stacked"  # the code of errors raised here

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ...algorithms import Plan
 from ...core.rng import bits, join_keys, key, orders
-from .bench import Batch
-from .fleet import Fleet
+from .clients import StackedRows
+from .params import Batch
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Block:
     size: int  # columns of one step
     x: Tensor  # (m, r, *features)
     facts: Tensor  # (m, c, r)
-    told: Tensor | None  # (m, r, 2k)
+    heard: Tensor | None  # (m, r, 2k)
     weights: Tensor | None  # (m, 1, r)
     classes: int
     known: tuple[str, ...]  # what the facts hold after the target
@@ -43,7 +43,7 @@ class Block:
     def _parts(self) -> dict[str, tuple[Tensor, ...]]:
         """Every part cut into steps at once: a view at a time costs as much as using it."""
         k, m = self.classes, len(self.facts)
-        whole = {"x": (self.x, 1), "told": (self.told, 1), "target": (self.facts[:, :k], 2)}
+        whole = {"x": (self.x, 1), "heard": (self.heard, 1), "target": (self.facts[:, :k], 2)}
         place = k
         for name in self.known:
             width = 2 * k if name == "pair" else k
@@ -64,17 +64,17 @@ class Block:
             parts["weights"] = self.weights[:, :, step.first : step.first + self.size]
         if a < len(self.x) or b < self.size:
             for name, view in parts.items():
-                rows_first = name in ("x", "told")
+                rows_first = name in ("x", "heard")
                 parts[name] = view[:a, :b] if rows_first else view[:a, ..., :b]
         return Batch(**parts)
 
 
 @dataclass(frozen=True, eq=False)
-class Drill:
+class BatchSchedule:
     """The steps of one stack in one round. Clients come with the most steps first."""
 
-    fleet: Fleet
-    members: tuple[int, ...]  # positions in the fleet
+    table: StackedRows
+    members: tuple[int, ...]  # positions in the table
     plan: Plan
     seed: int
     round: int
@@ -83,7 +83,7 @@ class Drill:
     @cached_property
     def totals(self) -> list[int]:
         """Steps of each client in a full round."""
-        counts = self.fleet.counts
+        counts = self.table.counts
         steps = {n: self.plan.local_steps(n) for n in {counts[i] for i in self.members}}
         return [steps[counts[i]] for i in self.members]
 
@@ -93,8 +93,8 @@ class Drill:
         With `together` all clients are in every step; one that has taken all of its own sees
         rows of weight 0.
         """
-        fleet, device = self.fleet, self.fleet.x.device
-        counts = [fleet.counts[i] for i in self.members]
+        table, device = self.table, self.table.x.device
+        counts = [table.counts[i] for i in self.members]
         totals = self.totals if steps is None else [steps] * len(counts)
         size = self.plan.batch or max(counts)
         cycles = {n: self.plan.per_epoch(n) for n in set(counts)}
@@ -104,12 +104,12 @@ class Drill:
         members = torch.tensor(self.members, device=device)
         lot = _Lot(
             members,
-            fleet.sizes[members][:, None],
+            table.sizes[members][:, None],
             torch.tensor(cycle, device=device)[:, None],
             torch.tensor(totals, device=device)[:, None],
             self._orders(members, kinds, size),
         )
-        limit = max(1, self.room // max(1, len(counts) * size * fleet.row_bytes))
+        limit = max(1, self.room // max(1, len(counts) * size * table.row_bytes))
         for begin in range(0, max(totals), limit):
             times = range(begin, min(begin + limit, max(totals)))
             steps_now = _steps(tuple(kinds.items()), size, times, together)
@@ -122,10 +122,10 @@ class Drill:
             return None
         epochs = max(math.ceil(total / cycle) for _, total, cycle in kinds)
         m = len(members)
-        keys = bits(join_keys(key(self.seed, self.round), self.fleet.keys[members]), epochs).view(
+        keys = bits(join_keys(key(self.seed, self.round), self.table.keys[members]), epochs).view(
             -1
         )
-        sizes = self.fleet.sizes[members]
+        sizes = self.table.sizes[members]
         own = sizes.repeat_interleave(epochs) if least < most else None
         found = orders(keys, most, own).view(m, epochs, most)
         if least <= size:  # a client whose rows fit into one batch takes them as they are
@@ -136,7 +136,7 @@ class Drill:
     def _block(
         self, lot: "_Lot", steps: tuple[BatchStep, ...], size: int, times: range, together: bool
     ) -> Block:
-        fleet, device = self.fleet, lot.members.device
+        table, device = self.table, lot.members.device
         m = steps[0].clients  # those that are done in an earlier block are last
         members, sizes, cycle = lot.members[:m], lot.sizes[:m], lot.cycle[:m]
         time = torch.arange(times.start, times.stop, device=device)
@@ -150,30 +150,30 @@ class Drill:
             # a client that is done has no further epochs: any of its rows will do
             at = (epoch * lot.orders.shape[2] + place).clamp_(max=whole.shape[1] - 1)
             place = torch.minimum(whole.gather(1, at), sizes - 1)
-        rows = (fleet.starts[members][:, None] + place).view(-1)
+        rows = (table.starts[members][:, None] + place).view(-1)
         weights = None
         if not all(step.even for step in steps):
             if together:
                 inside &= (time < lot.totals[:m]).repeat_interleave(size, 1)
-            held = inside.view(m, -1, size).to(fleet.x.dtype)
+            held = inside.view(m, -1, size).to(table.x.dtype)
             weights = (held / held.sum(2, keepdim=True).clamp_(min=1.0)).view(m, 1, -1)
         return Block(
             steps,
             size,
-            fleet.x.index_select(0, rows).view(m, -1, *fleet.x.shape[1:]),
-            fleet.facts.index_select(0, rows).view(m, rows.numel() // m, -1).mT.contiguous(),
+            table.x.index_select(0, rows).view(m, -1, *table.x.shape[1:]),
+            table.facts.index_select(0, rows).view(m, rows.numel() // m, -1).mT.contiguous(),
             None
-            if fleet.told is None
-            else fleet.told.index_select(0, rows).view(m, rows.numel() // m, -1),
+            if table.heard is None
+            else table.heard.index_select(0, rows).view(m, rows.numel() // m, -1),
             weights,
-            fleet.classes,
-            fleet.known,
+            table.classes,
+            table.known,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _Lot:
-    """The clients of a drill, on the device."""
+    """The clients of a schedule, on the device."""
 
     members: Tensor  # (m,)
     sizes: Tensor  # (m, 1)

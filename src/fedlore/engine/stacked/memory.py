@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...core.tree import Payload
 from ...errors import FedloreError
-from ..memory import Memory
+from ..client import Memory
 
 EMPTY, STARTED, FINISHED = 0, 1, 2  # what a version holds: nothing, memory, and the last steps
 
@@ -56,7 +56,7 @@ class MemoryTable(Protocol):
     def write(self, rows: Sequence[int], values: Tensor) -> None: ...
 
 
-class Resident:
+class InMemory:
     """A table in memory."""
 
     def __init__(self, rows: Tensor) -> None:
@@ -90,8 +90,8 @@ class OnDisk:
             os.pwrite(self._file, row.contiguous().numpy(), i * self._size)
 
 
-class Bank(MutableMapping[str, Memory]):
-    """The memories of a fleet. As a mapping it gives one client's, as the reference engine has it.
+class MemoryBank(MutableMapping[str, Memory]):
+    """The memories of a table. As a mapping it gives one client's, as the reference engine has it.
 
     Two rows a client: settling picks one, and the new memory goes into the other.
     """

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from ...core.lipschitz import Lipschitz
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
-from .convs import ConvPool
-from .layers import Dense, Flat, Hear, Layer
-from .ordinals import OrdinalHead
+from .layers import ConvPool, Dense, Flat, Hear, Layer
+from .ordinal import OrdinalHead
 from .shaped import ShapedLayers
 
 

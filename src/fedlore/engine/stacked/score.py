@@ -14,14 +14,14 @@ from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...personal.client import Client, Measure
 from ..client import see_rows
-from .bench import Bench
-from .fleet import Ears, ears_of
+from .clients import Ears, ears_of
+from .params import StackedParams
 
 ROWS = 4096  # rows in one pass: enough to fill the arithmetic, small enough for the cache
 
 
 @dataclass(frozen=True, eq=False)
-class Exam:
+class TestRows:
     """The test rows of m clients, each with what its own expert says; bare clients hear nothing."""
 
     sizes: tuple[int, ...]  # rows of each client, 0 without a test
@@ -36,16 +36,16 @@ class Exam:
     measures: tuple[Measure | None, ...]
     shaped: Tensor  # (n,) bool: rows of sites with shapes
 
-    def told(self, rows: slice | Tensor) -> Tensor | None:
+    def heard(self, rows: slice | Tensor) -> Tensor | None:
         """What a hearing network gets of these rows, (..., 2k) or less."""
         if self.ears is None:
             return None
         return self.ears(self.prior[rows], self.allowed[rows], self.prior[rows])
 
 
-def exam_of(
+def stack_tests(
     clients: Sequence[Client], model: nn.Module, scaler: Scaler | None, classes: int
-) -> Exam | None:
+) -> TestRows | None:
     """The test rows of these clients together, None when there are none."""
     like = next(model.parameters())
     tests = [c.test if c.test is not None and c.test.y is not None else None for c in clients]
@@ -66,7 +66,7 @@ def exam_of(
     rows = torch.tensor([len(test) for _, test in pairs])
     seen = [see_rows(client.injected, test, scaler, model) for client, test in pairs]
     x = torch.cat([part.x for part in seen])
-    return Exam(
+    return TestRows(
         tuple(0 if test is None else len(test) for test in tests),
         x.to(like),
         torch.cat([test.y for _, test in pairs if test.y is not None]).to(like.device),
@@ -89,30 +89,30 @@ def _trust(client: Client, test: Examples) -> Tensor:
 
 
 @torch.no_grad()
-def marks(exam: Exam, logits: Tensor) -> list[dict[str, float]]:
+def score_tests(tests: TestRows, logits: Tensor) -> list[dict[str, float]]:
     """The scores of each client, from the logits of all of their rows, (n, k)."""
     logits = guard(logits)
-    log_probs = inject(logits, exam.prior, exam.allowed, exam.trust)
-    predicted = decide(log_probs, exam.prior)
-    shaped = exam.shaped.to(logits.device)
+    log_probs = inject(logits, tests.prior, tests.allowed, tests.trust)
+    predicted = decide(log_probs, tests.prior)
+    shaped = tests.shaped.to(logits.device)
     if shaped.any():
         predicted = torch.where(shaped, find_median(log_probs), predicted)
-    clients = torch.arange(len(exam.sizes))
-    owner = clients.repeat_interleave(torch.tensor(exam.sizes)).to(logits.device)
-    right = (predicted == exam.y).double()
-    loss = -log_probs.double().gather(1, exam.y[:, None])[:, 0]
-    outside = (~exam.limits.gather(1, predicted[:, None])[:, 0]).double()
-    sums = loss.new_zeros(len(exam.sizes), 3)
+    clients = torch.arange(len(tests.sizes))
+    owner = clients.repeat_interleave(torch.tensor(tests.sizes)).to(logits.device)
+    right = (predicted == tests.y).double()
+    loss = -log_probs.double().gather(1, tests.y[:, None])[:, 0]
+    outside = (~tests.limits.gather(1, predicted[:, None])[:, 0]).double()
+    sums = loss.new_zeros(len(tests.sizes), 3)
     sums.index_add_(0, owner, torch.stack([right, loss, outside], 1))
     found, start = [], 0
-    for i, (n, (ta, nll, pov)) in enumerate(zip(exam.sizes, sums.tolist(), strict=True)):
-        measure = exam.measures[i]
+    for i, (n, (ta, nll, pov)) in enumerate(zip(tests.sizes, sums.tolist(), strict=True)):
+        measure = tests.measures[i]
         scores: dict[str, float] = {}
         if n and measure is not None:
             scores = measure(logits[start : start + n])
         elif n:
             scores = {"ta": ta / n, "nll": nll / n}
-            if exam.limited[i]:
+            if tests.limited[i]:
                 scores["pov"] = pov / n
         found.append(scores)
         start += n
@@ -120,34 +120,34 @@ def marks(exam: Exam, logits: Tensor) -> list[dict[str, float]]:
 
 
 @torch.no_grad()
-def shared_logits(exam: Exam, model: nn.Module, params: Params) -> Tensor:
+def shared_logits(tests: TestRows, model: nn.Module, params: Params) -> Tensor:
     """The logits of all rows, (n, k), when all clients predict with the same network."""
     parts = []
-    for s in range(0, len(exam.x), ROWS):
+    for s in range(0, len(tests.x), ROWS):
         rows = slice(s, s + ROWS)
-        said = (exam.prior[rows], exam.allowed[rows]) if exam.ears is not None else ()
-        parts.append(functional_call(model, params, (exam.x[rows], *said)))
+        said = (tests.prior[rows], tests.allowed[rows]) if tests.ears is not None else ()
+        parts.append(functional_call(model, params, (tests.x[rows], *said)))
     return torch.cat(parts)
 
 
 @torch.no_grad()
-def own_logits(exam: Exam, bench: Bench, params: Params) -> Tensor:
+def own_logits(tests: TestRows, stack: StackedParams, params: Params) -> Tensor:
     """The logits of all rows, (n, k), when every client has a network of its own, (m, ...)."""
-    most, device = bench.clients, exam.x.device
-    sizes = torch.tensor(exam.sizes)
+    most, device = stack.clients, tests.x.device
+    sizes = torch.tensor(tests.sizes)
     starts = sizes.cumsum(0) - sizes
     tested = sizes.nonzero()[:, 0]
     found: Tensor | None = None
     for some in torch.split(tested, most):
-        bench.load({n: t.index_select(0, some.to(device)) for n, t in params.items()}, len(some))
+        stack.load({n: t.index_select(0, some.to(device)) for n, t in params.items()}, len(some))
         for first in range(0, int(sizes[some].max()), ROWS):
             width = min(ROWS, int(sizes[some].max()) - first)
             place = first + torch.arange(width).expand(len(some), -1)  # (m, r)
             inside = place < sizes[some, None]
             rows = (starts[some, None] + torch.minimum(place, sizes[some, None] - 1)).to(device)
-            logits = bench.program(len(some), width).logits(exam.x[rows], exam.told(rows)).mT
+            logits = stack.program(len(some), width).logits(tests.x[rows], tests.heard(rows)).mT
             if found is None:
-                found = logits.new_empty(len(exam.x), logits.shape[2])
+                found = logits.new_empty(len(tests.x), logits.shape[2])
             found[rows[inside]] = logits[inside.to(device)]
     assert found is not None
     return found

@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 from ...core.lipschitz import SHARP, SLACK, Lipschitz, Shaping
 from ...core.ordinal import Ordinal
 from .layers import LayerPlace, _gate
-from .ordinalsteps import HeadShape, steps_for
+from .ordinal import HeadShape, steps_for
 
 
 @dataclass(frozen=True)

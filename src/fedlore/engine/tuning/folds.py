@@ -15,7 +15,7 @@ from ...core.rng import stream
 from ...errors import ConfigError
 from ...personal.classifier import Personal
 from ...personal.client import Client
-from ..fitted import Fitted
+from ..training import Fitted
 from .curves import Cached
 
 Train = Callable[[Sequence[Client]], Fitted[Personal]]

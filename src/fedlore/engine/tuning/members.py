@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ...personal.client import Client, Member, NumberClient, P
-from ..fitted import Fitted
+from ..training import Fitted
 from .folds import Train
 from .numbers import NumberTrain, tune_numbers
 from .trust import tune

@@ -13,7 +13,7 @@ from ...knowledge.missing import hear
 from ...knowledge.numbers.scores import rmse
 from ...personal.client import NumberClient
 from ...personal.regressor import PersonalRegressor
-from ..fitted import Fitted
+from ..training import Fitted
 from .rowwise import learn_rows, number_costs
 from .ways import OnTraining, Trust, Tuning
 

@@ -15,7 +15,7 @@ from ...knowledge.door import hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...personal.classifier import Personal
 from ...personal.client import Client, Member, NumberClient, Predictor, trust_anew
-from ..fitted import Fitted
+from ..training import Fitted
 from .curves import Cached, hits, least_loss, loss, most_hits
 from .folds import Train, held_out
 from .rowwise import class_costs, learn_rows

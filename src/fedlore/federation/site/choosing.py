@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from ...algorithms import Desk, facts_of
+from ...algorithms import FlatParams, facts_of
 from ...core.exact import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
@@ -25,7 +25,7 @@ from .settled import (
 )
 from .store import Store
 
-_Bench = tuple[Site, Recipe, Desk]
+_Bench = tuple[Site, Recipe, FlatParams]
 
 
 class Choosing:
@@ -47,7 +47,7 @@ class Choosing:
             recipe = self._common.recipe(candidate)
             client, _ = self._seat.part(candidate, named.fold)
             site = ready(client, recipe.model, recipe.scaler)
-            self._bench = (trial, (site, recipe, Desk(recipe.model)))
+            self._bench = (trial, (site, recipe, FlatParams(recipe.model)))
         return self._bench[1]
 
     def takes(self, task: Task) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...algorithms import Desk
+from ...algorithms import FlatParams
 from ...core.tree import Payload
 from ...core.uploads import find_flaw, wanted_of
 from ...core.wire import TASK_KINDS, Reply, Task, digest
@@ -45,9 +45,9 @@ class _Plain:
     """A site's rows made ready for the one recipe of its terms."""
 
     def __init__(self, client: Client, recipe: Recipe) -> None:
-        self._bench = (ready(client, recipe.model, recipe.scaler), recipe, Desk(recipe.model))
+        self._bench = (ready(client, recipe.model, recipe.scaler), recipe, FlatParams(recipe.model))
 
-    def bench(self, trial: str) -> tuple[Site, Recipe, Desk]:
+    def bench(self, trial: str) -> tuple[Site, Recipe, FlatParams]:
         return self._bench
 
 
@@ -151,8 +151,8 @@ class Worker:
             return own
         if isinstance(part, Choosing) and part.takes(task):
             return guard.hidden(asked, self._checked(task, terms, part.answer(task), (), guard))
-        site, recipe, desk = part.bench(task.trial)
-        policy.refuse_work(recipe.plan, len(site.lesson), desk.flat.numel())
+        site, recipe, buffer = part.bench(task.trial)
+        policy.refuse_work(recipe.plan, len(site.lesson), buffer.flat.numel())
         store = Store(self._kit.state, terms.run, task.trial)
         accepted = task.accepted.get(name, 0)
         if task.kind in ("train", "finish"):
@@ -160,7 +160,7 @@ class Worker:
             if known is not None:
                 return guard.hidden(asked, known)
         settled = store.settle(accepted)
-        reply, memory = answer(site, recipe, task, settled, desk)
+        reply, memory = answer(site, recipe, task, settled, buffer)
         reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
         if task.kind in ("train", "finish"):
             store.commit(task, accepted, memory, reply)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ...algorithms import Algorithm, Desk, Plan, Slopes, reach
+from ...algorithms import Algorithm, FlatParams, Plan, Slopes, reach
 from ...core import tree
 from ...core.lesson import Lesson
 from ...core.rng import stream
@@ -98,23 +98,23 @@ class Samples:
             from opacus import GradSampleModule
         except ImportError:
             raise FedloreError("Opacus is missing: pip install 'fedlore[dp]'") from None
-        self._desk, self._plain = Desk(model), plain
+        self._buffer, self._plain = FlatParams(model), plain
         try:
             self._model = GradSampleModule(
-                self._desk.model, batch_first=True, loss_reduction="sum", strict=True
+                self._buffer.model, batch_first=True, loss_reduction="sum", strict=True
             )
         except Exception as error:  # whatever Opacus may find in a user's own model
             raise _say_refused(type(model).__name__, str(error)) from None
 
     def __call__(self, at: Tensor, batch: Lesson) -> Tensor:
-        self._desk.flat.copy_(at)
+        self._buffer.flat.copy_(at)
         with warnings.catch_warnings():
             # of hooks on a first layer, whose input needs no gradient
             warnings.filterwarnings("ignore", message="Full backward hook is firing")
             logits = self._model(batch.x, batch.prior, batch.allowed)
             logits.backward(batch.error(logits.detach(), self._plain))
         found = []
-        for p in self._desk.model.parameters():
+        for p in self._buffer.model.parameters():
             each = getattr(p, "grad_sample", None)
             if not isinstance(each, Tensor) or len(each) != len(batch):
                 raise FedloreError(f"no gradient per record for a parameter of {tuple(p.shape)}")
@@ -125,7 +125,7 @@ class Samples:
 
 def _check_rows_apart(samples: Samples, rows: Lesson, name: str) -> None:
     """Refuse a model in which a row's gradient is not its own: clipping would bound nothing."""
-    at = samples._desk.flat.clone()
+    at = samples._buffer.flat.clone()
     try:
         together = samples(at, rows)
         apart = torch.cat([samples(at, rows[i : i + 1]) for i in range(len(rows))])

@@ -1,7 +1,8 @@
-"""The rows of many clients side by side, so that a batch of a stack is one gather."""
+"""The clients of an engine, their rows side by side: a batch of a stack is one gather."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +17,13 @@ from ...core.scaler import Scaler
 from ...errors import FedloreError
 from ...personal.client import Client
 from ..client import lesson_of, ready, see_rows
+from ..loop import Recipe
 from .nets import Layers, layers_of
 from .shaped import spread_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Fleet:
+class StackedRows:
     """Training rows of m clients; those of client i start at starts[i] and are sizes[i] many."""
 
     ids: tuple[str, ...]
@@ -31,23 +33,23 @@ class Fleet:
     counts: tuple[int, ...]  # the same as sizes, for whoever must not wait for a device
     x: Tensor  # (n, *features), scaled
     facts: Tensor  # (n, c)  target, and then whatever `known` says
-    told: Tensor | None  # (n, 2k)  what a hearing network gets; less where it uses less
+    heard: Tensor | None  # (n, 2k)  what a hearing network gets; less where it uses less
     classes: int
     known: tuple[str, ...]  # of wall, pair, odds: what of them there is
 
     @property
     def row_bytes(self) -> int:
         """What one gathered row takes."""
-        parts = [self.x, self.facts, *(t for t in (self.told,) if t is not None)]
+        parts = [self.x, self.facts, *(t for t in (self.heard,) if t is not None)]
         return sum(t[0].numel() * t.element_size() for t in parts)
 
 
-def fleet_of(
+def stack_rows(
     clients: Sequence[Client],
     model: nn.Module,
     scaler: Scaler | None,
     device: torch.device | str | None = None,
-) -> Fleet:
+) -> StackedRows:
     """Clients made ready for one recipe; a client that does not fit is named."""
     lessons = _lessons(clients, model, scaler)
     start, total = [0] * len(clients), 0
@@ -58,12 +60,12 @@ def fleet_of(
     parts = [lesson for _, lesson, _ in lessons]
     classes = parts[0].target.shape[1]
     columns = {"target": torch.cat([p.target for p in parts]), **_knowledge(parts)}
-    told = None
+    heard = None
     if getattr(model, "hears", True):
         listen = ears_of(model, parts[0].x[:1])
-        told = torch.cat([listen(p.prior, p.allowed, p.target) for p in parts])
+        heard = torch.cat([listen(p.prior, p.allowed, p.target) for p in parts])
     where = torch.device(device) if device is not None else parts[0].x.device
-    return Fleet(
+    return StackedRows(
         tuple(c.id for c in clients),
         torch.tensor([key(c.id) for c in clients]).to(where),
         torch.tensor(start).to(where),
@@ -71,7 +73,7 @@ def fleet_of(
         tuple(size),
         _laid_out(model, torch.cat([p.x for p in parts])).to(where),
         torch.cat(list(columns.values()), 1).to(where),
-        None if told is None else told.to(where),
+        None if heard is None else heard.to(where),
         classes,
         tuple(columns)[1:],
     )
@@ -184,3 +186,72 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
     x = cat("x")
     assert x is not None
     return Examples(x, *(cat(n) for n in ("y", "prior", "allowed", "target", "signs")))
+
+
+@runtime_checkable
+class Population(Protocol):
+    """Very many clients, of which a round sees few: each is made when it is asked."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...
+
+    def client(self, id: str, /) -> Client:
+        """The client of this name, the same whenever it is asked for."""
+        ...
+
+
+class ClientSource(Protocol):
+    """The clients of an engine, by position."""
+
+    @property
+    def ids(self) -> Sequence[str]: ...
+
+    def clients(self, members: Sequence[int]) -> list[Client]: ...
+
+    def rows_of(self, members: Sequence[int]) -> tuple[StackedRows, list[int]]:
+        """A table that holds the rows of these clients, and where they are in it."""
+        ...
+
+    def order(self, members: Sequence[int]) -> list[int]:
+        """The same clients, similar sizes together, in an order that depends on nothing else."""
+        ...
+
+
+class ResidentClients:
+    """Clients whose rows stay in memory, side by side."""
+
+    def __init__(self, clients: Sequence[Client], recipe: Recipe, device: torch.device) -> None:
+        self._clients = list(clients)
+        self.ids = [c.id for c in clients]
+        self._whole = stack_rows(clients, recipe.model, recipe.scaler, device)
+        counts = self._whole.counts
+        ranked = sorted(range(len(clients)), key=lambda i: (-counts[i], self.ids[i]))
+        self._rank = {i: r for r, i in enumerate(ranked)}
+
+    def clients(self, members: Sequence[int]) -> list[Client]:
+        return [self._clients[i] for i in members]
+
+    def rows_of(self, members: Sequence[int]) -> tuple[StackedRows, list[int]]:
+        return self._whole, list(members)
+
+    def order(self, members: Sequence[int]) -> list[int]:
+        return sorted(members, key=self._rank.__getitem__)
+
+
+class LazyClients:
+    """Clients of a population: made for a stack, forgotten after it."""
+
+    def __init__(self, population: Population, recipe: Recipe, device: torch.device) -> None:
+        self._population, self._recipe, self._device = population, recipe, device
+        self.ids = list(population.ids)
+
+    def clients(self, members: Sequence[int]) -> list[Client]:
+        return [self._population.client(self.ids[i]) for i in members]
+
+    def rows_of(self, members: Sequence[int]) -> tuple[StackedRows, list[int]]:
+        recipe = self._recipe
+        made = stack_rows(self.clients(members), recipe.model, recipe.scaler, self._device)
+        return made, list(range(len(members)))
+
+    def order(self, members: Sequence[int]) -> list[int]:
+        return sorted(members, key=self.ids.__getitem__)

@@ -1,19 +1,20 @@
-"""The bell over ordered classes of many clients at once, forward and backward without a graph.
+"""The ordinal head of many clients at once: few numbers in, a place, a width, k logits out.
 
 The letters and the formulas are those of `core.cells`; here the classes lie along the second axis,
-(a, k, b), and every pass writes into memory that is there already.
+(a, k, b), and every pass writes into memory that is there already. On a card Triton does it.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ...core.cells import BEND, CURVE, HALF_LOG_TAU, STEEP, Bell, log_ratio
-from .layers import Scratch
+from ...core.ordinal import PLACES_HEARD, Ordinal
+from .layers import Dense, LayerPlace, Plain, Scratch
 
 _FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow
 
@@ -176,3 +177,194 @@ class _Normal:
         for c in reversed(CURVE[:-2]):
             out.mul_(t).add_(c)
         out.add_(t.log_())
+
+
+Starts = Tensor | None  # (a, 1, b) in units from the centre of all classes; None is there
+
+
+@dataclass(frozen=True, eq=False)
+class HeadShape:
+    """An ordinal head that is bound to its place."""
+
+    place: LayerPlace
+    number: int
+    options: Ordinal
+    classes: int
+    shift: str
+    width: str
+
+    @property
+    def scale(self) -> Scale:
+        return Scale(self.classes, self.options.unit(self.classes), 1.0 / self.options.width)
+
+    def take(self, part: str, *shape: int) -> Tensor:
+        return self.place.scratch.take(f"{part} {self.number}", *shape)
+
+    def pair(self, name: str) -> tuple[Tensor, Tensor]:
+        """A parameter and its gradient, (a, 1, 1) each."""
+        return self.place.params[name].unsqueeze(2), self.place.grads[name].unsqueeze(2)
+
+
+class Steps(Protocol):
+    """From what the network gave to the classes, and back."""
+
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
+        """What the network gave, (a, 1, b) -> (a, k, b)."""
+        ...
+
+    def backward(self, delta: Tensor, keep: float, share: float) -> Tensor:
+        """(a, k, b) -> the slope in what the network gave; shift and width get their gradients."""
+        ...
+
+
+def steps_for(shape: HeadShape) -> Steps:
+    """The fastest that works at this place."""
+    if isinstance(shape.place.fused, Plain) or shape.options.bell != "logistic":
+        return _Steps(shape)
+    from . import ordinal_kernels  # here: Triton takes its time to import
+
+    return _Card(shape, ordinal_kernels)
+
+
+class _Steps:
+    def __init__(self, shape: HeadShape) -> None:
+        place = shape.place
+        (self._shift, self._shift_grad), (self._width, self._width_grad) = (
+            shape.pair(name) for name in (shape.shift, shape.width)
+        )
+        name, bell = f"cells {shape.number}", shape.options.bell
+        self._scale = shape.scale
+        self._cells = cells_for(bell, self._scale, place.scratch, name, place.clients, place.rows)
+        self._ones = self._shift.new_ones(place.clients, place.rows, 1)
+
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
+        m = moved + self._shift
+        return self._cells.forward(m if start is None else m.add_(start), self._width)
+
+    def backward(self, delta: Tensor, keep: float, share: float) -> Tensor:
+        slope, spread = self._cells.backward(delta)
+        self._shift_grad.baddbmm_(slope, self._ones, beta=keep, alpha=share)
+        self._width_grad.baddbmm_(spread, self._ones, beta=keep, alpha=-share)
+        return slope
+
+
+class _Card:
+    """The same in two kernels: a step of few clients is bound by how many there are."""
+
+    def __init__(self, shape: HeadShape, kernels: Any) -> None:
+        self._shape, self._kernels = shape, kernels
+        place = shape.place
+        (self._shift, self._shift_grad), (self._width, self._width_grad) = (
+            shape.pair(name) for name in (shape.shift, shape.width)
+        )
+        a, b, k = place.clients, place.rows, shape.classes
+        self._out, self._slope = shape.take("logits", a, k, b), shape.take("slope", a, 1, b)
+        self._classes = _power(k)
+        self._rows = min(_power(b), max(1, 1024 // self._classes))
+        self._grid = (a, -(-b // self._rows))
+
+    def forward(self, moved: Tensor, start: Starts) -> Tensor:
+        self._moved, self._started = moved, start is not None
+        self._start = moved if start is None else start.contiguous()
+        self._kernels.forward[self._grid](
+            *(moved, self._start, self._shift, self._width, self._out),
+            *self._numbers,
+            STARTED=self._started,
+            KP=self._classes,
+            BB=self._rows,
+        )
+        return self._out
+
+    def backward(self, delta: Tensor, keep: float, share: float) -> Tensor:
+        self._kernels.backward[(self._grid[0],)](
+            *(delta, self._moved, self._start, self._shift, self._width, self._slope),
+            *(self._shift_grad, self._width_grad),
+            *self._numbers,
+            *(keep, share, *delta.stride()),
+            STARTED=self._started,
+            KP=self._classes,
+            BB=self._rows,
+        )
+        return self._slope
+
+    @property
+    def _numbers(self) -> tuple[int | float, ...]:
+        shape = self._shape
+        scale = shape.scale
+        first = math.log(scale.rate * STEEP)
+        return shape.place.rows, shape.classes, scale.centre, scale.unit, first
+
+
+def _power(n: int) -> int:
+    """The next power of two, which is what kernels count in."""
+    return max(2, 1 << (n - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class OrdinalHead:
+    """All that follows the trunk of a model for ordered classes, (a, b, h) -> (a, k, b)."""
+
+    dense: tuple[Dense, ...]  # the last gives one number
+    line: str | None
+    shift: str
+    width: str
+    classes: int
+    options: Ordinal
+
+    def bind(self, place: LayerPlace, number: int) -> "_OrdinalHead":
+        return _OrdinalHead(self, place, number)
+
+
+class _OrdinalHead:
+    heard: Tensor | None = None  # (a, b, PLACES_HEARD), set before each forward where it hears
+
+    def __init__(self, layer: OrdinalHead, place: LayerPlace, number: int) -> None:
+        self._options, self._unit = (
+            layer.options,
+            layer.classes / 4 / layer.options.unit(layer.classes),
+        )
+        self._hears = layer.options.hears or layer.options.start != "none"
+        self._shape = HeadShape(
+            place, number, layer.options, layer.classes, layer.shift, layer.width
+        )
+        self._steps = steps_for(self._shape)
+        self._dense = [d.bind(place, number + 1 + i) for i, d in enumerate(layer.dense)]
+        self._line = self._line_grad = None
+        if layer.line is not None:
+            self._line, self._line_grad = place.params[layer.line], place.grads[layer.line]
+
+    def forward(self, h: Tensor) -> Tensor:
+        start: Starts = None
+        self._wide, self._trunk = h, h.shape[2]
+        if self._hears:
+            assert self.heard is not None
+            if self._options.start != "none":
+                column = self.heard[:, :, 0 if self._options.start == "middle" else 1]
+                start = (column * self._unit).unsqueeze(1)
+            if self._options.hears:
+                a, b, trunk = h.shape
+                wide = self._shape.take("wide", a, b, trunk + PLACES_HEARD)
+                self._wide = torch.cat([h, self.heard], 2, out=wide)
+        moved = self._wide
+        for layer in self._dense:
+            moved = layer.forward(moved)  # at last (a, 1, b)
+        if self._line is not None:
+            moved.baddbmm_(self._line, self._wide.mT)
+        return self._steps.forward(moved, start)
+
+    def backward(self, delta: Tensor, keep: float, share: float, wanted: bool) -> Tensor:
+        slope = self._steps.backward(delta, keep, share)
+        if self._line_grad is not None:
+            self._line_grad.baddbmm_(slope, self._wide, beta=keep, alpha=share)
+        back = slope
+        for i in range(len(self._dense) - 1, -1, -1):
+            back = self._dense[i].backward(back, keep, share, wanted or i > 0)
+        if not wanted:
+            return back
+        if self._line is not None:
+            back.baddbmm_(slope.mT, self._line)
+        if self._trunk == back.shape[2]:
+            return back
+        # copied: the layer before gates what it gets in place and multiplies it as a matrix
+        narrow = self._shape.take("narrow", *back.shape[:2], self._trunk)
+        return narrow.copy_(back[:, :, : self._trunk])

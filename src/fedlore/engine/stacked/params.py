@@ -1,6 +1,7 @@
-"""Where a stack of clients trains: flat parameters, their direction, and a gradient for them."""
+"""The parameters of a stack of clients, flat, with their gradient; on a card as CUDA graphs."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 import torch
@@ -9,10 +10,9 @@ from torch.func import functional_call, vjp, vmap
 
 from ...core.inject import slope
 from ...core.tree import Params
-from .fused import fused_for
-from .layers import LayerPlace, Scratch, _Hear
+from .layers import LayerPlace, Scratch, _Hear, fused_for
 from .nets import Layers, layers_of
-from .ordinals import _OrdinalHead
+from .ordinal import _OrdinalHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Batch:
 
     x: Tensor  # (a, b, *features)
     target: Tensor  # (a, k, b)
-    told: Tensor | None = None  # (a, b, 2k)  what a hearing network gets: prior and range
+    heard: Tensor | None = None  # (a, b, 2k)  what a hearing network gets: prior and range
     wall: Tensor | None = None  # (a, k, b)
     pair: Tensor | None = None  # (a, 2, k, b)
     odds: Tensor | None = None  # (a, k, b)
@@ -49,16 +49,16 @@ class Batch:
 class Program(Protocol):
     """The model of a clients on b rows each."""
 
-    def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
+    def logits(self, x: Tensor, heard: Tensor | None) -> Tensor:
         """(a, b, *features) -> (a, k, b)."""
         ...
 
     def gradient(self, batch: Batch, plain: float, keep: float) -> None:
-        """Make the bench's direction keep·direction + gradient."""
+        """Make the params's direction keep·direction + gradient."""
         ...
 
 
-class Bench:
+class StackedParams:
     """Scratch space for a stack of at most m clients, used by one stack after another.
 
     Flat vectors hold the first parameter of all clients, then the second, and so on: each is
@@ -115,7 +115,7 @@ class Bench:
         return self._params[clients]
 
     def load(self, params: Params, clients: int) -> None:
-        """Put parameters, (a, ...), on the bench."""
+        """Put parameters, (a, ...), on the params."""
         for name, value in self.params(clients)[0].items():
             value.copy_(params[name])
 
@@ -158,24 +158,24 @@ class ByHand:
         self._scratch = place.scratch
         self._ears = [layer for layer in self._layers if isinstance(layer, _Hear | _OrdinalHead)]
 
-    def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
+    def logits(self, x: Tensor, heard: Tensor | None) -> Tensor:
         a, b = x.shape[:2]
         if self._images:
             maps = x.reshape(a, b, -1, *x.shape[-2:]).permute(0, 2, 3, 4, 1)  # rows last
             h = self._scratch.take("maps", *maps.shape).copy_(maps)
         else:
             h = x if x.ndim == 3 else x.reshape(a, b, -1)
-        if told is not None:
+        if heard is not None:
             if self._joined:
-                h = torch.cat([h, told], 2)
+                h = torch.cat([h, heard], 2)
             for ear in self._ears:
-                ear.told = told
+                ear.heard = heard
         for layer in self._layers:
             h = layer.forward(h)
         return h
 
     def gradient(self, batch: Batch, plain: float, keep: float) -> None:
-        delta = batch.error(self.logits(batch.x, batch.told), plain)
+        delta = batch.error(self.logits(batch.x, batch.heard), plain)
         share = batch.share
         for i in range(len(self._layers) - 1, -1, -1):
             delta = self._layers[i].backward(delta, keep, share, i > 0)
@@ -187,14 +187,14 @@ class Traced:
     def __init__(self, model: nn.Module, params: Params, grads: Params) -> None:
         self._model, self._params, self._grads = model, params, grads
 
-    def logits(self, x: Tensor, told: Tensor | None) -> Tensor:
+    def logits(self, x: Tensor, heard: Tensor | None) -> Tensor:
         with torch.no_grad():
-            return vmap(self._call)(self._params, x, *self._hear(told)).mT
+            return vmap(self._call)(self._params, x, *self._hear(heard)).mT
 
     def gradient(self, batch: Batch, plain: float, keep: float) -> None:
-        told = self._hear(batch.told)
+        heard = self._hear(batch.heard)
         # clients do not see each other: the slope of all at once is the slope of each
-        logits, back = vjp(lambda p: vmap(self._call)(p, batch.x, *told), self._params)[:2]
+        logits, back = vjp(lambda p: vmap(self._call)(p, batch.x, *heard), self._params)[:2]
         found = back(batch.error(logits.mT, plain).mT)[0]
         for name, grad in self._grads.items():
             grad.mul_(keep).add_(found[name], alpha=batch.share)
@@ -204,9 +204,63 @@ class Traced:
         return logits
 
     @staticmethod
-    def _hear(told: Tensor | None) -> tuple[Tensor, ...]:
+    def _hear(heard: Tensor | None) -> tuple[Tensor, ...]:
         """What the expert says as the model's second and third argument."""
-        if told is None:
+        if heard is None:
             return ()
-        prior, allowed = told.chunk(2, 2)
+        prior, allowed = heard.chunk(2, 2)
         return prior, allowed > 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Recording:
+    batch: Batch  # where the graph reads its rows
+    graph: torch.cuda.CUDAGraph
+
+
+class Graphs:
+    """Recordings of steps, by whatever makes two steps the same sequence of kernels."""
+
+    def __init__(self) -> None:
+        self._recordings: dict[Hashable, _Recording] = {}
+
+    def play(
+        self,
+        key: Hashable,
+        batch: Batch,
+        step: Callable[[Batch], None],
+        touched: list[Tensor],
+    ) -> None:
+        """Do `step` on this batch, which changes the `touched` tensors in place."""
+        if key not in self._recordings:
+            self._recordings[key] = _record(batch, step, touched)
+        recording = self._recordings[key]
+        for place, part in zip(_parts(recording.batch), _parts(batch), strict=True):
+            place.copy_(part)
+        recording.graph.replay()
+
+
+def _parts(batch: Batch) -> list[Tensor]:
+    values = (getattr(batch, field.name) for field in fields(batch))
+    return [v for v in values if v is not None]
+
+
+def _record(batch: Batch, step: Callable[[Batch], None], touched: list[Tensor]) -> _Recording:
+    own = replace(batch, **{
+        f.name: part.clone(memory_format=torch.contiguous_format)
+        for f in fields(batch)
+        if (part := getattr(batch, f.name)) is not None
+    })  # fmt: skip
+    before = [t.clone() for t in touched]
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):  # libraries set themselves up outside the recording
+        for _ in range(2):
+            step(own)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(own)
+    for t, value in zip(touched, before, strict=True):
+        t.copy_(value)
+    return _Recording(own, graph)
