@@ -14,7 +14,7 @@ from .tree import Payload
 __all__ = ["Reply", "Task", "Transport"]
 
 #: What a server may ask of a client, and what the client's upload then holds. A filter may put
-#: something else in its place, and adds tasks of its own (`privacy.catalog.ADDED`).
+#: something else in its place, and adds tasks of its own (`privacy.settings.ADDED`).
 TASK_KINDS = {
     "train": "differences with the model's names and shapes",
     "finish": "nothing: the last local steps stay at home",

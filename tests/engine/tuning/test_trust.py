@@ -7,7 +7,7 @@ import torch
 
 from fedlore import Client, ConfigError, Examples, FedloreError, Knowledge, Plan
 from fedlore.core.nets import mlp
-from fedlore.engine import fit, local
+from fedlore.engine import Local, fit
 from fedlore.engine.tuning import Tuning, trusting, tune
 from fedlore.engine.tuning.folds import fold_of, held_out
 
@@ -88,14 +88,14 @@ def test_training_lambda_can_be_left_alone():
 def test_nothing_about_lambda_leaves_the_client(monkeypatch):
     """All that travels in every trial is the model, whatever the clients choose."""
     seen = []
-    real = local.Local.exchange
+    real = Local.exchange
 
     def spying(self, task, to):
         for reply in real(self, task, to):
             seen.append((task, reply))
             yield reply
 
-    monkeypatch.setattr(local.Local, "exchange", spying)
+    monkeypatch.setattr(Local, "exchange", spying)
     fit(federation(), MODEL, plan=PLAN, rounds=1, trust="auto", engine="local")
     shapes = {name: p.shape for name, p in MODEL.named_parameters()}
     assert len({id(task) for task, _ in seen}) > 6
