@@ -28,8 +28,6 @@ settings.load_profile("fedlore")
 
 sys.addaudithook(WATCH)
 
-collect_ignore = ["files"]  # kept files of older versions; their script needs that version
-
 
 def pytest_xdist_auto_num_workers():
     """`-n auto`: a worker per core, and 1.5 GB for each."""

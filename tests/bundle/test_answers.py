@@ -1,6 +1,5 @@
 """What a bundle answers, and why."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedlore import Knowledge
-from fedlore.bundle import DECIDED, Policies, answer_rows, bundle_of, read_rows_checked, reasons
+from fedlore.bundle import DECIDED, answer_rows, bundle_of, read_rows_checked, reasons
 from fedlore.errors import FedloreError
 from fedlore.personal.tasks import classification
 
@@ -133,17 +132,9 @@ def test_rows_that_are_wrong_are_refused_with_their_place(name):
         read_rows_checked(source, bundle())
 
 
-def test_policies_for_blanks_and_other_columns():
+def test_a_hole_and_other_columns_are_refused():
     made = bundle()
-    lenient = replace(made, policies=Policies(blanks="mean"))
-    found = read_rows_checked({"ash": [1.0, None], "s": [1.0, 2.0]}, lenient)
-    assert found[1, 0].isnan()  # the knowledge sees the hole, the network the mean
-    mean = torch.tensor([[float(made.personal.scaler.shift[0]), 2.0]])
-    bare = replace(lenient, personal=lenient.personal.with_knowledge(None))
-    assert torch.equal(
-        answer_rows(bare, found[1:]).probabilities, answer_rows(bare, mean).probabilities
-    )
     with pytest.raises(FedloreError, match="data row 1: column 'ash' is missing"):
-        answer_rows(made, found)
+        answer_rows(made, torch.tensor([[1.0, 1.0], [torch.nan, 2.0]]))
     with pytest.raises(FedloreError, match="there is no feature 'asch'; did you mean 'ash'"):
         read_rows_checked({"ash": [1.0], "s": [1.0], "asch": [2.0]}, made, extra="error")

@@ -66,15 +66,6 @@ def test_an_ordinal_head_is_stored(tmp_path, options):
     assert torch.equal(again.predict_proba(rows()), model.predict_proba(rows()))
 
 
-def test_what_an_older_fedlore_can_read_has_its_format():
-    def header(made):
-        return json.loads(made.members["bundle.json"])
-
-    assert header(bundle())["format"] == 1 and "beside" not in header(bundle())
-    assert header(stored(mixed()))["format"] == 2
-    assert header(stored(Personal(ordinal(2, 3), known())))["format"] == 2
-
-
 def test_the_card_and_the_reasons_name_who_spoke():
     model = mixed(members=(OrderMember("ridge", linear(2, 1), False, False, 1.0, 3),), expert=0.2)
     made = stored(model)

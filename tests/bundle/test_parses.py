@@ -56,7 +56,7 @@ def test_reading_and_changing_one_parses_each_once(parses, tmp_path):
     bundle = read_bundle(tmp_path / "plant.lore")
     assert parses == {"parse_sheet": 2, "examine_table": 2}
     parses.clear()
-    with_policies(bundle, Policies(blanks="mean"))
+    with_policies(bundle, Policies(extra="error"))
     assert parses == {"parse_sheet": 2, "examine_table": 2}
 
 

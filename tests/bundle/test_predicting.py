@@ -193,15 +193,6 @@ def test_a_row_that_the_knowledge_refuses_is_marked_too(tmp_path):
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_blanks_take_the_mean_where_that_is_the_policy(tmp_path, fast):
-    (tmp_path / "rows.csv").write_text("ash,s\nNA,2\n1,\n")
-    predict_file(
-        MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies("mean"), fast=fast
-    )
-    assert len(read(tmp_path / "o.csv")) == 2
-
-
-@pytest.mark.parametrize("fast", [True, False])
 def test_european_files_and_workbooks_say_the_same(tmp_path, file, fast):
     predict_file(MADE, file, tmp_path / "a.csv", keep=["sample"], fast=fast)
     lines = file.read_text().replace(",", ";").replace(".", ",")
@@ -219,11 +210,8 @@ def test_european_files_and_workbooks_say_the_same(tmp_path, file, fast):
 
 def test_rows_of_blanks_do_not_count(tmp_path):
     (tmp_path / "rows.csv").write_text("ash,s\n1,2\n,\n3,4\n,\n")
-    for blanks in ("error", "mean"):
-        told = predict_file(
-            MADE, tmp_path / "rows.csv", tmp_path / "o.csv", policies=Policies(blanks)
-        )
-        assert told.rows == 2 == len(read(tmp_path / "o.csv"))
+    told = predict_file(MADE, tmp_path / "rows.csv", tmp_path / "o.csv")
+    assert told.rows == 2 == len(read(tmp_path / "o.csv"))
 
 
 def test_columns_with_titles_of_their_own_are_predicted_from(tmp_path):
@@ -345,14 +333,14 @@ def test_a_kit_and_a_coordinator_are_exported(tmp_path):
 
 def test_a_bundle_is_exported_with_other_policies(tmp_path):
     first, second, third = (tmp_path / f"{name}.lore" for name in "abc")
-    write_bundle(bundle_of(personal(), "plant", policies=Policies(extra="error")), first)
+    write_bundle(bundle_of(personal(), "plant", policies=Policies(signed=False)), first)
     for asked in (
-        [str(first), "--out", str(second), "--blanks", "mean"],
+        [str(first), "--out", str(second), "--extra", "error"],
         [str(second), "--out", str(third)],
     ):
         insisted = ["export", *asked, "--accept-conflicts"]  # its tables clash somewhere
         assert CliRunner().invoke(app, insisted).exit_code == 0
-    assert read_bundle(second).policies == Policies("mean", "error")
+    assert read_bundle(second).policies == Policies("error")
     assert read_bundle(third).fingerprint == read_bundle(second).fingerprint
 
 
@@ -360,7 +348,7 @@ def test_export_says_what_it_needs(tmp_path):
     for asked, words in (
         ([str(tmp_path)], "say where to"),
         ([str(tmp_path), "--out", "x.lore"], "nothing to export from"),
-        ([str(tmp_path), "--out", "x.lore", "--blanks", "zero"], "must be one of error, mean"),
+        ([str(tmp_path), "--out", "x.lore", "--extra", "zero"], "must be one of ignore, error"),
     ):
         assert words in str(CliRunner().invoke(app, ["export", *asked]).exception)
 

@@ -184,8 +184,9 @@ for _ in range(30):
     DEEP = {"layer": "sequential", "parts": [DEEP]}
 SCALING = {"shift": [0.0, 0.0], "spread": [1.0, 0.0]}
 WRONG = {
-    "newer": ({"bundle__json": header(format=4)}, "format 4, this fedlore reads up to 3"),
-    "no format": ({"bundle__json": header(format="x")}, "no format that is a number"),
+    "newer": ({"bundle__json": header(format=5)}, r"format 5, fedlore \S+ reads format 4"),
+    "older": ({"bundle__json": header(format=3)}, "export it again with this version"),
+    "no format": ({"bundle__json": header(format="x")}, "format 'x'"),
     "no json": ({"bundle__json": b"{"}, "not readable"),
     "unknown key": ({"bundle__json": header(formt=1)}, "unknown key 'formt'"),
     "no layer": ({"bundle__json": header(model={"layer": "pickle"})}, "unknown layer 'pickle'"),

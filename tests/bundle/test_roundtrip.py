@@ -235,9 +235,9 @@ def test_a_bundle_names_its_columns():
 
 
 def test_policies_travel(tmp_path):
-    made = bundle_of(personal(), "plant", policies=Policies("mean", "error"))
+    made = bundle_of(personal(), "plant", policies=Policies("error"))
     write_bundle(made, tmp_path / "a.lore")
-    assert read_bundle(tmp_path / "a.lore").policies == Policies("mean", "error")
+    assert read_bundle(tmp_path / "a.lore").policies == Policies("error")
 
 
 def test_loading_draws_no_random_numbers(tmp_path):

@@ -37,8 +37,7 @@ def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
         *_soft(expert),
         *_mixture(header),
         *(f"- shape, kept for any weights: {words}" for words in promised_shapes(known)),
-        f"- missing values: {header['policies']['blanks']}; other columns: "
-        f"{header['policies']['extra']}",
+        f"- other columns: {header['policies']['extra']}",
         *_owner(owner),
         *_signer(members),
         "",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from ..core.conformal import Holding
 from ..data.rows.titles import Extra
@@ -12,24 +12,17 @@ from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import TaskName
 
-Blanks = Literal["error", "mean"]
-
 
 @dataclass(frozen=True)
 class Policies:
     """What to do about rows that are not as they should be."""
 
-    blanks: Blanks = "error"  # a missing value: refuse, or take the federation's mean
     extra: Extra = "ignore"  # a column that is no feature: pass over, or refuse
     signed: bool = False  # whether it is used only with the signature of its knowledge
 
     def __post_init__(self) -> None:
-        for name, value, kinds in (
-            ("blanks", self.blanks, get_args(Blanks)),
-            ("extra", self.extra, get_args(Extra)),
-        ):
-            if value not in kinds:
-                raise ConfigError(f"{name} must be {' or '.join(kinds)}, got '{value}'")
+        if self.extra not in get_args(Extra):
+            raise ConfigError(f"extra must be {' or '.join(get_args(Extra))}, got '{self.extra}'")
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,10 +27,8 @@ from .contents import Policies
 from .known import same_schema
 from .networks import check_room
 
-FORMAT = 3  # rises when an older fedlore could misread what is written
+FORMAT = 4  # of bundle.json and all that lies beside it; any other is refused
 _MOST_LEVELS = 100_000
-PLAIN = 1  # what is written where there is neither a mixture nor an ordinal head
-_MIXED = 2  # where there is one of them, and features are plain numbers
 
 
 @dataclass(frozen=True)
@@ -60,31 +58,21 @@ class Header:
 
 
 def read_header(data: bytes) -> Header:
-    """bundle.json as a header; a newer format is refused."""
+    """bundle.json as a header; another format is refused."""
     try:
         values = json.loads(data)
         found = values["format"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise Refused("bundle.json is not readable") from None
-    if not isinstance(found, int) or found < 1:
-        raise Refused(f"bundle.json has no format that is a number from 1 on, got {found!r}")
-    if found > FORMAT:
+    if found != FORMAT:
         raise Refused(
-            f"the bundle has format {found}, this fedlore reads up to {FORMAT}: install a newer "
-            "fedlore"
+            f"the bundle has format {found!r}, fedlore {__version__} reads format {FORMAT}: export "
+            "it again with this version, or open it with the one that wrote it"
         )
     try:
         return build(Header, values)
     except ConfigError as error:
         raise Refused(f"bundle.json: {error}") from None
-
-
-def format_of(network: Mapping[str, object], beside: object, inputs: object) -> int:
-    """The least format that can say all this: what an older fedlore can read, it should."""
-    if inputs is not None:
-        return FORMAT
-    new = beside is not None or network.get("layer") in ("ordered", "lipschitz")
-    return _MIXED if new else PLAIN
 
 
 def check_agreement(header: Header, held: Held) -> None:
@@ -183,7 +171,7 @@ class _StoredInput:
 
     def made(self) -> Input:
         fill = math.nan if self.fill is None else self.fill
-        return Input(self.levels, self.other, self.missing, True, "given", fill)
+        return Input(self.levels, self.other, self.missing, "given", fill)
 
 
 def header_scaler(header: Header, told: int, inputs: Inputs | None = None) -> Scaler | None:

@@ -97,7 +97,6 @@ def with_trust(members: Members, trust: float) -> dict[str, bytes]:
     """
     values = tomllib.loads(members[FILE].decode())
     values.pop("reliance", None)
-    values.pop("rely", None)  # as version 0.1.0 called it
     held = restore(members, plugins=plugins_in(members))
     said = None if held.knowledge.row_trust is None else held.knowledge.row_trust.stay()
     values["trust"] = trust_values(float(trust), said)

@@ -23,9 +23,9 @@ from .archive import Members, Refused, fingerprint_of, read_members, write_membe
 from .cards import card_of
 from .contents import Bundle, Policies
 from .header import (
+    FORMAT,
     check_agreement,
     finite_scores,
-    format_of,
     header_inputs,
     header_scaler,
     heard_through,
@@ -151,7 +151,7 @@ def bundle_members(
     about, tensors = (None, {}) if beside is None else describe_beside(beside, personal.knowledge)
     inputs = None if inner.scaler is None else input_values(inner.scaler.inputs)
     header = {
-        "format": format_of(network, about, inputs),
+        "format": FORMAT,
         "client": client,
         "task": task.name,
         "model": network,

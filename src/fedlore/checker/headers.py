@@ -16,7 +16,7 @@ CLAIMS = (
     "monotone",
 )
 _STATUSES = ("proved", "refuted", "unknown")
-_FORMATS = (1, 2, 3)
+_FORMAT = 4  # of bundles
 #: Layers that answer each row by itself.
 _LAYERS = set(
     "linear conv2d max_pool2d avg_pool2d flatten as_image relu leaky_relu tanh sigmoid gelu silu "
@@ -56,7 +56,7 @@ def certificate_faults(said: Mapping[str, Any]) -> list[str]:
 def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
     wrong = []
-    if header.get("format") not in _FORMATS or header.get("task") != "classification":
+    if header.get("format") != _FORMAT or header.get("task") != "classification":
         wrong.append("it is of another format or task")
     schema = header["schema"]
     wrong += name_faults(schema["classes"], schema["features"], known)
@@ -84,8 +84,6 @@ def model_faults(header: Mapping[str, Any]) -> list[str]:
 def input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
     """What is wrong with how features reach the network, beside what the knowledge says of them."""
     inputs = header.get("inputs")
-    if (header.get("format") == _FORMATS[-1]) != (inputs is not None):
-        return ["its format is not the one of its inputs"]
     if inputs is None:
         return ["its network knows nothing of missing values"] if may_lack(known) else []
     if len(inputs) != len(known.columns):

@@ -15,7 +15,6 @@ from ..experiments.weights import find_bundle
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from .checking import AcceptOption, refuse_bundle
 from .forms import PluginOption
-from .predict import DEPRECATED
 from .teller import teller
 
 
@@ -30,9 +29,6 @@ def export(
     knowledge: Annotated[
         Path | None, typer.Option(help="A newcomer's knowledge.toml, with a coordinator.")
     ] = None,
-    blanks: Annotated[
-        str | None, typer.Option(help="Old: say missing = ... of a feature in its knowledge.")
-    ] = None,
     extra: Annotated[
         str | None, typer.Option(help="Other columns: ignore (default), or error.")
     ] = None,
@@ -43,8 +39,7 @@ def export(
     """Write one site's model with its knowledge, schema and scaling to one file."""
     if out is None and onnx is None:
         raise ConfigError("say where to: --out NAME.lore, --onnx NAME.onnx, or both")
-    asked = {"blanks": blanks, "extra": extra}
-    said = {key: value for key, value in asked.items() if value is not None}
+    said = {} if extra is None else {"extra": extra}
     policies = build(Policies, said)
     if _is_bundle(source):
         found = read_bundle(source, plugins=plugins or ())
@@ -55,8 +50,6 @@ def export(
     told = teller()
     beside = source if source.is_dir() and not _is_bundle(source) else source.parent
     refuse_bundle(found, told, accept=accept, beside=beside)
-    if blanks is not None:
-        told.remark(DEPRECATED)
     if out is not None:
         write_bundle(found, out)
         told.say(

@@ -37,11 +37,6 @@ from .gauge import Gauge
 from .screen import Grid
 from .teller import Teller, teller
 
-DEPRECATED = (
-    'blanks is old: say missing = "mean" of a feature that may be missing in its knowledge.toml, '
-    "so that the network learns of it"
-)
-
 
 def predict_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
@@ -71,9 +66,6 @@ def predict_command(
     on_error: Annotated[
         str, typer.Option(help="A row that cannot be answered: stop, skip, or mark it.")
     ] = "mark",
-    blanks: Annotated[
-        str | None, typer.Option(help="Old: say missing = ... of a feature in its knowledge.")
-    ] = None,
     extra: Annotated[str | None, typer.Option(help="Other columns: ignore, or error.")] = None,
     sheet: SheetOption = None,
     separator: SeparatorOption = None,
@@ -86,10 +78,7 @@ def predict_command(
     torch.set_num_threads(threads)
     found = read_bundle(bundle, plugins=plugins or ())
     told = teller()
-    own = found.policies
-    policies = build(Policies, {"blanks": blanks or own.blanks, "extra": extra or own.extra})
-    if blanks is not None:
-        told.aside(DEPRECATED)
+    policies = build(Policies, {"extra": extra or found.policies.extra})
     form = FileForm(separator, decimal, encoding, sheet)
     check_level(level)
     if store is not None and calibrate is None:

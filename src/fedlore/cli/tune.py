@@ -86,7 +86,7 @@ def _with_trust(text: str, chosen: Trust) -> str:
             notes["trust" if line[1] == "trust" else "reliance"] = f"  {line[2]}"
         return ""
 
-    wanted = r"^[ \t]*(trust|reliance|rely)[ \t]*=[^#\n]*(#.*)?\n?"
+    wanted = r"^[ \t]*(trust|reliance)[ \t]*=[^#\n]*(#.*)?\n?"
     top = re.sub(wanted, drop, top, flags=re.MULTILINE)
     lines = "".join(
         f"{name} = {round(value, 4)!r}{notes.get(name, '')}\n"
@@ -118,7 +118,7 @@ def _with_row_trust(text: str, chosen: Trust) -> str:
     top = re.match(r"(?:(?!\s*\[).*\n?)*", changed)
     before = top[0] if top is not None else ""
     rest = changed[len(before) :]
-    before = re.sub(r"^[ \t]*(reliance|rely)[ \t]*=[^\n]*\n?", "", before, flags=re.MULTILINE)
+    before = re.sub(r"^[ \t]*reliance[ \t]*=[^\n]*\n?", "", before, flags=re.MULTILINE)
     changed = f"reliance = {round(chosen.reliance, 4)!r}\n{before}{rest}"
     said = tomllib.loads(changed)
     if said["trust"].get("formula", "") != chosen.formula or "value" not in said["trust"]:

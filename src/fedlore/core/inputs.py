@@ -28,7 +28,6 @@ class Input:
     levels: int = 0  # 0: a number
     other: bool = False  # a level more, for all that are not named
     missing: bool = False
-    sign: bool = True  # a column that says where it is missing; networks of 0.1.0 have none
     stand: Stand = "given"
     fill: float = 0.0  # in raw units; of levels a position, NaN for none of them
     low: float = -math.inf  # the scope, for medians
@@ -36,7 +35,7 @@ class Input:
 
     @property
     def width(self) -> int:
-        return (self.levels + self.other or 1) + (self.missing and self.sign)
+        return (self.levels + self.other or 1) + self.missing
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Inputs:
             if one.levels:
                 places = part[:, : one.levels + one.other]
                 value = torch.where(places.sum(1) > 0, places.argmax(1).to(x.dtype), torch.nan)
-            hole = part[:, -1] > 0 if one.missing and one.sign else torch.zeros_like(value).bool()
+            hole = part[:, -1] > 0 if one.missing else torch.zeros_like(value).bool()
             parts.append(torch.where(hole, torch.nan, value))
         return torch.stack(parts, 1)
 
@@ -131,7 +130,7 @@ class Inputs:
             if one.levels:
                 places = torch.arange(one.levels + one.other, dtype=x.dtype, device=x.device)
                 value = (value == places).to(x.dtype)
-            parts += [value, hole.to(x.dtype)] if one.missing and one.sign else [value]
+            parts += [value, hole.to(x.dtype)] if one.missing else [value]
         return torch.cat([*parts, x[:, d:]], 1)
 
 

@@ -39,7 +39,7 @@ class Leaning(NamedTuple):
 
 def read_trust(said: Mapping[str, Any]) -> float:
     """λ at prediction where a row has none of its own."""
-    reliance = said.get("reliance", said.get("rely"))  # 0.1.0 wrote the second
+    reliance = said.get("reliance")
     table = said.get("trust", 0.0)
     one = table.get("value", 0.0) if isinstance(table, Mapping) else table
     return float(one if reliance is None else reliance)

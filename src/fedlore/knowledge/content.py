@@ -62,9 +62,6 @@ class Packed:
         return None
 
 
-_NOW = {"rely": "reliance"}  # keys that 0.1.0 wrote
-
-
 def files_at(where: Where) -> tuple[Files, str]:
     """The files around a knowledge.toml, and its own name among them."""
     if isinstance(where, Mapping):
@@ -74,10 +71,9 @@ def files_at(where: Where) -> tuple[Files, str]:
 
 
 def toml_in(files: Files, name: str) -> dict[str, Any]:
-    """A TOML file as plain values, old names of keys as they are called now."""
+    """A TOML file as plain values."""
     try:
-        values = tomllib.loads(files.read(name).decode("utf-8-sig"))
-        return {_NOW.get(key, key): value for key, value in values.items()}
+        return tomllib.loads(files.read(name).decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         shown = files.path(name) or name
         raise KnowledgeError(f"'{shown}' is not valid TOML: {error}") from None

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from ..core.examples import Examples
-from ..core.renamed import renamed
 from ..core.still import without_gradient
 from ..core.tensors import torch
 from ..errors import KnowledgeError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@renamed(pkm="prediction", rkm="range", rely="reliance")
 @dataclass(frozen=True)
 class Knowledge:
     """One site's knowledge and how far it is trusted. It never leaves the site."""

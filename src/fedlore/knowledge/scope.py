@@ -69,7 +69,6 @@ def _input(feature: Feature) -> Input:
         len(feature.levels) if count > 1 else 0,  # a single level says nothing: a number does
         feature.other and count > 1,
         feature.may_miss,
-        True,
         stand,
         fill,
         *((feature.low, feature.high) if stand == "median" else ()),

@@ -84,7 +84,7 @@ class Client:
     measure: Measure | None = None  # scores other than TA, negative log-likelihood and POV
     told: int = 0  # how many of the last columns are what the expert says, ready to be used
     given: Params | None = None  # sums of the rows as they were before they were encoded
-    numeric: bool = False  # levels reach the network as one number, as networks of 0.1.0 take them
+    numeric: bool = False  # levels reach the network as one number
     audit: Audit = field(init=False)
     predictor: ClassVar[type[Personal]] = Personal  # what is trained for such rows
 
@@ -159,7 +159,7 @@ class NumberClient:
     knowledge: Numbers = field(default_factory=Numbers)
     test: Measured | None = None
     injected: bool = True
-    numeric: bool = False  # levels reach the network as one number, as networks of 0.1.0 take them
+    numeric: bool = False  # levels reach the network as one number
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ def brought_page(told: Mapping[str, Any]) -> str:
         facts["left out"] = plain_text(told["left out"])
     sections = [Section("What each way is worth here", (), (_ways(told), _members(told)))]
     terms = _TERMS
-    if told.get("diagram"):  # a table of 0.1.0 has none
+    if told.get("diagram"):
         sections.append(_believed(told))
         terms = _TERMS | (RELIABILITY if told["measure"] == "accuracy" else {})
     title = f"What taking part brought {site}"

@@ -367,7 +367,7 @@ CAREFUL = {
         layer(layer="batch_norm1d"),
         attribute("ReduceMax", axes=[0]),
     ),
-    "operators of another set": (header(lambda h: h.__setitem__("format", 4)), opset),
+    "operators of another set": (header(lambda h: h.__setitem__("format", 5)), opset),
     "functions of his own": (
         layer(layer="code"),
         functions,

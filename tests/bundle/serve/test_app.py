@@ -6,7 +6,7 @@ import logging
 import pytest
 import torch
 
-from fedlore.bundle import Policies, answer_rows
+from fedlore.bundle import answer_rows
 from fedlore.bundle.serve import ServeLimits, make_app
 from fedlore.bundle.serve.together import DIRECT
 
@@ -98,13 +98,6 @@ def test_strange_names_are_refused_in_valid_json(app, name):
     )
     assert answer.status_code == 422
     assert "there is no column" in answer.json()["error"]
-
-
-def test_blanks_take_the_mean_where_the_bundle_declares_it():
-    app = make_app(grades(policies=Policies(blanks="mean")))
-    (blank,) = predict(app, ROW | {"ash": None}).json()["answers"]
-    assert "ash is missing: 2 rules not applied" in blank["reasons"]
-    assert predict(make_app(grades()), ROW | {"ash": None}).status_code == 422
 
 
 def test_only_json_is_taken(app):

@@ -9,7 +9,6 @@ from schemathesis import engine
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events
 
-from fedlore.bundle import Policies
 from fedlore.bundle.serve import make_app
 from fedlore.bundle.watch import open_record
 
@@ -19,7 +18,6 @@ BUNDLES = {
     "grades": grades,
     "number": number,
     "crossing": crossing,
-    "blanks": lambda: grades(policies=Policies(blanks="mean")),
 }
 
 

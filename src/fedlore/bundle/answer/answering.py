@@ -7,7 +7,6 @@ from ...errors import FedloreError
 from ...personal.answers import DECIDED, Answers, in_scope
 from ...personal.tasks import task_of
 from ..contents import Bundle
-from .blanks import tolerate
 
 __all__ = ["DECIDED", "Answers", "answer_rows", "in_scope", "shape_rows"]
 
@@ -15,7 +14,6 @@ __all__ = ["DECIDED", "Answers", "answer_rows", "in_scope", "shape_rows"]
 @torch.no_grad()
 def answer_rows(bundle: Bundle, x: Tensor) -> Answers:
     """Answers for rows in raw units, (n, d) or in the network's own shape."""
-    bundle = tolerate(bundle)
     x = shape_rows(bundle, x)
     personal = bundle.personal
     task = task_of(personal)

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...data.rows import frame_of, read_chunks
 from ...data.rows.titles import Extra
 from ..contents import Bundle
-from .blanks import tolerate
 
 
 def read_rows_checked(source: Any, bundle: Bundle, *, extra: Extra | None = None) -> Tensor:
@@ -22,7 +21,7 @@ def read_rows_checked(source: Any, bundle: Bundle, *, extra: Extra | None = None
     """
     found = read_chunks(
         frame_of(source, bundle.schema),
-        tolerate(bundle).schema,
+        bundle.schema,
         extra=extra or bundle.policies.extra,
     )
     return torch.cat([part.x for part in found])

@@ -8,7 +8,6 @@ from ...personal.classifier import Personal
 from ...personal.doubt import Doubt, doubt_classes, doubt_numbers, find_foreseen
 from ..contents import Bundle
 from .answering import shape_rows
-from .blanks import tolerate
 
 
 def can_doubt(bundle: Bundle) -> bool:
@@ -29,7 +28,6 @@ def doubt_rows(bundle: Bundle, x: Tensor) -> Doubt:
 
     Where ignorance is larger than noise the row is far from all that was learned from.
     """
-    bundle = tolerate(bundle)
     personal, x = bundle.personal, shape_rows(bundle, x)
     found: Doubt | None = None
     if isinstance(personal, Personal):

@@ -15,7 +15,6 @@ from ...errors import ConfigError, FedloreError
 from ...personal.doubt import Doubt
 from ..contents import Bundle, Policies
 from .answering import DECIDED, Answers, answer_rows
-from .blanks import tolerate
 from .doubting import doubt_rows
 from .reasons import reasons
 from .writing import AnswerColumn, Gaps, Sink, answer_columns, sink
@@ -68,7 +67,7 @@ def predict_file(
     """
     if on_error not in get_args(OnError):
         raise ConfigError(f"on_error must be stop, skip or mark, got '{on_error}'")
-    bundle = tolerate(bundle if policies is None else replace(bundle, policies=policies))
+    bundle = bundle if policies is None else replace(bundle, policies=policies)
 
     def extras(x: Tensor) -> _Extras:
         return {"holding": holding, "doubt": doubt_rows(bundle, x) if doubt else None}

@@ -20,7 +20,6 @@ from ...words import Reason
 from ..contents import Bundle
 from ..mixtures import member_weights
 from .answering import answer_rows, shape_rows
-from .blanks import tolerate
 
 
 def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> list[list[str]]:
@@ -34,7 +33,6 @@ def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> list[l
 @torch.no_grad()
 def explain_rows(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Reasons:
     """The same as values."""
-    bundle = tolerate(bundle)
     found = answer_rows(bundle, x) if answers is None else answers
     raw = shape_rows(bundle, x)
     rows = hide_others(raw, bundle.schema)

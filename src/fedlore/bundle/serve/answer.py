@@ -12,7 +12,6 @@ from ...core.conformal import Holding
 from ...errors import FedloreError
 from .. import Bundle
 from ..answer.answers import DECIDED, Answers, answer_rows, reasons
-from ..answer.blanks import tolerate
 from ..answer.doubting import can_doubt, doubt_rows
 from ..answer.holding import hold_classes, hold_numbers, stored_holding
 
@@ -94,7 +93,7 @@ class Answering:
     def of(bundle: Bundle) -> "Answering":
         inner = bundle.personal.inner
         return Answering(
-            tolerate(bundle),
+            bundle,
             next(inner.model.parameters()).dtype,
             stored_holding(bundle, SERVED_LEVEL),
             can_doubt(bundle),

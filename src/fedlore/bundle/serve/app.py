@@ -12,7 +12,6 @@ from ...data.rows.strict import Unusable
 from ...knowledge.shapes.words import promised_shapes
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
-from ..answer.blanks import tolerate
 from ..answer.holding import stored_holding
 from ..watch.record import Record
 from ..watch.telling import watch_metrics
@@ -178,7 +177,7 @@ def _describe(
 def _predict(
     app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Measures, *, guarded: bool
 ) -> None:
-    schema = tolerate(bundle).schema
+    schema = bundle.schema
     reader = Reader(schema, limits.rows)
     answering = Together(Answering.of(bundle))
     row = row_schema(schema)
@@ -202,7 +201,7 @@ def _predict(
 
 
 def _form(bundle: Bundle, limits: ServeLimits) -> dict[str, Any]:
-    schema = tolerate(bundle).schema
+    schema = bundle.schema
     features = [f.describe() | {"missing": f.may_miss} for f in schema.features]
     holding = stored_holding(bundle, SERVED_LEVEL)
     return {

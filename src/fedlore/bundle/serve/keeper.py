@@ -9,7 +9,6 @@ from starlette.responses import JSONResponse, Response
 
 from ...errors import FedloreError
 from ...personal.regressor import PersonalRegressor
-from ..answer.blanks import tolerate
 from ..contents import Bundle
 from ..watch.facts import QuestionKind
 from ..watch.record import Record
@@ -87,7 +86,7 @@ def add_watch(
     app: FastAPI, bundle: Bundle, keeper: RecordKeeper, *, most: int, guarded: bool
 ) -> None:
     """The routes of a watch: `POST /measured` and `GET /watch`."""
-    schema, number = tolerate(bundle).schema, isinstance(bundle.personal, PersonalRegressor)
+    schema, number = bundle.schema, isinstance(bundle.personal, PersonalRegressor)
     reader = MeasuredReader(schema, number, most)
     one = measured_schema(schema, number=number)
     several = {"type": "array", "items": one, "minItems": 1, "maxItems": most}

@@ -21,7 +21,6 @@ from ...knowledge.stated import list_statements
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ..answer.answering import answer_rows, shape_rows
-from ..answer.blanks import tolerate
 from ..contents import Bundle
 
 #: `rule` and `range`: a fault is 1, and a claim says how many there are at most. The others are
@@ -54,7 +53,6 @@ class Fact:
 @torch.no_grad()
 def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
     """Every question that a bundle raises, in an order of its own, with what n rows answer."""
-    bundle = tolerate(bundle)
     answers = answer_rows(bundle, x)
     rows = hide_others(shape_rows(bundle, x), bundle.schema)
     known = bundle.personal.knowledge

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ...answers import Bins, Sets
-from ...core.renamed import renamed
 from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import FedloreError, KnowledgeError
@@ -35,7 +34,6 @@ NumberConflict = Literal["abstain", "project", "error"]
 EmptySet = Literal["error", "all"]
 
 
-@renamed(point="prediction", rely="reliance")
 @dataclass(frozen=True)
 class Numbers:
     """One site's knowledge about a number and how far it is trusted. It never leaves the site."""
