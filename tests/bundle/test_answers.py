@@ -1,6 +1,5 @@
 """What a bundle answers, and why."""
 
-
 import numpy as np
 import pytest
 import torch
