@@ -398,8 +398,6 @@ def test_with_a_budget_one_candidate_is_needed(terms):
         Federation(recipe="lore", privacy=budget, menu=Menu())
     fixed = Federation(recipe="lore", privacy=budget, menu=Menu().only(Candidate(True, 0.5)))
     assert len(fixed.menu.candidates) == 1
-    with pytest.raises(ConfigError, match="belongs to recipe"):
-        Federation(menu=Menu())
     with_dp = replace(terms, privacy=budget)
     assert {trial.fold for trial in agreed_trials(with_dp)} == {-1}
     assert find_breach(with_dp, Task("gram", 0)) is None  # noised, and in the ledger

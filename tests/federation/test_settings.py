@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from fedlore import ConfigError
+from fedlore.engine.lore import menu_for
+from fedlore.engine.lore.candidates import MOST_FEATURES
 from fedlore.experiments.sites import approaches_of
 from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
 from fedlore.federation.terms import read_terms, terms_of
@@ -113,3 +115,29 @@ def test_there_is_one_table_for_a_model(tmp_path):
     assert back == Model("mlp", (3,), True) and type(back) is Model
     changed = {f.name for f in fields(Model) if getattr(back, f.name) != getattr(Model(), f.name)}
     assert changed == {"hidden", "hears"}
+
+
+WIDE = """
+[target]
+name = "t"
+lower = 0
+upper = 10
+bins = 5
+[schema]
+features = [{name = "c", levels = ["a", "b", "c", "d"]}, NAMED]
+""".replace("NAMED", ", ".join(f'{{name = "x{i}", low = 0, high = 1}}' for i in range(9)))
+
+
+def test_the_one_round_model_of_numbers_is_sized_by_encoded_columns(tmp_path):
+    """Ten columns, one of four levels: products of raw columns would be 135 terms."""
+    write(tmp_path, 'recipe = "lore"\n', schema=WIDE)
+    terms = terms_of(read_deployed(tmp_path), run="x", participants=2)
+    assert terms.features == 13
+    assert terms.menu == menu_for(13, numbers=True) and terms.gram() <= MOST_FEATURES
+
+
+def test_a_search_space_needs_a_federation_that_searches(tmp_path):
+    path = write(tmp_path, "[menu]\nfolds = 2\n")
+    assert read_federation(path).offered().folds == 2  # the approach lore of a run
+    with pytest.raises(ConfigError, match='belongs to recipe = "lore", got recipe = "none"'):
+        read_deployed(tmp_path)

@@ -13,7 +13,7 @@ from ..core.scaler import Scaler
 from ..data import stratify
 from ..data.rows import ROW_KINDS, read_measured, read_table
 from ..engine import Client, Fitted, NumberClient, fit
-from ..engine.lore import Menu, menu_for
+from ..engine.lore import Menu
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..kernel.schema import Schema
@@ -227,17 +227,9 @@ class Gathering:
 
     @property
     def menu(self) -> Menu | None:
-        """What lore chooses from; [menu] without candidates keeps those that suit the task."""
+        """What lore chooses from, where the file says it."""
         said = self.setting.menu
-        if said is None or said.candidates != Menu().candidates:
-            return said
-        usual = menu_for(
-            count_inputs(self.schema),
-            ordered=self.schema.ordered,
-            numbers=self.bins is not None,
-            shaped=self.setting.model.lipschitz,
-        )
-        return replace(said, candidates=usual.candidates)
+        return said and self.setting.offered(self.schema, number=self.bins is not None)
 
     def drawing(self) -> Drawing:
         """What the runner of experiments takes."""

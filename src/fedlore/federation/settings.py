@@ -13,7 +13,7 @@ from ..algorithms.catalog import Method
 from ..config import build, read_toml
 from ..core.models import MODELS, ModelKind, ShapedNet, make_kind, make_network
 from ..engine.loop import Weights
-from ..engine.lore import Menu, menu_for
+from ..engine.lore import UNORDERED, Menu, menu_for
 from ..errors import ConfigError
 from ..kernel.schema import Feature, Schema
 from ..knowledge.numbers.files import Target
@@ -101,9 +101,9 @@ class Federation:
     address: str = _default_deployed("")  # host:port where sites reach the coordinator
     schema: Schema | None = _default_deployed(None)
     task: TaskName = _default_deployed("classification")  # a [target] makes it regression
-    recipe: Literal["lore", "none"] = "none"  # whether the sites choose one together, by votes
+    recipe: Literal["lore", "none"] = _default_deployed("none")  # how a deployed one is trained
     target: Target | None = None  # of a number: its bounds and bins, the same at all sites
-    menu: Menu | None = None  # what they choose from; None: the usual for their schema
+    menu: Menu | None = None  # what lore chooses from; None: the usual for the schema
     model: Model = field(default_factory=Model)
     algorithm: Method = field(default_factory=Method)
     plan: Plan = field(default_factory=Plan)
@@ -145,14 +145,13 @@ class Federation:
 
     def _check_recipe(self) -> None:
         if self.recipe == "none":
-            if self.menu is not None:
-                raise ConfigError('[menu] belongs to recipe = "lore", got recipe = "none"')
-        elif self.privacy.records(self.rounds) is not None:
+            return
+        if self.privacy.records(self.rounds) is not None:
             raise ConfigError(
                 'recipe = "lore" and dp with level = "record" do not go together: use level = '
                 '"site", or recipe = "none"'
             )
-        elif self.privacy.spends and (self.menu is None or len(self.menu.candidates) != 1):
+        if self.privacy.spends and not self.single:
             count = "none" if self.menu is None else len(self.menu.candidates)
             raise ConfigError(
                 'with [privacy] dp recipe = "lore" takes one fixed candidate, since every trial '
@@ -160,8 +159,14 @@ class Federation:
                 f"{count}"
             )
 
+    @property
+    def single(self) -> bool:
+        """Whether lore has one candidate, which needs no trials."""
+        return self.menu is not None and len(self.menu.candidates) == 1
+
     def _check_shapes(self) -> None:
-        heads = {one.head for one in self.menu.candidates} if self.menu is not None else set()
+        said = self.menu is not None and self.menu.candidates != UNORDERED
+        heads = {one.head for one in self.menu.candidates} if self.menu and said else set()
         if not self.model.lipschitz:
             if "shaped" in heads:
                 raise ConfigError("[menu] head = shaped belongs to [model] lipschitz = true")
@@ -177,16 +182,25 @@ class Federation:
                 "in [schema] where the classes rise"
             )
 
-    def offered(self) -> Menu | None:
-        """What the sites choose from, None where nothing is chosen."""
-        if self.recipe == "none" or self.schema is None:
+    def offered(self, schema: Schema | None = None, *, number: bool | None = None) -> Menu | None:
+        """What lore chooses from under a schema, the same in one process and deployed.
+
+        A [menu] that names no candidates has the usual ones for what is learned.
+        """
+        schema = schema or self.schema
+        if schema is None:
             return None
-        shaped = self.model.lipschitz
-        if self.target is not None:
-            return self.menu or menu_for(len(self.schema.features), numbers=True, shaped=shaped)
-        return self.menu or menu_for(
-            count_inputs(self.schema), ordered=self.schema.ordered, shaped=shaped
+        number = self.target is not None if number is None else number
+        usual = menu_for(
+            count_inputs(schema),
+            ordered=schema.ordered and not number,
+            numbers=number,
+            shaped=self.model.lipschitz,
         )
+        if self.menu is None:
+            return usual
+        named = self.menu.candidates != UNORDERED
+        return self.menu if named else replace(self.menu, candidates=usual.candidates)
 
     @property
     def host(self) -> str:
@@ -232,6 +246,8 @@ def read_deployed(folder: Path) -> Federation:
     found = _build(values, path.name)
     if not found.address:
         raise ConfigError("federation.toml: address must be host:port, got ''")
+    if found.recipe == "none" and found.menu is not None:
+        raise ConfigError('federation.toml: [menu] belongs to recipe = "lore", got recipe = "none"')
     if found.scale and not found.privacy.moments and found.schema is not None:
         try:
             scaler_of_scope(found.schema)  # refused now, not when sites have joined
@@ -242,18 +258,9 @@ def read_deployed(folder: Path) -> Federation:
 
 def _build(values: Mapping[str, Any], where: str) -> Federation:
     try:
-        found = build(Federation, _with_bins(values))
+        return build(Federation, _with_bins(values))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    if found.menu is None or found.schema is None or "candidates" in values["menu"]:
-        return found
-    # a table that changes something else keeps the candidates that suit what is learned
-    usual = replace(found, menu=None).offered()
-    return (
-        found
-        if usual is None
-        else replace(found, menu=replace(found.menu, candidates=usual.candidates))
-    )
 
 
 def _with_bins(values: Mapping[str, Any]) -> Mapping[str, Any]:

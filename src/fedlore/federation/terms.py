@@ -244,5 +244,5 @@ def terms_of(federation: Federation, *, run: str, participants: int) -> Terms:
         f.largest,
         f.excess,
         target=f.target,
-        menu=f.offered(),
+        menu=f.offered() if f.recipe == "lore" else None,
     )
