@@ -6,7 +6,6 @@ from fedlore.algorithms.catalog import ALGORITHMS
 from fedlore.federation.settings import Federation
 from fedlore.federation.site.folder import SiteFile
 from fedlore.knowledge.files import Document
-from fedlore.knowledge.numbers.files import NumberDocument
 from fedlore.knowledge.sources.catalog import SOURCE_KINDS
 from fedlore_coke.blend.recipe import MIXING_RULES, Override
 
@@ -39,7 +38,7 @@ def file_pages() -> list[FilePage]:
             "knowledge.toml",
             "What one site's expert knows. It is written by hand or by `fedlore draft`, checked by "
             "`fedlore lint`, and never leaves the site.",
-            (("For classes", Document), ("For a number", NumberDocument)),
+            (("For classes", Document), ("For a number", Document)),
             tuple(
                 (
                     "A source with " + " or ".join(f"`{key}`" for key in keys),

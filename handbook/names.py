@@ -51,7 +51,7 @@ BUILDING = {
     "fedlore.federation.household": "Server and sites as processes of one machine.",
     "fedlore.federation.kits.making": "A federation's folder and its sites' kits.",
     "fedlore.federation.processes": "Child processes and ports.",
-    "fedlore.knowledge.numbers": "Knowledge about a number.",
+    "fedlore.answers": "What may be answered: classes, or a number.",
     "fedlore.look.markdown": "Tables as Markdown.",
     "fedlore.look.page": "One self-contained page.",
     "fedlore.look.plots": "Plots in the house's style.",

@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlore.answers import Bins
+from fedlore.answers import Bins, Line, Measured
+from fedlore.answers.scores import region_scores, rmse
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.metrics import nll
 from fedlore.core.nets import mlp
@@ -33,9 +34,8 @@ from fedlore.engine.lore import train_lore
 from fedlore.experiments import LORE, Drawing, train_approach
 from fedlore.experiments.classes import foresee_local, local_best
 from fedlore.experiments.intervals import interval
-from fedlore.knowledge.numbers import Measured, Numbers
-from fedlore.knowledge.numbers.ranges import Band
-from fedlore.knowledge.numbers.scores import region_scores, rmse
+from fedlore.knowledge.intervals import Band
+from fedlore.knowledge.models import Knowledge
 from fedlore.personal.tasks.regression import LEVEL
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import Expert
@@ -50,7 +50,7 @@ CSR = Bins(0.0, 100.0, 50)  # the number behind the grades, all that it can be
 
 
 @dataclass(frozen=True)
-class Told:
+class Equation:
     """What an expert's equation says of whole rows."""
 
     expert: Expert
@@ -61,8 +61,8 @@ class Told:
 
 def number_client(plant: Plant, trust: float = 0.3) -> NumberClient:
     """A plant whose label is CSR, with the same expert and the same bound as of its grades."""
-    said = Told(plant.law.expert)
-    known = Numbers(said, Band(said, BOUND, BOUND), trust, conflict="project")
+    said = Equation(plant.law.expert)
+    known = Knowledge(said, Band(said, BOUND, BOUND), trust, conflict="project")
     train = Measured(plant.train.x, plant.train_coke.csr)
     return NumberClient(plant.id, train, known, Measured(plant.test.x, plant.test_coke.csr))
 
@@ -128,7 +128,7 @@ def csr_rows(seed: int) -> list[Row]:
     rows: list[Row] = []
     for client in clients:
         assert client.test is not None
-        test = client.knowledge.examine(client.test, CSR, training=False)
+        test = client.knowledge.annotate(client.test, Line(CSR), training=False)
         assert test.y is not None
         model, tags = fitted.model(client.id), {"set": "csr", "seed": seed, "site": client.id}
         found = region_scores(model.distribution(test).region(LEVEL), test.y)

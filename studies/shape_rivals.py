@@ -13,9 +13,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from torch import Tensor
 
 from fedlore import Client, NumberClient
-from fedlore.answers import Bins
+from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
-from fedlore.knowledge.numbers.measured import Measured
 from fedlore.personal.own.linear import Ridge
 
 RIVALS = ("own trees", "own monotone trees", "own ridge")

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from fedlore import Client, Knowledge, NumberClient, Numbers, Plan, fit
-from fedlore.answers import Bins
+from fedlore import Client, Knowledge, NumberClient, Plan, fit
+from fedlore.answers import Bins, Measured
 from fedlore.core.history import Row
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.ordinal import Ordinal, ordered_mlp
@@ -27,7 +27,6 @@ from fedlore.core.rng import stream
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore_coke.experts import COKE, EDGES
 from fedlore_coke.plants import NOISE, UNSEEN, Plant, coking_plants
@@ -106,7 +105,7 @@ def number_sites(name: str, rows: int, seed: int, arm: str) -> tuple[list[Number
         train, test = order[:rows], order[rows : rows + TESTED]
         said = said_of(name, arm, place)
         shapes = SiteShapes(said, schema, (bins.lower, bins.upper)) if said else None
-        known = Numbers(schema=schema, shapes=shapes)
+        known = Knowledge(schema=schema, shapes=shapes)
         parts = (Measured(data.x[p], data.y[p]) for p in (train, test))
         found.append(NumberClient(f"site{place}", next(parts), known, test=next(parts)))
     return found, bins

@@ -14,8 +14,8 @@ import fedlore
 HOME = Path(__file__).parent.parent
 
 PROMISED = """inject Knowledge Personal Examples Client Plan FedAvg Alone fit Fitted federate
-Mask MaxPool Lookup mlp logistic lenet5 Privacy Dp Bins Measured Numbers NumberClient HEARD
-read_numbers PersonalRegressor Classification Regression load""".split()
+Mask MaxPool Lookup mlp logistic lenet5 Privacy Dp Bins Line Measured NumberClient HEARD
+PersonalRegressor Classification Regression load""".split()
 
 
 def test_promised_names_are_there():

@@ -15,7 +15,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .algorithms import Plan as Plan
     from .algorithms import Scaffnew as Scaffnew
     from .algorithms import Scaffold as Scaffold
+    from .answers import HEARD as HEARD
     from .answers import Bins as Bins
+    from .answers import Line as Line
+    from .answers import Measured as Measured
     from .answers import Sets as Sets
     from .bundle import bundle_of as bundle_of
     from .bundle import load as load
@@ -39,12 +42,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .knowledge import Mask as Mask
     from .knowledge import MaxPool as MaxPool
     from .knowledge import Schema as Schema
-    from .knowledge.numbers import HEARD as HEARD
-    from .knowledge.numbers import Band as Band
-    from .knowledge.numbers import Between as Between
-    from .knowledge.numbers import Measured as Measured
-    from .knowledge.numbers import Numbers as Numbers
-    from .knowledge.numbers.files import read_numbers as read_numbers
+    from .knowledge.intervals import Band as Band
+    from .knowledge.intervals import Between as Between
     from .personal import Classification as Classification
     from .personal import Client as Client
     from .personal import NumberClient as NumberClient
@@ -58,7 +57,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
 #: waits for nothing.
 _HOMES = {
     "algorithms": "Alone Apfl Ditto FedAvg FedOpt FedPer Plan Scaffnew Scaffold",
-    "answers": "Bins Sets",
+    "answers": "Bins HEARD Line Measured Sets",
     "bundle": "bundle_of load read_bundle write_bundle",
     "core.examples": "Examples",
     "core.inject": "inject",
@@ -68,8 +67,7 @@ _HOMES = {
     "engine.tuning": "Tuning",
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",
-    "knowledge.numbers": "Band Between HEARD Measured Numbers",
-    "knowledge.numbers.files": "read_numbers",
+    "knowledge.intervals": "Band Between",
     "personal": "Classification Client NumberClient Personal PersonalRegressor Regression",
     "privacy": "Dp Privacy",
 }

@@ -12,15 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .algorithms import Alone, Plan
-from .answers import Bins, Sets
+from .answers import Bins, Measured, Sets
 from .core.examples import Examples
 from .core.nets import mlp
 from .data.rows.levels import add_columns, has_names, number_rows, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask
-from .knowledge.numbers import Measured, Numbers
-from .knowledge.numbers.files import read_numbers
 from .knowledge.scope import count_inputs
 from .knowledge.views import SeenModel
 from .personal import Client, Member, NumberClient, Regression, TaskKind
@@ -47,7 +45,6 @@ Hidden = int | Sequence[int]
 Seed = int | np.random.RandomState | None
 
 M = TypeVar("M", bound=Callable[[Tensor], object] | None)
-K = TypeVar("K", Knowledge, Numbers)
 
 _NAME = "site"  # of the only client
 
@@ -126,18 +123,13 @@ class KnowledgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _known(self) -> Knowledge:
         """The knowledge with the λ that was asked for."""
-        known = self.knowledge
-        if isinstance(known, str | Path):
-            known = Knowledge.read(known)
-        if known is not None and not isinstance(known, Knowledge):
-            raise ConfigError(f"knowledge must be a Knowledge or a path, got {known!r}")
-        return _trusted(known or Knowledge(), self.trust)
+        return _trusted(_read(self.knowledge, "class"), self.trust)
 
 
 class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Numbers as bins, decoded inside S(x): every prediction lies in the set exactly.
 
-    `knowledge` is a `Numbers`, the path of a knowledge.toml with a [target], or None. Bounds are
+    `knowledge` is a `Knowledge`, the path of a knowledge.toml with a [target], or None. Bounds are
     `lower` and `upper`, else those of the file, else the span of the training labels and a
     twentieth of it on both sides: these are one site's own labels, and stay in its own model.
     With a range the bounds must be declared, since labels do not tell where S(x) may lie.
@@ -146,7 +138,7 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        knowledge: Numbers | str | Path | None = None,
+        knowledge: Knowledge | str | Path | None = None,
         *,
         lower: float | None = None,
         upper: float | None = None,
@@ -199,17 +191,12 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found = self.personal_.annotate(x).sets
         return Sets.whole(len(x), self.bins_.lower, self.bins_.upper) if found is None else found
 
-    def _known(self) -> tuple[Numbers, Bins | None]:
+    def _known(self) -> tuple[Knowledge, Bins | None]:
         """The knowledge with the λ that was asked for, and the bounds that its file declares."""
-        known, bins = self.knowledge, None
-        if isinstance(known, str | Path):
-            file = read_numbers(known)
-            known, bins = file.knowledge, file.bins
-        if known is not None and not isinstance(known, Numbers):
-            raise ConfigError(f"knowledge must be a Numbers or a path, got {known!r}")
-        return _trusted(known or Numbers(), self.trust), bins
+        known = _read(self.knowledge, "number")
+        return _trusted(known, self.trust), known.bins
 
-    def _bins(self, y: Tensor, known: Numbers, declared: Bins | None) -> Bins:
+    def _bins(self, y: Tensor, known: Knowledge, declared: Bins | None) -> Bins:
         if self.lower is not None and self.upper is not None:
             return Bins(float(self.lower), float(self.upper), self.bins)
         if self.lower is not None or self.upper is not None:
@@ -227,7 +214,18 @@ class KnowledgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 Estimator = KnowledgeClassifier | KnowledgeRegressor
 
 
-def _trusted(known: K, trust: object) -> K:
+def _read(known: object, word: Literal["class", "number"]) -> Knowledge:
+    """Knowledge of this axis: as it is, from its file, or none at all."""
+    found = Knowledge.read(known) if isinstance(known, str | Path) else known or Knowledge()
+    if not isinstance(found, Knowledge):
+        raise ConfigError(f"knowledge must be a Knowledge or a path, got {known!r}")
+    # what was made in Python says only of a number what it is about
+    if found.answers.word != word and (word == "class" or isinstance(known, str | Path)):
+        raise ConfigError(f"this knowledge is about a {found.answers.word}, not about a {word}")
+    return found
+
+
+def _trusted(known: Knowledge, trust: object) -> Knowledge:
     """The knowledge with the λ that was asked for."""
     if trust is None or trust == "auto":
         return known
@@ -257,8 +255,8 @@ def _train(
 
 
 def _open(
-    how: Estimator, known: K, X: AnyRows, y: ArrayLike, **more: bool
-) -> tuple[K, _Array, _Array]:
+    how: Estimator, known: Knowledge, X: AnyRows, y: ArrayLike, **more: bool
+) -> tuple[Knowledge, _Array, _Array]:
     """The first rows that an estimator sees, checked, and the knowledge that reads them."""
     how.schema_ = None if known.schema is None else add_columns(known.schema, X)
     rows, labels = validate_data(how, number_rows(X, how.schema_), y, **_asked(how), **more)

@@ -11,8 +11,7 @@ from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Between
+from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.personal.regressor import PersonalRegressor
 
@@ -49,7 +48,7 @@ def bundle(knowledge: Knowledge | None = None, *, hears: bool = False, seed: int
 
 def regressor(hears: bool = False) -> PersonalRegressor:
     bins = Bins(0.0, 100.0, 10)
-    numbers = Numbers(
+    numbers = Knowledge(
         Formula.parse("2 * ash", SCHEMA),
         Between(Formula.parse("ash", SCHEMA), Formula.parse("ash + 50", SCHEMA)),
         0.25,

@@ -25,7 +25,6 @@ from fedlore.cli.app import app
 from fedlore.core.conformal import Holding, unseen_holdings
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers.numbers import Numbers
 from fedlore.personal.doubt import doubt_classes
 from fedlore.personal.tasks import task_of
 
@@ -83,7 +82,7 @@ def test_new_numbers_lie_in_their_intervals_as_often_as_promised():
 
 
 def numbers_known():
-    return numbers().with_knowledge(Numbers(schema=CSR))
+    return numbers().with_knowledge(Knowledge(schema=CSR))
 
 
 def write_rows_of(path, x, y):

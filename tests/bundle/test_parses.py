@@ -11,10 +11,10 @@ from fedlore.bundle.contents import Policies
 from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.bundle.storing import with_policies
 from fedlore.core.nets import mlp
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.tables import read_numbers_table
+from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.sources import table
 from fedlore.knowledge.tables import sheets
+from fedlore.knowledge.tables.numbers import read_numbers_table
 from fedlore.personal.regressor import PersonalRegressor
 
 from .making import SCHEMA, known, personal
@@ -65,7 +65,7 @@ def test_tables_of_numbers_are_parsed_once_too(parses, tmp_path):
     (tmp_path / "r.csv").write_text("ash [%],then\n> 12,[30..90]\n<= 12,<= 70\n")
     point = read_numbers_table(tmp_path / "p.csv", SCHEMA, kind="predict")
     limits = read_numbers_table(tmp_path / "r.csv", SCHEMA, kind="range")
-    model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), Numbers(point, limits))
+    model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), Knowledge(point, limits))
     parses.clear()
     bundle_of(model, "plant", schema=SCHEMA)
     assert parses == {"parse_sheet": 2, "examine_table": 2}

@@ -16,16 +16,14 @@ from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
-from fedlore.knowledge.conformal import ConformalRange
+from fedlore.knowledge.conformal import ConformalInterval, ConformalRange
 from fedlore.knowledge.confusion import Recalibrated
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.learned import from_sklearn
-from fedlore.knowledge.numbers.conformal import ConformalInterval
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Band, Between
-from fedlore.knowledge.numbers.tables import read_numbers_table
 from fedlore.knowledge.sources.entry import EntryPoint
+from fedlore.knowledge.tables.numbers import read_numbers_table
 from fedlore.personal.regressor import PersonalRegressor
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows
@@ -165,7 +163,7 @@ def test_tables_and_intervals_of_numbers_come_back(tmp_path):
     point = read_numbers_table(tmp_path / "p.csv", SCHEMA, kind="predict")
     limits = read_numbers_table(tmp_path / "r.csv", SCHEMA, kind="range")
     formula = Formula.parse("s * 10", SCHEMA)
-    numbers = Numbers(
+    numbers = Knowledge(
         FirstOf((point, formula)),
         AllOf((limits, ConformalInterval(formula, 80.0, 0.1, 40))),
         0.5,
@@ -191,7 +189,7 @@ UNSTORABLE = {
 @pytest.mark.parametrize("name", UNSTORABLE)
 def test_what_cannot_be_stored_is_refused_by_name(name):
     if name == "Band":
-        numbers = Numbers(None, Band(Formula.parse("ash", SCHEMA), 1.0, 2.0))
+        numbers = Knowledge(None, Band(Formula.parse("ash", SCHEMA), 1.0, 2.0))
         model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), numbers)
     else:
         model = personal(UNSTORABLE[name])
@@ -209,7 +207,7 @@ def test_an_sklearn_expert_is_refused_by_name():
 
 
 def test_a_fixed_side_says_what_to_write():
-    numbers = Numbers(None, Between(5.0, None))
+    numbers = Knowledge(None, Between(5.0, None))
     model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), numbers)
     with pytest.raises(KnowledgeError, match="give its sides as formulas"):
         bundle_of(model, "plant", schema=SCHEMA)

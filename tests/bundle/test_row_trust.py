@@ -24,7 +24,6 @@ from fedlore.checker.verdict import seal
 from fedlore.cli.app import app
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.numbers.files import read_numbers
 from fedlore.knowledge.scope import scaler_of_scope
 from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.classifier import Personal
@@ -86,7 +85,7 @@ def personal(folder, *, number=False, mixed=False, trust=TRUST):
     path.write_text((NUMBER + trust if number else CLASSES + trust) + FEATURES)
     torch.manual_seed(3)
     if number:
-        file = read_numbers(path)
+        file = Knowledge.read(path)
         beside = None
         if mixed:
             member = NumberMember("line", linear(6, 1, seed=4), False, False, 1.0)

@@ -22,7 +22,6 @@ from fedlore.checker.verdict import seal
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.knowledge.either import read_either
 from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.meaning import features_in, meaning_in
 from fedlore.knowledge.signing import find_signature, make_key, sign_file
@@ -233,9 +232,9 @@ def test_a_number_is_signed_too(tmp_path):
     path = write_knowledge(tmp_path / "site", "number")
     make_key(path.parent / "key.pem", WORDS)
     sign_file(path, key=path.parent / "key.pem", passphrase=WORDS, signer="Bo")
-    held = read_either(path)
+    held = Knowledge.read(path)
     scaler = Scaler.of(rows())
-    model = PersonalRegressor(mlp(2, 10, seed=0), held.bins, held.knowledge, scaler=scaler)
+    model = PersonalRegressor(mlp(2, 10, seed=0), held.bins, held, scaler=scaler)
     made = bundle.bundle_of(model, "plant", schema=held.schema, signature=find_signature(path))
     assert check_signature(made.members)["signer"] == "Bo"
     bundle.write_bundle(made, tmp_path / "b.lore")

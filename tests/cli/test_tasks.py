@@ -15,7 +15,7 @@ from fedlore.bundle.answer.answering import answer_rows
 from fedlore.checker import check
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
-from fedlore.knowledge.either import read_either
+from fedlore.knowledge import Knowledge
 
 from .tasks import write_federation, write_knowledge, write_rows
 
@@ -80,7 +80,7 @@ def test_tune(world, task, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     path = write_federation(tmp_path, task)
     typed("tune", path, "--folds", "2", "--write")
-    known = read_either(tmp_path / "sites/east/knowledge.toml").knowledge
+    known = Knowledge.read(tmp_path / "sites/east/knowledge.toml").knowledge
     assert known.reliance is not None and known.trust in (0.0, 0.3)
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from fedlore.answers.scores import quantile_score
 from fedlore.core.reliability import (
     ReliabilityBin,
     bins_error,
@@ -20,7 +21,6 @@ from fedlore.core.reliability import (
 )
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers.scores import quantile_score
 
 
 def drawn(rows, power):

@@ -9,7 +9,7 @@ from fedlore import FedloreError
 from fedlore.cli.app import app
 from fedlore.data.drafting import draft_knowledge, read_cells
 from fedlore.experiments.sites import gather
-from fedlore.knowledge.either import read_either
+from fedlore.knowledge import Knowledge
 from fedlore.knowledge.lint.checkup import check_file
 
 HEAD = "sample;mean radius [mm];oven;class"
@@ -38,7 +38,7 @@ def test_columns_levels_units_and_scope(tmp_path):
     assert (draft.task, draft.features, draft.classes) == (
         "classification", 2, ("bad", "fair", "good"))  # fmt: skip
     assert draft.left_out == {"sample": "it holds 40 different words"}
-    radius, oven = read_either(path).schema.features
+    radius, oven = Knowledge.read(path).schema.features
     assert (radius.name, radius.column, radius.unit) == ("mean_radius", "mean radius", "mm")
     assert radius.low == 0.0 and 9.75 < radius.high < 12.0
     assert oven.levels == ("new oven", "old")
@@ -46,7 +46,7 @@ def test_columns_levels_units_and_scope(tmp_path):
 
 def test_a_measured_label_becomes_a_target_whose_bounds_hold_all(tmp_path):
     draft, path = drafted(tmp_path, "number")
-    held = read_either(path)
+    held = Knowledge.read(path)
     assert draft.task == "regression" and held.bins is not None
     assert held.bins.lower < 20.0 and held.bins.upper > 68.75
     assert held.schema.label == "class"
@@ -63,7 +63,7 @@ def test_a_drafted_file_takes_its_rows_with_their_blanks_and_without_a_heap_of_w
     rows.write_text("\n".join(lines) + "\n", encoding="latin-1")
     path = tmp_path / "knowledge.toml"
     path.write_text(draft_knowledge(read_cells(rows), "class").text)
-    radius, oven = read_either(path).schema.features
+    radius, oven = Knowledge.read(path).schema.features
     assert (radius.missing, oven.missing) == ("median", "level")
     assert radius.high < 20.0  # a slip of the keyboard is no part of the scope
     said = CliRunner().invoke(app, ["lint", str(path), "--data", str(rows)]).output

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedlore import Client, Examples, Knowledge, NumberClient, Numbers, Plan, fit, mlp
-from fedlore.answers import Bins
+from fedlore import Client, Examples, Knowledge, NumberClient, Plan, fit, mlp
+from fedlore.answers import Bins, Measured
 from fedlore.core.exact import Posterior, posterior
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.engine.lore import menu_for
@@ -15,7 +15,6 @@ from fedlore.engine.lore.oneround import given_signs
 from fedlore.engine.stacked.params import Batch, StackedParams, Traced
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.numbers.measured import Measured
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.classifier import Personal
 from fedlore.personal.own import best
@@ -56,7 +55,7 @@ def client(i):
 def number_client(i):
     x, place = rows(i)
     test, truth = rows(50 + i, 60)
-    known = Numbers(schema=SCHEMA, shapes=shapes((-1.0, 6.0)) if i % 2 else None)
+    known = Knowledge(schema=SCHEMA, shapes=shapes((-1.0, 6.0)) if i % 2 else None)
     y, z = (p.clamp(-1.0, 6.0).double() for p in (place, truth))
     return NumberClient(f"s{i}", Measured(x, y), known, test=Measured(test, z))
 

@@ -21,7 +21,6 @@ from fedlore import (
     PersonalRegressor,
     bundle_of,
     mlp,
-    read_numbers,
     write_bundle,
 )
 from fedlore.cli import main
@@ -74,11 +73,10 @@ def bundle(folder: Path, *, seed: int | None) -> Path:
     """
     path = folder / "knowledge.toml"
     number = "[target]" in path.read_text()
-    read = read_numbers(path) if number else Knowledge.read(path)
-    known = read.knowledge if number else read
-    inputs = inputs_of(read.schema)
-    width = len(read.schema.features) if inputs is None else inputs.width
-    classes = read.bins.k if number else len(read.schema.classes)
+    known = Knowledge.read(path)
+    inputs = inputs_of(known.schema)
+    width = len(known.schema.features) if inputs is None else inputs.width
+    classes = known.bins.k if number else len(known.schema.classes)
     if known.shapes is not None:
         net = ShapedNet((6,)).make(width, classes, hears=False, seed=seed or 0)
     else:
@@ -89,11 +87,11 @@ def bundle(folder: Path, *, seed: int | None) -> Path:
                 values.zero_()
     scaler = None if inputs is None else leave_unscaled(inputs)
     personal = (
-        PersonalRegressor(net, read.bins, known, scaler=scaler)
+        PersonalRegressor(net, known.bins, known, scaler=scaler)
         if number
         else Personal(net, known, scaler=scaler)
     )
-    made = bundle_of(personal, "site", schema=read.schema)
+    made = bundle_of(personal, "site", schema=known.schema)
     place = folder / f"{seed}.lore"
     write_bundle(made, place)
     return place

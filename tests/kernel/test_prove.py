@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from hypothesis import HealthCheck, given, settings
 
+from fedlore.answers import Line, Measured
 from fedlore.bundle import bundle_of
 from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.checker.bundles import knowledge_texts
@@ -15,7 +16,6 @@ from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.kernel.prove import inside, never_empty
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
 from fedlore.knowledge.bridge import known_of, source_of
-from fedlore.knowledge.numbers.measured import Measured
 
 from ..bundle.onnx.numberworlds import number_worlds
 from ..bundle.onnx.worlds import EDGES, SCHEMA, experts, ranges, rows
@@ -97,7 +97,7 @@ def test_sets_of_numbers_are_empty_where_the_models_refuse(world):
 
     def refused(x):
         try:
-            sets = model.examine(Measured(x), bins, training=False).sets
+            sets = model.annotate(Measured(x), Line(bins), training=False).sets
         except KnowledgeError:
             return True
         return sets is not None and bool(sets.empty.any())
@@ -113,7 +113,7 @@ def test_numbers_leave_their_sets_where_the_models_do(world):
 
     def left(x):
         try:
-            return model.examine(Measured(x), bins, training=False).conflicts > 0
+            return model.annotate(Measured(x), Line(bins), training=False).conflicts > 0
         except KnowledgeError:
             return False
 

@@ -57,7 +57,7 @@ def test_rows_are_solved_alike_in_any_batch(reactor):
 
 def test_the_mechanism_is_knowledge(reactor):
     data = reactor.pushes(300)
-    known = Knowledge(prediction=reactor.knowledge(), trust=0.3).annotate(data, classes=3)
+    known = Knowledge(prediction=reactor.knowledge(), trust=0.3).annotate(data)
     assert known.prior is not None and known.prior.dtype == torch.float32
     audit = Knowledge(prediction=reactor.knowledge()).audit(Examples(data.x, data.y))
     assert audit.hits is not None and audit.hits > 0.75

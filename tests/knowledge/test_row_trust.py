@@ -10,7 +10,6 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.lint.checkup import check_data, check_file
-from fedlore.knowledge.numbers.files import read_numbers, write_numbers
 from fedlore.knowledge.regions import RowRegion
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 
@@ -87,11 +86,11 @@ def test_a_number_has_regions_as_well(tmp_path):
     more = '[target]\nlower = 0\nupper = 10\n[[predict.sources]]\nformula = "ash / 2"\n'
     path = tmp_path / "knowledge.toml"
     path.write_text(f"[trust]\nvalue = 0.1\n{region('ash > 9', 0.6)}{FEATURES}{more}")
-    found = read_numbers(path)
-    assert found.knowledge.row_trust(torch.tensor([[10.0, 0]])).tolist() == [0.6]
-    write_numbers(found.knowledge, found.schema, found.bins, tmp_path / "n" / "knowledge.toml")
-    again = read_numbers(tmp_path / "n" / "knowledge.toml").knowledge
-    assert (again.trust, again.row_trust) == (0.1, found.knowledge.row_trust)
+    found = Knowledge.read(path)
+    assert found.row_trust(torch.tensor([[10.0, 0]])).tolist() == [0.6]
+    found.write(tmp_path / "n" / "knowledge.toml")
+    again = Knowledge.read(tmp_path / "n" / "knowledge.toml")
+    assert (again.trust, again.row_trust) == (0.1, found.row_trust)
 
 
 @pytest.mark.parametrize(

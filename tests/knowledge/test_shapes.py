@@ -13,9 +13,8 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.lint.checkup import check_data, check_file
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.shapes.order import find_trend
 from fedlore.knowledge.tables.table import Table
@@ -266,5 +265,5 @@ def test_a_set_that_a_policy_opens_is_not_believed(empty, status):
     schema = Schema((Feature("ash", low=5, high=15), Feature("Ro", low=0.5, high=2)), ("a", "b"))
     shapes = SiteShapes((FeatureShape("ash", "raises"),), schema, (0.0, 40.0))
     corner = Between(Formula.parse("2 * ash + 20 * (Ro - 1.49999)", schema), None)
-    known = Numbers(None, corner, empty=empty, schema=schema, shapes=shapes)
+    known = Knowledge(None, corner, empty=empty, schema=schema, shapes=shapes)
     assert known.orders.range == status

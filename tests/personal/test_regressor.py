@@ -7,16 +7,8 @@ import pytest
 import torch
 
 from fedlore import Alone, Client, ConfigError, FedAvg, FedloreError, KnowledgeError, Plan, fit
-from fedlore.answers import Bins, Sets
-from fedlore.core.nets import mlp
-from fedlore.core.rng import stream
-from fedlore.engine import Fitted, NumberClient, Training
-from fedlore.engine.lore import Candidate, menu_for, train_lore
-from fedlore.knowledge import Feature, Formula, Schema
-from fedlore.knowledge.numbers.measured import Measured
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Band, Between
-from fedlore.knowledge.numbers.scores import (
+from fedlore.answers import HEARD, Bins, Line, Measured, Sets
+from fedlore.answers.scores import (
     all_scores,
     coverage,
     mae,
@@ -25,7 +17,13 @@ from fedlore.knowledge.numbers.scores import (
     region_scores,
     rmse,
 )
-from fedlore.knowledge.numbers.told import HEARD
+from fedlore.core.nets import mlp
+from fedlore.core.rng import stream
+from fedlore.engine import Fitted, NumberClient, Training
+from fedlore.engine.lore import Candidate, menu_for, train_lore
+from fedlore.knowledge import Feature, Formula, Schema
+from fedlore.knowledge.intervals import Band, Between
+from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.scope import count_inputs
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore.personal.tasks import Regression
@@ -41,7 +39,7 @@ def expert(x):
     return 2 * x[:, 0].double()
 
 
-KNOWN = Numbers(expert, Band(expert, 0.0, 2.3), trust=0.3, conflict="project")
+KNOWN = Knowledge(expert, Band(expert, 0.0, 2.3), trust=0.3, conflict="project")
 
 
 def site(i: int, rows: int = 60) -> NumberClient:
@@ -69,7 +67,7 @@ def test_fit_gives_every_site_a_regressor_that_stays_in_its_set_and_learns():
     for client in SITES:
         regressor = fitted.model(client.id)
         assert isinstance(regressor, PersonalRegressor)
-        told = KNOWN.examine(client.test, CUT, training=False)
+        told = KNOWN.annotate(client.test, Line(CUT), training=False)
         for decode in ("mean", "mode", "median"):
             predicted = regressor.predict(told, decode=decode)
             assert predicted.dtype == torch.float64
@@ -85,7 +83,7 @@ def test_fit_gives_every_site_a_regressor_that_stays_in_its_set_and_learns():
 def test_history_has_the_very_scores_of_the_final_model():
     fitted = trained(hears=False, evaluate=4)
     client = SITES[0]
-    told = KNOWN.examine(client.test, CUT, training=False)
+    told = KNOWN.annotate(client.test, Line(CUT), training=False)
     predicted = fitted.model(client.id).predict(told)
     row = next(r for r in fitted.history if r.get("client") == client.id)
     assert row["rmse"] == pytest.approx(rmse(predicted, client.test.y), rel=1e-6)
@@ -94,11 +92,11 @@ def test_history_has_the_very_scores_of_the_final_model():
 def test_bare_clients_train_and_decode_without_knowledge_but_are_measured_by_it():
     fitted = trained([c.bare() for c in SITES], hears=False, evaluate=4)
     regressor = fitted.model("site-0")
-    assert regressor.knowledge == Numbers()
+    assert regressor.knowledge == Knowledge().of_number(regressor.bins)
     povs = [row["pov"] for row in fitted.history if "pov" in row]
     assert max(povs) > 0
     masked = regressor.with_knowledge(KNOWN)
-    told = KNOWN.examine(SITES[0].test, CUT, training=False)
+    told = KNOWN.annotate(SITES[0].test, Line(CUT), training=False)
     assert number_violation(masked.predict(told), told.sets) == 0.0
 
 
@@ -111,7 +109,7 @@ def test_no_weights_can_leave_the_set(scale):
             values.copy_(scale * torch.randn(values.shape, generator=g))
     for numbers in (KNOWN, replace(KNOWN, spread=0.7), replace(KNOWN, trust=0.0)):
         regressor = PersonalRegressor(model, CUT, numbers)
-        told = numbers.examine(SITES[0].test, CUT, training=False)
+        told = numbers.annotate(SITES[0].test, Line(CUT), training=False)
         for decode in ("mean", "mode", "median"):
             assert number_violation(regressor.predict(told, decode=decode), told.sets) == 0.0
         quantiles = regressor.quantiles(told, (0.0, 0.1, 0.9, 1.0))
@@ -125,7 +123,7 @@ def test_no_weights_can_leave_the_set(scale):
 
 def test_full_reliance_answers_what_the_expert_says():
     regressor = PersonalRegressor(mlp(3, 12), CUT, replace(KNOWN, reliance=1.0))
-    told = KNOWN.examine(SITES[0].test, CUT, training=False)
+    told = KNOWN.annotate(SITES[0].test, Line(CUT), training=False)
     assert torch.equal(regressor(SITES[0].test.x), told.said)
 
 
@@ -145,7 +143,7 @@ def test_any_algorithm_trains_numbers(algorithm):
 def test_the_smallest_case_two_bins_and_labels_at_the_bounds():
     x = torch.randn(8, 2, generator=stream("two"))
     y = torch.tensor([0.0, 1.0] * 4)
-    client = NumberClient("one", Measured(x, y), Numbers(range=Between(0.0, 1.0)))
+    client = NumberClient("one", Measured(x, y), Knowledge(range=Between(0.0, 1.0)))
     fitted = fit([client], mlp(2, 2, hidden=(4,)), task="regression", bins=Bins(0.0, 1.0, 2))
     predicted = fitted.predict("one", x)
     assert ((predicted >= 0) & (predicted <= 1)).all()
@@ -157,20 +155,20 @@ def test_the_network_hears_the_expert_in_four_columns():
     def sometimes(x):
         return torch.where(x[:, 0] > 0, 3.0, torch.nan)
 
-    told = Numbers(sometimes, Between(0.0, 4.5)).examine(data, CUT)
+    told = Knowledge(sometimes, Between(0.0, 4.5)).annotate(data, Line(CUT))
     assert told.heard.tolist() == [[0.5, 1.0, 0.0, 0.75], [0.0, 0.0, 0.0, 0.75]]
     assert told.inputs(hears=True).shape == (2, 3 + HEARD)
-    assert Numbers().examine(data, CUT).heard.tolist() == [[0.0, 0.0, -1.0, 1.0]] * 2
+    assert Knowledge().annotate(data, Line(CUT)).heard.tolist() == [[0.0, 0.0, -1.0, 1.0]] * 2
     bare = Regression(CUT, hears=True).enter(SITES[0].bare())
     assert bare.data.x[0, 3:].tolist() == [0.0, 0.0, -1.0, 1.0]
     with pytest.raises(FedloreError, match="needs rows of features"):
-        Numbers().examine(Measured(torch.zeros(2, 4, 4)), CUT).inputs(hears=True)
+        Knowledge().annotate(Measured(torch.zeros(2, 4, 4)), Line(CUT)).inputs(hears=True)
 
 
 def test_sums_for_the_scaling_tell_nothing_of_what_the_expert_says():
     one, other = (
         Regression(CUT, hears=True).enter(replace(SITES[0], knowledge=numbers)).sums()
-        for numbers in (KNOWN, Numbers(lambda x: -expert(x), outside="widen"))
+        for numbers in (KNOWN, Knowledge(lambda x: -expert(x), outside="widen"))
     )
     for name in one:
         assert torch.equal(one[name], other[name])
@@ -227,7 +225,7 @@ def test_a_regressor_with_other_outputs_than_bins_is_refused():
 
 def test_no_rows_and_many_rows_are_decoded_alike(monkeypatch):
     regressor = trained().model("site-0")
-    told = KNOWN.examine(SITES[0].test, CUT, training=False)
+    told = KNOWN.annotate(SITES[0].test, Line(CUT), training=False)
     whole = regressor.predict(told)
     monkeypatch.setattr("fedlore.personal.regressor.NUMBER_BLOCK", 7)
     torch.testing.assert_close(regressor.predict(told), whole, rtol=1e-6, atol=1e-6)
@@ -280,7 +278,7 @@ def holed(client: NumberClient, every: int = 4) -> NumberClient:
         return Measured(x, rows.y)
 
     band = Band(Formula.parse("2 * a", HOLED), 0.0, 2.3)
-    known = Numbers(Formula.parse("2 * a", HOLED), band, 0.3, conflict="project", schema=HOLED)
+    known = Knowledge(Formula.parse("2 * a", HOLED), band, 0.3, conflict="project", schema=HOLED)
     return NumberClient(client.id, torn(client.data), known, torn(client.test))
 
 
@@ -310,7 +308,7 @@ def test_a_network_of_plain_numbers_takes_levels_as_one_number_each():
     schema = replace(HOLED, features=tuple(replace(f, missing="refuse") for f in HOLED.features))
     whole = [
         replace(c, data=Measured(c.data.x.nan_to_num(), c.data.y), test=None,
-                knowledge=Numbers(schema=schema))
+                knowledge=Knowledge(schema=schema))
         for c in (holed(site(0)), holed(site(1)))
     ]  # fmt: skip
     fitted = fit(whole, mlp(3, 12, hidden=(4,)), bins=CUT, plan=PLAN, rounds=1)

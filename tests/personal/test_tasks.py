@@ -18,7 +18,6 @@ from fedlore import (
     KnowledgeError,
     Measured,
     NumberClient,
-    Numbers,
     Personal,
     PersonalRegressor,
     Plan,
@@ -69,7 +68,7 @@ def test_each_site_chooses_how_far_a_number_of_its_expert_is_trusted():
 
     tuning = Tuning(folds=2, training=(0.0,))
     for expert, follows in ((right, True), (lambda x: -right(x), False)):
-        sites = [replace(site, knowledge=Numbers(expert)) for site in SITES]
+        sites = [replace(site, knowledge=Knowledge(expert)) for site in SITES]
         fitted = fit(sites, mlp(3, 12, hidden=(4,)), bins=CUT, trust=tuning, plan=PLAN, rounds=2)
         assert [k.trust_at_prediction > 0.5 for k in fitted.knowledge.values()] == [follows] * 3
 
@@ -86,9 +85,7 @@ def test_a_model_and_its_task_find_each_other():
 
 def test_knowledge_about_something_else_is_refused():
     with pytest.raises(KnowledgeError, match="for classes and knowledge about a number"):
-        Classification().build(mlp(2, 3), Numbers())
-    with pytest.raises(KnowledgeError, match="for a number and knowledge about classes"):
-        Regression(Bins(0.0, 1.0, 3)).build(mlp(2, 3), Knowledge())
+        Classification().build(mlp(2, 3), Knowledge().of_number(CUT))
 
 
 def test_fit_and_training_say_the_same():
@@ -108,7 +105,7 @@ def test_knowledge_that_stays_outside_says_nothing_in_either_task():
     x, y = torch.rand(8, 2), torch.arange(8) % 2
     bare = Client("a", Examples(x, y), Knowledge(trust=0.5)).bare()
     assert fit([bare], mlp(2, 2, hidden=()), rounds=1).knowledge == {"a": Knowledge()}
-    number = NumberClient("a", Measured(x, y.double()), Numbers(trust=0.5)).bare()
+    number = NumberClient("a", Measured(x, y.double()), Knowledge(trust=0.5)).bare()
     plan = Plan(epochs=1)
     fitted = fit([number], mlp(2, 2, hidden=()), bins=Bins(0.0, 1.0, 2), plan=plan, rounds=1)
-    assert fitted.knowledge == {"a": Numbers()}
+    assert fitted.knowledge == {"a": Knowledge().of_number()}

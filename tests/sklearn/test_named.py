@@ -6,7 +6,7 @@ import torch
 
 pytest.importorskip("sklearn")
 
-from fedlore import Knowledge, Numbers
+from fedlore import Knowledge
 from fedlore.errors import FedloreError
 from fedlore.sklearn import KnowledgeClassifier, KnowledgeRegressor
 
@@ -144,7 +144,7 @@ def test_levels_reach_the_network_one_by_one_and_holes_with_their_sign(site):
 
 def test_a_regressor_chooses_its_own_trust():
     x = np.random.default_rng(0).uniform(-1, 1, (60, 2))
-    right = Numbers(lambda rows: rows[:, 0] * 3)
+    right = Knowledge(lambda rows: rows[:, 0] * 3)
     model = KnowledgeRegressor(right, trust="auto", epochs=3, hidden=8).fit(x, 3 * x[:, 0])
     assert model.trust_ > 0.5
     with pytest.raises(FedloreError, match="trust must be a number"):

@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV
 
 from fedlore import FedloreError
 from fedlore.knowledge import Feature, Formula, Schema
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Band, Between
+from fedlore.knowledge.intervals import Band, Between
+from fedlore.knowledge.models import Knowledge
 from fedlore.sklearn import KnowledgeRegressor
 
 SCHEMA = Schema((Feature("a"), Feature("b")), ("x", "y"))
@@ -34,7 +34,7 @@ def quick(knowledge=None, **more):
 @pytest.mark.parametrize("hears", [False, True])
 def test_every_number_lies_in_its_set_exactly(decode, hears):
     x, y = rows()
-    known = Numbers(LINE, Band(LINE, 1.0, 1.0), trust=0.2)
+    known = Knowledge(LINE, Band(LINE, 1.0, 1.0), trust=0.2)
     model = quick(known, lower=-6.0, upper=6.0, decode=decode, hears=hears).fit(x, y)
     new = np.random.default_rng(2).uniform(-1.5, 1.5, (400, 2))
     sets = model.allowed(new)
@@ -48,7 +48,7 @@ def test_it_learns_and_knowledge_helps():
     x, y = rows(400)
     new, truth = rows(200, seed=1)
     plain = KnowledgeRegressor().fit(x[:40], y[:40]).score(new, truth)
-    known = Numbers(LINE, Band(LINE, 0.8, 0.8))
+    known = Knowledge(LINE, Band(LINE, 0.8, 0.8))
     told = KnowledgeRegressor(known, lower=-4, upper=4, hears=True).fit(x[:40], y[:40])
     assert KnowledgeRegressor().fit(x, y).score(new, truth) > 0.95
     assert told.score(new, truth) > plain
@@ -81,11 +81,11 @@ def test_a_file_declares_bounds_and_columns(tmp_path):
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"knowledge": Numbers(range=Between(lower=0.0))}, "needs lower= and upper="),
+        ({"knowledge": Knowledge(range=Between(lower=0.0))}, "needs lower= and upper="),
         ({"lower": 1.0}, "give both bounds or none, got 1.0 and None"),
         ({"lower": 0.0, "upper": 1.0}, r"must lie in \[0.0, 1.0\]"),
         ({"knowledge": "nowhere.toml"}, "nowhere.toml"),
-        ({"knowledge": 3}, "knowledge must be a Numbers or a path"),
+        ({"knowledge": 3}, "knowledge must be a Knowledge or a path"),
         ({"bins": 1}, "at least 2 bins"),
     ],
 )
@@ -104,7 +104,7 @@ def test_an_unknown_decoding_is_refused():
 
 def test_it_can_be_searched_over_trust_and_survives_pickle():
     x, y = rows(60)
-    search = GridSearchCV(quick(Numbers(LINE), epochs=3), {"trust": [0.0, 0.9]}, cv=2).fit(x, y)
+    search = GridSearchCV(quick(Knowledge(LINE), epochs=3), {"trust": [0.0, 0.9]}, cv=2).fit(x, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     model = search.best_estimator_
     assert (pickle.loads(pickle.dumps(model)).predict(x) == model.predict(x)).all()

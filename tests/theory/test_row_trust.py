@@ -4,12 +4,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlore.answers import Bins, Sets
+from fedlore.answers import Bins, Measured, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.knowledge.numbers.told import Told
 from fedlore.personal.beside import Beside
 from fedlore.personal.regressor import decode_logits
 
@@ -66,7 +65,7 @@ def test_a_number_stays_in_its_set_for_any_trust_of_its_row(seed):
     said = ends.amin(1) + (ends.amax(1) - ends.amin(1)) * torch.rand(n, generator=draw).double()
     said[::5] = torch.nan
     trust = torch.rand(n, generator=draw, dtype=torch.float64)
-    told = Told(torch.zeros(n, 1), None, said, sets, bins)
+    told = Measured(torch.zeros(n, 1), None, said, sets, bins)
     found = decode_logits(torch.randn(n, 5, generator=draw), told, trust)
     assert sets.holds(found.mean()).all() and sets.holds(found.quantile(0.5)).all()
     assert torch.equal(found.weight, torch.where(said.isnan(), 0.0, trust))

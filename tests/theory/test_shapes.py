@@ -13,8 +13,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Between
+from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.classifier import Personal
 from fedlore.personal.regressor import PersonalRegressor
@@ -73,7 +72,7 @@ def random_site(seed, task):
     scaler = Scaler(torch.zeros(3).double(), torch.tensor([2.0, 0.5, 1.0]).double())
     if task == "number":
         bins = Bins(-6.0, 6.0, K)
-        known = Numbers(
+        known = Knowledge(
             told if pick.random() < 0.7 else None,
             Between(low, high) if pick.random() < 0.6 else None,
             trust,

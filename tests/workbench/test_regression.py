@@ -7,11 +7,10 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore import ConfigError, FedloreError, Plan
-from fedlore.answers import Bins
+from fedlore.answers import Bins, Line, Measured
+from fedlore.answers.scores import rmse
 from fedlore.core.rng import stream
 from fedlore.data.locate import first_found, places
-from fedlore.knowledge.numbers.measured import Measured
-from fedlore.knowledge.numbers.scores import rmse
 from fedlore_lab.cli import regression as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression
@@ -56,7 +55,9 @@ def test_clients_differ_and_no_row_has_two_roles():
     assert len(torch.unique(seen, dim=0)) == len(seen)
     assert len(seen) < 0.7 * len(rows.x)  # the rest made the experts
     for site in own:
-        told = site.knowledge["oracle"].examine(site.test, Bins(0.0, 85.0, 2), training=False)
+        told = site.knowledge["oracle"].annotate(
+            site.test, Line(Bins)(0.0, 85.0, 2), training=False
+        )
         assert not told.missed.any() and told.conflicts == 0
 
 
@@ -186,7 +187,7 @@ def test_the_real_files(name):
 
 
 def _told(site, cut):
-    return site.knowledge["honest"].examine(site.test, cut, training=False)
+    return site.knowledge["honest"].annotate(site.test, Line(cut), training=False)
 
 
 def test_a_missing_file_is_named(tmp_path):

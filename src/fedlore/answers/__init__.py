@@ -2,6 +2,22 @@
 
 from .axis import Axis, Classes, Line, axis_of
 from .bins import Bins
+from .measured import HEARD, Measured
+from .scores import all_scores, region_scores, rmse
 from .sets import Sets
 
-__all__ = ["Axis", "Bins", "Classes", "Line", "Sets", "axis_of"]
+_FAULT = "number"  # the code of errors raised here
+
+__all__ = [
+    "Axis",
+    "Bins",
+    "Classes",
+    "HEARD",
+    "Line",
+    "Measured",
+    "Sets",
+    "all_scores",
+    "axis_of",
+    "region_scores",
+    "rmse",
+]

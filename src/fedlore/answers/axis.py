@@ -7,17 +7,20 @@ are possible, (n, k) bool, or which numbers, `Sets`. Both axes have the same alg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
+from ..core.examples import Examples
 from ..core.tensors import torch
-from ..errors import KnowledgeError
+from ..errors import FedloreError, KnowledgeError
 from .bins import Bins
+from .measured import Measured
 from .sets import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Asked = tuple[Literal["prediction", "number"], Literal["range", "set"]]
 Allowed = Any  # of n rows: bool (n, k), or Sets
 
 
@@ -25,6 +28,9 @@ class Axis(Protocol):
     """The algebra of what experts say."""
 
     word: ClassVar[str]  # what one answer is called
+    asked: ClassVar[Asked]  # of sources
+    conflicts: ClassVar[tuple[str, ...]]  # policies where a prediction leaves its range
+    empties: ClassVar[tuple[str, ...]]  # policies where ranges leave nothing
 
     def prediction(self, said: Tensor, like: Tensor) -> Tensor:
         """What an expert said of the rows `like`, as floating point beside them."""
@@ -74,6 +80,46 @@ class Axis(Protocol):
         """A range of those of n rows that are true; every answer on the others."""
         ...
 
+    # the door: what knowledge says of rows, checked
+
+    def check_prediction(self, said: Tensor, n: int) -> Tensor:
+        """What a P-KM says of n rows, or an error where it says what it must not."""
+        ...
+
+    def check_range(self, allowed: Allowed, x: Tensor, opened: Tensor | None) -> Allowed:
+        """What an R-KM says of rows; an empty one is refused, or opened with the rows (n,)."""
+        ...
+
+    def find_conflicts(self, said: Tensor, allowed: Allowed | None) -> Tensor:
+        """Rows on which a prediction leaves its range, (n,) bool."""
+        ...
+
+    def move_inside(self, said: Tensor, allowed: Allowed | None) -> Tensor:
+        """A prediction restricted to its range, or moved to the nearest number of it."""
+        ...
+
+    def silence(self, said: Tensor, rows: Tensor) -> Tensor:
+        """The prediction without those rows (n,) that are true."""
+        ...
+
+    # rows on the axis, `Examples` or `Measured`
+
+    def rows(self, x: Tensor) -> Any:
+        """Rows without labels."""
+        ...
+
+    def annotate(self, rows: Any, said: Tensor | None, allowed: Allowed | None) -> Any:
+        """Rows with what knowledge says of them."""
+        ...
+
+    def read(self, rows: Any) -> tuple[Tensor | None, Allowed | None]:
+        """What knowledge said of annotated rows: the prediction, the range."""
+        ...
+
+    def admit(self, rows: Any, outside: str) -> Any:
+        """Annotated rows as training may have them, by the policy on labels outside the range."""
+        ...
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -83,6 +129,9 @@ class Classes:
     ordered: bool = False
 
     word: ClassVar[str] = "class"
+    asked: ClassVar[Asked] = ("prediction", "range")
+    conflicts: ClassVar[tuple[str, ...]] = ("abstain", "restrict", "error")
+    empties: ClassVar[tuple[str, ...]] = ("error", "first", "all")
 
     def prediction(self, said: Tensor, like: Tensor) -> Tensor:
         said = said if said.is_floating_point() else said.float()
@@ -125,6 +174,77 @@ class Classes:
     def fill_whole(self, allowed: Tensor, rows: Tensor) -> Tensor:
         return _scatter(allowed, rows, 1)
 
+    def check_prediction(self, said: Tensor, n: int) -> Tensor:
+        self._check_shape("P-KM", said, n)
+        rows = said if said.is_floating_point() else said.float()
+        total = rows.sum(1)
+        legal = (rows >= 0).all(1) & ((total == 0) | ((total - 1).abs() <= 1e-4))
+        if not legal.all():
+            row = int((~legal).nonzero()[0])
+            raise KnowledgeError(
+                "a P-KM row must be one-hot, a distribution, or zero to abstain: "
+                f"row {row} is {[round(v, 4) for v in rows[row].tolist()]}"
+            )
+        return rows
+
+    def check_range(self, allowed: Tensor, x: Tensor, opened: Tensor | None) -> Tensor:
+        self._check_shape("R-KM", allowed, len(x))
+        if allowed.dtype != torch.bool:
+            if not ((allowed == 0) | (allowed == 1)).all():
+                raise KnowledgeError("an R-KM row must hold booleans (or 0 and 1)")
+            allowed = allowed.bool()
+        none = self.empty(allowed)
+        if none.any():
+            raise KnowledgeError(
+                f"an R-KM row must allow at least one class: {int(none.sum())} rows are empty, "
+                f"first row {int(none.nonzero()[0])}"
+            )
+        return allowed
+
+    def _check_shape(self, who: str, rows: Tensor, n: int) -> None:
+        k = len(self.names)
+        if rows.ndim != 2 or rows.shape[0] != n or (k and k != rows.shape[1]):
+            wanted = f"({n}, {k or 'k'})"
+            raise KnowledgeError(f"the {who} must return shape {wanted}, got {tuple(rows.shape)}")
+
+    def find_conflicts(self, said: Tensor, allowed: Tensor | None) -> Tensor:
+        if allowed is None:
+            return torch.zeros(len(said), dtype=torch.bool, device=said.device)
+        if said.shape != allowed.shape:
+            raise KnowledgeError(
+                f"the P-KM knows {said.shape[1]} classes, the R-KM {allowed.shape[1]}"
+            )
+        return ((said > 0) & ~allowed).any(1)
+
+    def move_inside(self, said: Tensor, allowed: Tensor | None) -> Tensor:
+        inside = said if allowed is None else said * allowed
+        left = inside.sum(1, keepdim=True)  # nothing left: the expert is silent
+        return inside / torch.where(left > 0, left, 1.0)
+
+    def silence(self, said: Tensor, rows: Tensor) -> Tensor:
+        return said.masked_fill(rows.unsqueeze(1), 0.0)
+
+    def rows(self, x: Tensor) -> Examples:
+        return Examples(x)
+
+    def annotate(self, rows: Examples, said: Tensor | None, allowed: Tensor | None) -> Examples:
+        return replace(rows, prior=said, allowed=allowed)
+
+    def read(self, rows: Examples) -> tuple[Tensor | None, Tensor | None]:
+        return rows.prior, rows.allowed
+
+    def admit(self, rows: Examples, outside: str) -> Examples:
+        if outside != "error" or rows.y is None or rows.allowed is None:
+            return rows  # rows to drop are told by their range
+        out = find_outside(rows.allowed, rows.y)
+        if out.any():
+            raise KnowledgeError(
+                f"{int(out.sum())} labels lie outside their range, first row "
+                f"{int(out.nonzero()[0])} (policy outside = error; widen and drop are the "
+                "alternatives)"
+            )
+        return rows
+
 
 @dataclass(frozen=True)
 class Line:
@@ -134,6 +254,9 @@ class Line:
     unit: str = ""
 
     word: ClassVar[str] = "number"
+    asked: ClassVar[Asked] = ("number", "set")
+    conflicts: ClassVar[tuple[str, ...]] = ("abstain", "project", "error")
+    empties: ClassVar[tuple[str, ...]] = ("error", "all")
 
     def prediction(self, said: Tensor, like: Tensor) -> Tensor:
         if said.shape != (len(like),) or not said.is_floating_point():
@@ -181,6 +304,81 @@ class Line:
         low[rows], high[rows] = allowed.lower, allowed.upper
         return Sets(low, high)
 
+    def check_prediction(self, said: Tensor, n: int) -> Tensor:
+        if said.shape != (n,) or not said.is_floating_point():
+            raise KnowledgeError(
+                f"the P-KM must give one number per row, shape ({n},): got {said.dtype} of shape "
+                f"{tuple(said.shape)}"
+            )
+        wide = said.double()
+        return torch.where(wide.isfinite(), wide, torch.nan)  # undefined: the expert is silent
+
+    def check_range(self, allowed: Sets, x: Tensor, opened: Tensor | None) -> Sets:
+        if not isinstance(allowed, Sets) or len(allowed) != len(x):
+            found = f"{len(allowed)} rows" if isinstance(allowed, Sets) else type(allowed).__name__
+            raise KnowledgeError(f"the R-KM must give Sets for {len(x)} rows, got {found}")
+        low, high = self._cut.bounds
+        inside = allowed.to(x.device).clip(low, high)
+        none = inside.empty
+        if opened is not None:  # where a value is missing nothing may be left, as well
+            none = none | opened
+            return self.where(none, self.whole(inside), inside) if none.any() else inside
+        if none.any():
+            row = int(none.nonzero()[0])
+            ends = f"{allowed.lower[row].tolist()} to {allowed.upper[row].tolist()}"
+            raise KnowledgeError(
+                f"a set must hold a number in [{low!r}, {high!r}]: {int(none.sum())} do not, "
+                f"first row {row} is {ends} (policy empty = error; all is the alternative)"
+            )
+        return inside
+
+    def find_conflicts(self, said: Tensor, allowed: Sets | None) -> Tensor:
+        return ~said.isnan() & ~self._limits(said, allowed).holds(said)
+
+    def move_inside(self, said: Tensor, allowed: Sets | None) -> Tensor:
+        return self._limits(said, allowed).nearest(said)
+
+    def _limits(self, said: Tensor, allowed: Sets | None) -> Sets:
+        return Sets.whole(len(said), *self._cut.bounds, like=said) if allowed is None else allowed
+
+    def silence(self, said: Tensor, rows: Tensor) -> Tensor:
+        return said.masked_fill(rows, torch.nan)
+
+    def rows(self, x: Tensor) -> Measured:
+        return Measured(x)
+
+    def annotate(self, rows: Measured, said: Tensor | None, allowed: Sets | None) -> Measured:
+        return replace(rows, said=said, sets=allowed, cut=self._cut)
+
+    def read(self, rows: Measured) -> tuple[Tensor | None, Sets | None]:
+        return rows.said, rows.sets
+
+    def admit(self, rows: Measured, outside: str) -> Measured:
+        if rows.y is None:
+            return rows
+        rows.bins.encode(rows.y)  # refuses what is not finite or beyond the bounds
+        out = rows.missed
+        if outside == "widen" or not out.any():
+            return rows
+        if outside == "error":
+            row = int(out.nonzero()[0])
+            raise KnowledgeError(
+                f"{int(out.sum())} labels lie outside their set, first row {row} with "
+                f"{float(rows.y[row])!r} (policy outside = error; widen and drop are the "
+                "alternatives)"
+            )
+        if out.all():
+            raise FedloreError("every label is outside its set: nothing is left to learn")
+        return rows[~out]
+
+    @property
+    def _cut(self) -> Bins:
+        if self.bins is None:
+            raise KnowledgeError(
+                "knowledge about a number needs bins: its bounds, cut into classes"
+            )
+        return self.bins
+
 
 _CLASSES, _LINE = Classes(), Line()
 
@@ -188,6 +386,13 @@ _CLASSES, _LINE = Classes(), Line()
 def axis_of(said: Allowed) -> Axis:
     """The axis that a prediction or a range speaks of."""
     return _LINE if isinstance(said, Sets) or said.ndim == 1 else _CLASSES
+
+
+def find_outside(allowed: Tensor, y: Tensor) -> Tensor:
+    """Labels outside their range, (n, k) and (n,) -> (n,) bool; one that is no class is."""
+    legal = (y >= 0) & (y < allowed.shape[1])
+    safe = y.clamp(0, allowed.shape[1] - 1)
+    return ~(allowed.gather(1, safe.unsqueeze(1)).squeeze(1) & legal)
 
 
 def _alike(first: Tensor, other: Tensor, what: str) -> Tensor:

@@ -7,7 +7,6 @@ from typing import Any
 from ..kernel.schema import Feature
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
-from ..knowledge.either import Held
 from ..knowledge.kinds import kind_of
 from ..knowledge.shapes.words import promised_shapes
 from ..knowledge.soft import has_soft
@@ -15,10 +14,9 @@ from .archive import Members
 from .signed import read_signature, signer_words
 
 
-def card_of(header: Mapping[str, Any], held: Held, members: Members) -> str:
+def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str:
     """A page about one site's model."""
-    known, schema = held.knowledge, held.schema
-    owner = known.card if isinstance(known, Knowledge) else None
+    known, schema, owner = held, held.require_schema(), held.card
     limits = known.range
     expert = known.prediction
     kinds = {

@@ -17,9 +17,8 @@ from ..errors import ConfigError, FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
-from ..knowledge.either import Held
 from ..knowledge.scope import inputs_of
-from ..personal.client import Known, Predictor
+from ..personal.client import Predictor
 from ..personal.tasks import TASKS, Classification, Regression, TaskName
 from ..version import __version__
 from .archive import Refused
@@ -75,34 +74,33 @@ def read_header(data: bytes) -> Header:
         raise Refused(f"bundle.json: {error}") from None
 
 
-def check_agreement(header: Header, held: Held) -> None:
+def check_agreement(header: Header, held: Knowledge) -> None:
     """What stands in two places must be the same: tools read bundle.json alone."""
-    known = held.knowledge
+    known, schema = held, held.require_schema()
     for what, same in (
-        ("schema", same_schema(header.schema, held.schema)),
+        ("schema", same_schema(header.schema, schema)),
         ("task", header.task == task_about(held).name),
         ("bins", header.bins == (None if held.bins is None else held.bins.edges)),
         ("trust", (header.trust, header.rely) == (known.trust, known.trust_at_prediction)),
         ("policies", (header.conflict, header.outside) == (known.conflict, known.outside)),
         (
             "shape",
-            min(header.shape, default=0) > 0
-            and math.prod(header.shape) == len(held.schema.features),
+            min(header.shape, default=0) > 0 and math.prod(header.shape) == len(schema.features),
         ),
     ):
         if not same:
             raise Refused(f"bundle.json and knowledge.toml differ in their {what}")
 
 
-def task_about(held: Held, *, hears: bool = False) -> Classification | Regression:
+def task_about(held: Knowledge, *, hears: bool = False) -> Classification | Regression:
     """The task that stored knowledge is for."""
-    kind = next(kind for kind in TASKS.values() if isinstance(held.knowledge, kind.known))
+    kind = TASKS["classification" if held.line is None else "regression"]
     return kind.stored(held.bins, hears=hears)
 
 
-def heard_through(known: Known, header: Header) -> Known:
+def heard_through(known: Knowledge, header: Header) -> Knowledge:
     """The knowledge, its expert behind the confusion where there is one."""
-    if header.confusion is None or not isinstance(known, Knowledge):
+    if header.confusion is None or known.line is not None:
         return known
     k = len(known.schema.classes) if known.schema is not None else 0
     rows = header.confusion

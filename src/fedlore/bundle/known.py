@@ -7,16 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..answers import Bins
+from ..answers import Bins, Line
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.content import FILE, Where, files_at, toml_in
-from ..knowledge.either import Held, read_either
 from ..knowledge.files import describe, pack_knowledge
-from ..knowledge.numbers.files import describe_numbers
-from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.rowtrust import trust_values
 from ..knowledge.sources.found import forbidden_in, plugins_in
 from ..knowledge.sources.writing import kind_of_model, leaves, plain
@@ -31,15 +28,16 @@ _MEMBER = re.compile(
 
 
 def store(
-    knowledge: Knowledge | Numbers, schema: Schema, bins: Bins | None
-) -> tuple[dict[str, bytes], Held]:
+    knowledge: Knowledge, schema: Schema, bins: Bins | None
+) -> tuple[dict[str, bytes], Knowledge]:
     """knowledge.toml with its tables and models, as bytes, and the knowledge read from them."""
     _refuse_code(knowledge)
     try:
-        said = _describe(knowledge, schema, bins)
+        line = None if bins is None else Line(bins, schema.unit)
+        said = describe(replace(knowledge, schema=schema, line=line))
         files = pack_knowledge(said)
         held = restore(files, plugins=plugins_in(files))  # loaded with the knowledge already
-        equal = plain(_describe(held.knowledge, held.schema, held.bins)) == plain(said)
+        equal = plain(describe(held)) == plain(said)
     except KnowledgeError as error:
         raise KnowledgeError(f"this knowledge cannot be stored in a bundle: {error}") from None
     if not equal:
@@ -50,14 +48,7 @@ def store(
     return files, held
 
 
-def _describe(knowledge: Knowledge | Numbers, schema: Schema, bins: Bins | None) -> dict[str, Any]:
-    if isinstance(knowledge, Knowledge):
-        return describe(replace(knowledge, schema=schema))
-    assert bins is not None  # a regressor has some
-    return describe_numbers(knowledge, schema, bins)
-
-
-def restore(members: Members, *, plugins: Collection[str] = ()) -> Held:
+def restore(members: Members, *, plugins: Collection[str] = ()) -> Knowledge:
     """The knowledge of a bundle.
 
     No code is run that the caller did not allow by name: functions are refused always, and kinds
@@ -76,13 +67,13 @@ def restore(members: Members, *, plugins: Collection[str] = ()) -> Held:
     return read_held(files)
 
 
-def read_held(where: Where) -> Held:
+def read_held(where: Where) -> Knowledge:
     """The knowledge of a file about classes or about a number, for use in a bundle."""
     files, name = files_at(where)
     values = toml_in(files, name)
     if values.get("entry_points"):
         raise KnowledgeError(f"{name} allows entry points, and a bundle holds no code: {_INSTEAD}")
-    return read_either(where)
+    return Knowledge.read(where)
 
 
 def knowledge_members(members: Members) -> dict[str, bytes]:
@@ -98,14 +89,14 @@ def with_trust(members: Members, trust: float) -> dict[str, bytes]:
     values = tomllib.loads(members[FILE].decode())
     values.pop("reliance", None)
     held = restore(members, plugins=plugins_in(members))
-    said = None if held.knowledge.row_trust is None else held.knowledge.row_trust.stay()
+    said = None if held.row_trust is None else held.row_trust.stay()
     values["trust"] = trust_values(float(trust), said)
     return {**knowledge_members(members), FILE: dump(values).encode()}
 
 
-def unwrap_confusion(knowledge: Knowledge | Numbers) -> tuple[Knowledge | Numbers, Any]:
+def unwrap_confusion(knowledge: Knowledge) -> tuple[Knowledge, Any]:
     """The knowledge without the expert's confusion, (k, k), and that as rows, or None."""
-    if isinstance(knowledge, Knowledge) and isinstance(knowledge.prediction, Recalibrated):
+    if isinstance(knowledge.prediction, Recalibrated):
         if knowledge.prediction.expert is None:
             raise KnowledgeError(
                 "this knowledge cannot be stored in a bundle: the expert's rows came with the "
@@ -119,12 +110,8 @@ def unwrap_confusion(knowledge: Knowledge | Numbers) -> tuple[Knowledge | Number
 _INSTEAD = "export it as an ONNX file, or write it as tables or formulas"
 
 
-def _refuse_code(knowledge: Knowledge | Numbers) -> None:
-    if isinstance(knowledge, Knowledge):
-        models = leaves(knowledge.prediction, knowledge.range)
-    else:
-        models = leaves(knowledge.prediction, knowledge.range)
-    for model in models:
+def _refuse_code(knowledge: Knowledge) -> None:
+    for model in leaves(knowledge.prediction, knowledge.range):
         kind = kind_of_model(model)
         if kind is not None and kind.code:
             what = getattr(model, "target", type(model).__name__)

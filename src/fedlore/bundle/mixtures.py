@@ -17,7 +17,6 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..knowledge.numbers.numbers import Numbers
 from ..personal.beside import AnyBeside, Beside, NumberBeside
 from ..personal.foreseen import Foreseen, ForeseenNumber
 from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
@@ -30,7 +29,7 @@ EXACT = "exact"  # the kind of the one-round model, beside the kinds of own memb
 _OWN, _ONE_ROUND = "own.", "exact."  # how the names of their tensors begin
 
 
-def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict[str, Any], Params]:
+def describe_beside(beside: AnyBeside, known: Knowledge) -> tuple[dict[str, Any], Params]:
     """Members and weights as values for JSON, and the tensors that belong to them."""
     own: list[OwnMember] = []
     rounds: list[Foreseen | ForeseenNumber] = []
@@ -73,13 +72,13 @@ def describe_beside(beside: AnyBeside, known: Knowledge | Numbers) -> tuple[dict
 def restore_beside(
     said: Mapping[str, Any],
     tensors: Params,
-    known: Knowledge | Numbers,
+    known: Knowledge,
     *,
     shape: Sequence[int],  # of one row
     classes: int,  # or bins, k
 ) -> AnyBeside:
     """Members and weights again; nothing is believed before it is checked."""
-    numbers = isinstance(known, Numbers)
+    numbers = known.line is not None
     far = "width" if numbers else "sharpness"
     values = _values(said, {"network", "expert", far, "heard", "members"})
     _check_size(tensors)
@@ -139,7 +138,7 @@ def member_weights(beside: AnyBeside, *, expert: float | None = None) -> dict[st
     return named | ({"expert": his} if his > 0 else {})
 
 
-def heard_sources(known: Knowledge | Numbers) -> list[str]:
+def heard_sources(known: Knowledge) -> list[str]:
     """Which rows of an expert's there are for members to hear."""
     names = {"prediction": known.prediction, "range": known.range}
     return [name for name, one in names.items() if one is not None]

@@ -41,10 +41,10 @@ def reknow(
         held = read_held(knowledge)
         if task_about(held).name != bundle.task:
             raise KnowledgeError(f"{Path(knowledge).name} is not for {bundle.task}, the bundle is")
-        check_columns(held.schema, bundle.schema, Path(knowledge).name)
+        check_columns(held.require_schema(), bundle.schema, Path(knowledge).name)
         if held.bins is not None and held.bins.edges != header.bins:
             raise KnowledgeError(f"{Path(knowledge).name}: bounds or bins are not the network's")
-        files, held = store(held.knowledge, held.schema, held.bins)
+        files, held = store(held, held.require_schema(), held.bins)
         confusion = None
         found = find_signature(Path(knowledge))
         signature = None if found is None else pack_signature(found, files)

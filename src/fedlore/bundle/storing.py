@@ -12,7 +12,7 @@ from ..core.store import Unreadable, pack_tensors, unpack_tensors
 from ..core.tree import Params
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
-from ..knowledge.either import Held
+from ..knowledge.models import Knowledge
 from ..knowledge.signing import Signature
 from ..knowledge.sources.found import plugins_in
 from ..personal.classifier import Personal
@@ -135,7 +135,7 @@ def bundle_members(
     personal: Predictor,
     client: str,
     files: Members,
-    held: Held,
+    held: Knowledge,
     *,
     confusion: Sequence[Sequence[float]] | None = None,
     metrics: Mapping[str, float] | None = None,
@@ -143,8 +143,8 @@ def bundle_members(
     signature: bytes | None = None,
 ) -> Bundle:
     """A bundle of a model's network, seen through the knowledge in `files`, read as `held`."""
-    task, inner, known = task_of(personal), personal.inner, held.knowledge
-    if not isinstance(known, task.known):
+    task, inner, known, schema = task_of(personal), personal.inner, held, held.require_schema()
+    if task_about(held).name != task.name:
         raise KnowledgeError(f"the knowledge is not for {task.name}, the network is")
     network = describe_network(inner.model)
     beside = personal.beside if isinstance(personal, Personal | PersonalRegressor) else None
@@ -156,8 +156,8 @@ def bundle_members(
         "task": task.name,
         "model": network,
         "hears": task.listens(inner.model),
-        "shape": list(row_shape(network, held.schema)),
-        "schema": schema_values(held.schema),
+        "shape": list(row_shape(network, schema)),
+        "schema": schema_values(schema),
         "scaling": scaling_values(inner.scaler),
         "bins": None if held.bins is None else list(held.bins.edges),
         "trust": known.trust,
@@ -187,7 +187,7 @@ def bundle_members(
 
 
 def open_members(
-    members: Members, held: Held | None = None, *, plugins: Collection[str] = ()
+    members: Members, held: Knowledge | None = None, *, plugins: Collection[str] = ()
 ) -> Bundle:
     """A bundle from its members: nothing in them is believed before it is checked.
 
@@ -209,19 +209,19 @@ def open_members(
     task = task_about(held, hears=header.hears)
     if task.listens(model) != header.hears:
         raise Refused("bundle.json and its network differ in whether it hears the expert")
-    known = heard_through(held.knowledge, header)
+    known, schema = heard_through(held, header), held.require_schema()
     beside = None
-    inputs = header_inputs(header, held.schema)
+    inputs = header_inputs(header, schema)
     shape = header.shape if inputs is None else (inputs.width,)
     if header.beside is not None:
-        tensors, k = _tensors(members, BESIDE), len(held.schema.classes)
-        beside = restore_beside(header.beside, tensors, held.knowledge, shape=shape, classes=k)
+        tensors, k = _tensors(members, BESIDE), len(schema.classes)
+        beside = restore_beside(header.beside, tensors, held, shape=shape, classes=k)
     scaler = header_scaler(header, task.told, inputs)
     personal = task.build(model, known, scaler=scaler, beside=beside)
     try_row(personal, header, task.told, inputs)
     return Bundle(
         personal.eval(),
-        held.schema,
+        schema,
         header.client,
         header.task,
         header.metrics,
@@ -236,7 +236,9 @@ def open_members(
     )
 
 
-def with_holdings(bundle: Bundle, holdings: Sequence[Holding], held: Held | None = None) -> Bundle:
+def with_holdings(
+    bundle: Bundle, holdings: Sequence[Holding], held: Knowledge | None = None
+) -> Bundle:
     """The same bundle with what its sets and intervals promise."""
     members = {**bundle.members, HOLDINGS: pack_holdings(holdings)}
     return open_members(members, held, plugins=plugins_in(members))

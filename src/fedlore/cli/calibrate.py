@@ -11,11 +11,8 @@ from ..errors import ConfigError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.combine import AllOf, AnyOf
-from ..knowledge.conformal import ConformalRange
-from ..knowledge.either import Held, read_either
+from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.lint.numbers import audit_numbers
-from ..knowledge.numbers import ConformalInterval, Numbers
-from ..knowledge.numbers.files import write_numbers
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
 from .teller import teller
@@ -29,17 +26,17 @@ def calibrate(
     per_class: Annotated[bool, typer.Option(help="Hold the level for each class.")] = False,
 ) -> None:
     """Add a statistical range, calibrated on data, to knowledge without rules for one."""
-    held = read_either(knowledge)
+    known = Knowledge.read(knowledge)
     if find_signature(out) is not None:
         raise ConfigError(f"'{out}' is signed and is not written over: choose another --out")
-    if lone_expert(held.knowledge.prediction) is None:
+    if lone_expert(known.prediction) is None:
         raise KnowledgeError(f"{knowledge.name}: calibration needs a [predict] to start from")
-    if isinstance(held.knowledge, Knowledge):
-        said = _calibrate_classes(held.knowledge, held.schema, data, out, alpha, per_class)
+    if known.line is None:
+        said = _calibrate_classes(known, known.require_schema(), data, out, alpha, per_class)
     else:
         if per_class:
             raise ConfigError("--per-class is for classes, this knowledge is about a number")
-        said = _calibrate_number(held.knowledge, held, data, out, alpha)
+        said = _calibrate_number(known, known.require_schema(), data, out, alpha)
     told = teller()
     told.say(f"{said} This range is statistical, not certain. Written to {out}")
     if find_signature(knowledge) is not None:
@@ -64,16 +61,16 @@ def _calibrate_classes(
     )
 
 
-def _calibrate_number(known: Numbers, held: Held, data: Path, out: Path, alpha: float) -> str:
-    assert known.prediction is not None and held.bins is not None
-    rows = read_measured(data, held.schema, label=held.schema.label)
+def _calibrate_number(known: Knowledge, schema: Schema, data: Path, out: Path, alpha: float) -> str:
+    assert known.prediction is not None and known.bins is not None
+    rows = read_measured(data, schema, label=schema.label)
     found = ConformalInterval.calibrate(known.prediction, rows, alpha=alpha)
     if isinstance(known.range, AnyOf):
         raise KnowledgeError("a calibrated range cannot be added to alternatives (combine = any)")
     before = known.range.ranges if isinstance(known.range, AllOf) else (known.range,)
     together = found if known.range is None else AllOf((*(r for r in before if r), found))
-    write_numbers(replace(known, range=together, outside="widen"), held.schema, held.bins, out)
-    audit = audit_numbers(Numbers(range=found, empty="all"), rows, held.bins)
+    replace(known, range=together, outside="widen").write(out)
+    audit = audit_numbers(Knowledge(range=found, empty="all"), rows, known.bins)
     return (
         f"Calibrated on {found.rows} rows at level {1 - alpha:.0%}: the interval reaches "
         f"{found.radius:.4g} to either side of the prediction and misses {audit.outside} of their "

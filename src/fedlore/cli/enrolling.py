@@ -25,17 +25,10 @@ def init_(
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
     need_flower()
     from ..federation.kits.making import init
-    from ..knowledge.either import is_number_file
     from ..knowledge.files import read_document
-    from ..knowledge.numbers.files import read_number_document
 
-    if is_number_file(schema):
-        found = read_number_document(schema)
-        init(
-            folder, name=name, address=address, schema=found.schema, target=found.target, days=days
-        )
-    else:
-        init(folder, name=name, address=address, schema=read_document(schema).schema, days=days)
+    found = read_document(schema)
+    init(folder, name=name, address=address, schema=found.schema, target=found.target, days=days)
     told = teller()
     told.say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
     told.give({"federation": folder / "federation.toml"})

@@ -23,9 +23,10 @@ from ..core.wire import Reply, Task
 from ..data.rows import as_examples
 from ..errors import ConfigError, FedloreError, unknown
 from ..kernel.schema import Schema
+from ..knowledge.models import Knowledge
 from ..personal.beside import Beside, NumberBeside
 from ..personal.brought import Brought
-from ..personal.client import Client, Known, Member, NumberClient, P, knowledge_within
+from ..personal.client import Client, Member, NumberClient, P, knowledge_within
 from ..personal.tasks import TaskKind, task_for
 from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
@@ -41,7 +42,7 @@ class Fitted(Generic[P]):
     task: TaskKind[P]
     recipe: Recipe
     run: Run
-    knowledge: Mapping[str, Known]  # by client; one that says nothing where it stayed outside
+    knowledge: Mapping[str, Knowledge]  # by client; one that says nothing where it stayed outside
     memories: dict[str, Payload]
     privacy: tuple[str, ...] = ()  # what was spent and lost, in words
     besides: Mapping[str, Beside | NumberBeside] = field(default_factory=dict)  # by client

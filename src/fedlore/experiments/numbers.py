@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 
-from ..answers import Bins
+from ..answers import Bins, Line, Measured
+from ..answers.scores import all_scores, quantile_score, region_scores
 from ..core.history import Row
 from ..core.reliability import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
-from ..knowledge.numbers.scores import all_scores, quantile_score, region_scores
-from ..knowledge.numbers.told import Told
 from ..personal.own.best import OwnModel, own_numbers
 from ..personal.own.members import NumberMember
 from ..personal.regressor import PersonalRegressor
@@ -66,14 +65,14 @@ class NumberJudge:
         diagram = write_bins(number_reliability(regressor, seen, known.y))
         return {**scores, "diagram": diagram}, []
 
-    def _examine(self, client: NumberClient, *, training: bool) -> Told:
+    def _examine(self, client: NumberClient, *, training: bool) -> Measured:
         data = client.data if training else client.test
         if data is None or data.y is None:
             raise FedloreError(f"client '{client.id}' has no test rows to score")
-        return client.knowledge.examine(data, self.bins, training=training)
+        return client.knowledge.annotate(data, Line(self.bins), training=training)
 
 
-def _expert(client: NumberClient, known: Told) -> dict[str, float]:
+def _expert(client: NumberClient, known: Measured) -> dict[str, float]:
     said, y = known.said, known.y
     if said is None or y is None:
         raise FedloreError(f"client '{client.id}' has no P-KM to score")
@@ -85,7 +84,7 @@ def _expert(client: NumberClient, known: Told) -> dict[str, float]:
     return {**all_scores(said[spoken], y[spoken], sets), "abstained": silent}
 
 
-def _encode(client: NumberClient, known: Told) -> Told:
+def _encode(client: NumberClient, known: Measured) -> Measured:
     """Rows as learners take them; the site's own means stand for what is missing."""
     inputs = client.inputs
     if inputs is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
-from ..answers import Bins
+from ..answers import HEARD, Bins
 from ..core.scaler import Scaler
 from ..data import stratify
 from ..data.rows import ROW_KINDS, read_measured, read_table
@@ -17,8 +17,7 @@ from ..engine.lore import Menu
 from ..errors import ConfigError, FedloreError, unknown
 from ..federation.settings import Federation, read_federation
 from ..kernel.schema import Schema
-from ..knowledge.either import Held, read_either
-from ..knowledge.numbers import HEARD, Numbers
+from ..knowledge.models import Knowledge
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
 from ..personal.client import Member, P
@@ -45,7 +44,7 @@ def read_site(folder: str | Path) -> Client:
     return found
 
 
-def read_site_rows(folder: str | Path, like: Held | None = None) -> SiteRows:
+def read_site_rows(folder: str | Path, like: Knowledge | None = None) -> SiteRows:
     """One site, named as its folder. The knowledge file says what the columns are called.
 
     A site without one has the columns of the knowledge `like`, and knows nothing.
@@ -53,15 +52,15 @@ def read_site_rows(folder: str | Path, like: Held | None = None) -> SiteRows:
     folder = Path(folder)
     held = like
     if held is None or knows(folder):
-        held = read_either(folder / "knowledge.toml")
-    known, schema = held.knowledge, held.schema
+        held = Knowledge.read(folder / "knowledge.toml")
+    known, schema = held, held.require_schema()
     if not knows(folder):
-        known = type(known)(schema=schema)
+        known = Knowledge(schema=schema, line=held.line)
     train, test = (_rows(folder, part) for part in ("train", "test"))
     if train is None:
         raise FedloreError(f"site '{folder.name}' has no train.csv (or .xlsx, .parquet, ...)")
     label = schema.label
-    if isinstance(known, Numbers):
+    if known.line is not None:
         data = read_measured(train, schema, label=label)
         kept = None if test is None else read_measured(test, schema, label=label)
         return SiteRows(NumberClient(folder.name, data, known, kept), held.bins)
@@ -83,7 +82,7 @@ def read_all_sites(folders: Sequence[Path]) -> list[SiteRows]:
             "no site has a knowledge.toml, which says what columns and classes are called: one of "
             f"them must, such as '{folders[0].name}'"
         )
-    like = read_either(first / "knowledge.toml")
+    like = Knowledge.read(first / "knowledge.toml")
     sites = [read_site_rows(folder, like) for folder in folders]
     check_agree(sites)
     return sites

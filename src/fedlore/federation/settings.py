@@ -16,7 +16,7 @@ from ..engine.loop import Weights
 from ..engine.lore import UNORDERED, Menu, menu_for
 from ..errors import ConfigError
 from ..kernel.schema import Feature, Schema
-from ..knowledge.numbers.files import Target
+from ..knowledge.files import Target
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..personal.tasks import TaskName
 from ..privacy import Privacy

@@ -10,7 +10,7 @@ import torch
 
 from ..algorithms import Plan
 from ..algorithms.catalog import Method
-from ..answers import Bins
+from ..answers import HEARD, Bins
 from ..config import build
 from ..core.inputs import Inputs
 from ..core.scaler import Scaler, leave_unscaled
@@ -19,8 +19,7 @@ from ..engine.loop import Weights
 from ..engine.lore import Agreement, Menu, Trial
 from ..errors import ConfigError
 from ..kernel.schema import Schema
-from ..knowledge.numbers import HEARD
-from ..knowledge.numbers.files import Target
+from ..knowledge.files import Target
 from ..knowledge.scope import inputs_of
 from ..personal.tasks import Regression
 from ..privacy import Privacy

@@ -5,8 +5,9 @@ from ..kernel.schema import Feature, Schema, name_columns
 from .audit import Audit, count
 from .card import Card
 from .combine import AllOf, AnyOf, Average, FirstOf
-from .conformal import ConformalRange, quantile
+from .conformal import ConformalInterval, ConformalRange, quantile
 from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
+from .intervals import Band, Between, Written
 from .kinds import RangeKind
 from .learned import from_sklearn, from_torch
 from .lookup import Lookup
@@ -25,7 +26,10 @@ __all__ = [
     "AnyOf",
     "Audit",
     "Average",
+    "Band",
+    "Between",
     "Card",
+    "ConformalInterval",
     "ConformalRange",
     "Feature",
     "Finding",
@@ -48,6 +52,7 @@ __all__ = [
     "SeenModel",
     "SoftFormula",
     "Table",
+    "Written",
     "count",
     "dump",
     "entry_point",

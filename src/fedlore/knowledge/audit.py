@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..answers.axis import find_outside
 from ..core.examples import Examples
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,14 @@ def count(data: Examples, *, conflicts: int = 0) -> Audit:
     known = prior if prior is not None else allowed
     outside, first = 0, None
     if allowed is not None and y is not None:
-        out = ~_holds(allowed, y)
+        out = find_outside(allowed, y)
         outside = int(out.sum())
         first = int(out.nonzero()[0]) if outside else None
     hits = None
     if prior is not None and y is not None and len(data):
         # of classes that he holds to be equally likely one is as good as the other
         top = (prior > 0) & (prior >= prior.amax(1, keepdim=True) - 1e-6)
-        right = _holds(top, y).float() / top.sum(1).clamp(min=1)
+        right = (~find_outside(top, y)).float() / top.sum(1).clamp(min=1)
         hits = float(right.mean())
     return Audit(
         rows=len(data),
@@ -62,10 +59,3 @@ def count(data: Examples, *, conflicts: int = 0) -> Audit:
         width=None if allowed is None or not len(data) else float(allowed.sum(1).float().mean()),
         classes=None if known is None else known.shape[1],
     )
-
-
-def _holds(allowed: Tensor, y: Tensor) -> Tensor:
-    """Whether each label is in its range; a label that is no class at all is not."""
-    legal = (y >= 0) & (y < allowed.shape[1])
-    safe = y.clamp(0, allowed.shape[1] - 1)
-    return allowed.gather(1, safe.unsqueeze(1)).squeeze(1) & legal

@@ -1,4 +1,4 @@
-"""Ranges for sites with data and no rule: split-conformal label sets, statistical and marked so.
+"""Ranges for sites with data and no rule: split-conformal sets, statistical and marked so.
 
 Vovk, Gammerman, Shafer (2005), *Algorithmic Learning in a Random World*, chapters 2 and 4; the
 scores are those of Sadinle, Lei, Wasserman (2019), *Least Ambiguous Set-Valued Classifiers With
@@ -6,7 +6,8 @@ Bounded Error Levels* (LAC), and Romano, Sesia, Candès (2020), *Classification 
 Adaptive Coverage* (APS, without the random tie). On rows exchangeable with the calibration part a
 set holds the label with probability at least 1 - α, on average over calibrations. That is a promise
 about many rows; an expert's range is one about each. Calibrate on rows the scorer did not learn
-from, or the promise is void.
+from, or the promise is void. For numbers: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman (2018),
+*Distribution-Free Predictive Inference for Regression*: residuals in place of scores.
 
 Why not MAPIE (1.6) or crepes (0.9)? Their statistics are the same, and the tests compare sets with
 MAPIE's where it is installed. But MAPIE wants a scikit-learn estimator where we have any P-KM, both
@@ -22,13 +23,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
+from ..answers import Measured, Sets
 from ..core.examples import Examples
 from ..core.still import without_gradient
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from .intervals import Band
 from .kinds import RangeKind
 from .missing import hear, list_columns
-from .protocols import PredictionModel
+from .protocols import Number, PredictionModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,6 +108,45 @@ class ConformalRange:
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the scorer looks at."""
         return list_columns(self.scorer, width)
+
+
+@dataclass(frozen=True)
+class ConformalInterval:
+    """An R-KM: all numbers no farther from the model's than most calibration labels were.
+
+    Where the model is silent, or there were too few calibration rows, every number is possible.
+    """
+
+    kind: ClassVar[RangeKind] = "statistical"
+
+    point: Number
+    radius: float  # may be infinite
+    alpha: float  # α: how often the interval may miss the label
+    rows: int = 0  # how many calibration rows were used
+
+    @staticmethod
+    @without_gradient
+    def calibrate(point: Number, data: Measured, *, alpha: float = 0.05) -> ConformalInterval:
+        """Measure residuals on rows that `point` was not fitted on; silent rows do not count."""
+        if not 0.0 < alpha < 1.0:
+            raise KnowledgeError(f"alpha must lie between 0 and 1, got {alpha:g}")
+        y = data.numbers()
+        if not y.isfinite().all():
+            row = int((~y.isfinite()).nonzero()[0])
+            raise KnowledgeError(
+                f"calibration labels must be finite: row {row} has {float(y[row])}"
+            )
+        said = point(data.x).double()
+        heard = said.isfinite()
+        radius = quantile((y - said).abs()[heard], alpha)
+        return ConformalInterval(point, radius, alpha, int(heard.sum()))
+
+    def __call__(self, x: Tensor, /) -> Sets:
+        return Band(self.point, self.radius, self.radius)(x)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the model looks at."""
+        return list_columns(self.point, width)
 
 
 def strangeness(probabilities: Tensor, score: ConformalScore = "lac") -> Tensor:

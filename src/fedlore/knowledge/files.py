@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from ..answers import Axis, Bins, Classes, Line
 from ..config import build
 from ..errors import KnowledgeError
 from ..kernel.schema import Feature, Schema, in_order
@@ -15,8 +16,7 @@ from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
 from .content import FILE, Files, Where, files_at, toml_in
 from .policies import Conflict, Outside
-from .protocols import PredictionModel, RangeModel
-from .rowtrust import RowTrust, TrustTable, read_trust, trust_values
+from .rowtrust import TrustTable, read_trust, trust_values
 from .shapes.shape import FeatureShape, SiteShapes, shape_values
 from .soft import Softened, soften, split_ranges
 from .sources.kind import Setting
@@ -24,34 +24,42 @@ from .sources.opening import check_entry, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
 from .toml import dump
 
+Stated = Any  # a `Knowledge`, whose file reads and writes by this one
+
 _FAULT = "knowledge-file"  # the code of errors raised here
 
 
-class Stated(Protocol):
-    """What `Knowledge` says, as far as a file holds it."""
+@dataclass(frozen=True)
+class Target:
+    """[target]: what is predicted. The federation declares bounds and bins, the site its name."""
+
+    lower: float  # the least value that is possible
+    upper: float  # and the greatest
+    bins: int = 50  # k
+    edges: tuple[float, ...] = ()  # all k + 1, in place of equal widths
+    name: str = "y"  # the column of a data file that holds the number
+    unit: str = ""  # in which it is measured
 
     @property
-    def prediction(self) -> PredictionModel | None: ...
-    @property
-    def range(self) -> RangeModel | None: ...
-    @property
-    def trust(self) -> float: ...
-    @property
-    def reliance(self) -> float | None: ...
-    @property
-    def outside(self) -> Outside: ...
-    @property
-    def conflict(self) -> Conflict: ...
-    @property
-    def schema(self) -> Schema | None: ...
-    @property
-    def card(self) -> Card | None: ...
-    @property
-    def floor(self) -> float: ...
-    @property
-    def shapes(self) -> SiteShapes | None: ...
-    @property
-    def row_trust(self) -> RowTrust | None: ...
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+    def cut(self) -> Bins:
+        if not self.edges:
+            return Bins(self.lower, self.upper, self.bins)
+        if (self.edges[0], self.edges[-1]) != (self.lower, self.upper):
+            raise KnowledgeError(
+                f"edges must begin and end at the bounds {self.lower!r} and {self.upper!r}, got "
+                f"{self.edges[0]!r} and {self.edges[-1]!r}"
+            )
+        return Bins.at(self.edges)
+
+    def schema(self, features: tuple[Feature, ...]) -> Schema:
+        """Columns, and the bins in place of classes."""
+        edges = self.cut().edges
+        names = tuple(f"[{a:g}..{b:g})" for a, b in zip(edges, edges[1:], strict=False))
+        apart = names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))
+        return Schema(features, apart, self.name, unit=self.unit)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class Predict:
     sources: tuple[dict[str, Any], ...] = ()  # asked in order; each has the keys of its kind
     combine: Literal["first", "average"] = "first"  # the first that speaks, or their mean
     weights: tuple[float, ...] | None = None  # of an average
+    spread: float | None = None  # of a number: σ of a soft prior
 
 
 @dataclass(frozen=True)
@@ -85,17 +94,18 @@ class ShapeTable:
 
 @dataclass(frozen=True)
 class Document:
-    """All that a knowledge.toml may say."""
+    """All that a knowledge.toml may say: about classes, or with a [target] about a number."""
 
     features: tuple[Feature, ...]  # the columns
-    classes: tuple[str, ...]  # the answers, from worst to best where they have an order
+    classes: tuple[str, ...] = ()  # the answers, from worst to best where they have an order
+    target: Target | None = None  # the number, in place of classes
     label: str = "label"  # the column of a data file that holds the answer
     ordered: bool | None = None  # whether the classes rise; None: read off their names
     edges: tuple[float, ...] = ()  # of every formula that has none of its own
     trust: float | TrustTable = 0.0  # λ: how far predictions follow the expert, 0 to 1
     reliance: float | None = None  # λ at prediction where it differs; None: trust
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
-    conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict or refuse
+    conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict/project or refuse
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
     entry_points: bool = False  # whether this file may name Python functions
     examples: str | None = None  # rows with the answer that is expected, see lint.expected
@@ -105,20 +115,60 @@ class Document:
     shape: ShapeTable = field(default_factory=ShapeTable)
 
     @property
+    def line(self) -> Line | None:
+        return None if self.target is None else Line(self.target.cut(), self.target.unit)
+
+    @property
+    def answers(self) -> Axis:
+        return self.line or Classes(self.classes)
+
+    @property
     def schema(self) -> Schema:
+        if self.target is not None:
+            return self.target.schema(self.features)
         ordered = in_order(self.classes) if self.ordered is None else self.ordered
         return Schema(self.features, self.classes, self.label, ordered)
+
+    @property
+    def shapes(self) -> SiteShapes | None:
+        return self.shape.read(self.schema, None if self.target is None else self.target.bounds)
+
+    def check(self) -> None:
+        """Refuse what belongs to the other kind of answer, and what cannot be read."""
+        if self.target is None:
+            wrong = {"predict.spread": self.predict.spread is not None}
+            whose = "a number, and this file has no [target]"
+            if not self.classes:
+                raise KnowledgeError("a knowledge file names its classes, or a [target]")
+        else:
+            wrong = {
+                "classes": bool(self.classes),
+                "label": self.label != "label",
+                "ordered": self.ordered is not None,
+                "edges": bool(self.edges),
+                "floor": self.floor != 0.0,
+                "predict.combine": self.predict.combine != "first",
+                "predict.weights": self.predict.weights is not None,
+            }
+            whose = "classes, and this file has a [target]"
+        for key in (key for key, there in wrong.items() if there):
+            raise KnowledgeError(f"'{key}' belongs to {whose}")
+        check_sources(self.predict.sources, self.range.sources)
+        read_trust(self.trust, self.schema)
+        assert self.shapes is None or self.shapes  # read, and so checked
+
+
+def is_number_file(where: Where) -> bool:
+    """Whether a knowledge file has a [target] in place of classes."""
+    return "target" in toml_in(*files_at(where))
 
 
 def read_document(where: Where) -> Document:
     """A knowledge.toml as it stands, before any source is opened."""
     files, name = files_at(where)
     with naming(name):
-        values = toml_in(files, name)
-        document = build(Document, values)
-        check_sources(document.predict.sources, document.range.sources)
-        document.shape.read(document.schema)
-        read_trust(document.trust, document.schema)
+        document = build(Document, toml_in(files, name))
+        document.check()
     return document
 
 
@@ -134,8 +184,9 @@ def read_parts(where: Where) -> tuple[str, dict[str, Any]]:
     files, name = files_at(where)
     document = read_document(where)
     setting = setting_of(document, files)
-    predict = open_sources(document.predict.sources, "prediction", setting, name)
-    ranges = open_sources(document.range.sources, "range", setting, name)
+    said, allowed = document.answers.asked
+    predict = open_sources(document.predict.sources, said, setting, name)
+    ranges = open_sources(document.range.sources, allowed, setting, name)
     return name, assemble(document, predict, ranges)
 
 
@@ -167,8 +218,11 @@ def assemble(document: Document, predict: list[Any], ranges: list[Any]) -> dict[
         "schema": document.schema,
         "card": document.card,
         "floor": document.floor,
-        "shapes": document.shape.read(document.schema),
+        "shapes": document.shapes,
         "row_trust": row_trust,
+        "line": document.line,
+        "spread": document.predict.spread,
+        "empty": None if document.target is None else empty,
     }
 
 
@@ -210,28 +264,43 @@ def describe(knowledge: Stated) -> dict[str, Any]:
         "outside": knowledge.outside,
         "conflict": knowledge.conflict,
         "floor": knowledge.floor or None,
-        "label": schema.label,
-        "classes": list(schema.classes),
-        # where the names say the same it need not be said, so that older files stay as they are
-        "ordered": None if schema.ordered == in_order(schema.classes) else schema.ordered,
+        **_describe_answers(schema, knowledge.line),
         "features": [feature_values(feature) for feature in schema.features],
         "card": asdict(knowledge.card or Card()),
     }
     said = knowledge.prediction
     expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
+    extras, experts = _parts(expert, (FirstOf, Average), "predictions")
     limits, always = _parts(knowledge.range, (AllOf, AnyOf), "ranges")
-    sides = {
-        "predict": _parts(expert, (FirstOf, Average), "predictions"),
-        "range": (limits, [*always, *mostly]),
-    }
-    for side, (extras, models) in sides.items():
-        if models:
-            values[side] = {**extras, "sources": [source_of(m, schema) for m in models]}
+    if knowledge.line is not None:  # its policies are written always
+        limits |= {"empty": knowledge.when_empty}
+        limits |= {"combine": "all"} if isinstance(knowledge.range, AllOf) else {}
+        extras |= {} if knowledge.spread is None else {"spread": knowledge.spread}
+    for side, said, models in (
+        ("predict", extras, experts),
+        ("range", limits, [*always, *mostly]),
+    ):
+        sources = {"sources": [source_of(m, schema) for m in models]} if models else {}
+        values[side] = {**said, **sources} or None
     if knowledge.shapes is not None:
         values["shape"] = {"sources": shape_values(knowledge.shapes.shapes)}
     kinds = [kind_of_model(model) for model in leaves(knowledge.prediction, knowledge.range)]
-    values["entry_points"] = any(kind is not None and kind.code for kind in kinds)
+    code = any(kind is not None and kind.code for kind in kinds)
+    values["entry_points"] = code if code or knowledge.line is None else None
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _describe_answers(schema: Schema, line: Line | None) -> dict[str, Any]:
+    if line is None:
+        # where the names say the same it need not be said, so that older files stay as they are
+        ordered = None if schema.ordered == in_order(schema.classes) else schema.ordered
+        return {"label": schema.label, "classes": list(schema.classes), "ordered": ordered}
+    bins = line.bins
+    if bins is None:
+        raise KnowledgeError("knowledge about a number cannot be written without its bins")
+    target: dict[str, Any] = {"lower": bins.lower, "upper": bins.upper, "name": schema.label}
+    target |= {"bins": bins.k} if bins.inner is None else {"edges": list(bins.edges)}
+    return {"target": target | ({"unit": schema.unit} if schema.unit else {})}
 
 
 def fingerprint(knowledge: Stated) -> str:

@@ -13,10 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .content import FILE, Where, files_at, toml_in
-from .either import read_either
 from .files import describe, pack_knowledge
 from .models import Knowledge
-from .numbers.files import describe_numbers
 from .tables.sheets import parse_sheet
 
 Example = Sequence[str]  # the cells of a row
@@ -49,12 +47,7 @@ def meaning_in(members: Mapping[str, bytes], examples: Sequence[Example], unsaid
 
 def packed(where: Where) -> dict[str, bytes]:
     """A knowledge file with its tables and models, written as fedlore writes them."""
-    held = read_either(where)
-    known = held.knowledge
-    if isinstance(known, Knowledge):
-        return pack_knowledge(describe(known))
-    assert held.bins is not None
-    return pack_knowledge(describe_numbers(known, held.schema, held.bins))
+    return pack_knowledge(describe(Knowledge.read(where)))
 
 
 def features_in(members: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:

@@ -1,21 +1,26 @@
-"""Knowledge models and the door where they become tensors (Fan et al. 2022, Definition 4.2)."""
+"""Knowledge models and the door where they become tensors (Fan et al. 2022, Definition 4.2).
+
+A P-KM names a class or a number, an R-KM the classes or the closed set S(x) of numbers that are
+possible (appendix C). The axis of the answers says what each must look like.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args, overload
 
+from ..answers import Axis, Bins, Classes, Line, Measured
 from ..core.examples import Examples
 from ..core.still import without_gradient
-from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.schema import Schema
 from .audit import Audit, count
 from .card import Card
+from .combine import AllOf, Empty
 from .content import Where
 from .door import hide_others
-from .missing import allow, hear
+from .missing import allow, find_lacking, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .rowtrust import RowTrust, check_row_trust, find_trust
@@ -36,12 +41,15 @@ class Knowledge:
     trust: float = 0.0  # λ in the paper, in [0, 1]
     reliance: float | None = None  # λ at prediction, where it should differ from training
     outside: Outside = "error"  # a training label outside the range: refuse, widen or drop
-    conflict: Conflict = "abstain"  # a P-KM row outside the range: silence, restrict or refuse
+    conflict: Conflict = "abstain"  # a P-KM outside the range: silence, move it in, or refuse
     schema: Schema | None = None  # what the columns and classes are called, where it is known
     card: Card | None = None
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
     shapes: SiteShapes | None = None  # in which direction features move the answer
     row_trust: RowTrust | None = None  # λ at prediction row by row, where it is not one number
+    line: Line | None = None  # of a number: its bounds, bins and unit
+    spread: float | None = None  # σ of a number: the P-KM as a normal around it, not one bin
+    empty: Empty | None = None  # where ranges leave nothing; None: as they say themselves
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prediction", place_within(self.prediction, self.range))
@@ -51,13 +59,29 @@ class Knowledge:
                 raise KnowledgeError(f"{name} must lie in [0, 1], got {value:g}")
         if not 0.0 <= self.floor < 1.0:
             raise KnowledgeError(f"floor must lie in [0, 1), got {self.floor:g}")
+        if self.spread is not None and not 0.0 < self.spread < float("inf"):
+            raise KnowledgeError(f"spread must be a positive number, got {self.spread:g}")
         if self.outside not in get_args(Outside):
             raise KnowledgeError(f"outside must be error, widen or drop, got '{self.outside}'")
-        if self.conflict not in get_args(Conflict):
+        self._check_policies(self.line)
+        if isinstance(self.range, AllOf) and self.empty not in (None, self.range.empty):
+            object.__setattr__(self, "range", replace(self.range, empty=self.empty))
+        if self.line is not None and self.shapes is not None and self.shapes.bounds is None:
             raise KnowledgeError(
-                f"conflict must be abstain, restrict or error, got '{self.conflict}'"
+                "shapes of a number need its bounds: SiteShapes(..., bounds=(0, 100))"
             )
         check_row_trust(self.row_trust, () if self.shapes is None else self.shapes.columns)
+
+    def _check_policies(self, axis: Axis | None) -> None:
+        """Refuse what the axis has no meaning for; None where it is not known yet."""
+        conflicts = get_args(Conflict) if axis is None else axis.conflicts
+        empties = get_args(Empty) if axis is None else axis.empties
+        for name, value, kinds in (
+            ("conflict", self.conflict, conflicts),
+            ("empty", self.when_empty, empties),
+        ):
+            if value not in kinds:
+                raise KnowledgeError(f"{name} must be one of {', '.join(kinds)}, got '{value}'")
 
     @staticmethod
     def read(where: Where) -> Knowledge:
@@ -82,6 +106,29 @@ class Knowledge:
 
         return fingerprint(self)
 
+    def require_schema(self) -> Schema:
+        """The names of columns and classes, which knowledge from a file always has."""
+        if self.schema is None:
+            raise KnowledgeError("this knowledge does not say what its columns are called")
+        return self.schema
+
+    @property
+    def answers(self) -> Axis:
+        """What is answered: a number, or classes by the names of the schema."""
+        if self.line is not None:
+            return self.line
+        return Classes() if self.schema is None else Classes(self.schema.classes)
+
+    @property
+    def when_empty(self) -> Empty:
+        """The policy where ranges leave nothing."""
+        return self.empty or (self.range.empty if isinstance(self.range, AllOf) else "error")
+
+    @property
+    def bins(self) -> Bins | None:
+        """How a number is cut; None of classes."""
+        return None if self.line is None else self.line.bins
+
     @property
     def trust_at_prediction(self) -> float:
         """λ at prediction; none where the prediction is not shown to move as the shapes say."""
@@ -94,106 +141,82 @@ class Knowledge:
         """Whether range and prediction move the way the shapes say; None without shapes."""
         if self.shapes is None:
             return None
-        from .shapes.standing import orders_of_classes  # here: it knows all kinds of sources
+        from .shapes.standing import orders_of  # here: it knows all kinds of sources
 
-        return orders_of_classes(self, self.shapes)
+        return orders_of(self, self.shapes)
+
+    def of_number(self, bins: Bins | None = None) -> Knowledge:
+        """The same knowledge about a number that is cut like this."""
+        if self.line is not None and bins in (None, self.line.bins):
+            return self
+        unit = "" if self.schema is None else self.schema.unit
+        return replace(self, line=Line(bins, unit))
+
+    @overload
+    def annotate(
+        self, data: Examples, answers: Axis | None = None, *, training: bool = True
+    ) -> Examples: ...
+
+    @overload
+    def annotate(
+        self, data: Measured, answers: Axis | None = None, *, training: bool = True
+    ) -> Measured: ...
 
     @without_gradient
-    def annotate(self, data: Examples, classes: int | None = None) -> Examples:
-        """Evaluate both models once and check what they say; the result carries it as tensors."""
-        known, _ = self._evaluate(data, classes)
-        if data.y is not None and self.outside == "error":  # counting costs as much as a rule
-            _refuse_outside(count(known))
-        return known
+    def annotate(
+        self, data: Examples | Measured, answers: Axis | None = None, *, training: bool = True
+    ) -> Examples | Measured:
+        """Evaluate both models once and check what they say; the result carries it as tensors.
+
+        Labels outside their range matter in training only; of test rows they are counted.
+        """
+        axis = answers or self._axis(data)
+        known, _ = self._evaluate(data, axis)
+        found: Examples | Measured = axis.admit(known, self.outside) if training else known
+        return found
 
     @without_gradient
-    def audit(self, data: Examples, classes: int | None = None) -> Audit:
+    def audit(self, data: Examples, answers: Axis | None = None) -> Audit:
         """Count how the knowledge fits the data: abstentions, conflicts, labels outside."""
         calm = "abstain" if self.conflict == "error" else self.conflict
-        known, conflicts = replace(self, conflict=calm)._evaluate(data, classes)
+        known, conflicts = replace(self, conflict=calm)._evaluate(data, answers or Classes())
         return count(known, conflicts=conflicts)
 
-    def _evaluate(self, data: Examples, classes: int | None) -> tuple[Examples, int]:
+    def _axis(self, data: Examples | Measured) -> Axis:
+        return (self.line or Line()) if isinstance(data, Measured) else Classes()
+
+    def _evaluate(self, data: Any, axis: Axis) -> tuple[Any, int]:
         """The rows with what the models say, and on how many the P-KM left the range."""
+        self._check_policies(axis)
         x = hide_others(data.x, self.schema)
-        prior = (
-            None
-            if self.prediction is None
-            else _check_prior(hear(self.prediction, x), len(data), classes)
-        )
-        allowed = (
-            None if self.range is None else _check_allowed(allow(self.range, x), len(data), classes)
-        )
-        left_range = 0
-        if prior is not None and allowed is not None:
-            if prior.shape != allowed.shape:
-                raise KnowledgeError(
-                    f"the P-KM knows {prior.shape[1]} classes, the R-KM {allowed.shape[1]}"
-                )
-            conflicts = ((prior > 0) & ~allowed).any(1)
-            left_range = int(conflicts.sum())
-            if left_range:
-                if self.conflict == "error":
-                    raise KnowledgeError(
-                        f"the P-KM leaves the range in {left_range} rows, first row "
-                        f"{int(conflicts.nonzero()[0])}"
-                    )
-                inside = torch.zeros_like(prior[:1])  # the expert is silent
-                if self.conflict == "restrict":
-                    inside = prior * allowed
-                    left = inside.sum(1, keepdim=True)  # nothing left: he is silent too
-                    inside = inside / torch.where(left > 0, left, 1.0)
-                prior = torch.where(conflicts.unsqueeze(1), inside, prior)
-        signs = None if self.shapes is None else self._signs(x)
+        said, allowed, conflicts = None, None, 0
+        if self.prediction is not None:
+            said = axis.check_prediction(hear(self.prediction, x), len(x))
+        if self.range is not None:
+            opened = find_lacking(self.range, x) if self.when_empty == "all" else None
+            allowed = axis.check_range(allow(self.range, x), x, opened)
+        if said is not None:
+            said, conflicts = self._inside(axis, said, allowed)
+        signs = None
+        if self.shapes is not None and self.orders is not None:
+            signs = ears_for(self.shapes.signs(x), self.orders)
         trust = find_trust(self.row_trust, self.orders, x)
-        return replace(data, prior=prior, allowed=allowed, signs=signs, trust=trust), left_range
+        known = axis.annotate(data, said, allowed)
+        if isinstance(known, Measured):
+            known = replace(known, conflicts=conflicts, spread=self.spread)
+        return replace(known, signs=signs, trust=trust), conflicts
 
-    def _signs(self, x: Tensor) -> Tensor:
-        """Which way each feature moves the answer, and what of range and prediction is heard."""
-        assert self.shapes is not None and self.orders is not None
-        return ears_for(self.shapes.signs(x), self.orders)
-
-
-def _refuse_outside(report: Audit) -> None:
-    if report.outside:
-        raise KnowledgeError(
-            f"{report.outside} labels lie outside their range, first row {report.first_outside}"
-            " (policy outside = error; widen and drop are the alternatives)"
-        )
-
-
-def _check_prior(rows: Tensor, n: int, classes: int | None) -> Tensor:
-    _check_shape("P-KM", rows, n, classes)
-    if not rows.is_floating_point():
-        rows = rows.float()
-    total = rows.sum(1)
-    legal = (rows >= 0).all(1) & ((total == 0) | ((total - 1).abs() <= 1e-4))
-    if not legal.all():
-        row = int((~legal).nonzero()[0])
-        raise KnowledgeError(
-            "a P-KM row must be one-hot, a distribution, or zero to abstain: "
-            f"row {row} is {[round(v, 4) for v in rows[row].tolist()]}"
-        )
-    return rows
-
-
-def _check_allowed(rows: Tensor, n: int, classes: int | None) -> Tensor:
-    _check_shape("R-KM", rows, n, classes)
-    if rows.dtype != torch.bool:
-        if not ((rows == 0) | (rows == 1)).all():
-            raise KnowledgeError("an R-KM row must hold booleans (or 0 and 1)")
-        rows = rows.bool()
-    empty = ~rows.any(1)
-    if empty.any():
-        raise KnowledgeError(
-            f"an R-KM row must allow at least one class: {int(empty.sum())} rows are empty, "
-            f"first row {int(empty.nonzero()[0])}"
-        )
-    return rows
-
-
-def _check_shape(who: str, rows: Tensor, n: int, classes: int | None) -> None:
-    wanted = f"({n}, {'k' if classes is None else classes})"
-    fits = rows.ndim == 2 and rows.shape[0] == n and classes in (None, rows.shape[1])
-    if not fits:
-        raise KnowledgeError(f"the {who} must return shape {wanted}, got {tuple(rows.shape)}")
+    def _inside(self, axis: Axis, said: Tensor, allowed: Any) -> tuple[Tensor, int]:
+        """The prediction, silenced or moved where it leaves the range, and on how many rows."""
+        conflicts = axis.find_conflicts(said, allowed)
+        count = int(conflicts.sum())
+        if not count:
+            return said, 0
+        if self.conflict == "error":
+            raise KnowledgeError(
+                f"the P-KM leaves the range in {count} rows, first row "
+                f"{int(conflicts.nonzero()[0])}"
+            )
+        if self.conflict == "abstain":
+            return axis.silence(said, conflicts), count
+        return axis.choose(conflicts, axis.move_inside(said, allowed), said), count

@@ -3,4 +3,4 @@
 from typing import Literal
 
 Outside = Literal["error", "widen", "drop"]  # a training label outside its range
-Conflict = Literal["abstain", "restrict", "error"]  # a prediction outside the range
+Conflict = Literal["abstain", "restrict", "project", "error"]  # a prediction outside the range

@@ -1,7 +1,7 @@
 """What predicts at a site: the shared network seen through its own knowledge."""
 
 from .classifier import Personal
-from .client import Client, Known, Member, NumberClient
+from .client import Client, Member, NumberClient
 from .distribution import Distribution
 from .doubt import (
     INFLATION,
@@ -27,7 +27,6 @@ __all__ = [
     "Doubt",
     "Foreseen",
     "INFLATION",
-    "Known",
     "LEVEL",
     "Member",
     "NumberClient",

@@ -10,10 +10,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from ..answers import Measured
 from ..core.examples import Examples
 from ..core.inject import guard, inject
 from ..errors import FedloreError
-from ..knowledge.numbers.told import Told
 from .own.members import ClassVoice, NumberVoice
 from .own.mixture import Mixture, NumberMixture, scale_weights
 
@@ -72,11 +72,11 @@ class NumberBeside:
         members = (_Named(network), *self.members)
         return NumberMixture(members, (self.network, *self.weights), self.expert, self.width)
 
-    def number(self, network: Tensor, known: Told) -> Tensor:
+    def number(self, network: Tensor, known: Measured) -> Tensor:
         """The mixture's number inside S(x), (n,), from the network's."""
         return self._mixture(network).number(known)
 
-    def probabilities(self, network: Tensor, known: Told) -> Tensor:
+    def probabilities(self, network: Tensor, known: Measured) -> Tensor:
         """The mass of each bin's part of S(x) around that number, (n, k)."""
         return self._mixture(network).probabilities(known)
 
@@ -108,5 +108,5 @@ class _Said:
 class _Named:
     said: Tensor
 
-    def number(self, known: Told) -> Tensor:
+    def number(self, known: Measured) -> Tensor:
         return self.said

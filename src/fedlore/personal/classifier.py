@@ -61,8 +61,7 @@ class Personal(nn.Module):
     def annotate(self, x: Tensor) -> Examples:
         """The rows with what the expert says about them; what is no value is refused."""
         check_values(x, self.knowledge.schema)
-        silent = replace(self.knowledge, outside="widen")  # policies speak of training labels only
-        return self.encode(silent.annotate(Examples(x)))
+        return self.encode(self.knowledge.annotate(Examples(x), training=False))
 
     def encode(self, known: Examples) -> Examples:
         """The rows as network and members take them, before any scaling."""

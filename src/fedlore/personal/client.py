@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 from torch import Tensor
 
+from ..answers import Measured
 from ..core.examples import Examples
 from ..core.inputs import Inputs
 from ..core.scaler import Scaler, moments
@@ -19,15 +20,12 @@ from ..kernel.schema import Schema
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
 from ..knowledge.door import check_values, hide_others
-from ..knowledge.numbers.measured import Measured
-from ..knowledge.numbers.numbers import Numbers
 from ..knowledge.rowtrust import find_trust
 from ..knowledge.scope import inputs_of
 from .classifier import Personal
 from .regressor import PersonalRegressor
 
 Measure = Callable[[Tensor], dict[str, float]]  # logits of the test rows (n, k) -> scores
-Known = Knowledge | Numbers  # what an expert knows: about classes, or about a number
 
 
 class Predictor(Protocol):
@@ -39,7 +37,7 @@ class Predictor(Protocol):
         ...
 
     @property
-    def knowledge(self) -> Known:
+    def knowledge(self) -> Knowledge:
         """What the network is seen through."""
         ...
 
@@ -59,7 +57,7 @@ class Member(Protocol[P_co]):
     def id(self) -> str: ...
 
     @property
-    def knowledge(self) -> Known: ...
+    def knowledge(self) -> Knowledge: ...
 
     @property
     def injected(self) -> bool: ...
@@ -99,8 +97,8 @@ class Client:
                 self.test.check(holes=holes)
                 if not _is_told(self.test):
                     # policies speak of training labels; a test label outside is simply missed
-                    lenient = replace(self.knowledge, outside="widen")
-                    object.__setattr__(self, "test", lenient.annotate(self.test))
+                    told = self.knowledge.annotate(self.test, training=False)
+                    object.__setattr__(self, "test", told)
         except FedloreError as error:
             raise type(error)(f"client '{self.id}': {error}") from None
 
@@ -156,13 +154,14 @@ class NumberClient:
 
     id: str
     data: Measured
-    knowledge: Numbers = field(default_factory=Numbers)
+    knowledge: Knowledge = field(default_factory=Knowledge)
     test: Measured | None = None
     injected: bool = True
     numeric: bool = False  # levels reach the network as one number
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "knowledge", self.knowledge.of_number(self.knowledge.bins))
         for what, rows in (("training", self.data), ("test", self.test)):
             try:
                 if rows is not None:
@@ -191,10 +190,10 @@ def trust_anew(client: Client, known: Knowledge) -> Client:
     return replace(client, knowledge=known, data=again(client.data), test=test)
 
 
-def knowledge_within(member: Member[Predictor]) -> Known:
+def knowledge_within(member: Member[Predictor]) -> Knowledge:
     """What a site's model is seen through: the names of columns alone where it stays outside."""
     known = member.knowledge
-    return known if member.injected else type(known)(schema=known.schema)
+    return known if member.injected else Knowledge(schema=known.schema, line=known.line)
 
 
 def _inputs(schema: Schema | None, x: Tensor, told: int = 0) -> Inputs | None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..answers import Measured
 from ..core.cells import log_cells
 from ..core.exact import Products
 from ..core.examples import Examples
 from ..core.inject import guard, inject
-from ..knowledge.numbers.told import Told
 from .classifier import Personal
 from .foreseen import Foreseen
 from .own.members import mask_logits
@@ -116,7 +116,7 @@ def class_voices(personal: Personal, known: Examples) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def doubt_numbers(regressor: PersonalRegressor, told: Told) -> Doubt | None:
+def doubt_numbers(regressor: PersonalRegressor, told: Measured) -> Doubt | None:
     """The doubt of a model of a number, by how far its members differ; None without members."""
     beside = regressor.beside
     if beside is None or not beside.members:

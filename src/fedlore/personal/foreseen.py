@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ..answers import Measured
 from ..core.examples import Examples
 from ..core.foresight import Foresight
 from ..core.scaler import Scaler
-from ..knowledge.numbers.told import Told
 from .own.members import mask_logits, within
 
 
@@ -32,7 +32,7 @@ class ForeseenNumber:
     scaler: Scaler | None
     name: str = "exact"
 
-    def number(self, known: Told) -> Tensor:
+    def number(self, known: Measured) -> Tensor:
         x = known.x if self.scaler is None else self.scaler(known.x)
         place, _ = self.foresight.normal(x, known.between, known.allowed)
         return within(known.bins.numbers(place), known)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from ..answers import Bins
+from ..answers import Bins, Measured
 from ..core.examples import Examples
 from ..core.inject import fill_trust, inject
 from ..core.ordinal import reads_between
@@ -16,9 +16,6 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.door import check_values
-from ..knowledge.numbers.measured import Measured
-from ..knowledge.numbers.numbers import Numbers
-from ..knowledge.numbers.told import Told
 from .beside import NumberBeside
 from .classifier import Personal
 from .distribution import Distribution
@@ -43,7 +40,7 @@ class PersonalRegressor(nn.Module):
         self,
         model: nn.Module,
         bins: Bins,
-        knowledge: Numbers | None = None,
+        knowledge: Knowledge | None = None,
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
@@ -53,7 +50,7 @@ class PersonalRegressor(nn.Module):
         super().__init__()
         self.bins = bins
         self.hears = hears
-        self.knowledge = knowledge or Numbers()
+        self.knowledge = (knowledge or Knowledge()).of_number(bins)
         # the network and its scaling; what is known about numbers comes with each row
         self.personal = Personal(model, Knowledge(), scaler=scaler, weights=weights)
         self.beside = admit_shapes(
@@ -69,12 +66,12 @@ class PersonalRegressor(nn.Module):
         """(n, *features) in raw units -> (n,) numbers, in S(x)."""
         return self.predict(x)
 
-    def annotate(self, x: Tensor) -> Told:
+    def annotate(self, x: Tensor) -> Measured:
         """The rows with what the expert says about them; what is no value is refused."""
         check_values(x, self.knowledge.schema)
-        return self.knowledge.examine(Measured(x), self.bins, training=False)
+        return self.knowledge.annotate(Measured(x), training=False)
 
-    def see(self, x: Tensor | Told) -> Told:
+    def see(self, x: Tensor | Measured) -> Measured:
         """Rows, annotated before or not, as network and members take them before any scaling."""
         told = self.annotate(x) if isinstance(x, Tensor) else x
         inputs = None if self.personal.scaler is None else self.personal.scaler.inputs
@@ -91,7 +88,7 @@ class PersonalRegressor(nn.Module):
         plain = self.knowledge.shapes is None or self.beside is not None
         return "mean" if plain else "median"
 
-    def predict(self, x: Tensor | Told, *, decode: Decode | None = None) -> Tensor:
+    def predict(self, x: Tensor | Measured, *, decode: Decode | None = None) -> Tensor:
         """One number for each row, (n,) float64, in S(x)."""
         decode = decode or self.decode
         if decode not in get_args(Decode):
@@ -106,7 +103,7 @@ class PersonalRegressor(nn.Module):
         return self._by_block(x, answer)
 
     @torch.no_grad()
-    def distribution(self, x: Tensor | Told) -> Distribution:
+    def distribution(self, x: Tensor | Measured) -> Distribution:
         """The predictive distribution of each row; rows annotated before are taken as they are."""
         told = self.see(x)
         if self.beside is None:
@@ -120,12 +117,12 @@ class PersonalRegressor(nn.Module):
         """λ at prediction, the expert's own weight, where a row has none of its own."""
         return self.knowledge.trust_at_prediction if self.beside is None else self.beside.expert
 
-    def _network(self, told: Told) -> Tensor:
+    def _network(self, told: Measured) -> Tensor:
         """The network's own number, (n,), in S(x)."""
         return network_number(self.logits(told), told)
 
     @torch.no_grad()
-    def _number(self, told: Told) -> Tensor:
+    def _number(self, told: Measured) -> Tensor:
         """The number of the mixture, (n,), in S(x)."""
         assert self.beside is not None
         starts = range(0, max(len(told), 1), NUMBER_BLOCK)
@@ -133,7 +130,7 @@ class PersonalRegressor(nn.Module):
         return torch.cat([self.beside.number(self._network(part), part) for part in parts])
 
     @torch.no_grad()
-    def logits(self, told: Told) -> Tensor:
+    def logits(self, told: Measured) -> Tensor:
         """What the network says, (n, k), before the range and the expert."""
         x = self.see(told).inputs(hears=self.hears)
         prior = told.between if reads_between(self.personal.model) else told.prior
@@ -144,22 +141,22 @@ class PersonalRegressor(nn.Module):
             )
         return logits
 
-    def quantiles(self, x: Tensor | Told, levels: Sequence[float]) -> Tensor:
+    def quantiles(self, x: Tensor | Measured, levels: Sequence[float]) -> Tensor:
         """Quantiles of each row, (n, levels), all in S(x)."""
         return self._by_block(x, lambda f: torch.stack([f.quantile(q) for q in levels], 1))
 
-    def interval(self, x: Tensor | Told, level: float = 0.9) -> tuple[Tensor, Tensor]:
+    def interval(self, x: Tensor | Measured, level: float = 0.9) -> tuple[Tensor, Tensor]:
         """The ends of a central prediction interval, (n,) each, both in S(x)."""
         low, high = self._by_block(x, lambda f: torch.stack(f.interval(level), 1)).unbind(1)
         return low, high
 
-    def _by_block(self, x: Tensor | Told, answer: Callable[[Distribution], Tensor]) -> Tensor:
+    def _by_block(self, x: Tensor | Measured, answer: Callable[[Distribution], Tensor]) -> Tensor:
         """Decode many rows with the memory of a few; S(x) is asked for once."""
         told = self.see(x)
         starts = range(0, max(len(told), 1), NUMBER_BLOCK)
         return torch.cat([answer(self.distribution(told[i : i + NUMBER_BLOCK])) for i in starts])
 
-    def with_knowledge(self, knowledge: Numbers | None) -> "PersonalRegressor":
+    def with_knowledge(self, knowledge: Knowledge | None) -> "PersonalRegressor":
         """The same network seen through other knowledge, without retraining."""
         return PersonalRegressor(
             self.personal.model,
@@ -171,7 +168,7 @@ class PersonalRegressor(nn.Module):
         )
 
 
-def network_number(logits: Tensor, told: Told) -> Tensor:
+def network_number(logits: Tensor, told: Measured) -> Tensor:
     """What a network alone says of a number as a member of a mixture, (n,), in S(x).
 
     The expected value, moved into S(x) and not only to where there is probability, so that an
@@ -180,7 +177,7 @@ def network_number(logits: Tensor, told: Told) -> Tensor:
     return within(decode_logits(logits, told, 0.0).expected(), told)
 
 
-def decode_logits(logits: Tensor, told: Told, reliance: float | Tensor) -> Distribution:
+def decode_logits(logits: Tensor, told: Measured, reliance: float | Tensor) -> Distribution:
     """Logits (n, k) and what the expert said, as a distribution over numbers."""
     allowed, sets = told.allowed, told.sets
     if told.spread is None:

@@ -8,7 +8,6 @@ from ..core.inputs import Inputs
 from ..core.lipschitz import keeps_shapes
 from ..errors import FedloreError
 from ..knowledge.models import Knowledge
-from ..knowledge.numbers.numbers import Numbers
 from .beside import Beside, NumberBeside, with_expert
 from .own.signs import input_signs, keeps_signs
 
@@ -17,7 +16,7 @@ _B = TypeVar("_B", bound=Beside | NumberBeside)
 
 def admit_shapes(
     model: nn.Module,
-    known: Knowledge | Numbers,
+    known: Knowledge,
     beside: _B | None,
     inputs: Inputs | None,
 ) -> _B | None:

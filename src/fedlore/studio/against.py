@@ -9,15 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..answers import Measured
 from ..core.examples import Examples
 from ..data.rows import read_measured, read_table
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.cells import number, parse_condition
 from ..kernel.schema import Schema
 from ..kernel.sheets import Rule
-from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup, check_data
-from ..knowledge.numbers import Measured
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Table
 from .asking import hear_knowledge, tables_in, usable
@@ -77,7 +76,7 @@ def _tell_numbers(checkup: Checkup, rows: Measured, name: str) -> dict[str, Any]
 def _tell_classes(checkup: Checkup, rows: Examples, name: str) -> dict[str, Any]:
     """Per rule hits, right, wrong and contradicted; labels outside the range; rows in no rule."""
     known, schema = usable(checkup)
-    assert isinstance(known, Knowledge) and rows.y is not None
+    assert rows.y is not None
     findings = [
         f.as_row() for f in check_data(checkup, rows, name).findings[len(checkup.findings) :]
     ]

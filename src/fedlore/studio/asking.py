@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..answers import Measured
 from ..core.examples import Examples
 from ..data.rows.strict import Unusable, strict_values
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup
-from ..knowledge.numbers import Measured, Numbers
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.table import Table
 
@@ -30,7 +30,7 @@ class Heard:
     prior: Tensor | None = None  # (n, k)
 
 
-def usable(checkup: Checkup) -> tuple[Knowledge | Numbers, Schema]:
+def usable(checkup: Checkup) -> tuple[Knowledge, Schema]:
     """The knowledge of a checkup, or a sentence why there is none."""
     known = checkup.knowledge
     if known is None or known.schema is None:
@@ -73,9 +73,9 @@ def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
     for table in tables_in(checkup):
         refused |= _clashes(table, x)
     good = (~refused).nonzero().flatten()
-    parts = list(_ask_parts(checkup, known, x, good, refused))
+    parts = list(_ask_parts(known, x, good, refused))
     n, k = len(x), len(schema.classes)
-    if isinstance(known, Numbers):
+    if known.line is not None:
         ends = [torch.full((n,), torch.nan, dtype=torch.float64) for _ in range(3)]
         for rows, found in parts:
             for end, value in zip(ends, found, strict=True):
@@ -91,7 +91,7 @@ def hear_knowledge(checkup: Checkup, x: Tensor) -> Heard:
 
 
 def _ask_parts(
-    checkup: Checkup, known: Knowledge | Numbers, x: Tensor, rows: Tensor, refused: Tensor
+    known: Knowledge, x: Tensor, rows: Tensor, refused: Tensor
 ) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
     """The answers by parts that can be answered; rows that cannot are marked, found by halving."""
     waiting = [rows]
@@ -100,7 +100,7 @@ def _ask_parts(
         if not len(part):
             continue
         try:
-            yield part, ask_once(checkup, known, x[part])
+            yield part, ask_once(known, x[part])
         except KnowledgeError:
             if len(part) == 1:
                 refused[part] = True
@@ -109,23 +109,24 @@ def _ask_parts(
                 waiting += [part[middle:], part[:middle]]
 
 
-def ask_once(checkup: Checkup, known: Knowledge | Numbers, x: Tensor) -> tuple[Tensor, ...]:
+def ask_once(known: Knowledge, x: Tensor) -> tuple[Tensor, ...]:
     """The answers to rows, all of them or none: what is contradicted is raised."""
-    if isinstance(known, Knowledge):
-        assert known.schema is not None
-        k = len(known.schema.classes)
-        told = known.annotate(Examples(x), k)
-        prior = torch.zeros(len(x), k) if told.prior is None else told.prior
-        allowed = torch.ones(len(x), k, dtype=torch.bool) if told.allowed is None else told.allowed
-        return prior, allowed
-    assert checkup.bins is not None
-    bins = checkup.bins
-    found = known.examine(Measured(x), bins, training=False)
-    said = torch.full((len(x),), torch.nan) if found.said is None else found.said
-    if found.sets is None:
-        return said, torch.full_like(said, bins.lower), torch.full_like(said, bins.upper)
-    low = found.sets.lower.nan_to_num(torch.inf).amin(1)
-    high = found.sets.upper.nan_to_num(-torch.inf).amax(1)
+    if known.bins is None:
+        k = len(known.require_schema().classes)
+        found = known.annotate(Examples(x), known.answers)
+        prior = torch.zeros(len(x), k) if found.prior is None else found.prior
+        every = torch.ones(len(x), k, dtype=torch.bool)
+        return prior, every if found.allowed is None else found.allowed
+    rows = known.annotate(Measured(x), training=False)
+    said = torch.full((len(x),), torch.nan) if rows.said is None else rows.said
+    if rows.sets is None:
+        return (
+            said,
+            torch.full_like(said, known.bins.lower),
+            torch.full_like(said, known.bins.upper),
+        )
+    low = rows.sets.lower.nan_to_num(torch.inf).amin(1)
+    high = rows.sets.upper.nan_to_num(-torch.inf).amax(1)
     return said, low, high
 
 
@@ -145,7 +146,7 @@ def _clashes(table: Table, x: Tensor) -> Tensor:
 def tables_in(checkup: Checkup) -> list[Table]:
     """The decision tables whose rules speak of classes."""
     known = checkup.knowledge
-    if not isinstance(known, Knowledge):
+    if known is None or known.line is not None:
         return []
     return [model for model in leaves(known.prediction, known.range) if isinstance(model, Table)]
 

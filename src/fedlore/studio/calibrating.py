@@ -2,11 +2,10 @@
 
 from typing import Any
 
+from ..answers import Measured
 from ..errors import FedloreError
-from ..knowledge import Knowledge
-from ..knowledge.conformal import ConformalRange
+from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.content import FILE, files_at, toml_in
-from ..knowledge.numbers import ConformalInterval, Measured
 from ..knowledge.soft import lone_expert
 from .against import rows_of_site
 from .asked import Calibrating
@@ -34,11 +33,9 @@ def calibrate_draft(desk: Workdesk, said: Calibrating) -> None:
         rows = rows_of_site(desk.place.data, judge(members).checkup)
         measured: dict[str, Any]
         if isinstance(rows, Measured):
-            assert not isinstance(known, Knowledge)
             interval = ConformalInterval.calibrate(known.prediction, rows, alpha=said.alpha)
             measured = {"rows": interval.rows, "thresholds": [interval.radius]}
         else:
-            assert isinstance(known, Knowledge)
             expert = lone_expert(known.prediction)
             assert expert is not None  # there is one source
             found = ConformalRange.calibrate(
@@ -55,7 +52,7 @@ def calibrate_draft(desk: Workdesk, said: Calibrating) -> None:
             text = edit_toml(text, ["range", "sources", place], None)
         text = edit_toml(text, ["range", "sources", len(sources) - len(old[:1])], entry)
         text = edit_toml(text, ["outside"], "widen")  # a range that errs now and then
-        if isinstance(known, Knowledge):
+        if known.line is None:
             # soft probabilities reach everywhere: what lies outside the range is cut off
             text = edit_toml(text, ["conflict"], "restrict")
             soft = sum("confidence" in source for source in sources)  # they exclude nothing

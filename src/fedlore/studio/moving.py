@@ -6,15 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..answers import Measured
 from ..bundle import Bundle
 from ..bundle.reknowing import reweigh
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.lint.checkup import Checkup
-from ..knowledge.numbers import Measured, Numbers
-from ..personal.classifier import Personal
-from ..personal.regressor import PersonalRegressor
 from .asking import hear_knowledge, usable
 
 TRUSTS = tuple(i / 20 for i in range(21))
@@ -37,11 +35,11 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
     scores = []
     for trust in TRUSTS:
         said = predict_under(bundle, known, x, trust=trust)
-        if isinstance(known, Knowledge):
+        if known.line is None:
             scores.append(float((said == y).double().mean()))
         else:
             scores.append(float((said.double() - y.double()).square().mean().sqrt()))
-    number = isinstance(known, Numbers)
+    number = known.line is not None
     best = min(scores) if number else max(scores)
     return {
         "trust": list(TRUSTS),
@@ -54,7 +52,7 @@ def draw_trust(bundle: Bundle, checkup: Checkup, rows: Examples | Measured) -> d
 
 
 def predict_under(
-    bundle: Bundle, known: Knowledge | Numbers, x: Tensor, *, trust: float | None = None
+    bundle: Bundle, known: Knowledge, x: Tensor, *, trust: float | None = None
 ) -> Tensor:
     """The answers of a bundle's model to rows, (n,), seen through other rules, with another λ."""
     personal = bundle.personal
@@ -63,15 +61,10 @@ def predict_under(
         raise FedloreError("the model has other features than the draft")
     if schema.classes != bundle.schema.classes:
         raise FedloreError("the model has other answers than the draft")
-    model: Personal | PersonalRegressor
-    if isinstance(personal, Personal) and isinstance(known, Knowledge):
-        seen = known if trust is None else replace(known, trust=trust, reliance=None)
-        model = personal.with_knowledge(seen).eval()
-    elif isinstance(personal, PersonalRegressor) and isinstance(known, Numbers):
-        told = known if trust is None else replace(known, trust=trust, reliance=None)
-        model = personal.with_knowledge(told).eval()
-    else:
+    if (bundle.task == "regression") != (known.line is not None):
         raise FedloreError("of model and draft one is about a class, the other about a number")
+    seen = known if trust is None else replace(known, trust=trust, reliance=None)
+    model = personal.with_knowledge(seen).eval()
     if trust is not None and model.beside is not None:
         model = reweigh(model, trust)
     return model.predict(x)
@@ -88,12 +81,12 @@ def tell_moves(bundle: Bundle, old: Checkup, new: Checkup, rows: Tensor) -> dict
     places = (~hear_knowledge(old, x).refused & ~hear_knowledge(new, x).refused).nonzero().flatten()
     one, two = (predict_under(bundle, known, x[places]) for known in (before, after))
     apart = one != two
-    if isinstance(before, Numbers):
+    if before.line is not None:
         apart = (one - two).abs() > 1e-6 * (1 + one.abs())
     moved = apart.nonzero().flatten().tolist()
 
     def word(said: Tensor, place: int) -> float | str:
-        if isinstance(before, Knowledge):
+        if before.line is None:
             return schema.classes[int(said[place])]
         return float(f"{float(said[place]):.6g}")
 

@@ -6,10 +6,8 @@ from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..kernel.sheets import POLICIES
 from ..knowledge.content import files_at, toml_in
-from ..knowledge.either import is_number_file
-from ..knowledge.files import read_document
+from ..knowledge.files import is_number_file, read_document
 from ..knowledge.lint.checkup import Checkup
-from ..knowledge.numbers.files import read_number_document
 from .checks import jsonable, judge, tell_findings
 from .desk import Workdesk
 from .grids import read_grids
@@ -63,8 +61,7 @@ def _row_trust(checkup: Checkup) -> dict[str, str]:
 def read_schema(members: Any) -> Schema | None:
     """Features and classes, or None where the file does not say them well."""
     try:
-        read = read_number_document if is_number_file(members) else read_document
-        return read(members).schema
+        return read_document(members).schema
     except FedloreError:
         return None
 

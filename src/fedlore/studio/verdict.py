@@ -12,9 +12,7 @@ from ..knowledge import Knowledge
 from ..knowledge.door import hide_others
 from ..knowledge.lint.checkup import Checkup
 from ..knowledge.missing import hear
-from ..knowledge.numbers import Numbers
 from ..knowledge.soft import Softened
-from ..knowledge.sources.kind import Asked
 from ..knowledge.sources.table import is_of_number, rule_text
 from ..knowledge.sources.unapplied import missing_reasons
 from ..knowledge.sources.words import reasons_of
@@ -41,11 +39,11 @@ def judge_row(checkup: Checkup, x: Tensor, grids: Sequence[RuleGrid]) -> dict[st
             f.name: _value(float(v), f.levels) for f, v in zip(schema.features, x[0], strict=True)
         },
         "in_scope": bool(in_scope(schema, x)[0]),
-        "refused": _refusal(known, checkup, x) if refused else "",
+        "refused": _refusal(known, x) if refused else "",
         "rules": _rules(known, rows, grids),
         "why": [] if refused else _words(known, rows),
     }
-    if isinstance(known, Numbers):
+    if known.line is not None:
         assert heard.low is not None and heard.high is not None
         said = float(heard.expert[0])
         ends = {"low": float(heard.low[0]), "high": float(heard.high[0])}
@@ -72,34 +70,29 @@ def _value(value: float, levels: Sequence[str]) -> float | str | None:
     return float(f"{value:.7g}")  # what float32 holds of a number that was typed
 
 
-def _refusal(known: Knowledge | Numbers, checkup: Checkup, x: Tensor) -> str:
+def _refusal(known: Knowledge, x: Tensor) -> str:
     """What the knowledge itself says where it has no answer."""
     try:
-        ask_once(checkup, known, x)
+        ask_once(known, x)
     except KnowledgeError as error:
         return str(error)
     return ""
 
 
-def _words(known: Knowledge | Numbers, rows: Tensor) -> list[str]:
+def _words(known: Knowledge, rows: Tensor) -> list[str]:
     """The lines of `predict --why` that come from the knowledge."""
-    kinds: tuple[Asked, Asked] = (
-        ("range", "prediction") if isinstance(known, Knowledge) else ("set", "number")
-    )
-    assert known.schema is not None
+    said, allowed = known.answers.asked
     found = [
-        *reasons_of(known.range, rows, kinds[0])[0],
-        *reasons_of(known.prediction, rows, kinds[1])[0],
+        *reasons_of(known.range, rows, allowed)[0],
+        *reasons_of(known.prediction, rows, said)[0],
     ]
     if known.row_trust is not None and known.prediction is not None:
         found += filter(None, known.row_trust.reasons(rows, known.trust_at_prediction))
-    found += missing_reasons((known.range, known.prediction), rows, known.schema)[0]
+    found += missing_reasons((known.range, known.prediction), rows, known.require_schema())[0]
     return list(map(str, found))
 
 
-def _rules(
-    known: Knowledge | Numbers, rows: Tensor, grids: Sequence[RuleGrid]
-) -> list[dict[str, Any]]:
+def _rules(known: Knowledge, rows: Tensor, grids: Sequence[RuleGrid]) -> list[dict[str, Any]]:
     """Every rule that hits or may hit, with what becomes of it."""
     told: list[dict[str, Any]] = []
     spoken = ""  # who spoke first among several experts
@@ -111,7 +104,7 @@ def _rules(
             if isinstance(table, Table):
                 found = _predicting(table, rows, grids, spoken, text=is_of_number(model))
                 told += _with_shares(found, model)
-        if not spoken and isinstance(known, Knowledge) and _speaks(source, rows):
+        if not spoken and known.line is None and _speaks(source, rows):
             names = [m.place.file for m in leaves(source) if isinstance(m, Table)]
             spoken = names[0] if names else "a formula"
     for model in leaves(known.range):

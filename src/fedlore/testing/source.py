@@ -15,7 +15,6 @@ from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.lint.checkup import check_file
-from ..knowledge.numbers.files import describe_numbers, read_numbers
 from ..knowledge.sources.catalog import SOURCE_KINDS
 from ..knowledge.sources.found import plugin_named
 from ..knowledge.sources.kind import Asked, SourceKind
@@ -135,18 +134,11 @@ class _Known:
 
 
 def _read(where: Where) -> _Known:
-    sides: list[tuple[Any, Asked]]
-    if "target" in toml_in(*files_at(where)):
-        found = read_numbers(where)
-        sides = [(found.knowledge.prediction, "number"), (found.knowledge.range, "set")]
-        said = describe_numbers(found.knowledge, found.schema, found.bins)
-        return _Known([s for s in sides if s[0] is not None], said, found.bins.k)
     known = Knowledge.read(where)
-    assert known.schema is not None  # a knowledge file always has one
-    sides = [(known.prediction, "prediction"), (known.range, "range")]
-    return _Known(
-        [s for s in sides if s[0] is not None], describe(known), len(known.schema.classes)
-    )
+    said, allowed = known.answers.asked
+    sides: list[tuple[Any, Asked]] = [(known.prediction, said), (known.range, allowed)]
+    classes = len(known.require_schema().classes)
+    return _Known([s for s in sides if s[0] is not None], describe(known), classes)
 
 
 def _check_answer(answer: Any, asked: Asked, n: int, classes: int) -> None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from fedlore import Examples, Personal, PersonalRegressor
+from fedlore.answers import Measured
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Schema
-from fedlore.knowledge.numbers import Told
 from fedlore.personal import doubt_classes, doubt_numbers
 
 from .coals import Array
@@ -188,7 +188,7 @@ class NumberGrader:
         found = number_chances(self.regressor, told, (target,))
         return found.risk(doubt_numbers(self.regressor, told))
 
-    def annotate(self, x: Tensor) -> Told:
+    def annotate(self, x: Tensor) -> Measured:
         return self.regressor.annotate(x)
 
     @torch.no_grad()

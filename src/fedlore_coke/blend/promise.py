@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from fedlore import Bins, Examples, Personal, PersonalRegressor
+from fedlore.answers import Measured
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers import Told
 from fedlore.personal import Distribution, Doubt, class_voices, doubt_classes, doubt_numbers
 
 from .target import BlendTarget
@@ -104,7 +104,7 @@ def doubted_chances(doubt: Doubt, allowed: Tensor | None, inside: Tensor) -> Cha
 
 @torch.no_grad()
 def number_chances(
-    regressor: PersonalRegressor, told: Told, targets: Sequence[BlendTarget]
+    regressor: PersonalRegressor, told: Measured, targets: Sequence[BlendTarget]
 ) -> Chances:
     """The chances of targets of a number."""
     found, doubt = regressor.distribution(told), doubt_numbers(regressor, told)

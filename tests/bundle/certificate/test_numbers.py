@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore import Bins, KnowledgeError, Numbers, mlp, write_bundle
+from fedlore import Bins, Knowledge, KnowledgeError, mlp, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.storing import bundle_of
@@ -16,9 +16,10 @@ from fedlore.checker.numberforward import numbers_of
 from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf
+from fedlore.knowledge.conformal import ConformalInterval
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.numbers import Between, ConformalInterval
-from fedlore.knowledge.numbers.tables import parse_numbers_table
+from fedlore.knowledge.intervals import Between
+from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
 
@@ -44,12 +45,12 @@ STEPS = rules("x,then\n> 6,>= 4\n< 2,<= 5\n")
 GAPS = rules('x,then\n> 4,"in 0..2, 4..10"\n< 5,in 1..9\n')
 
 
-def made(known: Numbers):
+def made(known: Knowledge):
     model = PersonalRegressor(mlp(2, BINS.k, hidden=(4,)), BINS, known)
     return bundle_of(model, "north", schema=SCHEMA)
 
 
-def statuses(known: Numbers) -> dict[str, str]:
+def statuses(known: Knowledge) -> dict[str, str]:
     return {claim["claim"]: claim["status"] for claim in certify(made(known))["claims"]}
 
 
@@ -59,7 +60,7 @@ def statuses(known: Numbers) -> dict[str, str]:
     ids=["none", "band", "steps", "gaps", "band and steps", "two tables", "either"],
 )
 def test_what_is_proved_is_proved_again_from_the_files(limit, tmp_path):
-    bundle = made(Numbers(formula("x"), limit, 0.3))
+    bundle = made(Knowledge(formula("x"), limit, 0.3))
     write_bundle(bundle, tmp_path / "b.lore")
     write_bundle_onnx(bundle, tmp_path / "b.onnx")
     values = certify(bundle)
@@ -83,36 +84,36 @@ def test_what_is_proved_is_proved_again_from_the_files(limit, tmp_path):
     ids=["crossed", "beyond the bound", "rules that clash", "a rule against a band", "no number"],
 )
 def test_a_set_that_can_be_empty_is_refuted_by_such_a_row(limit, row):
-    (claim,) = [c for c in certify(made(Numbers(None, limit)))["claims"]
+    (claim,) = [c for c in certify(made(Knowledge(None, limit)))["claims"]
                 if c["claim"] == "never-empty"]  # fmt: skip
     assert claim["status"] == "refuted" and row(claim["example"])
-    known = Numbers(None, limit)
+    known = Knowledge(None, limit)
     with pytest.raises(KnowledgeError):
         made(known).personal.annotate(torch.tensor([claim["example"]]))
 
 
 def test_whether_the_expert_stays_inside_counts_where_nothing_takes_care_of_it():
-    inside = Numbers(formula("x"), BAND, 0.3, conflict="error")
+    inside = Knowledge(formula("x"), BAND, 0.3, conflict="error")
     assert statuses(inside)["prediction-inside"] == "proved"
-    outside = Numbers(formula("x + 1.5"), BAND, 0.3, conflict="error")
+    outside = Knowledge(formula("x + 1.5"), BAND, 0.3, conflict="error")
     assert certify(made(outside))["verdict"] == "refuted"
-    calm = Numbers(formula("x + 1.5"), BAND, 0.3, conflict="project")
+    calm = Knowledge(formula("x + 1.5"), BAND, 0.3, conflict="project")
     assert certify(made(calm))["verdict"] == "proved"
     unique = rules("x,then\n> 6,4\n> 7,5\n", "predict", "unique")
-    assert statuses(Numbers(unique, None, 0.3))["prediction-agrees"] == "refuted"
+    assert statuses(Knowledge(unique, None, 0.3))["prediction-agrees"] == "refuted"
     table = rules("x,then\n> 6,7.5\n", "predict")
-    assert statuses(Numbers(table, BAND, 0.3, conflict="error"))["prediction-inside"] == "refuted"
+    assert statuses(Knowledge(table, BAND, 0.3, conflict="error"))["prediction-inside"] == "refuted"
 
 
 def test_a_calibrated_range_is_not_certified():
-    known = Numbers(None, ConformalInterval(formula("x"), 1.0, 0.1, 9), empty="all")
+    known = Knowledge(None, ConformalInterval(formula("x"), 1.0, 0.1, 9), empty="all")
     with pytest.raises(KnowledgeError, match="'conformal' is neither a table nor a formula"):
         certify(made(known))
 
 
 def forged(tmp_path, change) -> list[str]:
     """What fails after a graph was changed, its certificate made for the changed one."""
-    bundle = made(Numbers(formula("x"), AllOf((BAND, rules("x,then\n> 6,>= 7\n"))), 0.3))
+    bundle = made(Knowledge(formula("x"), AllOf((BAND, rules("x,then\n> 6,>= 7\n"))), 0.3))
     write_bundle_onnx(bundle, tmp_path / "b.onnx")
     model = onnx.load(tmp_path / "b.onnx")
     change(model)
@@ -163,7 +164,7 @@ def test_a_set_that_hangs_on_the_network_is_found(tmp_path):
 
 
 def test_another_certificate_is_found(tmp_path):
-    bundle = made(Numbers(None, BAND, 0.0))
+    bundle = made(Knowledge(None, BAND, 0.0))
     write_bundle(bundle, tmp_path / "b.lore")
     values = certify(bundle)
     values["target"]["upper"] = 12.0
@@ -176,7 +177,7 @@ def test_another_certificate_is_found(tmp_path):
 def test_the_checker_hears_a_number_or_its_bin_as_python_does(between):
     x = torch.rand(40, 2, generator=torch.Generator().manual_seed(3)) * torch.tensor([8.0, 1.0])
     net = ordinal(2, BINS.k, start="expert", reach=0.2, between=between)
-    plain = PersonalRegressor(net, BINS, Numbers(formula("x"), BAND, 0.0))
+    plain = PersonalRegressor(net, BINS, Knowledge(formula("x"), BAND, 0.0))
     for model in (plain, number_mixture(plain, x, random=0)):
         bundle = bundle_of(model, "north", schema=SCHEMA)
         known = read_number_knowledge(knowledge_texts(bundle.members))

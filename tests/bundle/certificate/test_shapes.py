@@ -22,8 +22,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Between
+from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.personal.beside import NumberBeside
@@ -136,7 +135,7 @@ NUMBER = Schema(SCHEMA.features, tuple(map(str, range(8))), "csr")
 def number_bundle(limits=None, said=None, *, effect="lowers", conflict="project", **parts):
     bounds = (BINS.lower, BINS.upper)
     shapes = SiteShapes((FeatureShape("ash", effect),), NUMBER, bounds)
-    known = Numbers(
+    known = Knowledge(
         said, limits, parts.pop("trust", 0.0), conflict=conflict, schema=NUMBER, shapes=shapes
     )
     model = lipschitz_mlp(8, Shaping(2, hears=parts.pop("hears", False)), hidden=(5,), seed=2)

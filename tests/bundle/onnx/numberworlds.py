@@ -8,14 +8,15 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from fedlore.answers import Bins
+from fedlore.answers import HEARD, Bins
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import from_moments
 from fedlore.knowledge import Formula, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf, FirstOf
-from fedlore.knowledge.numbers import HEARD, Between, Numbers
-from fedlore.knowledge.numbers.tables import parse_numbers_table
+from fedlore.knowledge.intervals import Between
+from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.scope import inputs_of
+from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
 
@@ -90,7 +91,7 @@ class NumberWorld:
 
 @st.composite
 def number_worlds(draw) -> NumberWorld:
-    knowledge = Numbers(
+    knowledge = Knowledge(
         draw(points()),
         draw(sets()),
         draw(st.sampled_from((0.0, 0.3, 1.0))),

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedlore import Bins, Numbers, mlp
+from fedlore import Bins, Knowledge, mlp
+from fedlore.answers import HEARD
 from fedlore.bundle.answer.answering import answer_rows
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
 from fedlore.bundle.storing import bundle_of
@@ -14,9 +15,10 @@ from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf, FirstOf
+from fedlore.knowledge.conformal import ConformalInterval
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.numbers import HEARD, Between, ConformalInterval
-from fedlore.knowledge.numbers.tables import parse_numbers_table
+from fedlore.knowledge.intervals import Between
+from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
 from fedlore.personal.regressor import PersonalRegressor
 
@@ -83,7 +85,7 @@ def rows(count: int = 80) -> torch.Tensor:
     return x
 
 
-def bundle(known: Numbers, *, hears: bool = False, seed: int = 0, net: nn.Module | None = None):
+def bundle(known: Knowledge, *, hears: bool = False, seed: int = 0, net: nn.Module | None = None):
     inputs = 3 + HEARD * hears
     draw = torch.Generator().manual_seed(seed)
     shift = torch.rand(inputs, generator=draw, dtype=torch.float64)
@@ -141,14 +143,14 @@ ALL = [(point, limit) for point in POINTS for limit in RANGES if (point, limit) 
     ("point", "limit"), [*SOME, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ALL)]
 )
 def test_every_source_is_compiled(point, limit):
-    known = Numbers(POINTS[point], RANGES[limit], 0.4, conflict="project", empty="all")
+    known = Knowledge(POINTS[point], RANGES[limit], 0.4, conflict="project", empty="all")
     compared(bundle(known), rows(60))
 
 
 @pytest.mark.parametrize("between", [False, True])
 @pytest.mark.parametrize("spread", [None, 0.8])
 def test_an_ordinal_head_hears_the_number_or_its_bin(between, spread):
-    known = Numbers(POINTS["first"], RANGES["meet"], 0.0, spread=spread, empty="all")
+    known = Knowledge(POINTS["first"], RANGES["meet"], 0.0, spread=spread, empty="all")
     net = ordinal(3, BINS.k, start="expert", reach=0.2, between=between)
     compared(bundle(known, seed=4, net=net), rows(60))
 
@@ -164,29 +166,29 @@ def test_an_ordinal_head_hears_the_number_or_its_bin(between, spread):
     ],
 )
 def test_trust_hearing_and_a_soft_expert(trust, hears, spread, conflict):
-    known = Numbers(
+    known = Knowledge(
         POINTS["first"], RANGES["meet"], trust, spread=spread, conflict=conflict, empty="all"
     )
     compared(bundle(known, hears=hears, seed=4), rows(60))
 
 
 def test_rows_without_a_set_crossed_limits_and_conflicts_are_refused():
-    empty = Numbers(None, rules("x,then\n> 8,>= 12\n", "range"))
+    empty = Knowledge(None, rules("x,then\n> 8,>= 12\n", "range"))
     assert compared(bundle(empty), rows()).any()
-    crossed = Numbers(None, Between(formula("x"), formula("5")), empty="all")
+    crossed = Knowledge(None, Between(formula("x"), formula("5")), empty="all")
     assert compared(bundle(crossed), rows()).any()
     apart = AllOf((BETWEEN, rules("x,then\n> 8,<= 3\n", "range")))
-    assert compared(bundle(Numbers(None, apart)), rows()).any()
-    assert not compared(bundle(Numbers(None, apart, empty="all")), rows()).any()
-    strict = Numbers(formula("x"), Between(formula("x - 1"), formula("8")), 0.2, conflict="error",
+    assert compared(bundle(Knowledge(None, apart)), rows()).any()
+    assert not compared(bundle(Knowledge(None, apart, empty="all")), rows()).any()
+    strict = Knowledge(formula("x"), Between(formula("x - 1"), formula("8")), 0.2, conflict="error",
                      empty="all")  # fmt: skip
     assert compared(bundle(strict), rows()).any()
-    split = Numbers(AGREED, None, 0.2, conflict="project")
+    split = Knowledge(AGREED, None, 0.2, conflict="project")
     assert compared(bundle(split), rows()).any()
 
 
 def test_what_is_no_table_or_formula_is_refused_by_name():
-    known = Numbers(None, Between(lambda x: x[:, 0], None), empty="all")
+    known = Knowledge(None, Between(lambda x: x[:, 0], None), empty="all")
     model = PersonalRegressor(mlp(3, BINS.k, hidden=()), BINS, known)
     from fedlore.bundle.onnx.regressor import regressor_to_onnx
 

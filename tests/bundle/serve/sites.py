@@ -8,8 +8,7 @@ from fedlore.bundle import Bundle, Policies, bundle_of
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.knowledge import Feature, Formula, Schema, table_of
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Between
+from fedlore.knowledge.intervals import Between
 from fedlore.personal.regressor import PersonalRegressor
 
 SCHEMA = Schema(
@@ -47,7 +46,7 @@ def number() -> Bundle:
     schema = Schema((Feature("a", low=-1, high=1), Feature("b")), ("x", "y"), "y")
     sides = (Formula.parse(text, schema) for text in ("2*a - 1", "2*a + 1"))
     point = Formula.parse("2*a", schema)
-    known = Numbers(point, Between(*sides), trust=0.4, empty="all")
+    known = Knowledge(point, Between(*sides), trust=0.4, empty="all")
     model = PersonalRegressor(mlp(2, 8, hidden=(8,), seed=1), Bins(-4.0, 4.0, 8), known)
     return bundle_of(model, "plant-2", schema=schema)
 
@@ -57,6 +56,6 @@ def crossing() -> Bundle:
     schema = Schema((Feature("a"), Feature("b")), ("x", "y"), "y")
     sides = (Formula.parse(text, schema) for text in ("b", "-b"))
     model = PersonalRegressor(
-        mlp(2, 8, hidden=(8,)), Bins(-4.0, 4.0, 8), Numbers(range=Between(*sides), empty="all")
+        mlp(2, 8, hidden=(8,)), Bins(-4.0, 4.0, 8), Knowledge(range=Between(*sides), empty="all")
     )
     return bundle_of(model, "plant-3", schema=schema)

@@ -11,8 +11,7 @@ from fedlore.answers import Bins
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Between
+from fedlore.knowledge.intervals import Between
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
 from fedlore_coke.blend.limits import tidy
@@ -220,7 +219,7 @@ def test_a_number_as_target():
     def side(by):
         return lambda x: 40.0 + 20.0 * x[:, 1].double() + by
 
-    known = Numbers(range=Between(side(-2.0), side(2.0)))
+    known = Knowledge(range=Between(side(-2.0), side(2.0)))
     model = PersonalRegressor(mlp(2, 10, hidden=(8,)), Bins(40.0, 80.0, 10), known)
     sure = order_for(model, schema, three(), "csr>=62", worst_case=True)
     found = plan(sure, compare=False)

@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from fedlore.answers import Bins
+from fedlore.answers import Bins, Measured
 from fedlore.core.cells import log_cells
 from fedlore.core.reliability import calibration_error
 from fedlore.core.rng import stream
 from fedlore.engine.lore.calibrating import _Number, mixture_sharpness, number_width, sharpen
 from fedlore.engine.lore.private import NETWORK, Voice
-from fedlore.knowledge.numbers.told import Told
 from fedlore.personal.distribution import Distribution
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import ClassMember, OrderMember
@@ -76,7 +75,7 @@ def told_rows(rows, seed, heavy):
         seldom = torch.rand(rows, generator=draw, dtype=torch.float64) < 0.05
         missed = torch.where(seldom, 6.0 * missed, 0.5 * missed)
     y = (centre + 2.0 * missed).clamp(0.0, 100.0)
-    return centre, Told(torch.zeros(rows, 1), y, None, None, Bins(0.0, 100.0, 50))
+    return centre, Measured(torch.zeros(rows, 1), y, None, None, Bins(0.0, 100.0, 50))
 
 
 def covered(centre, told, width):

@@ -12,9 +12,9 @@ from fedlore import (
     Dp,
     Examples,
     FedloreError,
+    Knowledge,
     Measured,
     NumberClient,
-    Numbers,
     Plan,
     Privacy,
     fit,
@@ -258,7 +258,7 @@ def number_sites(count=3, rows=40):
         def expert(rows):
             return 12 + 20 * rows[:, 0].double()
 
-        known = Numbers(expert, trust=0.0)
+        known = Knowledge(expert, trust=0.0)
         data = Measured(x, y)
         sites.append(NumberClient(f"site-{i}", data[:rows], known, test=data[rows:]))
     return sites

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge
-from fedlore.answers import Bins
+from fedlore.answers import Bins, Measured
 from fedlore.core.inputs import Inputs
 from fedlore.core.rng import stream
 from fedlore.engine.lore.private import EXPERT, NETWORK, Voice
@@ -15,8 +15,6 @@ from fedlore.engine.tuning.curves import Cached
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import GradedFormula
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.told import Told
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 from fedlore.knowledge.scope import inputs_of
 from fedlore.personal.own import best
@@ -74,8 +72,8 @@ def test_of_a_number_the_mixture_moves_to_the_expert_where_he_is_good():
     y = 5 + torch.randn(120, generator=draw).double()
     rest = y + 0.7 * torch.randn(120, generator=draw)
     said = y + torch.where(x[:, 0] > 0, 0.1, 3.0) * torch.randn(120, generator=draw)
-    told = Told(x, y, said.clamp(0, 10), None, Bins(0.0, 10.0, 5))
-    known = Numbers(schema=SCHEMA, row_trust=RowTrust(SCHEMA, features=("ash",)))
+    told = Measured(x, y, said.clamp(0, 10), None, Bins(0.0, 10.0, 5))
+    known = Knowledge(schema=SCHEMA, row_trust=RowTrust(SCHEMA, features=("ash",)))
     both = [Voice(NETWORK, rest, shared=True)]
     found, together = lean_numbers(known, told, both, SHARE, rest, scaler=None, seed=0)
     assert found.choice.formula

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from fedlore.answers import Line, Measured
+from fedlore.knowledge import Knowledge
 from fedlore.knowledge.lint.checkup import check_file
-from fedlore.knowledge.numbers import Measured
-from fedlore.knowledge.numbers.files import read_numbers
 
 HEAD = """
 conflict = "{conflict}"
@@ -56,8 +56,8 @@ def test_rules_that_leave_room_everywhere_are_proved(tmp_path):
 def test_sources_that_contradict_each_other_allow_all_where_the_file_says_so(tmp_path):
     words = '[range]\nempty = "all"\n'
     found(tmp_path, f"{words}{LIMITS}{TABLE}", "ash,then\n> 15,<= 10\n")
-    file = read_numbers(tmp_path / "knowledge.toml")
-    told = file.knowledge.examine(Measured(torch.tensor([[16.0, 0.0], [2.0, 0.0]])), file.bins)
+    file = Knowledge.read(tmp_path / "knowledge.toml")
+    told = file.annotate(Measured(torch.tensor([[16.0, 0.0], [2.0, 0.0]])), Line(file.bins))
     assert told.sets.lower.tolist() == [[file.bins.lower], [4.0]]
     assert told.sets.upper.tolist() == [[file.bins.upper], [34.0]]
 

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import KnowledgeError
-from fedlore.answers import Bins
+from fedlore.answers import Bins, Line, Measured
 from fedlore.kernel.schema import name_columns
+from fedlore.knowledge import Knowledge
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.numbers.files import read_numbers
-from fedlore.knowledge.numbers.measured import Measured
-from fedlore.knowledge.numbers.tables import read_numbers_table
+from fedlore.knowledge.tables.numbers import read_numbers_table
 
 SCHEMA = name_columns(["ash", "water"], ["low", "high"])
 
@@ -73,14 +72,14 @@ def table(tmp_path, text, kind="range", **settings):
 
 
 def test_a_file_about_a_number(folder):
-    found = read_numbers(folder / "knowledge.toml")
+    found = Knowledge.read(folder / "knowledge.toml")
     assert found.bins == Bins(0.0, 40.0, 80)
     assert (found.schema.label, len(found.schema.classes)) == ("gcv", 80)
     assert found.card.owner == "the laboratory"
-    known = found.knowledge
+    known = found
     assert (known.trust, known.spread, known.outside) == (0.3, 0.5, "widen")
     x = torch.tensor([[10.0, 10.0], [35.0, 10.0], [25.0, 10.0], [0.0, 0.0]])
-    told = known.examine(Measured(x), found.bins)
+    told = known.annotate(Measured(x), Line(found.bins))
     assert told.said.tolist() == pytest.approx([26.5, 17.0 + 1.0, 21.0, 35.0])  # moved up to 18
     assert told.sets.lower[1].tolist() == [12.0, 18.0]
     assert told.sets.upper[1].tolist() == [15.0, 20.0]
@@ -94,7 +93,7 @@ def test_a_calibrated_interval_in_a_file_is_statistical(folder):
         'alpha = 0.1\nthresholds = [1.5]\nrows = 99\nscorer = { formula = "30 - ash" }\n',
     )
     (folder / "knowledge.toml").write_text(text)
-    known = read_numbers(folder / "knowledge.toml").knowledge
+    known = Knowledge.read(folder / "knowledge.toml")
     assert kind_of(known.range) == "statistical"
     assert known.range(torch.tensor([[1.0, 1.0]])).lower.item() == pytest.approx(29.2)
 
@@ -106,9 +105,9 @@ def test_ranges_of_a_file_can_be_joined_and_functions_named(folder):
     )
     (folder / "knowledge.toml").write_text(text)
     with pytest.raises(KnowledgeError, match=r"\[predict\] source 2: 'torch:sum' is code"):
-        read_numbers(folder / "knowledge.toml")
+        Knowledge.read(folder / "knowledge.toml")
     (folder / "knowledge.toml").write_text("entry_points = true\n" + text)
-    known = read_numbers(folder / "knowledge.toml").knowledge
+    known = Knowledge.read(folder / "knowledge.toml")
     assert known.range(torch.tensor([[35.0, 10.0]])).lower.tolist() == [[5.0]]
 
 
@@ -129,7 +128,7 @@ def test_a_fault_in_the_file_is_named(folder, old, new, says):
     assert old in FILE
     (folder / "knowledge.toml").write_text(FILE.replace(old, new))
     with pytest.raises(KnowledgeError, match=says):
-        read_numbers(folder / "knowledge.toml")
+        Knowledge.read(folder / "knowledge.toml")
 
 
 @pytest.mark.parametrize(

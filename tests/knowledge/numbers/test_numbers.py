@@ -7,17 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore import Examples, FedloreError, Knowledge, KnowledgeError
-from fedlore.answers import Bins, Sets
+from fedlore import FedloreError, Knowledge, KnowledgeError
+from fedlore.answers import Bins, Line, Measured, Sets
+from fedlore.answers.measured import normal
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.combine import AllOf
+from fedlore.knowledge.conformal import ConformalInterval
 from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.intervals import Band, Between, Written
 from fedlore.knowledge.kinds import kind_of
-from fedlore.knowledge.numbers.conformal import ConformalInterval
-from fedlore.knowledge.numbers.measured import Measured
-from fedlore.knowledge.numbers.numbers import Numbers
-from fedlore.knowledge.numbers.ranges import Band, Between, Written
-from fedlore.knowledge.numbers.told import Told, normal
 
 CUT = Bins(0.0, 10.0, 5)
 
@@ -31,8 +29,8 @@ def rows(*values: float) -> torch.Tensor:
 
 
 def test_a_point_becomes_its_class_and_a_set_the_bins_it_touches():
-    known = Numbers(first, Band(first, 1.0, 0.5), trust=0.3)
-    told = known.examine(Measured(rows(2.5, 9.9), torch.tensor([2.0, 9.5])), CUT)
+    known = Knowledge(first, Band(first, 1.0, 0.5), trust=0.3)
+    told = known.annotate(Measured(rows(2.5, 9.9), torch.tensor([2.0, 9.5])), Line(CUT))
     examples = told.examples()
     assert examples.y.tolist() == [1, 4]
     assert examples.prior.tolist() == [[0, 1, 0, 0, 0], [0, 0, 0, 0, 1]]
@@ -43,25 +41,12 @@ def test_a_point_becomes_its_class_and_a_set_the_bins_it_touches():
     assert told.sets.upper[1].item() == 10.0  # kept within the bounds
 
 
-def test_lifted_knowledge_is_knowledge_about_classes():
-    known = Numbers(first, Band(first, 1.0, 0.5), trust=0.3, reliance=0.1)
-    lifted = known.lift(CUT)
-    assert isinstance(lifted, Knowledge) and (lifted.trust, lifted.reliance) == (0.3, 0.1)
-    examples = lifted.annotate(Examples(rows(2.5), torch.tensor([1])))
-    assert examples.prior.argmax(1).tolist() == [1]
-    assert examples.allowed.sum().item() == 2
-    assert (
-        Numbers(first).lift(CUT).range is None
-        and Numbers(range=Band(first, 1, 1)).lift(CUT).prediction is None
-    )
-
-
 def test_formulas_are_point_and_range():
     schema = name_columns(["ash", "water"], ["low", "high"])
     point = Formula.parse("10 - ash / 2", schema)
     lower = Formula.parse("where(ash > 10, 0, 2)", schema)
-    known = Numbers(point, Between(lower, 8.0))
-    told = known.examine(Measured(torch.tensor([[12.0, 1.0], [6.0, 1.0]])), CUT)
+    known = Knowledge(point, Between(lower, 8.0))
+    told = known.annotate(Measured(torch.tensor([[12.0, 1.0], [6.0, 1.0]])), Line(CUT))
     assert told.said.tolist() == [4.0, 7.0]
     assert told.sets.lower.flatten().tolist() == [0.0, 2.0]
     assert told.sets.upper.flatten().tolist() == [8.0, 8.0]
@@ -71,8 +56,8 @@ def test_an_undefined_point_is_silent_and_an_undefined_side_does_not_limit():
     def undefined(x):
         return torch.where(x[:, 0] > 0, x[:, 0], torch.nan)
 
-    known = Numbers(undefined, Between(undefined, 9.0))
-    told = known.examine(Measured(rows(-1.0, 3.0)), CUT)
+    known = Knowledge(undefined, Between(undefined, 9.0))
+    told = known.annotate(Measured(rows(-1.0, 3.0)), Line(CUT))
     assert told.prior[0].sum() == 0
     assert told.sets.lower.flatten().tolist() == [0.0, 3.0]
     assert Band(undefined, 1.0, 1.0)(rows(-1.0)).lower.item() == -math.inf
@@ -82,8 +67,8 @@ def test_an_undefined_point_is_silent_and_an_undefined_side_does_not_limit():
     ("policy", "expected"), [("abstain", [math.nan, 4.0]), ("project", [6.0, 4.0])]
 )
 def test_a_point_outside_its_set_is_silenced_or_moved(policy, expected):
-    known = Numbers(first, Between(None, 6.0), conflict=policy)
-    told = known.examine(Measured(rows(7.0, 4.0)), CUT)
+    known = Knowledge(first, Between(None, 6.0), conflict=policy)
+    told = known.annotate(Measured(rows(7.0, 4.0)), Line(CUT))
     torch.testing.assert_close(
         told.said, torch.tensor(expected, dtype=torch.float64), equal_nan=True
     )
@@ -91,66 +76,70 @@ def test_a_point_outside_its_set_is_silenced_or_moved(policy, expected):
 
 
 def test_a_point_beyond_the_bounds_is_a_conflict_too():
-    assert Numbers(first).examine(Measured(rows(12.0)), CUT).said.isnan().all()
-    moved = Numbers(first, conflict="project").examine(Measured(rows(12.0)), CUT)
+    assert Knowledge(first).annotate(Measured(rows(12.0)), Line(CUT)).said.isnan().all()
+    moved = Knowledge(first, conflict="project").annotate(Measured(rows(12.0)), Line(CUT))
     assert moved.said.item() == 10.0
 
 
 def test_an_infinite_point_is_silent_and_not_moved_to_a_bound():
-    moved = Numbers(first, conflict="project").examine(Measured(rows(math.inf, -math.inf)), CUT)
+    moved = Knowledge(first, conflict="project").annotate(
+        Measured(rows(math.inf, -math.inf)), Line(CUT)
+    )
     assert moved.said.isnan().all() and moved.conflicts == 0
 
 
 def test_a_point_outside_can_be_refused_with_its_row():
-    known = Numbers(first, Between(None, 6.0), conflict="error")
-    with pytest.raises(KnowledgeError, match="leaves the set in 1 rows, first row 1 with 7.0"):
-        known.examine(Measured(rows(4.0, 7.0)), CUT)
+    known = Knowledge(first, Between(None, 6.0), conflict="error")
+    with pytest.raises(KnowledgeError, match="leaves the range in 1 rows, first row 1"):
+        known.annotate(Measured(rows(4.0, 7.0)), Line(CUT))
 
 
 def test_a_label_outside_its_set_is_refused_with_its_row_even_inside_a_touched_bin():
-    known = Numbers(range=Between(2.5, 6.0))
+    known = Knowledge(range=Between(2.5, 6.0))
     data = Measured(rows(0.0, 0.0), torch.tensor([3.0, 2.25]))  # 2.25 is in bin 1, as 2.5 is
     with pytest.raises(
         KnowledgeError, match="1 labels lie outside their set, first row 1 with 2.25"
     ):
-        known.examine(data, CUT)
+        known.annotate(data, Line(CUT))
 
 
 def test_a_label_outside_can_widen_or_drop():
     data = Measured(rows(0.0, 1.0), torch.tensor([3.0, 9.0]))
-    widened = Numbers(range=Between(2.5, 6.0), outside="widen").examine(data, CUT)
+    widened = Knowledge(range=Between(2.5, 6.0), outside="widen").annotate(data, Line(CUT))
     assert len(widened) == 2 and widened.missed.tolist() == [False, True]
-    dropped = Numbers(range=Between(2.5, 6.0), outside="drop").examine(data, CUT)
+    dropped = Knowledge(range=Between(2.5, 6.0), outside="drop").annotate(data, Line(CUT))
     assert dropped.x.flatten().tolist() == [0.0] and len(dropped.sets) == 1
     with pytest.raises(FedloreError, match="nothing is left"):
-        Numbers(range=Between(2.5, 6.0), outside="drop").examine(data[1:], CUT)
+        Knowledge(range=Between(2.5, 6.0), outside="drop").annotate(data[1:], Line(CUT))
 
 
 def test_an_empty_set_is_refused_with_its_row_or_allows_all():
-    known = Numbers(range=Between(11.0, 12.0))
+    known = Knowledge(range=Between(11.0, 12.0))
     with pytest.raises(KnowledgeError, match="1 do not, first row 0 is"):
-        known.examine(Measured(rows(1.0)), CUT)
-    told = Numbers(range=Between(11.0, 12.0), empty="all").examine(Measured(rows(1.0)), CUT)
+        known.annotate(Measured(rows(1.0)), Line(CUT))
+    told = Knowledge(range=Between(11.0, 12.0), empty="all").annotate(
+        Measured(rows(1.0)), Line(CUT)
+    )
     assert told.allowed.all()
 
 
 def test_labels_that_are_no_numbers_or_out_of_bounds_are_refused_with_their_row():
     with pytest.raises(FedloreError, match="finite: 1 are not, first row 1"):
-        Numbers().examine(Measured(rows(0.0, 1.0), torch.tensor([1.0, math.nan])), CUT)
+        Knowledge().annotate(Measured(rows(0.0, 1.0), torch.tensor([1.0, math.nan])), Line(CUT))
     with pytest.raises(
         FedloreError, match=r"lie in \[0.0, 10.0\]: 1 are not, first row 0 has 11.0"
     ):
-        Numbers().examine(Measured(rows(0.0), torch.tensor([11.0])), CUT)
+        Knowledge().annotate(Measured(rows(0.0), torch.tensor([11.0])), Line(CUT))
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Numbers(trust=1.5), r"trust must lie in \[0, 1\], got 1.5"),
-        (lambda: Numbers(outside="perhaps"), "outside must be"),
-        (lambda: Numbers(conflict="perhaps"), "conflict must be one of abstain, project, error"),
-        (lambda: Numbers(empty="perhaps"), "empty must be one of error, all"),
-        (lambda: Numbers(first, spread=0.0), "spread must be a positive number, got 0"),
+        (lambda: Knowledge(trust=1.5), r"trust must lie in \[0, 1\], got 1.5"),
+        (lambda: Knowledge(outside="perhaps"), "outside must be"),
+        (lambda: Knowledge(conflict="perhaps", line=Line(CUT)), "one of abstain, project, error"),
+        (lambda: Knowledge(empty="first", line=Line(CUT)), "empty must be one of error, all"),
+        (lambda: Knowledge(first, spread=0.0), "spread must be a positive number, got 0"),
         (lambda: Between(), "a lower or an upper side"),
         (lambda: Band(first, -1.0, 1.0), "below must not be negative"),
         (lambda: AllOf(()), "at least one"),
@@ -159,9 +148,12 @@ def test_labels_that_are_no_numbers_or_out_of_bounds_are_refused_with_their_row(
         (lambda: Measured(rows(1.0), torch.tensor([1])), "one number per row"),
         (lambda: Measured(rows(1.0), torch.zeros(2)), "one number per row"),
         (lambda: Measured(rows(1.0)).numbers(), "no measured numbers"),
-        (lambda: Numbers(lambda x: x).examine(Measured(rows(1.0)), CUT), "one number per row"),
         (
-            lambda: Numbers(range=lambda x: x).examine(Measured(rows(1.0)), CUT),
+            lambda: Knowledge(lambda x: x).annotate(Measured(rows(1.0)), Line(CUT)),
+            "one number per row",
+        ),
+        (
+            lambda: Knowledge(range=lambda x: x).annotate(Measured(rows(1.0)), Line(CUT)),
             "must give Sets for 1 rows, got Tensor",
         ),
         (lambda: Band(lambda x: x, 1.0, 1.0)(rows(1.0)), "one number per row"),
@@ -173,13 +165,13 @@ def test_bad_knowledge_is_refused(make, says):
 
 
 def test_a_soft_prior_is_a_normal_within_the_set():
-    known = Numbers(first, Between(2.0, 6.0), spread=1.0)
-    prior = known.examine(Measured(rows(4.0).double()), CUT).prior[0]
+    known = Knowledge(first, Between(2.0, 6.0), spread=1.0)
+    prior = known.annotate(Measured(rows(4.0).double()), Line(CUT)).prior[0]
     assert prior.sum().item() == pytest.approx(1.0)
     assert prior[[0, 3, 4]].tolist() == [0, 0, 0]  # nothing outside: no conflict can arise
     assert prior[1].item() == pytest.approx(0.5)
-    hard = Numbers(first, Between(4.0, 4.0), spread=1.0)
-    assert hard.examine(Measured(rows(4.0)), CUT).prior.tolist() == [[0, 0, 1, 0, 0]]
+    hard = Knowledge(first, Between(4.0, 4.0), spread=1.0)
+    assert hard.annotate(Measured(rows(4.0)), Line(CUT)).prior.tolist() == [[0, 0, 1, 0, 0]]
 
 
 @given(st.floats(0, 10), st.floats(0.05, 20))
@@ -198,10 +190,10 @@ def test_the_normal_of_the_bins_is_that_of_the_error_function(centre, spread):
 
 def test_an_ordinal_target_reaches_the_neighbours_in_the_order_of_their_distance():
     data = Measured(rows(0.0), torch.tensor([4.1]))
-    target = Numbers().examine(data, CUT).examples(ordinal=0.75).target[0]
+    target = Knowledge().annotate(data, Line(CUT)).examples(ordinal=0.75).target[0]
     assert target.sum().item() == pytest.approx(1.0)
     assert target[2] > target[1] > target[3] > target[0] > target[4] > 0
-    assert Numbers().examine(data, CUT).examples().target is None
+    assert Knowledge().annotate(data, Line(CUT)).examples().target is None
 
 
 def test_what_was_written_down_is_found_again_and_the_rest_is_free():
@@ -266,7 +258,7 @@ def test_measured_rows_can_be_split_and_indexed():
 def test_a_number_between_bins_loses_nothing_and_silence_stays_silent():
     bins = Bins(0.0, 10.0, 5)
     said = torch.tensor([3.7, float("nan"), 10.0], dtype=torch.float64)
-    told = Told(torch.zeros(3, 1), said.nan_to_num(nan=6.1), said, None, bins)
+    told = Measured(torch.zeros(3, 1), said.nan_to_num(nan=6.1), said, None, bins)
     rows, at = told.between.double(), torch.arange(5.0, dtype=torch.float64)
     assert float(rows[0] @ at) == pytest.approx(1.35)  # 0.85 of the second bin, from its middle
     assert rows.sum(1).tolist() == pytest.approx([1.0, 0.0, 1.0])

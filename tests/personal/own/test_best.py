@@ -7,11 +7,10 @@ import pytest
 import torch
 from sklearn.model_selection import KFold
 
-from fedlore.answers import Bins, Sets
+from fedlore.answers import Bins, Measured, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers import Told
 from fedlore.personal.own import best, folds, missing_learners, own_classes, own_numbers, own_order
 from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, predict_held_out
 from fedlore.personal.own.forest import ExtraTrees
@@ -28,7 +27,7 @@ def numbers(rows=60, seed=0):
     x = torch.randn(rows, 3, generator=draw)
     said = 10 + 2 * x[:, 0].double()
     y = said + torch.tanh(x[:, 1].double()) + 0.3 * torch.randn(rows, generator=draw).double()
-    return Told(x, y, said, Sets.of(said - 4, said + 4), Bins(-20.0, 40.0, 10))
+    return Measured(x, y, said, Sets.of(said - 4, said + 4), Bins(-20.0, 40.0, 10))
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ def test_what_is_heard_of_numbers():
     sets = Sets.of(
         torch.tensor([[1.0, 6.0], [2.0, torch.nan]]), torch.tensor([[2.0, 9.0], [4.0, torch.nan]])
     )
-    sight = see_numbers(Told(torch.zeros(2, 1), None, said, sets, Bins(0.0, 10.0, 2)))
+    sight = see_numbers(Measured(torch.zeros(2, 1), None, said, sets, Bins(0.0, 10.0, 2)))
     assert sight.heard.tolist() == [[3.0, 5.0, 4.0], [3.0, 3.0, 1.0]]
 
 

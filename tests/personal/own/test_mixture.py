@@ -5,11 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.answers import Bins, Sets
+from fedlore.answers import Bins, Measured, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.errors import FedloreError
-from fedlore.knowledge.numbers import Told
 from fedlore.personal.own import Mixture, NumberMixture
 from tests.strategies import Case, cases
 
@@ -113,7 +112,7 @@ def test_an_expert_with_all_the_weight_who_is_silent_leaves_it_to_the_others():
 
 def told(said, low, high):
     x = torch.zeros(len(said), 1)
-    return Told(x, None, torch.tensor(said).double(), Sets.of(low, high), Bins(0.0, 10.0, 5))
+    return Measured(x, None, torch.tensor(said).double(), Sets.of(low, high), Bins(0.0, 10.0, 5))
 
 
 @given(st.integers(0, 2**31), st.integers(1, 4))

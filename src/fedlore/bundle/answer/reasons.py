@@ -15,7 +15,6 @@ from ...knowledge.sources.words import reasons_of
 from ...personal.answers import BOTH, EXPERT, RANGE, Answers
 from ...personal.beside import AnyBeside
 from ...personal.classifier import Personal
-from ...personal.client import Known
 from ...words import Reason
 from ..contents import Bundle
 from ..mixtures import member_weights
@@ -132,7 +131,7 @@ def _numbers_decided(found: Answers, us: str) -> Reasons:
     return lines
 
 
-def _say_trust(found: Answers, known: Known, constant: float, x: Tensor) -> Reasons:
+def _say_trust(found: Answers, known: Knowledge, constant: float, x: Tensor) -> Reasons:
     """Why the expert's word counted so much in each row, where λ is not one number."""
     if known.row_trust is None or not len(x):
         return [[] for _ in range(len(x))]

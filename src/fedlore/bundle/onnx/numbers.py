@@ -21,23 +21,23 @@ from ...kernel.graph.tables import Answer
 from ...kernel.numbersets import NamedNumber
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, FirstOf
+from ...knowledge.conformal import ConformalInterval
 from ...knowledge.formulas.formula import Formula
-from ...knowledge.numbers.conformal import ConformalInterval
-from ...knowledge.numbers.numbers import Numbers
-from ...knowledge.numbers.ranges import Band, Between
-from ...knowledge.numbers.tables import IntervalTable, NumberTable
+from ...knowledge.intervals import Band, Between
+from ...knowledge.models import Knowledge
+from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.views import Mask
 from .sources import Rows, tree_of
 
 
 def number_nodes(
-    rows: Rows, known: Numbers, bounds: tuple[float, float], unusable: Value
+    rows: Rows, known: Knowledge, bounds: tuple[float, float], unusable: Value
 ) -> NumberNodes:
-    """The knowledge with its policies, as `Numbers.examine` has it."""
+    """The knowledge with its policies, as `Knowledge.annotate` has it."""
     sets = None
     if known.range is not None:
-        lacking = rows.lacking(known.range) if known.empty == "all" else None
-        sets = bound_set(rows.build, add_set(rows, known.range), bounds, known.empty, lacking)
+        lacking = rows.lacking(known.range) if known.when_empty == "all" else None
+        sets = bound_set(rows.build, add_set(rows, known.range), bounds, known.when_empty, lacking)
     point = None if known.prediction is None else add_point(rows, known.prediction)
     return join_number(rows.build, point, sets, bounds, known.conflict, unusable)
 

@@ -15,7 +15,7 @@ from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.graph.sets import SetNodes, nearest
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
-from ...knowledge.numbers.numbers import Numbers
+from ...knowledge.models import Knowledge
 from ...personal.beside import NumberBeside
 from ...personal.foreseen import ForeseenNumber
 from ...personal.own.members import NumberMember
@@ -108,7 +108,7 @@ def regressor_to_onnx(
     return finish_graph(build, (len(schema.features),), results, words)
 
 
-def _middle(build: Builder, found: SpreadNodes, known: Numbers) -> Value:
+def _middle(build: Builder, found: SpreadNodes, known: Knowledge) -> Value:
     """The number that is given out, as `Distribution.middle`, (n, 1)."""
     if known.shapes is None:
         return mean_nodes(build, found)

@@ -14,7 +14,6 @@ from ...kernel.schema import Schema
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, find_lacking, hear
-from ...knowledge.models import Knowledge
 from ...knowledge.soft import SoftFormulas, SoftRange
 from ...knowledge.sources.writing import kind_of_model, parts_of
 from ...knowledge.stated import list_statements
@@ -57,7 +56,7 @@ def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
     rows = hide_others(shape_rows(bundle, x), bundle.schema)
     known = bundle.personal.knowledge
     found: list[Fact] = []
-    if isinstance(known, Knowledge):
+    if known.line is None:
         found += _ask_sources(known.prediction, rows, y, "rule")
         found += _ask_sources(known.range, rows, y, "range")
         right = (answers.predicted == y).double()

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ...answers import Measured
 from ...kernel.schema import Schema
-from ...knowledge.numbers.measured import Measured
 from .source import FileForm
 from .table import read_number_column, read_table
 

@@ -7,14 +7,13 @@ from functools import cached_property
 from torch import nn
 
 from ...algorithms import Algorithm, FedAvg, Plan
-from ...answers import Bins
+from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
 from ...core.lipschitz import lipschitz_mlp
 from ...core.nets import mlp, server
 from ...core.ordinal import ordered_mlp
 from ...core.scaler import Scaler
 from ...errors import ConfigError
-from ...knowledge.numbers.told import HEARD
 from ..loop import Recipe, Weights
 from .candidates import Candidate, Menu
 from .trial import Trial

@@ -14,6 +14,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from ...answers import Measured
+from ...answers.scores import quantile_score
 from ...core.conformal import class_misses, number_misses
 from ...core.inject import fill_trust
 from ...core.reliability import (
@@ -25,8 +27,6 @@ from ...core.reliability import (
     ranked_score,
     reliability,
 )
-from ...knowledge.numbers.scores import quantile_score
-from ...knowledge.numbers.told import Told
 from ...personal.brought import Brought
 from ...personal.distribution import Distribution
 from ...personal.own.members import ClassMember, OrderMember
@@ -81,7 +81,7 @@ def try_classes(unseen: Unseen, factor: float) -> UnseenJudged:
     return UnseenJudged(tuple(diagram), found, class_misses(said, y), said)
 
 
-def try_number(centre: Tensor, told: Told, width: float) -> UnseenJudged:
+def try_number(centre: Tensor, told: Measured, width: float) -> UnseenJudged:
     """Intervals of the final width around numbers that members found without having seen them."""
     y = told.y
     assert y is not None
@@ -134,7 +134,7 @@ def sharpen(member: _M, factor: float) -> _M:
     return member
 
 
-def number_width(centre: Tensor, told: Told, usual: float) -> float:
+def number_width(centre: Tensor, told: Measured, usual: float) -> float:
     """The width under which 90 % intervals hold as many unseen rows as conformal sets would.
 
     Intervals around a number grow with the width, so they are nested sets: the least width that
@@ -157,7 +157,7 @@ def number_width(centre: Tensor, told: Told, usual: float) -> float:
 class _Number:
     said: Tensor
 
-    def number(self, known: Told) -> Tensor:
+    def number(self, known: Measured) -> Tensor:
         return self.said
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ...core.conformal import Holding, unseen_holdings
 from ...core.tree import Params
+from ...knowledge.models import Knowledge
 from ...personal.beside import Beside, NumberBeside
 from ...personal.brought import Brought, BroughtLine
-from ...personal.client import Known
 from ...personal.own.best import Own, OwnModel
 from ...personal.own.mixture import scale_weights
 from ...personal.own.weights import SHARED, class_weights, start_weights
@@ -28,7 +28,9 @@ class Private:
     """What one site chose for itself: it stays there, in its own bundle."""
 
     beside: Beside | NumberBeside | None
-    knowledge: Known  # what the network is seen through, the expert reread where that was chosen
+    knowledge: (
+        Knowledge  # what the network is seen through, the expert reread where that was chosen
+    )
     finished: Params | None = None  # the network after last steps at home, where they paid
     brought: Brought | None = None
     scores: Tensor | None = None  # (n,) how far labels lie from answers, of rows no member had seen

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from ...algorithms import FlatParams, Solo
-from ...answers import Bins
+from ...answers import Bins, Line, Measured
 from ...core.examples import Examples
 from ...core.inject import guard, inject
 from ...core.rng import stream
 from ...core.tree import Params
-from ...knowledge.numbers.told import Told
 from ...knowledge.shapes import SiteShapes
 from ...personal.client import Client, NumberClient
 from ...personal.own.signs import input_signs
@@ -56,11 +55,11 @@ class Seat:
         return number_task(candidate, self.common.bins)
 
     @cached_property
-    def told(self) -> Told:
+    def told(self) -> Measured:
         """Rows as members take them, with what the expert says; a bare site hears nothing."""
         member, bins = self.member, self.common.bins
         assert isinstance(member, NumberClient) and bins is not None
-        found = member.knowledge.examine(member.data, bins)
+        found = member.knowledge.annotate(member.data, Line(bins))
         scaler = self.common.scaler
         if scaler is not None and not member.numeric:
             found = replace(found, x=scaler.encode(found.x))

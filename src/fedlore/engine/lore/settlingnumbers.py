@@ -6,10 +6,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ...answers import Measured
 from ...core.exact import Posterior, leave_out
 from ...core.foresight import Foresight
 from ...core.tree import Params
-from ...knowledge.numbers.told import Told
 from ...personal.beside import NumberBeside
 from ...personal.client import Client
 from ...personal.foreseen import ForeseenNumber
@@ -109,7 +109,7 @@ def settle_number(
 
 
 def _out_of_fold(
-    seat: Seat, candidate: Candidate, folds: Sequence[Params], places: Tensor, told: Told
+    seat: Seat, candidate: Candidate, folds: Sequence[Params], places: Tensor, told: Measured
 ) -> tuple[Tensor, int]:
     """A number for every row by the network that had not seen it, and last steps that pay."""
     assert told.y is not None
@@ -129,7 +129,7 @@ def _out_of_fold(
     return found[best], best
 
 
-def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voice | None:
+def foreseen_number(seat: Seat, posterior: Posterior | None, told: Measured) -> Voice | None:
     """The model of one round on the scale of the bins, each row left out in closed form."""
     exact, common = seat.common.menu.exact, seat.common
     if posterior is None or exact is None:
@@ -145,7 +145,7 @@ def foreseen_number(seat: Seat, posterior: Posterior | None, told: Told) -> Voic
     return Voice(ONE_ROUND, held, True, ForeseenNumber(foresight, common.scaler))
 
 
-def _signed(line: SignedLine, told: Told) -> Voice:
+def _signed(line: SignedLine, told: Measured) -> Voice:
     """Its linear part, at a site with shapes."""
     assert told.y is not None
     held = within(line.held, told)

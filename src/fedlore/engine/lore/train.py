@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...answers import Bins
+from ...answers import Bins, Line
+from ...answers.scores import all_scores
 from ...core.aggregate import aggregate_of
 from ...core.examples import Examples
 from ...core.history import Row
@@ -19,7 +20,6 @@ from ...core.scaler import Scaler, leave_unscaled
 from ...core.wire import Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.confusion import reread_rows
-from ...knowledge.numbers.scores import all_scores
 from ...personal.client import Client, Member, NumberClient, knowledge_within
 from ...personal.tasks import Classification, Regression
 from ...privacy.filters import Placement, filter_context, guard_transport
@@ -248,7 +248,7 @@ def mixture_scores(model: Any, site: Client | NumberClient) -> dict[str, float]:
         if site.test is None or site.test.y is None:
             return {}
         bins = model.bins
-        shown = site.knowledge.examine(site.test, bins, training=False)
+        shown = site.knowledge.annotate(site.test, Line(bins), training=False)
         return all_scores(model.predict(site.test.x), site.test.y, shown.sets)
     test = site.test
     if test is None or test.y is None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ...answers import Measured
 from ...core.examples import Examples
 from ...core.scaler import Scaler
 from ...knowledge.door import hide_others
-from ...knowledge.numbers.told import Told
+from ...knowledge.models import Knowledge
 from ...personal.brought import Brought
-from ...personal.client import Known
 from ...personal.own.members import within
 from ...personal.own.mixture import mix, scale_weights
 from ..tuning.rowwise import RowChoice, RowCost, class_costs, learn_rows, number_costs
@@ -27,7 +27,7 @@ class Lean:
     choice: RowChoice
     rows: Tensor | None = None  # (n,) λ as rows that it was not learned from teach it, NaN: one
 
-    def knowledge(self, known: Known) -> Known:
+    def knowledge(self, known: Knowledge) -> Knowledge:
         """The site's knowledge with what was learned."""
         if known.row_trust is None:
             return known
@@ -42,7 +42,7 @@ class Lean:
 
 
 def lean_classes(
-    known: Known,
+    known: Knowledge,
     heard: Examples,
     parts: Sequence[tuple[Voice, Tensor]],  # voices, and what they say of unseen rows, (n, k)
     share: Mapping[str, float],
@@ -62,8 +62,8 @@ def lean_classes(
 
 
 def lean_numbers(
-    known: Known,
-    told: Told,
+    known: Knowledge,
+    told: Measured,
     voices: Sequence[Voice],
     share: Mapping[str, float],
     together: Tensor,  # (n,) what the mixture says with one number
@@ -88,8 +88,8 @@ def lean_numbers(
 
 
 def _lean(
-    known: Known,
-    rows: Examples | Told,
+    known: Knowledge,
+    rows: Examples | Measured,
     cost: RowCost,
     loss: RowCost,
     constant: float,

@@ -6,11 +6,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ...answers import Line
+from ...answers.scores import rmse
 from ...core.rng import stream
 from ...errors import ConfigError
 from ...knowledge.door import hide_others
 from ...knowledge.missing import hear
-from ...knowledge.numbers.scores import rmse
 from ...personal.client import NumberClient
 from ...personal.regressor import PersonalRegressor
 from ..training import Fitted
@@ -101,7 +102,7 @@ def _said(
 ) -> Tensor:
     """What a client's model says of some of its rows under each λ, (grid, n)."""
     model = fitted.model(client.id)
-    told = client.knowledge.examine(client.data[rows], model.bins, training=False)
+    told = client.knowledge.annotate(client.data[rows], Line(model.bins), training=False)
     return torch.stack(
         [
             model.with_knowledge(replace(client.knowledge, reliance=value)).predict(told)

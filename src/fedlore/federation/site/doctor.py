@@ -159,7 +159,7 @@ def _knowledge(kit: Kit) -> str:
 
 def _trust(kit: Kit) -> float:
     bins = kit.terms().bins
-    return kit.knowledge().trust if bins is None else kit.numbers(bins).trust
+    return kit.knowledge(bins).trust
 
 
 def _terms(kit: Kit) -> str:

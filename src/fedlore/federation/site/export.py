@@ -30,7 +30,7 @@ def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:
     terms = read_terms(about["terms"])
     kit.file.policy.refuse_parts(terms)
     task, bins = terms.task() or Classification(), terms.bins
-    known = kit.knowledge() if bins is None else kit.numbers(bins)
+    known = kit.knowledge(bins)
     if known.schema is not None:
         check_same(known.schema, terms.schema)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))
@@ -63,7 +63,7 @@ def bundle_of_shared(
     if (held.bins is None) != (terms.target is None):
         wanted = "classes" if terms.target is None else "a number"
         raise FedloreError(f"{knowledge.name} is not about {wanted}, the federation is")
-    check_columns(held.schema, terms.schema, knowledge.name)
+    check_columns(held.require_schema(), terms.schema, knowledge.name)
     recipe = terms.recipe(about.get("trial", ""))
     weights = sent.get("model", {})
     if set(weights) != {name for name, _ in recipe.model.named_parameters()}:
@@ -72,7 +72,7 @@ def bundle_of_shared(
             "newcomer has no such part, let it join a training"
         )
     task = _task(terms, about.get("trial", ""))
-    model = task.build(recipe.model, held.knowledge, scaler=recipe.scaler, weights=weights)
+    model = task.build(recipe.model, held, scaler=recipe.scaler, weights=weights)
     return bundle_of(model, client, policies=policies, signature=find_signature(knowledge))
 
 

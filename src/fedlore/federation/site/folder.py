@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...answers import Bins
+from ...answers import Bins, Measured
 from ...config import build, read_toml
 from ...core.examples import Examples
 from ...data.rows import FileForm, read_measured, read_table
@@ -11,9 +11,6 @@ from ...engine import Client, NumberClient
 from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.schema import Schema
 from ...knowledge import Knowledge
-from ...knowledge.either import is_number_file
-from ...knowledge.numbers import Measured, Numbers
-from ...knowledge.numbers.files import read_numbers
 from ...knowledge.signing import check_signed
 from ...knowledge.sources.found import forbidden_in
 from ...privacy.filters import Placement
@@ -95,40 +92,34 @@ class Kit:
         if self.file.signed and self.file.knowledge is not None:
             check_signed(self.path(self.file.knowledge), self.file.signers)
 
-    def knowledge(self) -> Knowledge:
-        """What this site's expert knows of classes; nothing without a file."""
-        if self.file.knowledge is None:
-            return Knowledge()
-        self.check_sources()
-        self.check_signature()
-        known = Knowledge.read(self.path(self.file.knowledge))
-        return known if self.file.trust is None else replace(known, trust=self.file.trust)
+    def knowledge(self, bins: Bins | None = None) -> Knowledge:
+        """What this site's expert knows; nothing without a file.
 
-    def numbers(self, bins: Bins) -> Numbers:
-        """The same where a number is learned; its bounds and bins must be the federation's."""
+        Of a number its bounds and bins must be the federation's.
+        """
         if self.file.knowledge is None:
-            return Numbers()
+            return Knowledge() if bins is None else Knowledge().of_number(bins)
         self.check_sources()
         self.check_signature()
         path = self.path(self.file.knowledge)
-        if not is_number_file(path):
-            raise ConfigError(f"{path.name} is about classes, the federation learns a number")
-        found = read_numbers(path)
-        if found.bins != bins:
+        known = Knowledge.read(path)
+        if (known.bins is None) != (bins is None):
+            kinds = ("classes", "a number") if known.bins is None else ("a number", "classes")
+            raise ConfigError(f"{path.name} is about {kinds[0]}, the federation learns {kinds[1]}")
+        if known.bins != bins:
             raise ConfigError(
                 f"{path.name}: the bounds or bins of its [target] are not the federation's"
             )
-        known = found.knowledge
         return known if self.file.trust is None else replace(known, trust=self.file.trust)
 
     def client(self, schema: Schema, bins: Bins | None = None) -> Client | NumberClient:
         """This site's rows and knowledge under the federation's schema."""
-        known = self.knowledge() if bins is None else self.numbers(bins)
+        known = self.knowledge(bins)
         if known.schema is not None:
             check_same(known.schema, schema)
             schema = _title(schema, known.schema)
         known = replace(known, schema=agree_schema(known.schema, schema))
-        if isinstance(known, Numbers):
+        if bins is not None:
             return self._measured(schema, known)
 
         def rows(name: str) -> Examples:
@@ -138,7 +129,7 @@ class Kit:
         test = None if self.file.test is None else rows(self.file.test)
         return Client(self.file.name, data, known, test=test)
 
-    def _measured(self, schema: Schema, known: Numbers) -> NumberClient:
+    def _measured(self, schema: Schema, known: Knowledge) -> NumberClient:
         def rows(name: str) -> Measured:
             path = self.path(name)
             return read_measured(path, schema, label=schema.label, form=self.file.rows)

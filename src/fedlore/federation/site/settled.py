@@ -15,7 +15,6 @@ from ...core.tree import Params, Payload
 from ...engine.lore import Private, Seat, Trial
 from ...engine.lore.seat import number_task
 from ...errors import FedloreError
-from ...knowledge import Knowledge
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.rowtrust import RowTrust
 from ...personal.beside import Beside, NumberBeside
@@ -42,7 +41,7 @@ def write_settled(
     header["row_trust"] = "" if known.row_trust is None else known.row_trust.formula
     header["holdings"] = [asdict(one) for one in private.holdings]
     payload: Payload = {"model": network}
-    if isinstance(known, Knowledge) and isinstance(known.prediction, Recalibrated):
+    if isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
     if beside is not None:
         header["mixture"], more = describe_mixture(seat, beside)
@@ -69,20 +68,16 @@ def personal_of(
 ) -> Personal | PersonalRegressor:
     """The site's own model as it was written, with the knowledge that the site has now."""
     recipe, bins = terms.recipe(about["trial"]), terms.bins
-    if bins is not None:
-        candidate = terms.common().candidate(Trial.read(about["trial"]))
-        numbers = kit.numbers(bins)
-        rows = _learned(numbers.row_trust, about)
-        numbers = replace(numbers, trust=about["trust"], reliance=about["rely"], row_trust=rows)
-        numbers = replace(numbers, schema=agree_schema(numbers.schema, terms.schema))
-        mixed = mixture_of(about, payload, terms)
-        return number_task(candidate, bins).build(
-            recipe.model, numbers, scaler=recipe.scaler, weights=payload["model"], beside=mixed
-        )
-    known = kit.knowledge()
+    known = kit.knowledge(bins)
     rows = _learned(known.row_trust, about)
     known = replace(known, trust=about["trust"], reliance=about["rely"], row_trust=rows)
     known = replace(known, schema=agree_schema(known.schema, terms.schema))
+    if bins is not None:
+        candidate = terms.common().candidate(Trial.read(about["trial"]))
+        mixed = mixture_of(about, payload, terms)
+        return number_task(candidate, bins).build(
+            recipe.model, known, scaler=recipe.scaler, weights=payload["model"], beside=mixed
+        )
     if "confusion" in payload:
         heard = Recalibrated(known.prediction, payload["confusion"]["rows"])
         known = replace(known, prediction=heard, conflict="restrict")

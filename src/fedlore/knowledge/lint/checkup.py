@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...answers import Bins
+from ...answers import Bins, Measured
 from ...core.examples import Examples
 from ...core.still import without_gradient
 from ...core.tensors import torch
@@ -15,18 +15,14 @@ from ...kernel.findings import Finding, Place, Severity, errors
 from ...kernel.schema import Schema
 from ..audit import Audit
 from ..content import Files, Where, files_at
-from ..either import is_number_file
 from ..files import Document, assemble, read_document, setting_of
 from ..formulas.grading import FormulaRange, GradedFormula
 from ..kinds import kind_of
 from ..models import Knowledge
-from ..numbers.files import fingerprint_numbers, read_number_document, read_numbers
-from ..numbers.measured import Measured
-from ..numbers.numbers import Numbers
 from ..policies import Conflict
 from ..soft import has_soft, split_ranges
 from ..sources.kind import Asked, Setting
-from ..sources.opening import examine_source, naming, open_source
+from ..sources.opening import examine_source, naming
 from ..sources.writing import kind_of_model, leaves
 from ..tables.soft import SoftTable
 from ..tables.table import Table
@@ -57,61 +53,45 @@ class Checkup:
     """What was found, the knowledge if it can be used, and counts over data if there were any."""
 
     findings: list[Finding]
-    knowledge: Knowledge | Numbers | None = None
+    knowledge: Knowledge | None = None
     tables: list[Table | SoftTable] = field(default_factory=list)
     audit: Audit | NumberAudit | None = None
-    bins: Bins | None = None  # of a number
 
     @property
     def fingerprint(self) -> str:
         """A hash of what the knowledge says, empty where it cannot be used."""
-        known = self.knowledge
-        if isinstance(known, Numbers) and known.schema is not None and self.bins is not None:
-            return fingerprint_numbers(known, known.schema, self.bins)
-        return known.fingerprint if isinstance(known, Knowledge) else ""
+        return "" if self.knowledge is None else self.knowledge.fingerprint
+
+    @property
+    def bins(self) -> Bins | None:
+        """How a number is cut."""
+        return None if self.knowledge is None else self.knowledge.bins
 
 
 def check_file(where: Where) -> Checkup:
     """Everything that can be said about a knowledge file without data."""
     files, name = files_at(where)
-    if is_number_file(where):
-        return _check_numbers(where)
     document = read_document(where)
     setting, place = setting_of(document, files), Place(name)
     findings: list[Finding] = []
-    predict = _open(document.predict.sources, "prediction", setting, place, findings)
-    ranges = _open(document.range.sources, "range", setting, place, findings)
+    said, allowed = document.answers.asked
+    predict = _open(document.predict.sources, said, setting, place, findings)
+    ranges = _open(document.range.sources, allowed, setting, place, findings)
     if errors(findings):
         return Checkup(findings)
     with naming(name):
         knowledge = Knowledge(**assemble(document, predict, ranges))
     tables = [one for one in (*predict, *ranges) if isinstance(one, Table | SoftTable)]
     always, mostly = split_ranges(ranges)
-    findings += _logic(document, predict, always, place)
-    findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
+    if document.target is None:
+        findings += _logic(document, predict, always, place)
+        findings += lint_soft(predict, mostly, knowledge.trust_at_prediction, place)
+    else:
+        findings += lint_numbers(document, document.target.cut(), predict, ranges, place)
     findings += _each(predict, always, place)
     findings += [*lint_shapes(knowledge, place), *lint_trust(knowledge, place)]
-    findings += _examples(document.examples, files, knowledge, document.schema)
+    findings += _examples(document.examples, files, knowledge)
     return Checkup(findings, knowledge, tables)
-
-
-def _check_numbers(where: Where) -> Checkup:
-    """The same for knowledge about a number."""
-    files, name = files_at(where)
-    document, place = read_number_document(where), Place(name)
-    schema = document.schema
-    setting = Setting(files, schema, open_source, entry_points=document.entry_points)
-    findings: list[Finding] = []
-    points = _open(document.predict.sources, "number", setting, place, findings)
-    ranges = _open(document.range.sources, "set", setting, place, findings)
-    if errors(findings):
-        return Checkup(findings)
-    findings += lint_numbers(document, points, ranges, place)
-    findings += _each(points, ranges, place)
-    found = read_numbers(where)
-    findings += [*lint_shapes(found.knowledge, place), *lint_trust(found.knowledge, place)]
-    findings += _examples(document.examples, files, found.knowledge, schema, found.bins)
-    return Checkup(findings, found.knowledge, bins=found.bins)
 
 
 def _open(
@@ -141,21 +121,16 @@ def _each(predict: Sequence[Any], ranges: Sequence[Any], place: Place) -> list[F
     return findings
 
 
-def _examples(
-    name: str | None,
-    files: Files,
-    known: Knowledge | Numbers,
-    schema: Schema,
-    bins: Bins | None = None,
-) -> list[Finding]:
+def _examples(name: str | None, files: Files, known: Knowledge) -> list[Finding]:
     """What is not as the expert's own examples say."""
     if name is None:
         return []
+    schema = known.require_schema()
     try:
         examples, findings = read_expected(files, name, schema)
     except KnowledgeError as error:
         return [Finding("error", "example", Place(name), {"error": str(error)})]
-    return findings + check_expected(known, schema, bins, examples)
+    return findings + check_expected(known, schema, examples)
 
 
 def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") -> Checkup:
@@ -163,14 +138,12 @@ def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") 
     knowledge = checkup.knowledge
     if isinstance(data, Measured):
         return _check_measured(checkup, data, file)
-    if not isinstance(knowledge, Knowledge):
-        return checkup
-    if knowledge.schema is None:
+    if knowledge is None or knowledge.schema is None or knowledge.line is not None:
         return checkup
     findings = list(checkup.findings)
     findings += _scope(knowledge.schema, data.x, file)
     try:
-        audit = knowledge.audit(data, len(knowledge.schema.classes))
+        audit = knowledge.audit(data, knowledge.answers)
     except KnowledgeError as error:
         findings.append(Finding("error", "data", Place(file), {"error": str(error)}))
         return Checkup(findings, knowledge, checkup.tables)
@@ -184,7 +157,7 @@ def check_data(checkup: Checkup, data: Examples | Measured, file: str = "data") 
 
 def _check_measured(checkup: Checkup, data: Measured, file: str) -> Checkup:
     known, bins = checkup.knowledge, checkup.bins
-    if not isinstance(known, Numbers) or known.schema is None or bins is None:
+    if known is None or known.schema is None or bins is None:
         return checkup
     findings = [*checkup.findings, *_scope(known.schema, data.x, file)]
     audit = None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...answers import Bins
+from ...answers import Measured
 from ...core.examples import Examples
 from ...core.tensors import torch
 from ...errors import KnowledgeError, unknown
@@ -20,8 +20,6 @@ from ...kernel.schema import Feature, Schema
 from ...kernel.sheets import Broken, SheetCell
 from ..content import Files
 from ..models import Knowledge
-from ..numbers.measured import Measured
-from ..numbers.numbers import Numbers
 from ..tables.sheets import parse_sheet
 
 SILENT_WORD = "silent"
@@ -77,13 +75,13 @@ def read_expected(
 
 
 def check_expected(
-    known: Knowledge | Numbers, schema: Schema, bins: Bins | None, examples: Sequence[Expectation]
+    known: Knowledge, schema: Schema, examples: Sequence[Expectation]
 ) -> list[Finding]:
     """The examples that the knowledge answers otherwise."""
     findings = []
     for example in examples:
         try:
-            wrong = _judge(known, schema, bins, example)
+            wrong = _judge(known, schema, example)
         except KnowledgeError as error:
             wrong = [("", "fault", {"error": str(error)})]
         for column, case, args in wrong:
@@ -106,15 +104,12 @@ def check_expected(
     return findings
 
 
-def _judge(
-    known: Knowledge | Numbers, schema: Schema, bins: Bins | None, example: Expectation
-) -> list[_Wrong]:
+def _judge(known: Knowledge, schema: Schema, example: Expectation) -> list[_Wrong]:
     """What is not as expected."""
     x = torch.tensor([example.values], dtype=torch.float32)
-    if isinstance(known, Numbers):
-        assert bins is not None
-        return _judge_number(known, bins, example, x)
-    told = known.annotate(Examples(x), len(schema.classes))
+    if known.line is not None:
+        return _judge_number(known, example, x)
+    told = known.annotate(Examples(x), known.answers)
     wrong: list[_Wrong] = []
     if example.expect:
         said = SILENT_WORD
@@ -135,8 +130,8 @@ def _judge(
     return wrong
 
 
-def _judge_number(known: Numbers, bins: Bins, example: Expectation, x: Any) -> list[_Wrong]:
-    told = known.examine(Measured(x), bins, training=False)
+def _judge_number(known: Knowledge, example: Expectation, x: Any) -> list[_Wrong]:
+    told = known.annotate(Measured(x), training=False)
     wrong: list[_Wrong] = []
     if example.expect:
         said = math.nan if told.said is None else float(told.said[0])

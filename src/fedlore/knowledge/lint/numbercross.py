@@ -15,9 +15,9 @@ from ...kernel.prove import stays_between
 from ...kernel.search import Verdict
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange
+from ..intervals import Between
 from ..missing import allow, hear
-from ..numbers.ranges import Between
-from ..numbers.tables import IntervalTable, NumberTable
+from ..tables.numbers import IntervalTable, NumberTable
 from .crosschecks import BOXES_PER_RULE, RuleClash, cross_rules, rule_boxes
 
 if TYPE_CHECKING:

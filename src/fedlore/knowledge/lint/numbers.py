@@ -9,24 +9,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...answers import Bins
+from ...answers import Bins, Line, Measured
+from ...answers.scores import rmse
 from ...core.still import without_gradient
 from ...kernel.findings import Finding, Place, Severity
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
+from ..files import Document
 from ..formulas.formula import Formula
-from ..numbers.files import NumberDocument
-from ..numbers.measured import Measured
-from ..numbers.numbers import NumberConflict, Numbers
-from ..numbers.ranges import Between
-from ..numbers.scores import rmse
-from ..numbers.tables import IntervalTable, NumberTable
+from ..intervals import Between
+from ..models import Knowledge
+from ..policies import Conflict
+from ..tables.numbers import IntervalTable, NumberTable
 from ..tables.table import Table
 from .arithmetic import gave_up, lint_formulas
 from .logic import lint_tables
 from .numbercross import NumberPairs, cross_numbers, pair_limits, rule_outcomes
 
-_SEVERITY: dict[NumberConflict, Severity] = {
+_SEVERITY: dict[Conflict, Severity] = {
     "error": "error",
     "abstain": "warning",
     "project": "info",
@@ -63,10 +63,10 @@ class NumberAudit:
 
 
 def lint_numbers(
-    document: NumberDocument, points: Sequence[Any], ranges: Sequence[Any], place: Place
+    document: Document, bins: Bins, points: Sequence[Any], ranges: Sequence[Any], place: Place
 ) -> list[Finding]:
     """Tables, formulas, and each against the other and the bounds, over the scope."""
-    bins, together = document.target.cut(), document.range.combine == "all"
+    together = document.range.combine == "all"
     severity = _SEVERITY[document.conflict]
     found = _tables(points, ranges, document, bins)
     limits = [one for one in ranges if isinstance(one, Between)]
@@ -124,7 +124,7 @@ def _leaves(formula: Formula, one: Between, severity: Severity, place: Place) ->
 
 
 def _tables(
-    points: Sequence[Any], ranges: Sequence[Any], document: NumberDocument, bins: Bins
+    points: Sequence[Any], ranges: Sequence[Any], document: Document, bins: Bins
 ) -> list[Finding]:
     """The tables as tables of pieces of the line, and rules that say nothing within the bounds."""
     named = [one for one in points if isinstance(one, NumberTable)]
@@ -189,12 +189,12 @@ def _beyond(model: NumberTable | IntervalTable, bins: Bins) -> Iterator[Finding]
 
 
 @without_gradient
-def audit_numbers(numbers: Numbers, data: Measured, bins: Bins) -> NumberAudit:
+def audit_numbers(numbers: Knowledge, data: Measured, bins: Bins) -> NumberAudit:
     """How well knowledge and measured numbers agree, counted."""
     lenient = replace(
         numbers, conflict="abstain" if numbers.conflict == "error" else numbers.conflict
     )
-    told = lenient.examine(data, bins, training=False)
+    told = lenient.annotate(data, Line(bins), training=False)
     out, said = told.missed, told.said
     y = data.numbers()
     spoken = None if said is None else ~said.isnan()
@@ -213,7 +213,7 @@ def audit_numbers(numbers: Numbers, data: Measured, bins: Bins) -> NumberAudit:
 
 
 def number_findings(
-    numbers: Numbers, audit: NumberAudit, data: Measured, bins: Bins, file: str
+    numbers: Knowledge, audit: NumberAudit, data: Measured, bins: Bins, file: str
 ) -> Iterator[Finding]:
     """What measured rows say about the knowledge."""
     if audit.beyond:

@@ -9,7 +9,6 @@ from ...core.tensors import torch
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ..models import Knowledge
-from ..numbers.numbers import Numbers
 from ..shapes.shape import FeatureShape, SiteShapes
 from ..shapes.verdicts import OrderFound
 
@@ -21,7 +20,7 @@ _ROWS = 10  # more than features, to say anything
 _SURE = 3.0  # standard errors from which rows contradict
 
 
-def lint_shapes(known: Knowledge | Numbers, place: Place) -> Iterator[Finding]:
+def lint_shapes(known: Knowledge, place: Place) -> Iterator[Finding]:
     """Whether range and prediction keep each shape over the whole scope, and what still holds."""
     shapes, orders = known.shapes, known.orders
     if shapes is None or orders is None:

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...answers import Bins
+from ...answers import Bins, Line, Measured
 from ...core.examples import Examples
 from ...core.tensors import torch
 from ...kernel.findings import Finding, Place
 from ..models import Knowledge
-from ..numbers.measured import Measured
-from ..numbers.numbers import Numbers
 from ..regions import RowRegion
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ _ROWS = 10  # on either side, to say anything
 _SURE = 3.0  # standard errors from which rows contradict
 
 
-def lint_trust(known: Knowledge | Numbers, place: Place) -> Iterator[Finding]:
+def lint_trust(known: Knowledge, place: Place) -> Iterator[Finding]:
     """What can be said of [trust] without data."""
     rows = known.row_trust
     if rows is None:
@@ -50,16 +48,14 @@ def missed_rows(known: Knowledge, data: Examples) -> Tensor:
     return torch.where(prior.sum(1) > 0, 1.0 - right, torch.nan)
 
 
-def missed_numbers(known: Numbers, data: Measured, bins: Bins) -> Tensor:
+def missed_numbers(known: Knowledge, data: Measured, bins: Bins) -> Tensor:
     """How far the expert's number lies from each label, (n,), NaN where he is silent."""
     calm = replace(known, conflict="abstain")
-    said = calm.examine(data, bins, training=False).said
+    said = calm.annotate(data, Line(bins), training=False).said
     return torch.full((len(data),), torch.nan) if said is None else (said - data.numbers()).abs()
 
 
-def check_trust(
-    known: Knowledge | Numbers, x: Tensor, missed: Tensor, file: str
-) -> Iterator[Finding]:
+def check_trust(known: Knowledge, x: Tensor, missed: Tensor, file: str) -> Iterator[Finding]:
     """Regions with more trust than elsewhere in which the expert is worse than elsewhere.
 
     `missed` is by how much he misses each row, (n,), NaN where he is silent.

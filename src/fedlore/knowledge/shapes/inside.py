@@ -10,7 +10,7 @@ from ...kernel.search import BUDGET
 from ..bridge import known_of, source_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..formulas.formula import Formula
-from ..numbers.ranges import Between
+from ..intervals import Between
 
 
 def classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:

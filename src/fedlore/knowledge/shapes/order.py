@@ -22,9 +22,9 @@ from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from ..intervals import Between
 from ..missing import list_columns
-from ..numbers.ranges import Between
-from ..numbers.tables import IntervalTable, NumberTable
+from ..tables.numbers import IntervalTable, NumberTable
 from ..tables.table import Table
 from .lines import (
     RowLines,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...answers import Bins
-from ...core.examples import Examples
-from ..numbers.measured import Measured
+from ...answers import Axis, Bins, Classes, Line
 from .inside import classes_inside, numbers_inside
-from .order import Ask, BothSides, ShapeStand
+from .order import BothSides, ShapeStand
 from .shape import SiteShapes
 from .verdicts import Orders
 
@@ -18,45 +15,29 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def orders_of_classes(known: Any, shapes: SiteShapes) -> Orders:
+def orders_of(known: Any, shapes: SiteShapes) -> Orders:
     """The verdicts on a `Knowledge`, its policies included."""
-    bare = replace(known, shapes=None, outside="widen")
-
-    def ask(x: Tensor) -> BothSides:
-        told = bare.annotate(Examples(x))
-        return told.allowed, told.prior
-
-    def inside() -> bool:
-        strict = known.conflict == "error"  # such a row is refused
-        return strict or classes_inside(known.prediction, known.range, shapes.schema)
-
-    return _once(known, shapes, ask, inside)
-
-
-def orders_of_numbers(known: Any, shapes: SiteShapes) -> Orders:
-    """The verdicts on a `Numbers`, its policies included."""
-    assert shapes.bounds is not None
-    bare, bins = replace(known, shapes=None), Bins(*shapes.bounds, 2)
-
-    def ask(x: Tensor) -> BothSides:
-        told = bare.examine(Measured(x), bins, training=False)
-        return told.sets, told.said
-
-    def inside() -> bool:
-        moved = known.conflict in ("error", "project")  # what is moved in keeps its order
-        return moved or numbers_inside(known.prediction, known.range, bins)
-
-    return _once(known, shapes, ask, inside)
-
-
-def _once(known: Any, shapes: SiteShapes, ask: Ask, inside: Callable[[], bool]) -> Orders:
-    """The verdicts on sources that were not looked at before."""
-    policies = (known.conflict, getattr(known, "empty", ""))
+    number = shapes.bounds is not None
+    policies = (known.conflict, known.when_empty if number else "")
     for prediction, limits, rules, orders in shapes.verdicts:
         if prediction is known.prediction and limits is known.range and rules == policies:
             found: Orders = orders
             return found
-    strict = getattr(known, "empty", "error") == "error"
+    bare, bins = replace(known, shapes=None), Bins(*(shapes.bounds or (0.0, 1.0)), 2)
+    axis: Axis = Line(bins) if number else Classes()
+
+    def ask(x: Tensor) -> BothSides:
+        said, allowed = axis.read(bare.annotate(axis.rows(x), axis, training=False))
+        return allowed, said
+
+    def inside() -> bool:
+        if known.conflict in ("error", "project"):  # refused, or moved in, which keeps the order
+            return True
+        if number:
+            return numbers_inside(known.prediction, known.range, bins)
+        return classes_inside(known.prediction, known.range, shapes.schema)
+
+    strict = not number or known.when_empty == "error"
     found = ShapeStand(shapes, known.prediction, known.range, ask, inside, strict).orders()
     shapes.verdicts.append((known.prediction, known.range, policies, found))
     return found

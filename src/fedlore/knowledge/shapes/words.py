@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 from ...words import Reason
 from ...words.en import SAME_RANGE
 from ..models import Knowledge
-from ..numbers.numbers import Numbers
 from .shape import FeatureShape
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def promised_shapes(known: Knowledge | Numbers) -> list[str]:
+def promised_shapes(known: Knowledge) -> list[str]:
     """Each shape, and between which rows it holds where not between all of its region."""
     return [f"{shape}{'' if kept else SAME_RANGE}" for shape, kept in _each(known)]
 
 
-def shape_reasons(known: Knowledge | Numbers, x: Tensor, inside: Tensor) -> list[list[Reason]]:
+def shape_reasons(known: Knowledge, x: Tensor, inside: Tensor) -> list[list[Reason]]:
     """Of each row which shapes hold in it and what that means; `inside` are rows of the scope."""
     found: list[list[Reason]] = [[] for _ in range(len(x))]
     if known.shapes is None:
@@ -34,7 +33,7 @@ def shape_reasons(known: Knowledge | Numbers, x: Tensor, inside: Tensor) -> list
     return found
 
 
-def _each(known: Knowledge | Numbers) -> list[tuple[FeatureShape, bool]]:
+def _each(known: Knowledge) -> list[tuple[FeatureShape, bool]]:
     """Each shape, and whether the range keeps it over the whole scope."""
     if known.shapes is None or known.orders is None:
         return []

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import KnowledgeError
 from ...words import Reason
-from ..conformal import ConformalRange, ConformalScore
-from ..numbers.conformal import ConformalInterval
+from ..conformal import ConformalInterval, ConformalRange, ConformalScore
 from .kind import Asked, Reasons, Setting, SourceKind
 
 if TYPE_CHECKING:

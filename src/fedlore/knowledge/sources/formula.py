@@ -9,7 +9,7 @@ from ...errors import KnowledgeError
 from ...words import Reason
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
-from ..numbers.ranges import Between
+from ..intervals import Between
 from ..soft import SoftFormulas
 from .kind import Asked, Reasons, Setting, SourceKind, check_share, refuse_of_number
 from .lines import formula_reasons, limit_reasons

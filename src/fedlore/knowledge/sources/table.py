@@ -16,7 +16,7 @@ from ...kernel.cells import format_condition, format_outcome
 from ...kernel.schema import Schema
 from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy
 from ...words import Reason
-from ..numbers.tables import IntervalTable, NumberTable, parse_numbers_table
+from ..tables.numbers import IntervalTable, NumberTable, parse_numbers_table
 from ..tables.sheets import (
     check_written,
     csv_bytes,

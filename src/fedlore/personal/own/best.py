@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...answers import Measured
 from ...core.examples import Examples
 from ...errors import FedloreError
-from ...knowledge.numbers import Told
 from .boosted import BoostedTrees
 from .crossfit import (
     ALONE,
@@ -79,7 +79,9 @@ def missing_learners() -> dict[str, str]:
 
 
 @once
-def own_numbers(known: Told, *, seed: int = 0, site: str = "", signs: Tensor | None = None) -> Own:
+def own_numbers(
+    known: Measured, *, seed: int = 0, site: str = "", signs: Tensor | None = None
+) -> Own:
     """Own models of a number: ridge, quadratic ridge, extra and boosted trees, three modes each.
 
     With `signs` (see `input_signs`) only those that keep them.

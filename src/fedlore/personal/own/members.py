@@ -6,9 +6,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ...answers import Measured
 from ...core.examples import Examples
 from ...core.inject import guard
-from ...knowledge.numbers import Told
 from .linear import Linear
 from .ordinal import log_masses
 from .sight import Sight, see_classes, see_numbers, see_order
@@ -29,7 +29,7 @@ class ClassVoice(Protocol):
 class NumberVoice(Protocol):
     """A member of a mixture over numbers."""
 
-    def number(self, known: Told) -> Tensor:
+    def number(self, known: Measured) -> Tensor:
         """Numbers inside S(x), (n,) float64."""
         ...
 
@@ -44,7 +44,7 @@ class NumberMember:
     over: bool  # what it says is added to the expert's number
     width: float  # σ, in the units of the number
 
-    def number(self, known: Told) -> Tensor:
+    def number(self, known: Measured) -> Tensor:
         return within(_place(self, see_numbers(known)), known)
 
 
@@ -90,7 +90,7 @@ def _place(member: NumberMember | OrderMember, sight: Sight) -> Tensor:
     return found + sight.start if member.over else found
 
 
-def within(numbers: Tensor, known: Told) -> Tensor:
+def within(numbers: Tensor, known: Measured) -> Tensor:
     """Numbers moved into S(x), or into the bounds where there is no range; NaN is the expert's."""
     if known.sets is not None:
         ends = known.sets

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...answers import Measured
+from ...answers.measured import normal
 from ...core.examples import Examples
 from ...core.inject import fill_trust
 from ...core.metrics import decide
 from ...errors import FedloreError
-from ...knowledge.numbers import Told
-from ...knowledge.numbers.told import normal
 from .members import ClassVoice, NumberVoice, within
 
 _NEAR = 1e-9  # by which weights may miss a sum of 1
@@ -66,7 +66,7 @@ class NumberMixture:
     def __post_init__(self) -> None:
         _check(len(self.members), self.weights, self.expert)
 
-    def number(self, known: Told) -> Tensor:
+    def number(self, known: Measured) -> Tensor:
         """Numbers inside S(x), (n,) float64."""
         parts = torch.stack([m.number(known) for m in self.members]).unsqueeze(2)
         said = None
@@ -78,7 +78,7 @@ class NumberMixture:
         # a mean of numbers lies between them, which may be a gap of S(x) or an ulp beyond its end
         return within(found, known)
 
-    def probabilities(self, known: Told) -> Tensor:
+    def probabilities(self, known: Measured) -> Tensor:
         """The mass of each bin's part of S(x) under a normal around the number, (n, k)."""
         centre = self.number(known)
         if not self.width > 0:

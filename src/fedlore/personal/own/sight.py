@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...answers import Measured
 from ...core.examples import Examples
-from ...knowledge.numbers import Told
 
 HEARD_OF_ORDER = 3  # numbers of an expert who names a place: it, middle and half width of the range
 
@@ -40,7 +40,7 @@ class Sight:
         return Sight(x, heard, self.start)
 
 
-def see_numbers(known: Told) -> Sight:
+def see_numbers(known: Measured) -> Sight:
     """Rows with a number to predict: the expert's number, middle and half width of the range.
 
     Where the expert is silent the middle of the range stands for the number, and where there is no

@@ -6,7 +6,6 @@ from torch import Tensor
 from ...core.inputs import Inputs
 from ...core.lipschitz import HEARD_PLACES, columns_of_features
 from ...knowledge.models import Knowledge
-from ...knowledge.numbers.numbers import Numbers
 from ...knowledge.shapes.verdicts import ears_for
 from .linear import Linear
 from .members import NumberMember, OrderMember
@@ -14,7 +13,7 @@ from .sight import HEARD_OF_ORDER
 from .trees import Trees
 
 
-def input_signs(known: Knowledge | Numbers, inputs: Inputs | None) -> Tensor | None:
+def input_signs(known: Knowledge, inputs: Inputs | None) -> Tensor | None:
     """For each input of a member and what it hears behind: 1, -1, 0 (free), NaN (withheld).
 
     A feature that raises here and lowers there is withheld: a member knows no regions.

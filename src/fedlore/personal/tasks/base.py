@@ -15,9 +15,10 @@ from ...core.scaler import Scaler
 from ...core.tree import Params
 from ...errors import ConfigError
 from ...kernel.schema import Schema
+from ...knowledge.models import Knowledge
 from ..answers import Answers
 from ..beside import Beside, NumberBeside
-from ..client import Client, Known, Member, P, Predictor
+from ..client import Client, Member, P, Predictor
 
 TaskName = Literal["classification", "regression"]
 
@@ -31,11 +32,6 @@ class TaskKind(Protocol[P]):
     @property
     def predictor(self) -> type[P]:
         """The personal model of this task; a client of this task names the same."""
-        ...
-
-    @property
-    def known(self) -> type[Known]:
-        """The knowledge that its clients may have."""
         ...
 
     # the door
@@ -57,7 +53,7 @@ class TaskKind(Protocol[P]):
     def build(
         self,
         model: nn.Module,
-        knowledge: Known | None,
+        knowledge: Knowledge | None,
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,

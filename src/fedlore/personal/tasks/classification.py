@@ -20,7 +20,7 @@ from ...knowledge import Knowledge
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from ..beside import Beside, NumberBeside
 from ..classifier import Personal
-from ..client import Client, Known, Member, Predictor
+from ..client import Client, Member, Predictor
 from .base import TaskName, wrong_client
 
 
@@ -30,7 +30,6 @@ class Classification:
 
     name: ClassVar[TaskName] = "classification"
     predictor: ClassVar[type[Personal]] = Personal
-    known: ClassVar[type[Knowledge]] = Knowledge
     chunk: ClassVar[int] = 65_536  # rows whose knowledge is evaluated at a time
     bins: ClassVar[Bins | None] = None
     told: ClassVar[int] = 0  # a network that hears gets prior and range beside its rows
@@ -49,13 +48,13 @@ class Classification:
     def build(
         self,
         model: nn.Module,
-        knowledge: Known | None,
+        knowledge: Knowledge | None,
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
         beside: Beside | NumberBeside | None = None,
     ) -> Personal:
-        if knowledge is not None and not isinstance(knowledge, Knowledge):
+        if knowledge is not None and knowledge.line is not None:
             raise KnowledgeError("a network for classes and knowledge about a number do not fit")
         if isinstance(beside, NumberBeside):
             raise KnowledgeError("a network for classes and members for a number do not fit")

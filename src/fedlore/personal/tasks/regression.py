@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...answers import Bins
+from ...answers import HEARD, Bins, Line, Measured
+from ...answers.scores import all_scores, quantile_score, region_scores
 from ...core.examples import Examples
 from ...core.inject import fill_trust
 from ...core.nets import server
@@ -17,12 +18,9 @@ from ...core.tree import Params
 from ...errors import ConfigError, FedloreError, KnowledgeError
 from ...kernel.schema import Schema
 from ...knowledge import Knowledge
-from ...knowledge.numbers.numbers import Numbers
-from ...knowledge.numbers.scores import all_scores, quantile_score, region_scores
-from ...knowledge.numbers.told import HEARD, Told
 from ..answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
 from ..beside import Beside, NumberBeside
-from ..client import Client, Known, Member, NumberClient, Predictor
+from ..client import Client, Member, NumberClient, Predictor
 from ..distribution import Distribution
 from ..regressor import PersonalRegressor, decode_logits
 from .base import TaskName, wrong_client
@@ -47,7 +45,6 @@ class Regression:
 
     name: ClassVar[TaskName] = "regression"
     predictor: ClassVar[type[PersonalRegressor]] = PersonalRegressor
-    known: ClassVar[type[Numbers]] = Numbers
     chunk: ClassVar[int] = BLOCK
 
     def __post_init__(self) -> None:
@@ -55,13 +52,17 @@ class Regression:
             raise ConfigError(f"ordinal must not be negative, got {self.ordinal}")
 
     def enter(self, client: Member[Predictor]) -> Client:
-        """Numbers and sets turned into classes, once."""
+        """Knowledge and sets turned into classes, once."""
         if not isinstance(client, NumberClient):
             raise wrong_client(self.name, "NumberClient", client)
         known, bins = client.knowledge, self.bins
         try:
-            told = known.examine(client.data, bins)
-            test = None if client.test is None else known.examine(client.test, bins, training=False)
+            told = known.annotate(client.data, Line(bins))
+            test = (
+                None
+                if client.test is None
+                else known.annotate(client.test, Line(bins), training=False)
+            )
             return Client(
                 client.id,
                 self._rows(_see(told, client.injected), self.ordinal),
@@ -82,7 +83,7 @@ class Regression:
         except FedloreError as error:
             raise type(error)(f"client '{client.id}': {error}") from None
 
-    def _rows(self, told: Told, ordinal: float = 0.0) -> Examples:
+    def _rows(self, told: Measured, ordinal: float = 0.0) -> Examples:
         return told.examples(ordinal=ordinal, hears=self.hears, between=self.between)
 
     @torch.no_grad()
@@ -109,14 +110,12 @@ class Regression:
     def build(
         self,
         model: nn.Module,
-        knowledge: Known | None,
+        knowledge: Knowledge | None,
         *,
         scaler: Scaler | None = None,
         weights: Params | None = None,
         beside: Beside | NumberBeside | None = None,
     ) -> PersonalRegressor:
-        if knowledge is not None and not isinstance(knowledge, Numbers):
-            raise KnowledgeError("a network for a number and knowledge about classes do not fit")
         if isinstance(beside, Beside):
             raise KnowledgeError("a network for a number and members for classes do not fit")
         return PersonalRegressor(
@@ -209,7 +208,7 @@ class Regression:
 
 
 def number_reliability(
-    regressor: PersonalRegressor, x: Tensor | Told, y: Tensor
+    regressor: PersonalRegressor, x: Tensor | Measured, y: Tensor
 ) -> list[ReliabilityBin]:
     """Of central intervals at several nominal levels the share of labels that they hold."""
     ends = [(1.0 + sign * level) / 2.0 for sign in (-1.0, 1.0) for level in NOMINAL]
@@ -221,7 +220,7 @@ def number_reliability(
 class _Scores:
     """Scores of a network's logits on one site's test rows, after decoding."""
 
-    told: Told
+    told: Measured
     reliance: float
     injected: bool
 
@@ -234,7 +233,7 @@ class _Scores:
         return all_scores(found.middle(ordered=told.signs is not None), told.y, told.sets)
 
 
-def _see(told: Told, injected: bool) -> Told:
+def _see(told: Measured, injected: bool) -> Measured:
     """What training and prediction may see of the knowledge."""
     return told if injected else replace(told, said=None, sets=None)
 

@@ -16,12 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlore import Band, Bins, Measured, Numbers, Sets
+from fedlore import Band, Bins, Knowledge, Measured, Sets
 from fedlore.core.rng import stream
 from fedlore.data import DataFile, content, first_found, missing, places
 from fedlore.errors import ConfigError, FedloreError, unknown
-from fedlore.knowledge import Formula, Schema, name_columns
-from fedlore.knowledge.numbers import ConformalInterval, Written
+from fedlore.knowledge import ConformalInterval, Formula, Schema, Written, name_columns
 
 CLIENTS = 5
 DULONG = "0.337*carbon + 1.442*(hydrogen - oxygen/8) + 0.093*sulfur"  # MJ/kg, as received
@@ -121,7 +120,7 @@ class NumberSite:
     id: str
     train: Measured
     test: Measured
-    knowledge: dict[str, Numbers]  # by kind of range
+    knowledge: dict[str, Knowledge]  # by kind of range
     spread: float  # what the P-KM misses on its calibration rows, root mean square
 
 
@@ -200,7 +199,7 @@ def _site(
     x = torch.cat([train.x, test.x])
     y = torch.cat([train.numbers(), test.numbers()])
     oracle = Written.of(x, oracle_sets(y, bounded(x), bins, draw))
-    known = partial(Numbers, bounded, outside="widen", conflict="project")
+    known = partial(Knowledge, bounded, outside="widen", conflict="project")
     return NumberSite(
         name,
         train,

@@ -15,6 +15,7 @@ from pathlib import Path
 from torch import Tensor
 
 from fedlore import Bins
+from fedlore.answers import Line, all_scores, region_scores, rmse
 from fedlore.core.history import Row
 from fedlore.core.rng import stream
 from fedlore.engine import NumberClient
@@ -34,7 +35,6 @@ from fedlore.experiments import (
     Trained,
     trust_of,
 )
-from fedlore.knowledge.numbers import all_scores, region_scores, rmse
 
 from .direct import Direct, train_direct
 from .sets import NumberSite, load_numbers, sites
@@ -124,7 +124,7 @@ def _sets_of(approach: Approach, drawing: Drawing, place: int) -> Row:
     if not approach.silent or not isinstance(client, NumberClient):
         return {}
     assert client.test is not None and drawing.bins is not None
-    known = client.knowledge.examine(client.test, drawing.bins, training=False)
+    known = client.knowledge.annotate(client.test, Line(drawing.bins), training=False)
     assert known.sets is not None and known.y is not None
     return {**region_scores(known.sets, known.y)}
 
@@ -137,7 +137,7 @@ def _direct(study: NumberStudy, own: list[NumberSite], k: int, seed: int) -> lis
         rate, models = _best_direct(study, own, bins, seed, alone)
         for kind in RANGES:
             for site, model in zip(own, models, strict=True):
-                known = site.knowledge[kind].examine(site.test, bins, training=False)
+                known = site.knowledge[kind].annotate(site.test, Line(bins), training=False)
                 assert known.sets is not None and known.y is not None
                 clipped = known.sets.nearest(model.predict(site.test.x))
                 found.append(

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...answers import Line, Sets
-from ...core.tensors import torch
-from ...errors import KnowledgeError
-from ..kinds import RangeKind
-from ..missing import hear, join_columns, list_columns
-from ..protocols import Number
+from ..answers import Line, Sets
+from ..core.tensors import torch
+from ..errors import KnowledgeError
+from .kinds import RangeKind
+from .missing import hear, join_columns, list_columns
+from .protocols import Number
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,45 +1,92 @@
-"""Rows with what the expert said about them, in numbers, and the same as classes."""
+"""Rows whose label is a number, with what the expert says about them; and the same as classes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...answers import Bins, Sets
-from ...core.examples import Examples
-from ...core.tensors import torch
-from ...errors import FedloreError
+from ..core.examples import Examples
+from ..core.tensors import torch
+from ..errors import FedloreError
+from .bins import Bins
+from .sets import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: How many columns a network that hears gets beside its features, see `Told.heard`.
+#: How many columns a network that hears gets beside its features, see `Measured.heard`.
 HEARD = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Evaluated knowledge: the P-KM's numbers and the sets S(x), both within the bounds."""
+class Measured:
+    """Rows in raw units with one measured number each; knowledge adds numbers and sets S(x).
+
+    A type of its own, since a class index and a number are different things: everything below
+    the door keeps its int64 classes, and the number stays in float64 for decoding and scores. A
+    label given in float32 is taken as the float64 of the same value.
+    """
 
     x: Tensor  # (n, *features)
-    y: Tensor | None  # (n,) float64
-    said: Tensor | None  # (n,) float64; NaN where the expert is silent
-    sets: Sets | None
-    bins: Bins
+    y: Tensor | None = None  # (n,) float64
+    said: Tensor | None = None  # (n,) float64; NaN where the expert is silent
+    sets: Sets | None = None  # S(x), within the bounds
+    cut: Bins | None = None  # the bins that knowledge was evaluated for
     conflicts: int = 0  # rows on which the P-KM left the set, before it was silenced or moved
     spread: float | None = None  # σ of a soft prior, in the units of y
     signs: Tensor | None = None  # (n, d + 2)  which way features move the answer
     trust: Tensor | None = None  # (n,)  λ of each row, NaN where it is the one number of all others
 
+    def __post_init__(self) -> None:
+        if self.x.ndim < 2 or not self.x.is_floating_point():
+            raise FedloreError(
+                "x must be floating point with a row axis and features, got "
+                f"{self.x.dtype} of shape {tuple(self.x.shape)}"
+            )
+        if self.y is None:
+            return
+        if self.y.shape != (len(self.x),) or not self.y.is_floating_point():
+            raise FedloreError(
+                f"y must hold one number per row, shape ({len(self.x)},): got {self.y.dtype} of "
+                f"shape {tuple(self.y.shape)}"
+            )
+        object.__setattr__(self, "y", self.y.double())
+
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, rows: Tensor | slice) -> Told:
-        parts = (self.y, self.said, self.signs, self.trust)
-        y, said, signs, trust = (None if t is None else t[rows] for t in parts)
-        sets = None if self.sets is None else self.sets[rows]
-        return replace(self, x=self.x[rows], y=y, said=said, sets=sets, signs=signs, trust=trust)
+    def __getitem__(self, rows: Tensor | slice) -> Measured:
+        return self._each(lambda part: part[rows])
+
+    def to(self, device: torch.device | str) -> Measured:
+        return self._each(lambda part: part.to(device))
+
+    def split(self, share: float, generator: torch.Generator) -> tuple[Measured, Measured]:
+        """Two parts at random: about `share` of the rows, and the rest."""
+        order = torch.randperm(len(self), generator=generator)
+        cut = round(share * len(self))
+        return self[order[:cut]], self[order[cut:]]
+
+    def _each(self, change: Callable[[Any], Any]) -> Measured:
+        names = ("x", "y", "said", "sets", "signs", "trust")
+        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        changed: Any = {n: None if p is None else change(p) for n, p in parts.items()}
+        return replace(self, **changed)
+
+    def numbers(self) -> Tensor:
+        """The labels, or an error where there are none."""
+        if self.y is None:
+            raise FedloreError("these rows have no measured numbers")
+        return self.y
+
+    @property
+    def bins(self) -> Bins:
+        """The bins that knowledge was evaluated for."""
+        if self.cut is None:
+            raise FedloreError("these rows were not annotated: no bins are known of them")
+        return self.cut
 
     @property
     def missed(self) -> Tensor:
@@ -73,7 +120,7 @@ class Told:
         What knows the order of the bins reads the mean of a row; of the number's bin alone that
         would be the middle, up to half a bin away.
         """
-        from ...core.ordinal import lay_between  # networks, which a reader of numbers needs not
+        from ..core.ordinal import lay_between  # networks, which a reader of numbers needs not
 
         if self.said is None:
             return None
@@ -132,7 +179,7 @@ class Told:
             target = normal(self.y, ordinal * (edges[1:] - edges[:-1])[y], self.bins)
             target = target.to(self.x.dtype)
         elif between and self.y is not None:
-            from ...core.ordinal import lay_between
+            from ..core.ordinal import lay_between
 
             target = lay_between(self.bins.places(self.y), self.bins.k).to(self.x.dtype)
         prior = self.between if between else self.prior

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...answers import Sets
+from .sets import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor
