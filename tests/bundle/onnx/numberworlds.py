@@ -96,7 +96,7 @@ def number_worlds(draw) -> NumberWorld:
         draw(sets()),
         draw(st.sampled_from((0.0, 0.3, 1.0))),
         draw(st.sampled_from((None, 0.7))),
-        draw(st.sampled_from((None, None, 0.8))),
+        spread=draw(st.sampled_from((None, None, 0.8))),
         conflict=draw(st.sampled_from(("abstain", "project", "error"))),
         empty=draw(st.sampled_from(("error", "all"))),
         schema=NUMBERED,
