@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
+from fedlore.kernel.answers import value
 from fedlore.kernel.enclosure import Boxes, never_above
-from fedlore.kernel.expressions import numbers_in, parse, value
+from fedlore.kernel.expressions import numbers_in, parse
 from fedlore.kernel.intervals import LIBRARY, Arithmetic
 from fedlore.kernel.knowledge import scope_of
 from fedlore.kernel.prove import (

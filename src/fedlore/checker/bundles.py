@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 import struct
 import zipfile
@@ -16,6 +17,7 @@ from ..errors import KnowledgeError
 Array = np.ndarray
 MANIFEST = "manifest.sha256"
 LARGEST = 1 << 30
+NEAR = 1e-9  # by which weights may miss a sum of 1
 _MEMBER = re.compile(
     r"bundle\.json|holdings\.json|signature\.json|card\.md|knowledge\.toml"
     r"|(weights|beside)\.safetensors"
@@ -102,3 +104,23 @@ def faults(weights: Mapping[str, Array], declared: Mapping[str, Any]) -> list[st
         elif digest(np.ascontiguousarray(values).tobytes()) != said["sha256"]:
             found.append(f"'{name}' has other values than certified")
     return found
+
+
+def mixture_faults(beside: Mapping[str, Any], tensors: Mapping[str, Array]) -> list[str]:
+    """What is wrong with a mixture: weights that are none, or numbers that are not finite."""
+    weights = [beside["network"], beside["expert"], *(m["weight"] for m in beside["members"])]
+    if any(type(w) not in (int, float) or not 0.0 <= w <= 1.0 for w in weights):
+        return ["a weight does not lie in [0, 1]"]
+    if abs(math.fsum(weights) - 1.0) > NEAR:
+        return [f"the weights sum to {math.fsum(weights):g}, not to 1"]
+    return [
+        f"'{name}' is not finite"
+        for name, values in sorted(tensors.items())
+        # a threshold may be infinite
+        if (np.isnan(values) if name.endswith(".threshold") else ~np.isfinite(values)).any()
+    ][:1]
+
+
+def pick_tensors(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """The tensors of one member, by their own names."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -6,16 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import KnowledgeError
-from ..kernel.answers import said_of
-from ..kernel.expressions import value
-from ..kernel.graded import Limits
-from ..kernel.graph.knowledge import compile_knowledge
-from ..kernel.graph.outputs import choose_class, mask_range, median_class, squeeze
 from ..kernel.knowledge import Known
+from ..kernel.numbersets import NumberKnown
 from .bundles import digest
-from .expect import Mismatch, Named, Terms, expect
 from .headers import name_faults, read_json
-from .probabilities import Mixture, read_mixture
 from .rowwise import OPERATORS, crossing
 
 Array = Any  # of numpy
@@ -138,126 +132,20 @@ def learned_names(graph: Graph, name: str) -> list[str]:
     return sorted(one for one in names if _is_weight(one) or one.startswith(_LEARNED))
 
 
-def structure(graph: Graph) -> list[str]:
-    """What keeps the graph from being safe by its structure alone; nothing where it is."""
-    wrong = plain_faults(graph)
-    outputs = {value.name for value in graph.model.graph.output}
-    if not {"probabilities", "allowed", "class", "refused"} <= outputs:
-        return [*wrong, "it does not give probabilities, class, allowed and refused"]
-    learned = learned_names(graph, "allowed")
-    if learned:
-        wrong.append(f"the range depends on the network: {learned[0]}")
+def other_names(graph: Graph, known: Known | NumberKnown) -> list[str]:
+    """What the graph calls its columns, and its classes or number, otherwise than the knowledge."""
     try:
-        read_mixture(graph)
-    except Mismatch as error:
-        wrong.append(f"its probabilities are no weighted sum of softmaxes in the range: {error}")
-    return wrong
+        features = _told(graph, "features")
+        if isinstance(known, Known):
+            return name_faults(_told(graph, "classes"), features, known)
+        target = _told(graph, "target")
+    except KeyError as error:
+        return [f"it does not say {error}"]
+    own = {"lower": known.lower, "upper": known.upper, "name": known.target.get("name", "y")}
+    other = [key for key, told in own.items() if target.get(key) != told]
+    wrong = [f"its target has another '{other[0]}' than the knowledge"] if other else []
+    return wrong + name_faults([], features, known)
 
 
-def other_names(graph: Graph, known: Known) -> list[str]:
-    """What the graph calls its columns and classes otherwise than the knowledge does."""
-    try:
-        told = [
-            read_json(graph.metadata[f"fedlore.{key}"].encode(), f"the graph's {key}")
-            for key in ("classes", "features")
-        ]
-    except KeyError:
-        return ["it does not name its features and classes"]
-    return name_faults(told[0], told[1], known)
-
-
-def other_forms(graph: Graph, known: Known) -> tuple[list[str], int]:
-    """What the graph computes otherwise than the knowledge demands, and how many nodes say so."""
-    o, p = Terms(), Named("probabilities")
-    needed = compile_knowledge(o, known)
-    chosen = choose_class(o, p, needed.prior, needed.refused)
-    outputs = {
-        "allowed": mask_range(o, needed, known.k),
-        "refused": squeeze(o, needed.refused),
-        "class": median_class(o, p, needed.refused) if known.directions else chosen,
-    }
-    wrong, count = [], 0
-    try:
-        found = read_mixture(graph)
-        wrong += _other_trust(found, known)
-        if found.prior is not None and needed.prior is not None:
-            outputs[found.prior] = needed.prior
-        # of a mixture λ lies in [0, 1], which is all that matters here
-        if isinstance(found.trust, str) and needed.trust is not None and found.single:
-            outputs[found.trust] = needed.trust
-    except Mismatch as error:
-        wrong.append(f"{error}")
-    for name, term in outputs.items():
-        try:
-            count += expect(graph, name, term)
-        except Mismatch as error:
-            wrong.append(f"{error}")
-    return wrong, count
-
-
-def _other_trust(found: Mixture, known: Known) -> list[str]:
-    """How the expert is trusted otherwise than the knowledge says."""
-    spoken = bool(known.predict.sources or known.soft)
-    if (found.prior is not None) != spoken:
-        return ["the expert's part of the probabilities is not the knowledge's"]
-    if isinstance(found.trust, str):
-        by_row = known.leaning is not None
-        return [] if by_row else ["it trusts the expert row by row, the knowledge by one number"]
-    withheld = bool(known.directions) and found.trust == 0  # what moves another way
-    if not spoken or not found.single or withheld:
-        return []
-    if known.leaning is not None:
-        return ["it trusts the expert by one number, the knowledge row by row"]
-    if found.trust != np.float32(known.trust):
-        return [f"it trusts the expert by {found.trust:g}, not by {known.trust:g}"]
-    return []
-
-
-def differences(graph: Graph, known: Known, x: Array) -> list[str]:
-    """Where the graph does not do on rows what the knowledge and the definition demand."""
-    single = x.astype(np.float32)
-    clear = ~_on_an_edge(known, single)
-    said = said_of(known, single)
-    got = graph.run(x)
-    p, allowed, refused = got["probabilities"], got["allowed"], got["refused"]
-    wrong = []
-    outside = p != 0
-    outside &= ~(said.allowed & ~said.refused[:, None])
-    if outside[clear].any():
-        row = int(np.flatnonzero(outside.any(1) & clear)[0])
-        wrong.append(
-            f"a class outside the range has probability {p[row].max():g} at {row_text(x, row)}"
-        )
-    if (refused != said.refused)[clear].any():
-        row = int(np.flatnonzero((refused != said.refused) & clear)[0])
-        wrong.append(f"it refuses other rows than the knowledge does, such as {row_text(x, row)}")
-    answered = clear & ~refused & ~said.refused
-    if (allowed != said.allowed)[answered].any():
-        row = int(np.flatnonzero((allowed != said.allowed).any(1) & answered)[0])
-        wrong.append(f"its range is not that of the knowledge at {row_text(x, row)}")
-    if not np.isfinite(p).all() or (np.abs(p[answered].sum(1) - 1) > 1e-4).any():
-        wrong.append("its probabilities are not numbers that sum to 1")
-    chosen = got["class"]
-    if not said.allowed[answered, chosen[answered]].all():
-        wrong.append("it predicts a class outside the range")
-    return wrong
-
-
-def _on_an_edge(known: Known, x: Array) -> Array:
-    """Rows where a formula lies so near to an edge that rounding decides."""
-    near = np.zeros(len(x), bool)
-    for source in (*known.range.sources, *known.predict.sources, *known.soft):
-        values = [value(tree, x) for tree in source.trees]
-        for one in values:
-            away = np.abs(one[:, None] - source.edges[None])
-            near |= (away <= 1e-5 * np.maximum(np.abs(source.edges), 1)).any(1)
-        if isinstance(source, Limits) and len(values) == 2:
-            apart = np.abs(values[0] - values[1])
-            near |= apart <= 1e-4 * np.maximum(np.abs(values[0]), np.abs(values[1]))
-    return near
-
-
-def row_text(x: Array, row: int) -> list[float]:
-    """A row of a table as plain numbers."""
-    found: list[float] = x[row].tolist()
-    return found
+def _told(graph: Graph, key: str) -> Any:
+    return read_json(graph.metadata[f"fedlore.{key}"].encode(), f"the graph's {key}")

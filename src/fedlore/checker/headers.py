@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import KnowledgeError
-from ..kernel.holes import may_lack
 from ..kernel.knowledge import Known, Scoped
+from ..kernel.numbersets import NumberKnown
 
 CLAIMS = (
     *("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"),
@@ -53,22 +52,26 @@ def certificate_faults(said: Mapping[str, Any]) -> list[str]:
     return [] if said["verdict"] == verdict else [f"its verdict is '{said['verdict']}'"]
 
 
-def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
+def header_faults(header: Mapping[str, Any], known: Known | NumberKnown) -> list[str]:
     """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
-    wrong = []
-    if header.get("format") != _FORMAT or header.get("task") != "classification":
+    wrong, schema = [], header["schema"]
+    number = isinstance(known, NumberKnown)
+    task = "regression" if number else "classification"
+    if header.get("format") != _FORMAT or header.get("task") != task:
         wrong.append("it is of another format or task")
-    schema = header["schema"]
-    wrong += name_faults(schema["classes"], schema["features"], known)
-    told = float(header["rely"]), header["conflict"]
-    if known.directions and told[0] == 0.0:  # what moves another way is withheld
-        known = replace(known, trust=0.0)
-    if told != (known.trust, known.conflict):
-        wrong.append(f"it relies by {told[0]:g} with policy {told[1]}, the knowledge otherwise")
-    return wrong + model_faults(header) + input_faults(header, known)
+    wrong += name_faults([] if number else schema["classes"], schema["features"], known)
+    if isinstance(known, NumberKnown):
+        ends = (header["bins"][0], header["bins"][-1])
+        if ends != (known.lower, known.upper):
+            wrong.append(f"its bins reach from {ends[0]:g} to {ends[1]:g}, the bounds otherwise")
+    trust, conflict = float(header["rely"]), header["conflict"]
+    withheld = bool(known.directions) and trust == 0.0  # what moves another way
+    if conflict != known.conflict or not (withheld or trust == known.trust):
+        wrong.append(f"it relies by {trust:g} with policy {conflict}, the knowledge otherwise")
+    return wrong + _model_faults(header) + _input_faults(header, known)
 
 
-def model_faults(header: Mapping[str, Any]) -> list[str]:
+def _model_faults(header: Mapping[str, Any]) -> list[str]:
     """What is not understood of a network, and what is wrong with its scaling."""
     wrong = []
     odd = sorted(set(_layers(header["model"])) - _LAYERS)
@@ -81,11 +84,12 @@ def model_faults(header: Mapping[str, Any]) -> list[str]:
     return wrong
 
 
-def input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
+def _input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
     """What is wrong with how features reach the network, beside what the knowledge says of them."""
     inputs = header.get("inputs")
     if inputs is None:
-        return ["its network knows nothing of missing values"] if may_lack(known) else []
+        holes = any(column.may_miss or column.other for column in known.columns)
+        return ["its network knows nothing of missing values"] if holes else []
     if len(inputs) != len(known.columns):
         return [f"it has inputs for {len(inputs)} features"]
     for one, column in zip(inputs, known.columns, strict=True):

@@ -6,15 +6,20 @@ by cell, formulas in which the feature stands once, under sums, differences and 
 and of members beside the network that their weights and trees do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..kernel.expressions import columns_in
-from ..kernel.knowledge import Known
-from ..kernel.movement import prediction_moves, range_moves
+from ..kernel.knowledge import Known, Scoped
+from ..kernel.movement import looks, prediction_moves, range_moves
 from ..kernel.numbersets import NumberKnown
 from ..kernel.search import Verdict
-from .shapedmembers import odd_member
+from .bundles import pick_tensors
+
+Array = Any  # of numpy
+_HEARD = 3  # the expert's place, middle and half width of the range
 
 
 def monotone(
@@ -52,3 +57,73 @@ def monotone(
     if beside is not None and odd_member(known, header, tensors or {}, told.status == "proved"):
         return Verdict("unknown")
     return Verdict("proved")
+
+
+def odd_member(
+    known: Scoped, header: Mapping[str, Any], tensors: Mapping[str, Array], told: bool
+) -> str | None:
+    """The name of a member that is not seen to keep the shapes; `told`: the prediction keeps them.
+
+    The range is known to keep them.
+    """
+    signs, count = _signs(known, header, told), 0
+    for one in header["beside"]["members"]:
+        own = pick_tensors(tensors, f"own.{count}.")
+        count += one["kind"] != "exact"
+        if one["kind"] not in ("order", "number") or not _keeps(one, own, signs):
+            return str(one["name"])
+    return None
+
+
+def _signs(known: Scoped, header: Mapping[str, Any], told: bool) -> Array:
+    """Of every input and what is heard behind: 1, -1, 0 (free), NaN (no weight is allowed)."""
+    inputs = header.get("inputs")
+    spots = spots_of(inputs, len(known.columns))
+    wide = spots_of([*inputs, inputs[0]], len(inputs) + 1)[-1] if inputs else len(known.columns)
+    found = np.zeros(wide + _HEARD)
+    columns = [shape.column for shape in known.directions]
+    for shape in known.directions:
+        found[spots[shape.column]] = shape.sign
+    range_, both = known.range.sources, [*known.predict.sources, *known.range.sources]
+    middle, place = (float(any(looks(s, c) for c in columns)) for s in (range_, both))
+    found[wide:] = place if told else np.nan, middle, np.nan if middle else 0.0
+    return found
+
+
+def spots_of(inputs: Sequence[Mapping[str, Any]] | None, features: int) -> list[int]:
+    """The input in which each feature's own number stands."""
+    if inputs is None:
+        return list(range(features))
+    widths = [(i["levels"] + i["other"] or 1) + i["missing"] for i in inputs]
+    return [sum(widths[:place]) for place in range(features)]
+
+
+def _keeps(one: Mapping[str, Any], own: Mapping[str, Array], signs: Array) -> bool:
+    if one["over"] and np.isnan(signs[-_HEARD]):
+        return False
+    used = signs if one["hears"] else signs[:-_HEARD]
+    if one["body"] == "linear":
+        weight = own["weight"][:, 0]
+        if one["quadratic"] or weight.shape != used.shape or not (own["scale"] > 0).all():
+            return False
+        return bool(np.where(np.isnan(used), weight == 0, used * weight >= 0).all())
+    if one["body"] != "trees" or len(own["base"]) != 1 or (own["scale"] < 0).any():
+        return False
+    return _trees_keep(own, used)
+
+
+def _trees_keep(own: Mapping[str, Array], signs: Array) -> bool:
+    """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
+    feature, child = own["feature"].astype(int), own["child"].astype(int)
+    if not (child > np.arange(len(child)))[feature >= 0].all():
+        return False  # a tree that leads back to itself
+    low = own["values"][np.where(feature < 0, child, 0), 0].astype(np.float64)
+    high = low.copy()
+    for node in np.flatnonzero(feature >= 0)[::-1]:  # children lie behind their parents
+        a, b = child[node], child[node] + 1
+        way = signs[feature[node]]
+        rises, falls = high[a] <= low[b], low[a] >= high[b]
+        if not (rises if way > 0 else falls if way < 0 else way == 0):
+            return False
+        low[node], high[node] = min(low[a], low[b]), max(high[a], high[b])
+    return True

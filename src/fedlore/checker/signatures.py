@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import KnowledgeError
-from .curve import verify
 
 KIND = "fedlore knowledge 1"
 _BESIDE = ("card", "trust", "reliance", "floor")  # chosen on data, not signed
 _AGREED = ("missing", "other")  # of a feature: a federation may decide them
 _WORDS = ("signer", "date", "meaning", "key", "signature")
+_P = 2**255 - 19  # of the field of Ed25519
+_EIGHT = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL = {0, 1, _P - 1, _EIGHT, _P - _EIGHT}  # second coordinates of the points of small order
 
 
 def signature_faults(said: Any, texts: Mapping[str, bytes], key: str | None = None) -> list[str]:
@@ -101,3 +103,25 @@ def _bytes(text: str) -> bytes:
     """Lower-case hexadecimal digits as bytes; a second way of writing them is refused."""
     data = bytes.fromhex(text) if text.isascii() else b""
     return data if data.hex() == text else b""
+
+
+def verify(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether an Ed25519 signature is the one of this key under a message, strictly.
+
+    A key or first half that is not written in its one way is refused, and so is one of small order:
+    for such a key signatures of any message can be made.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if len(key) != 32 or len(signature) != 64:
+        return False
+    for point in (key, signature[:32]):
+        place = int.from_bytes(point, "little") & (1 << 255) - 1
+        if place >= _P or place in _SMALL:
+            return False
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -11,20 +11,29 @@ from typing import Any
 import numpy as np
 
 from ..errors import KnowledgeError
-from ..kernel.answers import Said, said_of
-from ..kernel.holes import seen_rows
+from ..kernel.answers import said_of, sets_of
+from ..kernel.graph.evaluate import Numpy
+from ..kernel.graph.knowledge import compile_knowledge
+from ..kernel.graph.numbers import bound_rows, compile_number_knowledge, number_outputs
+from ..kernel.graph.ops import SINGLE
+from ..kernel.graph.outputs import Part, add_expert, inside_range, mask_range, mix_parts
 from ..kernel.knowledge import Known, read_knowledge, scope_of
 from ..kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
 from ..kernel.prove import agrees, inside, never_empty, sample_rows
 from ..kernel.soft import is_soft
-from ..kernel.trusting import lean
-from .bundles import digest, faults, knowledge_texts, manifest, read_members, read_weights
-from .forward import probabilities
-from .graphs import Graph, differences, other_forms, other_names, structure
+from .bundles import (
+    digest,
+    faults,
+    knowledge_texts,
+    manifest,
+    mixture_faults,
+    read_members,
+    read_weights,
+)
+from .forms import differences, other_forms, structure
+from .graphs import Graph, other_names
 from .headers import certificate_faults, header_faults, read_json
 from .lines import Line, compare_claim
-from .members import mixture_faults
-from .numberverdict import number_bundle, number_claims, number_graph
 from .shapes import monotone
 from .signatures import signature_faults
 
@@ -34,7 +43,6 @@ UNREADABLE = (  # what values of another kind than expected raise, and broken zi
     *(KnowledgeError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError),
     *(ImportError, zlib.error),
 )
-_AGREES = "prediction-agrees"
 
 
 def check(certificate: Path, subject: Path, key: str | None = None) -> list[Line]:
@@ -67,60 +75,71 @@ def _check(certificate: Path, subject: Path, key: str | None) -> Iterator[Line]:
     wrong = certificate_faults(said)
     yield Line("certificate's own words", not wrong, wrong[0] if wrong else "")
     if subject.is_file() and subject.suffix == ".onnx":
-        graph = Graph(subject.read_bytes())
-        texts = graph.knowledge()
-        yield from _hashes(texts, said)
-        yield from _signature(texts, said, key)
-        yield _weights(graph.weights, said)
-        if is_about_number(texts):
-            number = read_number_knowledge(texts)
-            yield from number_claims(number, said)
-            yield _same_graph(graph, said)
-            yield from number_graph(graph, number)
-            return
-        known = _hear(read_knowledge(texts), said)
-        yield from _claims(known, said)
-        yield from _graph(graph, known, said)
+        yield from _check_graph(Graph(subject.read_bytes()), said, key)
     else:
-        members = read_members(subject)
-        yield Line("bundle's manifest", True, f"{len(members)} members")
-        texts = knowledge_texts(members)
-        yield from _hashes(texts, said)
-        whole = {name: digest(data) for name, data in members.items()} == said["files"]
-        whole = whole and digest(manifest(members)) == said["bundle"]
-        yield Line("files as certified", whole, "" if whole else "other files than certified")
-        yield from _signature(texts, said, key, members)
-        weights = read_weights(members["weights.safetensors"])
-        yield _weights(weights, said)
-        header = read_json(members["bundle.json"], "bundle.json")
-        tensors = None
-        if header.get("beside") is not None:
-            tensors = read_weights(members["beside.safetensors"])
-            wrong = mixture_faults(header["beside"], tensors)
-            count = sum(values.size for values in tensors.values())
-            found = wrong[0] if wrong else f"{len(header['beside']['members'])}, {count} numbers"
-            yield Line("members finite, weights sum to 1", not wrong, found)
-        if is_about_number(texts):
-            number = read_number_knowledge(texts)
-            yield from number_claims(number, said)
-            if number.directions:
-                yield _shapes(number, header, tensors, said)
-            yield from number_bundle(header, weights, number, tensors)
-            return
-        heard = header.get("confusion") == said.get("confusion")
-        yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
-        known = _hear(read_knowledge(texts), said)
-        yield from _claims(known, said)
-        if known.directions:
-            yield _shapes(known, header, tensors, said)
-        wrong = header_faults(header, known)
-        yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
-        yield _definition(header, weights, known, tensors)
+        yield from _check_bundle(read_members(subject), said, key)
 
 
-def _hear(known: Known, said: Mapping[str, Any]) -> Known:
+def _check_graph(graph: Graph, said: Mapping[str, Any], key: str | None) -> Iterator[Line]:
+    texts = graph.knowledge()
+    yield from _hashes(texts, said)
+    yield from _signature(texts, said, key)
+    yield _weights(graph.weights, said)
+    known = _read(texts, said)
+    number = isinstance(known, NumberKnown)
+    yield from _claims(known, said)
+    yield _same_graph(graph, said)
+    wrong = structure(graph, number=number)
+    what = f"graph keeps the {'set' if number else 'range'} by its structure"
+    yield Line(what, not wrong, "; ".join(wrong))
+    wrong = other_names(graph, known)
+    what = f"names of features and {'target' if number else 'classes'}"
+    yield Line(what, not wrong, wrong[0] if wrong else "")
+    wrong, count = other_forms(graph, known)
+    words = wrong[0] if wrong else f"read off {count} nodes"
+    yield Line("graph computes what the knowledge says", not wrong, words)
+    # that operators do what they are said to do
+    rows = sample_rows(known, 500, seed=2)
+    wrong = differences(graph, known, rows)
+    words = wrong[0] if wrong else f"{len(rows)} rows alike"
+    yield Line("graph run beside the knowledge", not wrong, words)
+
+
+def _check_bundle(
+    members: Mapping[str, bytes], said: Mapping[str, Any], key: str | None
+) -> Iterator[Line]:
+    yield Line("bundle's manifest", True, f"{len(members)} members")
+    texts = knowledge_texts(members)
+    yield from _hashes(texts, said)
+    whole = {name: digest(data) for name, data in members.items()} == said["files"]
+    whole = whole and digest(manifest(members)) == said["bundle"]
+    yield Line("files as certified", whole, "" if whole else "other files than certified")
+    yield from _signature(texts, said, key, members)
+    yield _weights(read_weights(members["weights.safetensors"]), said)
+    header = read_json(members["bundle.json"], "bundle.json")
+    tensors = None
+    if header.get("beside") is not None:
+        tensors = read_weights(members["beside.safetensors"])
+        wrong = mixture_faults(header["beside"], tensors)
+        count = sum(values.size for values in tensors.values())
+        found = wrong[0] if wrong else f"{len(header['beside']['members'])}, {count} numbers"
+        yield Line("members finite, weights sum to 1", not wrong, found)
+    heard = header.get("confusion") == said.get("confusion")
+    yield Line("expert's confusion", heard, "" if heard else "it is not the one certified")
+    known = _read(texts, said)
+    yield from _claims(known, said)
+    if known.directions:
+        yield _shapes(known, header, tensors, said)
+    wrong = header_faults(header, known)
+    yield Line("names, policy and layers", not wrong, wrong[0] if wrong else "")
+    yield _definition(known)
+
+
+def _read(texts: Mapping[str, str], said: Mapping[str, Any]) -> Known | NumberKnown:
     """The knowledge, its expert behind the confusion that the certificate tells of."""
-    rows = said.get("confusion")
+    if is_about_number(texts):
+        return read_number_knowledge(texts)
+    known, rows = read_knowledge(texts), said.get("confusion")
     return known if rows is None else replace(known, confusion=np.array(rows, dtype=np.float64))
 
 
@@ -166,27 +185,37 @@ def _weights(weights: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
     )
 
 
-def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
+def _claims(known: Known | NumberKnown, said: Mapping[str, Any]) -> Iterator[Line]:
     """The scope with its names, and every claim over it, established anew."""
     scope = scope_of(known.columns)
     names = [column.name for column in known.columns]
     told = [(entry["feature"], entry["low"], entry["high"]) for entry in said["scope"]]
     same = told == list(zip(names, scope.low.tolist(), scope.high.tolist(), strict=True))
-    same = same and (said["classes"], said["conflict"]) == ([*known.classes], known.conflict)
+    if isinstance(known, NumberKnown):
+        what, own = "set", {"lower": known.lower, "upper": known.upper}
+        same = same and said.get("target") == own
+    else:
+        what, own = "range", {}
+        same = same and said["classes"] == [*known.classes]
+    same = same and said["conflict"] == known.conflict
     yield Line("scope", same, "" if same else "it is not the one of the knowledge")
     statuses = {claim["claim"]: claim["status"] for claim in said["claims"]}
-    yield compare_claim("the range is never empty", never_empty(known), statuses.get("never-empty"))
+    yield compare_claim(
+        f"the {what} is never empty", never_empty(known), statuses.get("never-empty")
+    )
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
-        yield compare_claim("the prediction never disagrees", agrees(known), statuses.get(_AGREES))
-    if known.predict.sources and known.range.sources:
-        found = inside(known)
-        told_status = statuses.get("prediction-inside")
+        claimed = statuses.get("prediction-agrees")
+        yield compare_claim("the prediction never disagrees", agrees(known), claimed)
+    if known.predict.sources and (own or known.range.sources):
+        found, claimed = inside(known), statuses.get("prediction-inside")
+        words = f"the prediction stays in the {what}"
         if known.conflict == "error":
-            yield compare_claim("the prediction stays in the range", found, told_status)
+            yield compare_claim(words, found, claimed)
         else:  # its policy takes care of it; the claim must not say more than is so
-            fine = told_status != "proved" or not (found.status == "refuted" or is_soft(known))
-            words = f"{found.status}; policy {known.conflict} removes what is outside"
-            yield Line("the prediction stays in the range", fine, words)
+            soft = isinstance(known, Known) and is_soft(known)
+            fine = claimed != "proved" or not (found.status == "refuted" or soft)
+            policy = f"{found.status}; policy {known.conflict} takes care of what is outside"
+            yield Line(words, fine, policy)
 
 
 def _shapes(
@@ -203,28 +232,42 @@ def _shapes(
     return Line(what, told != "proved" or found.status == "proved", words)
 
 
-def _definition(
-    header: Mapping[str, Any],
-    weights: Mapping[str, Any],
-    known: Known,
-    tensors: Mapping[str, Any] | None,
-) -> Line:
-    """The personal model by its definition, on rows of the scope, with these very weights."""
-    what = "zeros outside the range on rows of the scope"
-    x = sample_rows(known, 1_000, seed=1).astype(np.float32)
-    said = said_of(known, x)
-    keep = ~said.refused
-    said = Said(None if said.prior is None else said.prior[keep], said.allowed[keep], said.refused)
-    try:
-        trust = float(header["rely"]) if known.directions else known.trust
-        leaning = lean(known.leaning, seen_rows(known, x[keep]))
-        about = (tensors, known.directions, leaning)
-        p = probabilities(header, weights, x[keep], said, trust, *about)
-    except KnowledgeError as error:
-        return Line(what, True, f"{error} is beyond this checker", rows=0)
-    good = bool((p[~said.allowed] == 0).all() and np.isfinite(p).all())
-    good = good and bool((np.abs(p.sum(1) - 1) < 1e-4).all())
-    return Line(what, good, rows=len(p))
+def _definition(known: Known | NumberKnown) -> Line:
+    """The definition of a personal model on rows of the scope, with scores of every size.
+
+    Whatever a network and its members say, of a finite score in each class the definition makes
+    probabilities in the range, and of any number one in the set.
+    """
+    x = sample_rows(known, 1_000, seed=1).astype(SINGLE)
+    draw, o = np.random.default_rng(1), Numpy(x)
+    with np.errstate(all="ignore"):
+        if isinstance(known, NumberKnown):
+            what = "numbers inside the set on rows of the scope"
+            found = compile_number_knowledge(o, known)
+            sets = found.sets or bound_rows(o, (known.lower, known.upper))
+            values = [_scores(draw, len(x), 1).astype(np.float64) for _ in range(3)]
+            number, _, refused = number_outputs(o, sets, found.refused, values)
+            good = sets_of(known, x).holds(number)[~refused].all()
+            return Line(what, bool(good), rows=int((~refused).sum()))
+        what = "zeros outside the range on rows of the scope"
+        nodes = compile_knowledge(o, known)
+        allowed = mask_range(o, nodes, known.k)
+        shares = [Part(o.guard(_scores(draw, len(x), known.k), SINGLE), 0.5) for _ in range(2)]
+        mixed = mix_parts(o, shares, allowed, SINGLE)
+        if nodes.prior is not None:
+            trust = np.float32(known.trust) if nodes.trust is None else nodes.trust
+            mixed = add_expert(o, mixed, nodes.prior, trust, SINGLE)
+        p = inside_range(o, mixed, allowed, SINGLE)[~nodes.refused[:, 0]]
+    inside_ = said_of(known, x).allowed[~nodes.refused[:, 0]]
+    good = (p[~inside_] == 0).all() and np.isfinite(p).all()
+    good = good and (np.abs(p.sum(1) - 1) < 1e-4).all()
+    return Line(what, bool(good), rows=len(p))
+
+
+def _scores(draw: Any, n: int, k: int) -> Any:
+    """Scores of every size, some of which are no numbers."""
+    found = draw.normal(size=(n, k)) * 10.0 ** draw.integers(-3, 39, (n, 1))
+    return np.where(draw.random((n, k)) < 0.02, np.nan, found).astype(SINGLE)
 
 
 def _same_graph(graph: Graph, said: Mapping[str, Any]) -> Line:
@@ -235,22 +278,3 @@ def _same_graph(graph: Graph, said: Mapping[str, Any]) -> Line:
     other = sorted(name for name in {*told, *found} if told.get(name) != found.get(name))
     words = f"'{other[0]}' is computed in another way" if other else f"{len(graph.nodes)} nodes"
     return Line("graph as certified", not other, words)
-
-
-def _graph(graph: Graph, known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
-    yield _same_graph(graph, said)
-    wrong = structure(graph)
-    yield Line("graph keeps the range by its structure", not wrong, "; ".join(wrong))
-    wrong = other_names(graph, known)
-    yield Line("names of features and classes", not wrong, wrong[0] if wrong else "")
-    wrong, count = other_forms(graph, known)
-    yield Line(
-        "graph computes what the knowledge says",
-        not wrong,
-        wrong[0] if wrong else f"read off {count} nodes",
-    )
-    # that operators do what they are said to do
-    rows = sample_rows(known, 500, seed=2)
-    wrong = differences(graph, known, rows)
-    words = wrong[0] if wrong else f"{len(rows)} rows alike"
-    yield Line("graph run beside the knowledge", not wrong, words)

@@ -1,12 +1,17 @@
-"""What the knowledge says of rows, combined by its policies."""
+"""What knowledge says of rows: the graph that it is compiled to, computed with numpy."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .holes import seen_rows, unusable_rows
+from .expressions import Tree
+from .graph.evaluate import Numpy
+from .graph.formulas import Formulas
+from .graph.knowledge import compile_knowledge, prior_answer, range_answer, see_rows
+from .graph.numbers import compile_number_knowledge, point_answer, set_answer
+from .graph.ops import SINGLE
 from .knowledge import Known
-from .soft import Soft, weigh_in
+from .numbersets import NumberKnown
 
 Array = Any  # of numpy
 
@@ -19,104 +24,87 @@ class Said(NamedTuple):
     refused: Array
 
 
+class Sets(NamedTuple):
+    """Each row's set of numbers as columns of ends, NaN where there is no interval."""
+
+    lower: Array  # (n, s)
+    upper: Array  # (n, s)
+    refused: Array  # (n,)
+
+    @property
+    def empty(self) -> Array:
+        """Rows without any number, (n,)."""
+        found: Array = np.isnan(self.lower).all(1)
+        return found
+
+    def holds(self, values: Array) -> Array:
+        """Whether each row's number lies in its set, (n,); NaN does not."""
+        v = values[:, None]
+        found: Array = ((self.lower <= v) & (v <= self.upper)).any(1)
+        return found
+
+
 def said_of(known: Known, x: Array) -> Said:
-    """The knowledge on rows (n, d), already in single precision."""
-    prior, allowed, refused = _said(known, seen_rows(known, x))
-    return Said(prior, allowed, refused | unusable_rows(known, x))
-
-
-def _said(known: Known, x: Array) -> Said:
-    allowed, refused = range_of(known, x)
-    if not known.predict.sources and not known.soft:
-        return Said(None, allowed, refused)
-    prior, silent = prior_of(known, x)
-    refused = refused | silent
-    conflict = ((prior > 0) & ~allowed).any(1)
-    if known.conflict == "error":
-        refused = refused | conflict
-    if known.conflict == "restrict":
-        inside = np.where(allowed, prior, np.float32(0))
-        left = inside.sum(1, keepdims=True)
-        inside = inside / np.where(left > 0, left, 1)
-    else:
-        inside = np.zeros_like(prior)
-    return Said(np.where(conflict[:, None], inside, prior), allowed, refused)
+    """The knowledge on rows (n, d) of single precision, with its policies."""
+    with np.errstate(all="ignore"):
+        found = compile_knowledge(Numpy(x), known)
+    return Said(found.prior, _range(found.allowed, len(x), known.k), found.refused[:, 0])
 
 
 def range_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The range of rows, (n, k) bool, and which rows it refuses, (n,)."""
-    side = known.range
-    refused = np.zeros(len(x), bool)
-    if not side.sources:
-        return np.ones((len(x), known.k), bool), refused
-    parts = [source.says(x) for source in side.sources]
-    for _, wrong in parts:
-        refused = refused | wrong
-    rows = parts[0][0].astype(bool)
-    for more, _ in parts[1:]:
-        rows = rows | more if side.combine == "any" else rows & more
-    none = ~rows.any(1)
-    if len(parts) > 1 and side.combine == "all":
-        if side.empty == "error":
-            return rows, refused | none
-        instead = parts[0][0] if side.empty == "first" else np.ones_like(rows)
-        lacks = np.any([source.lacks(x) for source in side.sources], axis=0)
-        rows = np.where((none | lacks)[:, None], instead, rows)
-    return rows, refused
+    with np.errstate(all="ignore"):
+        found = range_answer(see_rows(Numpy(x), known), known)
+    rows = _range(None if found is None else found.rows, len(x), known.k)
+    return rows, _flags(None if found is None else found.refused, len(x))
 
 
 def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The prediction for rows, (n, k), before the range, and which rows it refuses, (n,)."""
-    rows, refused = _ask(known, x)
-    if known.soft:
-        expert = rows if known.predict.sources else None
-        rows = weigh_in(list(known.soft), x, expert, range_of(known, x)[0], _open_range(known, x))
-    if known.confusion is not None:
-        soft = rows.astype(np.float64) @ known.confusion
-        total = soft.sum(1, keepdims=True)
-        rows = (soft / np.where(total > 0, total, 1)).astype(np.float32)
-    return rows, refused
+    with np.errstate(all="ignore"):
+        view = see_rows(Numpy(x), known)
+        found = prior_answer(view, known, range_answer(view, known))
+    rows = np.zeros((len(x), known.k), SINGLE) if found is None else found.rows
+    return rows, _flags(None if found is None else found.refused, len(x))
 
 
-def _ask(known: Known, x: Array) -> tuple[Array, Array]:
-    side = known.predict
-    if not side.sources:
-        return np.zeros((len(x), known.k), np.float32), np.zeros(len(x), bool)
-    parts = [_says(known, source, x) for source in side.sources]
-    refused = np.any([wrong for _, wrong in parts], axis=0)
-    rows = parts[0][0].astype(np.float32)
-    if side.combine == "average" and len(parts) > 1:
-        total = sum(p.astype(np.float32) * w for (p, _), w in zip(parts, side.weights, strict=True))
-        spoken = np.asarray(total).sum(1, keepdims=True)
-        mean = np.float32(total / np.where(spoken > 0, spoken, 1))
-        pairs = zip(parts, side.sources, strict=True)
-        lacks = np.any([~p.any(1) & _lacks(known, source, x) for (p, _), source in pairs], axis=0)
-        return np.where(lacks[:, None], np.float32(0), mean), refused
-    over = rows.any(1) | _lacks(
-        known, side.sources[0], x
-    )  # whoever lacks a value might have spoken
-    for source, (more, _) in zip(side.sources[1:], parts[1:], strict=True):
-        rows = np.where(over[:, None], rows, more.astype(np.float32))
-        over = over | more.any(1) | _lacks(known, source, x)
-    return rows, refused
+def sets_of(known: NumberKnown, x: Array) -> Sets:
+    """The sets of rows (n, d), in single precision, within the bounds, and who is refused."""
+    with np.errstate(all="ignore"):
+        found = set_answer(see_rows(Numpy(x), known), known)
+    if found is None:
+        ends = (np.full((len(x), 1), end) for end in (known.lower, known.upper))
+        return Sets(next(ends), next(ends), _flags(None, len(x)))
+    return Sets(found.lower, found.upper, _flags(found.refused, len(x)))
 
 
-def _says(known: Known, source: Any, x: Array) -> tuple[Array, Array]:
-    """The rows of one source; what is soft lies inside the range."""
-    if not isinstance(source, Soft):
-        said: tuple[Array, Array] = source.says(x)
-        return said
-    rows = source.rows(x, range_of(known, x)[0], _open_range(known, x))
-    return rows, np.zeros(len(x), bool)
+def points_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
+    """The number that the expert names, (n,), NaN where he is silent, and who is refused."""
+    with np.errstate(all="ignore"):
+        found = point_answer(see_rows(Numpy(x), known), known)
+    if found is None:
+        return np.full(len(x), np.nan), _flags(None, len(x))
+    return found.rows[:, 0], _flags(found.refused, len(x))
 
 
-def _lacks(known: Known, source: Any, x: Array) -> Array:
-    """Rows in which a value is missing that a source looks at; what is soft looks at the range."""
-    found = source.lacks(x)
-    return found | _open_range(known, x) if isinstance(source, Soft) else found
+def numbers_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
+    """The expert's number under the policies, (n,), and rows that get no answer, (n,)."""
+    with np.errstate(all="ignore"):
+        found = compile_number_knowledge(Numpy(x), known)
+    point = np.full(len(x), np.nan) if found.point is None else found.point[:, 0]
+    return point, found.refused[:, 0]
 
 
-def _open_range(known: Known, x: Array) -> Array:
-    """Rows in which a value is missing that the range looks at, (n,)."""
-    found = [source.lacks(x) for source in known.range.sources]
-    return np.any(found, axis=0) if found else np.zeros(len(x), bool)
+def value(tree: Tree, x: Array) -> Array:
+    """A formula on rows (n, d) of single precision, (n,), NaN where it is undefined."""
+    with np.errstate(all="ignore"):
+        found: Array = Formulas(Numpy(x), np.asarray(x, SINGLE)).value(tree)[:, 0]
+    return found
+
+
+def _range(rows: Array | None, n: int, k: int) -> Array:
+    return np.ones((n, k), bool) if rows is None else rows
+
+
+def _flags(refused: Array | None, n: int) -> Array:
+    return np.zeros(n, bool) if refused is None else refused[:, 0]

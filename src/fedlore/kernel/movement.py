@@ -8,20 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .answers import said_of
+from .answers import numbers_of, said_of, sets_of, value
 from .directions import Direction
-from .expressions import Tree, columns_in, numbers_in, value
+from .expressions import Tree, columns_in, numbers_in
 from .graded import Graded, Limits
 from .knowledge import Known, Scoped, scope_of
-from .numbersets import (
-    NamedNumber,
-    NumberKnown,
-    bands_of,
-    number_within,
-    points_of,
-    refused_rows,
-    sets_of,
-)
+from .numbersets import NamedNumber, NumberKnown
 from .prove import inside
 from .search import Verdict
 from .slopes import keeps_sign
@@ -154,20 +146,18 @@ def _simple(tree: Tree) -> bool:
 
 def _pieces(known: NumberKnown, x: Array) -> Array | None:
     """The pieces of the line in each row's set, (n, p); None where a row is refused."""
-    if refused_rows(known, x).any():
+    if numbers_of(known, x)[1].any():
         return None
-    found = np.zeros((len(x), len(known.pieces)), bool)
-    first, last = known.pieces.T
-    for allowed, low, high in sets_of(known, x).parts:
-        found |= allowed & (first >= low[:, None]) & (last <= high[:, None])
+    sets, (first, last) = sets_of(known, x), known.pieces.T
+    inside = (first >= sets.lower[:, :, None]) & (last <= sets.upper[:, :, None])
+    found: Array = inside.any(1)
     return found
 
 
 def _points(known: NumberKnown, x: Array) -> Array | None:
     """The number that counts in each row, (n,); NaN where the expert is silent."""
-    if refused_rows(known, x).any():
-        return None
-    return number_within(known, points_of(known, x)[0], bands_of(known, x))
+    point, refused = numbers_of(known, x)
+    return None if refused.any() else point
 
 
 def _sets_rise(low: Array, high: Array) -> Array:

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from .answers import prior_of, range_of
+from .answers import points_of, prior_of, range_of, sets_of, value
 from .cells import single
 from .enclosure import Boxes, grade, never_above
-from .expressions import Tree, columns_in, numbers_in, value
+from .expressions import Tree, columns_in, numbers_in
 from .graded import Graded, Limits
+from .graph.evaluate import Numpy
+from .graph.knowledge import see_rows
 from .knowledge import Known, Scoped, scope_of
-from .numbersets import NamedNumber, NumberKnown, points_of, sets_of
+from .numbersets import NamedNumber, NumberKnown
 from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows, try_rows
 from .soft import is_soft
 from .tables import Table
@@ -139,7 +141,7 @@ def never_empty(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
 
         def broken(x: Array) -> Array:
             sets = sets_of(known, x)
-            return sets.refused | sets.empty(known)
+            return sets.refused | sets.empty
     else:
 
         def broken(x: Array) -> Array:
@@ -166,7 +168,8 @@ def never_apart(known: Known, budget: int = CERTIFIED) -> Verdict:
     sources = known.range.sources
 
     def broken(x: Array) -> Array:
-        return ~np.all([source.says(x)[0] for source in sources], axis=0).any(1)
+        view = see_rows(Numpy(x), known)
+        return ~np.all([view.answer(source).rows for source in sources], axis=0).any(1)
 
     def holds(boxes: Boxes) -> Array:
         return np.all([source.sure(boxes) for source in sources], axis=0).any(1)
@@ -209,7 +212,7 @@ def leaves(known: Known | NumberKnown, x: Array) -> Array:
     """The rows whose prediction leaves their range, (n,)."""
     if isinstance(known, NumberKnown):
         said, sets = points_of(known, x)[0], sets_of(known, x)
-        out: Array = ~np.isnan(said) & ~sets.holds(known, said) & ~sets.refused
+        out: Array = ~np.isnan(said) & ~sets.holds(said) & ~sets.refused
         return out
     rows, refused = range_of(known, x)
     return ((prior_of(known, x)[0] > 0) & ~rows).any(1) & ~refused

@@ -40,85 +40,9 @@ class Soft:
     def over(self, boxes: Boxes) -> Any:
         return self.inner.over(boxes)
 
-    def lacks(self, x: Array) -> Array:
-        return self.inner.lacks(x)
-
     def safe(self, boxes: Boxes) -> Array:
         """It refuses no row."""
         return np.ones(len(boxes.low), bool)
-
-    def unsure(self, x: Array) -> Array:
-        """Rows in which a missing value leaves open what is said, (n,)."""
-        if not isinstance(self.inner, Table):
-            return self.inner.lacks(x)
-        if self.inner.policy != "intersect":
-            return np.zeros(len(x), bool)
-        return (self.inner.hits(x, perhaps=True) & ~self.inner.hits(x)).any(1)
-
-    def speaking(self, x: Array) -> Array:
-        """Which rules are heard, (n, rules)."""
-        hits = self.inner.hits(x)
-        if self.inner.policy == "intersect":
-            return hits
-        may_hit = self.inner.hits(x, perhaps=True)
-        return hits & (np.cumsum(may_hit, axis=1) == 1)
-
-    def lean(self, x: Array, allowed: Array) -> tuple[Array, Array]:
-        """What is added to the log weight of each class, (n, k), and where anything is, (n,)."""
-        if isinstance(self.inner, Table):
-            named = np.broadcast_to(self.inner.named, (len(x), *self.inner.named.shape))
-            heard = self.speaking(x) & (self.shares < 1)
-        else:
-            said = self.inner.says(x)[0] > 0 if isinstance(self.inner, Graded) else None
-            said = self.inner.says(x)[0] if said is None else said
-            named, heard = said[:, None, :], np.ones((len(x), 1), bool)
-        inside = (named & allowed[:, None, :]).sum(2).astype(np.float64)  # (n, rules)
-        every = allowed.sum(1, keepdims=True)
-        outside = every - inside
-        heard = heard & (inside > 0) & (outside > 0)
-        with np.errstate(divide="ignore"):
-            toward = np.log(self.shares * every / np.maximum(inside, 1))
-            against = np.log((1 - self.shares) * every / np.maximum(outside, 1))
-        part = np.where(named, toward[:, :, None], against[:, :, None])
-        lean = np.where(heard[:, :, None], part, 0.0).sum(1)
-        return np.where(allowed, lean, 0.0), heard.any(1)
-
-    def rows(self, x: Array, allowed: Array, open_range: Array) -> Array:
-        """A prediction, (n, k), given the range and where it is open for want of a value."""
-        lean, heard = self.lean(x, allowed)
-        soft = spread_out(lean, heard & ~self.unsure(x) & ~open_range, allowed)
-        if isinstance(self.inner, Table):
-            sure = (self.speaking(x) & (self.shares == 1)) @ self.inner.named
-            soft = np.where(sure.any(1)[:, None], sure.astype(np.float64), soft)
-        return soft.astype(np.float32)
-
-
-def spread_out(lean: Array, heard: Array, allowed: Array) -> Array:
-    """Distributions over the range from log weights, (n, k); zero rows where none is heard."""
-    masked = np.where(allowed, lean, -np.inf)
-    top = masked.max(1, keepdims=True)
-    raised = np.exp(masked - np.where(np.isfinite(top), top, 0.0))
-    total = raised.sum(1, keepdims=True)
-    return np.where(heard[:, None], raised / np.where(total > 0, total, 1.0), 0.0)
-
-
-def weigh_in(
-    soft: list[Soft], x: Array, said: Array | None, allowed: Array, open_range: Array
-) -> Array:
-    """An expert's rows (n, k) with the odds of all soft ranges multiplied in."""
-    parts = [one.lean(x, allowed) for one in soft]
-    lean, heard = sum(p for p, _ in parts), np.any([h for _, h in parts], axis=0)
-    unsure = np.any([one.unsure(x) for one in soft], axis=0) | open_range
-    alone = spread_out(np.asarray(lean), heard & ~unsure, allowed)
-    if said is None:
-        return alone.astype(np.float32)
-    said = said.astype(np.float64)
-    moved = said * np.exp(lean - np.max(lean, axis=1, keepdims=True))
-    total = moved.sum(1, keepdims=True)
-    moved = np.where((total > 0) & heard[:, None], moved / np.where(total > 0, total, 1), said)
-    outright = (said == 1).any(1)
-    moved = np.where((unsure & ~outright)[:, None], 0.0, moved)
-    return np.where(said.any(1)[:, None], moved, alone).astype(np.float32)
 
 
 def soften(source: Any, confidences: Sequence[float]) -> Any:

@@ -41,42 +41,6 @@ class Table:
         found = {first for first, _ in spans} | {after(last) for _, last in spans if last < np.inf}
         return sorted(cut for cut in found if np.isfinite(cut))
 
-    def lacks(self, x: Array) -> Array:
-        """Rows in which a value that some rule looks at is missing, (n,)."""
-        return np.isnan(x[:, self.columns]).any(1)
-
-    def hits(self, x: Array, *, perhaps: bool = False) -> Array:
-        """Which rule hits which row, or with `perhaps` may hit it, (n, d) -> (n, rules)."""
-        out = np.ones((len(x), len(self.rules)), bool)
-        for place, rule in enumerate(self.rules):
-            for column, spans in rule.spans.items():
-                value = x[:, column]
-                met = np.isnan(value) & perhaps
-                for first, last in spans:
-                    met |= (value >= first) & (value <= last)
-                out[:, place] &= met
-        return out
-
-    def says(self, x: Array) -> tuple[Array, Array]:
-        """Rows of a prediction or a range, (n, k), and which rows it refuses, (n,).
-
-        A rule on a missing value may hit or not: a range holds what is possible in either case, a
-        prediction says what it says in both, or nothing.
-        """
-        hits, may_hit = self.hits(x), self.hits(x, perhaps=True)
-        never, some = np.zeros(len(x), bool), hits.any(1)[:, None]
-        if self.policy == "intersect":
-            allowed = ~(hits @ ~self.named)
-            return allowed, ~allowed.any(1)
-        if self.policy in ("first", "priority"):  # behind a sure rule none can speak
-            may_hit = may_hit & (np.cumsum(hits, axis=1) == hits)
-        named = may_hit @ self.named
-        if self.policy == "union":
-            return named | ~some, never
-        one = named.sum(1, keepdims=True) == 1
-        wrong = (hits @ self.named).sum(1) > 1 if self.policy == "unique" else never
-        return named & some & one, wrong
-
     def over(self, boxes: Boxes) -> tuple[Array, Array, Array]:
         """Over boxes: which rules may hit, which surely do, (b, rules), and which condition leaves
         it open, (b, rules, columns)."""

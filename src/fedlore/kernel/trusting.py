@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..errors import KnowledgeError
-from .expressions import Tree, columns_in, value
+from .expressions import Tree, columns_in
 
 Array = Any  # of numpy
 
@@ -23,18 +21,6 @@ class Leaning(NamedTuple):
         trees = [tree for tree, _ in self.regions]
         trees += [] if self.learned is None else [self.learned]
         return {column for tree in trees for column in columns_in(tree)}
-
-    def rows(self, x: Array) -> Array:
-        """λ of rows as knowledge sees them, (n, d) -> (n,), NaN where it is the one number."""
-        found = np.full(len(x), np.nan)
-        if self.learned is not None:
-            found = np.clip(value(self.learned, x).astype(np.float64), 0.0, 1.0)
-        inside = [value(tree, x) for tree, _ in self.regions]
-        for here in inside:
-            found = np.where(np.isnan(here), np.nan, found)
-        for (_, trust), here in zip(self.regions, inside, strict=True):
-            found = np.where(here > 0, trust, found)
-        return found
 
 
 def read_trust(said: Mapping[str, Any]) -> float:
@@ -60,15 +46,3 @@ def read_leaning(said: Mapping[str, Any], parse: Callable[[str], Tree]) -> Leani
     )
     learned = parse(table["formula"]) if table.get("formula") else None
     return Leaning(regions, learned) if regions or learned is not None else None
-
-
-def lean(leaning: Leaning | None, x: Array) -> Array | None:
-    """λ of rows as knowledge sees them, (n,), NaN where it is one number; None: everywhere."""
-    return None if leaning is None else leaning.rows(x)
-
-
-def fill_rows(found: Array | None, n: int, constant: float) -> Array:
-    """λ of each row, (n, 1), with the one number where a row has none of its own."""
-    if found is None:
-        return np.full((n, 1), constant)
-    return np.where(np.isnan(found), constant, found)[:, None]

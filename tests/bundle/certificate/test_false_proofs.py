@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle.onnx import to_onnx
-from fedlore.checker.graphs import Graph, other_forms
+from fedlore.checker.forms import other_forms
+from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import seal
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge import Formula, FormulaRange

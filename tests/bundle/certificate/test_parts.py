@@ -8,7 +8,8 @@ from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.checker.bundles import MANIFEST, digest, faults, read_members
-from fedlore.checker.graphs import Graph, differences
+from fedlore.checker.forms import differences
+from fedlore.checker.graphs import Graph
 from fedlore.checker.headers import certificate_faults
 from fedlore.checker.rowwise import crossing
 from fedlore.errors import KnowledgeError

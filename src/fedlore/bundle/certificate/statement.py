@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from ...checker.bundles import read_weights
-from ...checker.graphs import Graph, structure
-from ...checker.numbergraphs import number_structure
+from ...checker.forms import structure
+from ...checker.graphs import Graph
 from ...checker.shapes import monotone
 from ...checker.verdict import FORMAT, VERSION, seal
 from ...core.store import write_whole
@@ -250,7 +250,7 @@ def _graph(bundle: Bundle) -> dict[str, str] | None:
         return None
     graph = Graph(bundle_to_onnx(bundle).SerializeToString())
     number = isinstance(bundle.personal, PersonalRegressor)
-    wrong = number_structure(graph) if number else structure(graph)
+    wrong = structure(graph, number=number)
     if wrong:
         raise FedloreError(f"no certificate: the graph of this model is not understood, {wrong[0]}")
     return graph.digests()

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from ..holes import may_lack
-from ..knowledge import Known
+from ..knowledge import Known, Scoped
 from ..soft import Soft
 from .ops import BOOL, SINGLE, Ops, Value
 from .soft import weigh_odds
@@ -33,14 +32,18 @@ class KnowledgeNodes(NamedTuple):
 
 def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:
     """Knowledge about classes on the graph's rows."""
-    single = o.cast(o.rows, SINGLE)
-    view = View(o, hide_levels(o, single, known.columns), holes=may_lack(known))
-    allowed = _range(view, known) if known.range.sources else None
-    spoken = known.predict.sources or known.soft
-    prior = _prediction(view, known, allowed) if spoken else None
+    view = see_rows(o, known)
+    allowed = range_answer(view, known)
+    prior = prior_answer(view, known, allowed)
     trust = None if known.leaning is None else view.trust(known.leaning, known.trust)
-    unusable = refuse_rows(o, single, known.columns)
+    unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
     return join_sides(o, prior, allowed, known.conflict, unusable)._replace(trust=trust)
+
+
+def see_rows(o: Ops, known: Scoped) -> View:
+    """The graph's rows as knowledge sees them."""
+    x = hide_levels(o, o.cast(o.rows, SINGLE), known.columns)
+    return View(o, x, holes=any(c.may_miss or c.other for c in known.columns))
 
 
 def join_sides(
@@ -60,8 +63,11 @@ def every_class(o: Ops, x: Value, k: int) -> Value:
     return o.fill(True, k, BOOL, like=x)
 
 
-def _range(view: View, known: Known) -> Answer:
+def range_answer(view: View, known: Known) -> Answer | None:
+    """What the sources of the range allow together; None where there are none."""
     side = known.range
+    if not side.sources:
+        return None
     parts = [view.answer(source) for source in side.sources]
     if len(parts) == 1:
         return parts[0]
@@ -71,7 +77,10 @@ def _range(view: View, known: Known) -> Answer:
     return meet_ranges(view.o, parts, side.empty, lacking)
 
 
-def _prediction(view: View, known: Known, allowed: Answer | None) -> Answer:
+def prior_answer(view: View, known: Known, allowed: Answer | None) -> Answer | None:
+    """What the experts predict, before the range; None where there are none."""
+    if not known.predict.sources and not known.soft:
+        return None
     o, lacking = view.o, view.lacking(looked_at(known.range.sources))
     soft = bool(known.soft) or any(isinstance(one, Soft) for one in known.predict.sources)
     inside = allowed.rows if allowed is not None else None

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..expressions import Tree
 from ..graded import Limits
-from ..holes import may_lack
 from ..numbersets import NamedNumber, NumberKnown
 from ..tables import Table
+from .knowledge import see_rows
 from .ops import DOUBLE, SINGLE, Array, Ops, Value
 from .outputs import squeeze
 from .sets import (
@@ -27,7 +27,7 @@ from .sets import (
     pick_pieces,
     some_number,
 )
-from .sources import View, hide_levels, looked_at, refuse_rows
+from .sources import View, looked_at, refuse_rows
 from .tables import Answer, answer_table, hit_rules
 
 
@@ -42,26 +42,36 @@ class NumberNodes(NamedTuple):
 
 def compile_number_knowledge(o: Ops, known: NumberKnown) -> NumberNodes:
     """Knowledge about a number on the graph's rows."""
-    single = o.cast(o.rows, SINGLE)
-    view = View(o, hide_levels(o, single, known.columns), holes=may_lack(known))
-    sets, point, bounds = None, None, (known.lower, known.upper)
-    if known.range.sources:
-        side = known.range
-        parts = [_set(view, known, source) for source in side.sources]
-        if side.combine == "any" and len(parts) > 1:
-            found = join(o, parts)
-        else:
-            found = meet_all(o, parts, strict=side.empty == "error")
-        lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
-        sets = bound_set(o, found, bounds, side.empty, lacking)
-    if known.predict.sources:
-        said = [_point(view, known, source) for source in known.predict.sources]
-        open_ = [view.lacking(looked_at([source])) for source in known.predict.sources]
-        point = first_point(o, said, open_)
-    unusable = refuse_rows(o, single, known.columns)
+    view = see_rows(o, known)
+    sets, point = set_answer(view, known), point_answer(view, known)
+    unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
     trust = None if known.leaning is None else view.trust(known.leaning, known.trust)
+    bounds = (known.lower, known.upper)
     nodes = join_number(o, point, sets, bounds, known.conflict, unusable)
     return nodes._replace(trust=trust)
+
+
+def set_answer(view: View, known: NumberKnown) -> SetNodes | None:
+    """What the sources of the range allow together, within the bounds; None: there are none."""
+    o, side = view.o, known.range
+    if not side.sources:
+        return None
+    parts = [_set(view, known, source) for source in side.sources]
+    if side.combine == "any" and len(parts) > 1:
+        found = join(o, parts)
+    else:
+        found = meet_all(o, parts, strict=side.empty == "error")
+    lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
+    return bound_set(o, found, (known.lower, known.upper), side.empty, lacking)
+
+
+def point_answer(view: View, known: NumberKnown) -> Answer | None:
+    """The number that the experts name, before the range; None where there are none."""
+    sources = known.predict.sources
+    if not sources:
+        return None
+    parts = [_point(view, known, source) for source in sources]
+    return first_point(view.o, parts, [view.lacking(looked_at([source])) for source in sources])
 
 
 def join_number(
