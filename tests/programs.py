@@ -36,8 +36,11 @@ def find(name: str) -> str:
 
 
 def is_foreign(executable: str) -> bool:
-    """Whether a program is neither in this environment nor on every POSIX system."""
-    path = Path(shutil.which(executable) or executable)
+    """Whether a program is there, and neither of this environment nor on every POSIX system."""
+    found = shutil.which(executable)
+    if found is None:
+        return False
+    path = Path(found)
     homes = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).parent}
     inside = any(home in path.parents for home in homes)
     return not inside and path.name not in BARE and not path.name.startswith("python")

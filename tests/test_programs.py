@@ -23,16 +23,18 @@ def test_a_missing_program_fails_a_test_unless_the_machine_is_to_do_without(monk
         find("chromium")
 
 
-@pytest.mark.parametrize("name", ["chromium", "/usr/bin/soffice", "wrk", "groff", "unshare"])
-def test_a_foreign_program_is_not_started_by_a_default_test(name):
-    assert is_foreign(name)
+@pytest.mark.parametrize("name", ["chromium", "soffice", "wrk", "unshare"])
+def test_a_foreign_program_is_not_started_by_a_default_test(name, tmp_path, monkeypatch):
+    (tmp_path / name).write_text("#!/bin/sh\n")
+    (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(pytest.fail.Exception, match="mark it"):
         subprocess.run([name])
     WATCH.started.clear()
 
 
-@pytest.mark.parametrize("name", ["true", "git", sys.executable])
-def test_python_posix_and_git_are_there(name):
+@pytest.mark.parametrize("name", ["true", "git", sys.executable, "no-such-program"])
+def test_python_posix_and_git_may_be_started(name):
     assert not is_foreign(name)
 
 
