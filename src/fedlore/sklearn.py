@@ -15,7 +15,7 @@ from .algorithms import Alone, Plan
 from .answers import Bins, Measured, Sets
 from .core.examples import Examples
 from .core.nets import mlp
-from .data.rows.levels import add_columns, has_names, number_rows, order_labels, place_labels
+from .data.rows.table import add_columns, has_names, number_rows, order_labels, place_labels
 from .engine import fit
 from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask

@@ -19,7 +19,7 @@ from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_
 from fedlore.bundle.answer.predicting import predict_file
 from fedlore.bundle.reknowing import reknow
 from fedlore.cli.app import app
-from fedlore.data.rows import source, text
+from fedlore.data.rows import files
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.federation.journal import write_state
 from fedlore.federation.settings import Model
@@ -57,8 +57,8 @@ def read(path):
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("chunk", [7, 65_536])
 def test_answers_in_a_file_are_those_in_memory(tmp_path, file, monkeypatch, fast, chunk):
-    monkeypatch.setattr(source, "ROWS_AT_ONCE", chunk)
-    monkeypatch.setattr(text, "_BYTES", 200 if chunk == 7 else 1 << 20)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", chunk)
+    monkeypatch.setattr(files, "_BYTES", 200 if chunk == 7 else 1 << 20)
     told = predict_file(MADE, file, tmp_path / "out.csv", fast=fast, keep=["sample"])
     columns = table()
     x = np.stack([columns["ash"], columns["s [%]"]], 1)
@@ -163,8 +163,8 @@ def test_rows_that_cannot_be_answered_are_marked_and_all_others_answered(tmp_pat
 @pytest.mark.parametrize("fast", [True, False])
 def test_one_unseen_level_far_down_a_file_leaves_all_others_answered(tmp_path, monkeypatch, fast):
     """Behind several batches, where a fast reader must begin anew with the slow one."""
-    monkeypatch.setattr(source, "ROWS_AT_ONCE", 64)
-    monkeypatch.setattr(text, "CELL_BY_CELL", 0)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(files, "CELL_BY_CELL", 0)
     mine = Feature("mine", levels=("north", "south"))
     schema = Schema((Feature("ash"), mine), SCHEMA.classes)
     model = Personal(mlp(2, len(SCHEMA.classes)), Knowledge(schema=schema))

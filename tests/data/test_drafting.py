@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
-from fedlore.data.drafting import draft_knowledge, read_cells
+from fedlore.data.draft import draft_knowledge, read_cells
 from fedlore.experiments.sites import gather
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.lint.checkup import check_file

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore import Client, Examples, Knowledge, fit, mlp
-from fedlore.data.rows.levels import add_columns, number_rows
+from fedlore.data.rows.table import add_columns, number_rows
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Feature, Schema
 from fedlore.knowledge.scope import count_inputs

@@ -10,7 +10,7 @@ import torch
 
 from fedlore.config import read_toml
 from fedlore.data import FileForm, as_examples, by_value, read_column, read_table
-from fedlore.data.rows import open_file, read_chunks, source
+from fedlore.data.rows import files, open_file, read_chunks
 from fedlore.errors import ConfigError, FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.knowledge import Knowledge
@@ -123,7 +123,7 @@ def test_a_row_group_is_not_held_in_memory_beside_the_rows(tmp_path, monkeypatch
     """One row group of 100,000 rows, as most programs write: at most 3 times the float32 array."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(source, "ROWS_AT_ONCE", 4096)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 4096)
     n, names = 100_000, [f"f{i}" for i in range(16)]
     drawn = np.random.default_rng(0)
     table = pyarrow.table({name: drawn.normal(size=n) for name in names})
@@ -251,7 +251,7 @@ def test_forms_that_make_no_sense_are_refused(word):
 
 
 def test_a_fault_in_a_later_part_has_the_row_of_the_whole_table(monkeypatch):
-    monkeypatch.setattr(source, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 2)
     columns = {"ash": [9.0] * 5 + [float("nan")], "volatile": [24.0] * 6, "oven": ["old"] * 6}
     with pytest.raises(FedloreError, match="row 7, column 'ash' is missing"):
         as_examples(columns, SCHEMA)

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlore.data.rows import FileForm, as_examples, read_table, source, text
+from fedlore.data.rows import FileForm, as_examples, files, read_table
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
 
@@ -185,7 +185,7 @@ def complaints(name, table):
 def small_files_too():
     """These files are small, and pyarrow reads large ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "CELL_BY_CELL", 0)
+        patch.setattr(files, "CELL_BY_CELL", 0)
         yield
 
 
@@ -194,9 +194,9 @@ def small_files_too():
 @given(table=st.lists(good, min_size=1, max_size=6))
 def test_the_same_table_is_the_same_tensors(name, table):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "ROWS_AT_ONCE", 2)
+        patch.setattr(files, "ROWS_AT_ONCE", 2)
         if name == "csv, slowly":
-            patch.setattr(text, "arrow", lambda part: None)
+            patch.setattr(files, "arrow", lambda part: None)
         found = read(name, table, Path(folder))
     levels = SCHEMA.features[2].levels
     wanted = [[float(r[4]), float(r[2]), float(levels.index(r[3]))] for r in table]

@@ -12,7 +12,7 @@ import torch
 
 from fedlore.data import covtype, fashion_mnist
 from fedlore.data import public as sources
-from fedlore.data.locate import DataFile, cache, content, places
+from fedlore.data.public import DataFile, cache, content, places
 from fedlore.errors import FedloreError
 
 SHIPPED = Path(sources.__file__).parent / "files" / "covtype.npz"

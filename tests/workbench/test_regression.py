@@ -10,7 +10,7 @@ from fedlore import ConfigError, FedloreError, Plan
 from fedlore.answers import Bins, Line, Measured
 from fedlore.answers.scores import rmse
 from fedlore.core.rng import stream
-from fedlore.data.locate import first_found, places
+from fedlore.data.public import first_found, places
 from fedlore_lab.cli import regression as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression

@@ -1,15 +1,25 @@
 """Federated algorithms: both halves of each in one small class."""
 
-from .alone import Alone
-from .apfl import Apfl
-from .base import Algorithm, Gradient, Slopes, Work
+from .base import (
+    Algorithm,
+    Facts,
+    Gradient,
+    Plan,
+    Slopes,
+    Work,
+    check_fit,
+    check_settings,
+    choice,
+    facts_of,
+    inverse,
+    reach,
+    setting,
+)
 from .catalog import ALGORITHMS, AlgorithmSetting, installed_algorithms, make, settings_of
-from .ditto import Ditto
-from .facts import Facts, check_fit, check_settings, choice, facts_of, setting
-from .fedavg import FedAvg
+from .ditto import Apfl, Ditto
+from .fedavg import Alone, FedAvg
 from .fedopt import FedOpt
 from .fedper import FedPer
-from .plan import Plan, inverse, reach
 from .scaffnew import Scaffnew
 from .scaffold import Scaffold
 from .solo import FlatParams, Solo

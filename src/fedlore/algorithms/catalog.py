@@ -4,11 +4,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..core.plugins import load_all, make_named
-from .alone import Alone
-from .apfl import Apfl
 from .base import Algorithm
-from .ditto import Ditto
-from .fedavg import FedAvg
+from .ditto import Apfl, Ditto
+from .fedavg import Alone, FedAvg
 from .fedopt import FedOpt
 from .fedper import FedPer
 from .scaffnew import Scaffnew

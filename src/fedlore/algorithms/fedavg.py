@@ -1,12 +1,11 @@
-"""FedAvg (McMahan et al. 2017; Algorithm 1 of Fan et al. 2022) and FedProx (Li et al. 2020)."""
+"""FedAvg (McMahan et al. 2017; Algorithm 1 of Fan et al. 2022), FedProx (Li et al. 2020), none."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..core import tree
 from ..core.tree import Params, Payload
-from .base import Work
-from .facts import Facts, check_settings, setting
+from .base import Facts, Work, check_settings, setting
 
 
 @dataclass(frozen=True)
@@ -46,3 +45,29 @@ class FedAvg:
 
     def personal(self, sent: Payload, memory: Payload) -> Params:
         return sent["model"]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Clients start from the common initial weights and keep what they learn; nothing travels."""
+
+    facts: ClassVar[Facts] = Facts("no federation: the baselines ML and MLwKM", 0, 0, memory=True)
+    uploads: ClassVar[tuple[str, ...]] = ()
+
+    def init(self, params: Params) -> Payload:
+        return {"model": params}
+
+    def send(self, state: Payload) -> Payload:
+        return {}
+
+    def start(self, sent: Payload, initial: Params) -> Payload:
+        return {"own": initial}
+
+    def local(self, sent: Payload, memory: Payload, work: Work) -> tuple[Payload, Payload]:
+        return {}, {"own": work.descend(memory["own"])}
+
+    def merge(self, state: Payload, mean: Payload, share: float) -> Payload:
+        return state
+
+    def personal(self, sent: Payload, memory: Payload) -> Params:
+        return memory["own"]

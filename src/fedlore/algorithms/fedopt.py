@@ -12,8 +12,7 @@ from torch import Tensor
 from ..core import tree
 from ..core.tree import Params, Payload
 from ..errors import ConfigError
-from .base import Work
-from .facts import Facts, check_settings, choice, setting
+from .base import Facts, Work, check_settings, choice, setting
 
 _Kind = Literal["momentum", "adagrad", "adam", "yogi"]
 

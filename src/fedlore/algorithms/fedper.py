@@ -10,8 +10,7 @@ from typing import ClassVar
 from ..core import tree
 from ..core.tree import Params, Payload
 from ..errors import ConfigError, unknown
-from .base import Work
-from .facts import Facts, choice
+from .base import Facts, Work, choice
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,7 @@ import torch
 
 from ..core import tree
 from ..core.tree import Params, Payload
-from .base import Work
-from .facts import Facts, check_settings, setting
-from .plan import inverse
+from .base import Facts, Work, check_settings, inverse, setting
 
 
 @dataclass(frozen=True)

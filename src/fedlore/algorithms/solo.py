@@ -12,8 +12,7 @@ from ..core import tree
 from ..core.lesson import Lesson
 from ..core.rng import bits, join_keys, key, orders, stream
 from ..core.tree import Params, Payload
-from .base import Slopes
-from .plan import Plan, reach
+from .base import Plan, Slopes, reach
 
 
 class FlatParams:

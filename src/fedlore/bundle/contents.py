@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from ..core.conformal import Holding
-from ..data.rows.titles import Extra
+from ..data.rows.cells import Extra
 from ..errors import ConfigError
 from ..kernel.schema import Schema
 from ..personal.classifier import Personal

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..core.store import write_whole
-from ..data.drafting import draft_knowledge, read_cells
+from ..data.draft import draft_knowledge, read_cells
 from ..errors import FedloreError
 from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
 from .teller import teller

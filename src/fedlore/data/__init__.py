@@ -1,8 +1,7 @@
 """Data to try things on, a user's own tables, and who holds which rows."""
 
-from .locate import DataFile, content, first_found, missing, places
 from .partition import by_class, by_value, class_owners, dirichlet, iid, stratify
-from .public import Split, covtype, fashion_mnist
+from .public import DataFile, Split, content, covtype, fashion_mnist, first_found, missing, places
 from .rows import FileForm, as_examples, read_column, read_measured, read_table
 
 _FAULT = "data"  # the code of errors raised here

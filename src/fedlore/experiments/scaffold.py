@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from ..core.rng import stream
-from ..data.drafting import CellTable, Draft, draft_knowledge, read_cells
+from ..data.draft import CellTable, Draft, draft_knowledge, read_cells
 from ..data.rows import FileForm
 from ..errors import FedloreError
 

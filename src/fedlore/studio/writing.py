@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..data.drafting import draft_knowledge, read_cells
+from ..data.draft import draft_knowledge, read_cells
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.expressions import FormulaError
 from ..knowledge.content import FILE, files_at, toml_in

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...data.rows import frame_of, read_chunks
-from ...data.rows.titles import Extra
+from ...data.rows.cells import Extra
 from ..contents import Bundle
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.conformal import Holding
 from ...data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
-from ...data.rows.titles import passed_over
+from ...data.rows.cells import passed_over
 from ...errors import ConfigError, FedloreError
 from ...personal.doubt import Doubt
 from ..contents import Bundle, Policies

@@ -1,13 +1,20 @@
 """The one reader of rows: files and frames of every kind, by the names of their columns."""
 
-from .cells import number_cells, place_cells, text_cells
-from .measured import read_measured
-from .memory import frame_of
-from .problems import Problems, refusal
-from .reading import ROW_KINDS, RowChunk, open_file, open_rows, read_chunks, read_unhurried
-from .source import FileForm, OnProgress, RowSource
-from .table import as_examples, read_column, read_number_column, read_table
-from .titles import name_and_unit
+from .cells import Problems, name_and_unit, number_cells, place_cells, refusal, text_cells
+from .files import FileForm, OnProgress, RowSource, frame_of
+from .table import (
+    ROW_KINDS,
+    RowChunk,
+    as_examples,
+    open_file,
+    open_rows,
+    read_chunks,
+    read_column,
+    read_measured,
+    read_number_column,
+    read_table,
+    read_unhurried,
+)
 
 _FAULT = "rows"  # the code of errors raised here
 

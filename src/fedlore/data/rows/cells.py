@@ -1,17 +1,81 @@
-"""Cells to numbers: decimals with point or comma, levels and classes by name, blanks as NaN."""
+"""Cells to numbers, columns by their titles, and what is wrong with a table, all of it together."""
 
-from collections.abc import Sequence
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import unknown
+from ...errors import FedloreError, unknown
+from ...kernel.schema import Feature, Schema
 from ...kernel.sheets import Broken
-from .problems import SHOWN
+
+UNUSABLE = ": it cannot be used"  # where many faults are alike, not each is put into words
+SHOWN = 20  # problems that are written out; the others are counted
+
+
+class Stumbled(FedloreError):
+    """A fault that a fast reader met and only the slow one can place."""
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One fault: the row as an editor numbers it, the header being row 1, and what is wrong."""
+
+    row: int
+    order: int  # of the column, where several are wrong in one row
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"row {self.row}{self.text}"
+
+
+@dataclass
+class Problems:
+    """The first problems of a table, and how many there are."""
+
+    place: str  # what messages call the table; may be empty
+    count: int = 0
+    first: list[Fault] = field(default_factory=list)
+    most: int | None = SHOWN  # how many are written out; None: all
+
+    def add(
+        self, wrong: Mapping[int, str], lines: Sequence[int], column: str = "", order: int = 0
+    ) -> None:
+        """Faults by their position in a batch whose rows have these numbers."""
+        self.count += len(wrong)
+        named = f", column '{column}'" if column else ""
+        some = sorted(wrong)[: self.most]
+        self.first += [Fault(lines[i], order, named + (wrong[i] or UNUSABLE)) for i in some]
+        self.first = sorted(self.first)[: self.most]
+
+    def check(self) -> None:
+        """Raise them all, if there are any."""
+        if self.count:
+            raise refusal(self.place, [str(problem) for problem in self.first], self.count)
+
+
+def refusal(place: str, texts: Sequence[str], count: int | None = None) -> FedloreError:
+    """One error for everything that is wrong with a table."""
+    total = len(texts) if count is None else count
+    if total == 1:
+        return FedloreError(f"{place}: {texts[0]}" if place else texts[0])
+    return FedloreError("\n".join(_lines(place, texts, total)))
+
+
+def _lines(place: str, texts: Iterable[str], total: int) -> Iterator[str]:
+    yield f"{place} has {total} problems:" if place else f"there are {total} problems:"
+    shown = list(texts)[:SHOWN]
+    yield from (f"  {text}" for text in shown)
+    if total > len(shown):
+        yield f"  and {total - len(shown)} more"
+
 
 BLANK = frozenset(  # as spreadsheets, statistics packages and laboratories write it
     ("", "-", "?", "NA", "N/A", "n/a", "#N/A", "#NV", "<NA>", "NaN", "nan", "NULL", "null", "None")
@@ -145,3 +209,83 @@ def _word(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return str(cell)
+
+
+Extra = Literal["ignore", "error"]
+
+_TITLE = re.compile(r"\s*(.*?)\s*(?:\[([^\[\]]*)\]|\(([^()]*)\))?\s*", re.DOTALL)
+
+
+def name_and_unit(title: str) -> tuple[str, str | None]:
+    """A title without its unit, and the unit where there is one.
+
+    >>> name_and_unit(" ash [%]"), name_and_unit("heat (MJ/kg)"), name_and_unit("oven")
+    (('ash', '%'), ('heat', 'MJ/kg'), ('oven', None))
+    """
+    parts = _TITLE.fullmatch(title)
+    assert parts is not None  # the pattern takes any text
+    return parts[1], parts[2] if parts[2] is not None else parts[3]
+
+
+def find_columns(
+    titles: Sequence[str],
+    schema: Schema,
+    *,
+    label: str | None = None,
+    extra: Extra = "ignore",
+    also: Sequence[str] = (),
+    units: Mapping[int, str] | None = None,
+    place: str = "",
+) -> list[int]:
+    """Where each feature stands, then the label if one is asked for.
+
+    Absent, doubled or wrongly measured columns are refused together; so are those that nobody
+    asked for where `extra` is "error", except the label and `also`. `units` are told by the file
+    beside its titles.
+    """
+    known = schema.titles
+    features = {feature.name: feature for feature in schema.features}
+    asked = [*schema.names, *([] if label is None else [label])]
+    found: dict[str, int] = {}
+    wrong: list[str] = []
+    for position, title in enumerate(titles):
+        full = title.strip()
+        name, unit = (full, None) if full in known or full == label else name_and_unit(title)
+        name = known.get(name, name)
+        if name not in asked:
+            if extra == "error" and name != schema.label and title not in also:
+                near = _near(name, schema.names)
+                wrong.append(f"there is no feature '{name}'{near} (extra columns are refused)")
+            continue
+        if name in found:
+            wrong.append(f"the column '{name}' is there twice")
+        found.setdefault(name, position)
+        told = (units or {}).get(position, unit)
+        if name in features and told is not None and not _same_unit(told, features[name]):
+            own = features[name].unit
+            wrong.append(f"the column '{name}' is in [{told}], the model takes it in [{own}]")
+    for name in asked:
+        if name not in found:
+            sought = features[name].column or name if name in features else name
+            wrong.append(f"the column '{sought}' is missing{_near(sought, titles)}")
+    if wrong:
+        raise refusal(place, wrong)
+    return [found[name] for name in asked]
+
+
+def passed_over(titles: Sequence[str], schema: Schema, also: Sequence[str]) -> tuple[str, ...]:
+    """The titles of columns that are neither features nor the label nor `also`."""
+    known = {*schema.names, *(f.column for f in schema.features), schema.label, *also}
+    return tuple(t for t in titles if not {t, t.strip(), name_and_unit(t)[0]} & known)
+
+
+def _same_unit(told: str, feature: Feature) -> bool:
+    """A feature without a unit is not contradicted by one."""
+    return not feature.unit or " ".join(told.split()) == " ".join(feature.unit.split())
+
+
+def _near(name: str, titles: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, titles, n=1)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return "; there are: " + ", ".join(titles[:8]) + (", ..." if len(titles) > 8 else "")

@@ -1,21 +1,240 @@
-"""Whole tables: rows with their classes for training, single columns, rows in memory."""
+"""The one reader of rows: any table, in memory or in a file, as tensors in the schema's order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from ...answers import Measured
 from ...core.examples import Examples
-from ...errors import FedloreError, unknown
-from ...kernel.schema import Schema
-from .cells import number_cells, place_cells, text_cells
-from .problems import Problems
-from .reading import FILL, RowChunk, open_file, open_rows, read_chunks, read_unhurried
-from .source import FileForm, RowSource
-from .titles import name_and_unit
+from ...core.files.workbook import SUFFIXES
+from ...errors import ConfigError, FedloreError, unknown
+from ...kernel.schema import Feature, Schema
+from ...kernel.sheets import Broken
+from ...knowledge import Knowledge
+from .cells import (
+    Extra,
+    Floats,
+    Problems,
+    Stumbled,
+    Wrong,
+    find_columns,
+    name_and_unit,
+    number_cells,
+    passed_over,
+    place_cells,
+    refusal,
+    text_cells,
+)
+from .files import (
+    FileForm,
+    Frame,
+    OnProgress,
+    RowBatch,
+    RowSource,
+    frame_of,
+    open_json,
+    open_parquet,
+    open_text_file,
+    open_workbook,
+)
+
+ROW_KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".parquet", *SUFFIXES, ".json", ".jsonl")
+FILL = " is missing: fill it or leave the row out"
+
+_HINTS = {  # by whether there are levels
+    False: ' (or say of the feature: missing = "mean")',
+    True: ' (or say of the feature: missing = "level")',
+}
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class RowChunk:
+    """Some rows of a table; those that are wrong have no part in `x` and `y`."""
+
+    x: Tensor  # (n, d) float32, in raw units
+    y: Tensor | None  # (n,) int64, where labels were asked for
+    kept: Sequence[Any]  # columns to copy, as they stand
+    lines: Sequence[int]  # the number of each row
+    wrong: Mapping[int, str] = field(default_factory=dict)  # what is wrong, by the row's number
+
+
+def open_rows(
+    data: Any, schema: Schema, *, form: FileForm | None = None, fast: bool = True
+) -> RowSource:
+    """A path by the kind of its file, or rows in memory; `fast` uses pyarrow for text."""
+    if not isinstance(data, str | Path):
+        return frame_of(data, schema)
+    return open_file(Path(data), form=form, fast=fast)
+
+
+def open_file(path: Path, *, form: FileForm | None = None, fast: bool = True) -> RowSource:
+    """A file of rows, by its kind; what is none of the known ones is taken to be text."""
+    said = form or FileForm()
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return open_parquet(path, said)
+    if kind in SUFFIXES:
+        return open_workbook(path, said)
+    if kind in (".json", ".jsonl"):
+        return open_json(path, said)
+    return open_text_file(path, said, fast=fast)
+
+
+def read_chunks(
+    source: RowSource,
+    schema: Schema,
+    *,
+    label: str | None = None,
+    keep: Sequence[str] = (),
+    extra: Extra = "ignore",
+    mark: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Iterator[RowChunk]:
+    """The rows of a source, a batch at a time.
+
+    A missing value is NaN where its feature may be missing, else a problem. From the first batch
+    with a problem on nothing more is given out; at the end all problems are raised as one error.
+    With `mark` rows with problems are told beside the good ones instead. A fast source raises
+    `Stumbled` where there is a problem: read it again without haste.
+    """
+    places = find_columns(
+        source.titles,
+        schema,
+        label=label,
+        extra=extra,
+        also=keep,
+        units=source.units,
+        place=source.place,
+    )
+    copied = [_copied_rows(source, name) for name in keep]
+    numbers = {p for p, f in zip(places, schema.features, strict=False) if not f.levels}
+    words = [p for p in (*places, *copied) if p not in numbers]
+    problems = Problems(source.place)
+    count = 0
+    told = on_progress or (lambda share: None)
+    for batch in source.batches([*places, *copied], words, told):
+        if mark:
+            problems = Problems(source.place, most=None)
+        if batch.odd:
+            problems.add(dict(enumerate(batch.odd.values())), list(batch.odd))
+        x, y = _tensors(batch, schema, label, source, problems)
+        if source.fast and problems.count:
+            raise Stumbled(f"{source.place}: a cell cannot be used")
+        count += len(x) + len(batch.odd)
+        kept = [_show(c) for c in batch.columns[len(places) :]]
+        if mark and problems.count:
+            yield _marked(RowChunk(x, y, kept, batch.lines), problems)
+        elif len(x) and not problems.count:
+            yield RowChunk(x, y, kept, batch.lines)
+    if not mark:
+        problems.check()
+    if count == 0:
+        raise FedloreError(f"{source.place or 'the table'} has no rows")
+
+
+def _marked(chunk: RowChunk, problems: Problems) -> RowChunk:
+    """The rows without a problem, and those with one."""
+    wrong: dict[int, str] = {}
+    for fault in problems.first:
+        text = fault.text.removeprefix(", ").strip()
+        wrong[fault.row] = f"{wrong[fault.row]}; {text}" if fault.row in wrong else text
+    good = [i for i, line in enumerate(chunk.lines) if line not in wrong]
+    y = None if chunk.y is None else chunk.y[good]
+    return replace(chunk, x=chunk.x[good], y=y, wrong=wrong)
+
+
+def read_unhurried(read: Callable[[bool], _T], *, fast: bool = True) -> _T:
+    """What a fast reader finds, or the slow one where the fast one stumbles."""
+    if fast:
+        try:
+            return read(True)
+        except Stumbled:
+            pass
+    return read(False)
+
+
+def _copied_rows(source: RowSource, name: str) -> int:
+    if name not in source.titles:
+        raise refusal(source.place, [f"there is no column '{name}' to keep"])
+    return list(source.titles).index(name)
+
+
+def _show(cells: Any) -> Any:
+    """Cells to copy; one that a spreadsheet made something else of as it is shown."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    return [cell.shown if isinstance(cell, Broken) else cell for cell in cells]
+
+
+def _tensors(
+    batch: RowBatch,
+    schema: Schema,
+    label: str | None,
+    source: RowSource,
+    problems: Problems,
+) -> tuple[Tensor, Tensor | None]:
+    """A batch as (n, d) float32 and its classes (n,) int64; what is wrong goes to `problems`."""
+    n, features = len(batch.lines), schema.features
+    x = np.empty((n, len(features)), dtype=np.float32)
+    exact, faulty = [], []
+    for place, feature in enumerate(features):
+        cells = batch.columns[place]
+        values, wrong = feature_cells(cells, feature, source.decimal)
+        with np.errstate(over="ignore"):  # told below, with its row
+            x[:, place] = values
+        exact.append(values)
+        faulty.append(wrong)
+    bad = ~np.isfinite(x)
+    if bad.any():
+        if source.fast and bad.all(1).any():
+            raise Stumbled(f"{source.place}: a row may be blank, and rows that are do not count")
+        for place, feature in enumerate(features):
+            wrong = feature_faults(bad[:, place], exact[place], faulty[place], feature)
+            problems.add(wrong, batch.lines, feature.name, place)
+    rows = torch.from_numpy(x)
+    if label is None:
+        return rows, None
+    values, wrong = place_cells(batch.columns[len(features)], schema.classes, "class")
+    missing = np.isnan(values)
+    if missing.any():
+        wrong |= _faults(missing, values, wrong, FILL)
+        problems.add(wrong, batch.lines, label, len(features))
+        values = np.nan_to_num(values)
+    return rows, torch.from_numpy(values.astype(np.int64))
+
+
+def feature_cells(cells: Any, feature: Feature, decimal: str) -> tuple[Floats, Wrong]:
+    """A column of a feature, (n,) float64: numbers, or the positions of levels; NaN for blanks."""
+    if feature.levels:
+        return place_cells(cells, feature.levels, "level", other=feature.other)
+    return number_cells(cells, decimal)
+
+
+def feature_faults(bad: NDArray[np.bool_], values: Floats, known: Wrong, feature: Feature) -> Wrong:
+    """All that is wrong with the cells of a feature; those of `bad` are no finite numbers."""
+    blank = None if feature.may_miss else f"{FILL}{_HINTS[bool(feature.levels)]}"
+    return known | _faults(bad, values, known, blank)
+
+
+def _faults(bad: NDArray[np.bool_], values: Floats, known: Wrong, blank: str | None) -> Wrong:
+    """What is missing, unless that is no fault, and what single precision cannot hold."""
+    found = {}
+    for i in np.flatnonzero(bad).tolist():
+        if i in known:
+            continue
+        if not np.isnan(values[i]):
+            found[i] = f": {values[i]} is not a finite number of single precision"
+        elif blank is not None:
+            found[i] = blank
+    return found
 
 
 def read_table(
@@ -123,3 +342,105 @@ def _classes(label: Sequence[Any], schema: Schema, n: int) -> Tensor:
     problems.add(wrong, range(2, n + 2), "label")
     problems.check()
     return torch.from_numpy(values.astype(np.int64))
+
+
+def read_measured(
+    path: str | Path, schema: Schema, *, label: str | None = None, form: FileForm | None = None
+) -> Measured:
+    """The features of the schema, in its order, and the number of the column `label`."""
+    x = read_table(path, schema, form=form).x
+    return Measured(x, None if label is None else read_number_column(path, label, form=form))
+
+
+_Array = NDArray[np.generic]
+_NAMED = ("columns", "column_names", "__dataframe__", "__arrow_c_stream__")
+
+
+def has_names(data: Any) -> bool:
+    """Whether rows come with the names of their columns: frames, columns by name, records."""
+    if isinstance(data, Sequence) and len(data):
+        data = data[0]
+    return _is_dict(data) or any(hasattr(data, word) for word in _NAMED)
+
+
+def _is_dict(data: Any) -> bool:
+    return isinstance(data, Mapping) and not hasattr(data, "shape")  # as some sparse matrices are
+
+
+def add_columns(schema: Schema, data: Any) -> Schema:
+    """The schema with what else a frame holds as further numbers; its label is none of them."""
+    if not has_names(data):
+        return schema
+    titles = passed_over(frame_of(data, schema).titles, schema, ())
+    word = "more"
+    while any(name.startswith(word) for name in schema.names):
+        word += "_"
+    more = tuple(Feature(f"{word}{i}", column=title) for i, title in enumerate(titles))
+    return replace(schema, features=(*schema.features, *more))
+
+
+def number_rows(data: Any, schema: Schema | None) -> Any:
+    """Rows as (n, d) float64 in the schema's order, NaN where a value may be missing and is.
+
+    Levels become their positions. All that cannot be used is refused together. An array of
+    numbers stays as it is, and so does everything without a schema.
+    """
+    if schema is None:
+        if _is_dict(data):
+            raise FedloreError("rows by name need knowledge with a schema: give an array")
+        return data
+    if not has_names(data):
+        width = np.shape(data)[1:]
+        if width and width != (len(schema.features),):
+            raise FedloreError(
+                f"the knowledge has {len(schema.features)} columns ({', '.join(schema.names)}), "
+                f"X has {width[0]} without names: give a data frame, or just those columns"
+            )
+        if not width or np.asarray(data).dtype.kind in "fiub":
+            return data
+        data = np.asarray(data, dtype=object)
+    return _numbers(frame_of(data, schema), schema)
+
+
+def _numbers(frame: Frame, schema: Schema) -> Floats:
+    places = find_columns(frame.titles, schema)
+    problems = Problems("")
+    columns = []
+    for order, (feature, place) in enumerate(zip(schema.features, places, strict=True)):
+        values, wrong = feature_cells(frame.cells[place], feature, frame.decimal)
+        wrong = feature_faults(~np.isfinite(values), values, wrong, feature)
+        problems.add(wrong, frame.lines, feature.column or feature.name, order)
+        columns.append(values)
+    problems.check()
+    return np.column_stack(columns)
+
+
+def order_labels(y: _Array, known: Knowledge, classes: ArrayLike | None) -> _Array:
+    """The label of each of the knowledge's classes, in its order, (k,)."""
+    if classes is not None:
+        found = np.asarray(classes)
+    elif known.schema is None:
+        found = np.unique(y)
+    elif y.dtype.kind in "OUS":
+        found = np.asarray(known.schema.classes, dtype=y.dtype if y.dtype.kind == "O" else None)
+    else:
+        try:
+            found = np.asarray(known.schema.classes).astype(y.dtype)
+        except ValueError:
+            names = ", ".join(known.schema.classes)
+            raise ConfigError(
+                f"the labels are numbers, the knowledge calls its classes {names}: "
+                "give classes=, the labels in this order"
+            ) from None
+    for label in np.unique(y).tolist():
+        if label not in found.tolist():
+            known_ones = ", ".join(map(repr, found.tolist()))
+            raise FedloreError(f"label {label!r} is none of {known_ones}")
+    return found
+
+
+def place_labels(y: _Array, spoken: _Array) -> Tensor:
+    """Labels as positions in the knowledge's order, (n,) int64."""
+    own, which = np.unique(y, return_inverse=True)
+    place = {label: i for i, label in enumerate(spoken.tolist())}
+    return torch.tensor([place[label] for label in own.tolist()])[torch.as_tensor(which)]

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from ..errors import FedloreError, unknown
 from ..knowledge.toml import dump
 from .rows import FileForm, open_file
-from .rows.cells import BLANK, number_cells, text_cells
-from .rows.problems import Problems
-from .rows.titles import name_and_unit
+from .rows.cells import BLANK, Problems, name_and_unit, number_cells, text_cells
 
 MOST_LEVELS = 20  # different words up to which a column of words is one of levels
 MOST_CLASSES = 30  # and different labels up to which they are classes
