@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from fedlore.cli.codes import CODE_MEANINGS
+from fedlore.cli.screen import CODE_MEANINGS
 from fedlore.version import __version__
 
 from .commands import commands

@@ -28,13 +28,11 @@ MODULES = {
 }
 #: Modules with fewer readers: what an application or a plug-in builds on, on one page.
 BUILDING = {
-    "fedlore.cli.codes": "Exit codes of commands.",
     "fedlore.cli.commands": "How a package offers a command.",
     "fedlore.cli.federation": "A federation of processes on this machine, with what it says.",
-    "fedlore.cli.forms": "Options that several commands have.",
-    "fedlore.cli.gauge": "Progress of a command.",
-    "fedlore.cli.screen": "Tables on a terminal.",
-    "fedlore.cli.teller": "What a command says, in words or as JSON.",
+    "fedlore.cli.options": "Options that several commands have.",
+    "fedlore.cli.progress": "Progress of a command.",
+    "fedlore.cli.screen": "What a command says and shows, in words or as JSON; exit codes.",
     "fedlore.config": "TOML into frozen dataclasses.",
     "fedlore.core.exact": "Sums of Gram matrices, and the model they give.",
     "fedlore.core.foresight": "That model as a member of an ensemble.",
@@ -88,6 +86,20 @@ def write_names_page(module: str) -> str:
     for name in public_names(module):
         value = getattr(importlib.import_module(module), name)
         lines += [f"## {name}\n", *_describe(name, value)]
+    return "\n".join(lines)
+
+
+def write_building_page() -> str:
+    """What applications and plug-ins build on, in short."""
+    lines = ["# To build on\n", "Smaller modules that an application or a plug-in may import.\n"]
+    for module, about in BUILDING.items():
+        lines += [f"## {module}\n", f"{about}\n"]
+        for name in public_names(module):
+            value = getattr(importlib.import_module(module), name)
+            made = inspect.isclass(value) or callable(value)
+            said = (inspect.getdoc(value) or "").split("\n")[0] if made else _short(value)
+            lines.append(f"- `{name}`: {escape(said)}")
+        lines.append("")
     return "\n".join(lines)
 
 

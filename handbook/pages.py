@@ -9,7 +9,7 @@ from pathlib import Path
 from .columns import write_columns_page
 from .commands import write_commands_page
 from .keys import file_pages, write_file_page
-from .names import MODULES, page_path, write_names_page
+from .names import MODULES, page_path, write_building_page, write_names_page
 
 ROOT = Path(__file__).parent.parent
 RAN = Path(__file__).with_name("ran.json")  # when the blocks of a page were last run, and by what
@@ -23,6 +23,7 @@ def made_pages() -> dict[str, str]:
         "reference/commands.md": write_commands_page(),
         "reference/columns.md": write_columns_page(),
         **{page.path: write_file_page(page) for page in file_pages()},
+        "reference/api/building.md": write_building_page(),
         **{page_path(module): write_names_page(module) for module in MODULES},
     }
 

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from fedlore import fit, mlp
-from fedlore.cli.gauge import Gauge
-from fedlore.cli.teller import Teller
+from fedlore.cli.progress import Gauge
+from fedlore.cli.screen import Teller
 from fedlore.core.watching import RoundSeen, watching
 
 from ..engine.federation import CLASSES, FEATURES, federation

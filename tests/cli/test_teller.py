@@ -9,10 +9,9 @@ import click
 import pytest
 
 from fedlore.cli import app as door
-from fedlore.cli.codes import CODE_MEANINGS, ExitCode
 from fedlore.cli.commands import all_commands
-from fedlore.cli.doors import PATH_KINDS, recognise
-from fedlore.cli.teller import SERVICES, plain_values
+from fedlore.cli.paths import PATH_KINDS, recognise
+from fedlore.cli.screen import CODE_MEANINGS, SERVICES, ExitCode, plain_values
 
 from .spoken import leaves, spoken
 from .tasks import write_federation

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from fedlore.cli.codes import ExitCode
+from fedlore.cli.screen import ExitCode
 from handbook.commands import commands
 from handbook.manual import write_manual
 

@@ -14,10 +14,9 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from ..errors import FedloreError
-from .codes import ExitCode
 from .commands import OWN, Command, all_commands, find_command
-from .doors import check_doors
-from .teller import add_options, keeping
+from .paths import check_doors
+from .screen import ExitCode, add_options, keeping
 
 
 class Commands(TyperGroup):

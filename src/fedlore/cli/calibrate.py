@@ -15,7 +15,7 @@ from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.lint.numbers import audit_numbers
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
-from .teller import teller
+from .screen import teller
 
 
 def calibrate(

@@ -31,7 +31,7 @@ class Command:
     place: str  # module:function, or module:app for a Typer of several
     help: str
     panel: str = OTHERS
-    # parameter -> kinds of `doors.PATH_KINDS`; of a command below another "below parameter"
+    # parameter -> kinds of `paths.PATH_KINDS`; of a command below another "below parameter"
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -83,7 +83,7 @@ OWN: dict[str, Command] = {
         config="federation",
     ),
     "federation": _own(
-        "enrolling:federation_app",
+        "federation:federation_app",
         MACHINES,
         "Set up a federation of sites and hand out their kits.",
         **{
@@ -121,7 +121,7 @@ OWN: dict[str, Command] = {
         folder="coordinator",
     ),
     "status": _own(
-        "status:status",
+        "site:status",
         MACHINES,
         "Where a training stands and which sites are here; of a site, what was asked and sent.",
         folder="coordinator",
@@ -165,7 +165,7 @@ OWN: dict[str, Command] = {
         reference="rows",
     ),
     "certify": _own(
-        "certify:certify_command",
+        "export:certify_command",
         AT_WORK,
         "Write a range certificate for a bundle whose knowledge is tables and formulas.",
         bundle="bundle",
@@ -179,12 +179,12 @@ OWN: dict[str, Command] = {
         data="rows",
     ),
     "algorithms": _own(
-        "algorithms:algorithms",
+        "engines:algorithms",
         RESEARCH,
         "List the federated algorithms: paper, settings, traffic, and what each needs.",
     ),
     "bench": _own(
-        "bench:bench",
+        "engines:bench",
         RESEARCH,
         "Train simulated clients with every engine and show how long one step of one client takes.",
     ),

@@ -9,8 +9,8 @@ import typer
 from ..core.store import write_whole
 from ..data.draft import draft_knowledge, read_cells
 from ..errors import FedloreError
-from .forms import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
-from .teller import teller
+from .options import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
+from .screen import teller
 
 
 def draft_command(

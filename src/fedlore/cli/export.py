@@ -1,4 +1,4 @@
-"""fedlore export: one site's model as a bundle, from a run, a site's kit, or shared weights."""
+"""fedlore export and certify: one site's model as a file, and the proof of its range."""
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
@@ -8,14 +8,16 @@ from typing import Annotated
 import typer
 
 from ..bundle import Bundle, Policies, read_bundle, write_bundle
+from ..bundle.certificate import certify as issue
+from ..bundle.certificate import write_certificate
 from ..bundle.storing import with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..experiments.weights import find_bundle
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
-from .checking import AcceptOption, refuse_bundle
-from .forms import PluginOption
-from .teller import teller
+from .lint import AcceptOption, refuse_bundle
+from .options import PluginOption
+from .screen import ExitCode, teller
 
 
 def export(
@@ -106,3 +108,37 @@ def _find(
         f"'{source}' is nothing to export from: neither a folder of fedlore run, nor a site's kit, "
         "nor a coordinator that has finished, nor a bundle"
     )
+
+
+def certify_command(
+    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a .lore file.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it; BUNDLE.certificate.json by default.")
+    ] = None,
+    accept: AcceptOption = False,
+    plugins: PluginOption = None,
+) -> None:
+    """Write a range certificate for a bundle whose knowledge is tables and formulas.
+
+    Exit code 0: everything was proved; 1: something was refuted or could not be decided (the
+    certificate says so); 2: the bundle cannot be certified.
+    """
+    told, opened = teller(), read_bundle(bundle, plugins=plugins or ())
+    refuse_bundle(opened, told, accept=accept, beside=bundle.parent)
+    values = issue(opened)
+    place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
+    write_certificate(values, place)
+    for claim in values["claims"]:
+        line = f"{claim['status']:8} {claim['claim']}: {claim['how']}"
+        told.say(line)
+        if "example" in claim:
+            names = [entry["feature"] for entry in values["scope"]]
+            row = ", ".join(
+                f"{name} = {value:g}" for name, value in zip(names, claim["example"], strict=True)
+            )
+            told.say(f"         for example {row}")
+    told.say(f"verdict: {values['verdict']}; written to {place}, sha256 {values['sha256'][:16]}")
+    told.give(
+        {key: values[key] for key in ("verdict", "claims", "sha256")} | {"certificate": place}
+    )
+    raise typer.Exit(ExitCode.FINE if values["verdict"] == "proved" else ExitCode.NO)

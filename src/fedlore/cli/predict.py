@@ -24,8 +24,7 @@ from ..core.conformal import check_level
 from ..core.reliability import ReliabilityBin
 from ..errors import FedloreError
 from ..personal.tasks import TaskName
-from .codes import ExitCode
-from .forms import (
+from .options import (
     DecimalOption,
     EncodingOption,
     FileForm,
@@ -33,9 +32,8 @@ from .forms import (
     SeparatorOption,
     SheetOption,
 )
-from .gauge import Gauge
-from .screen import Grid
-from .teller import Teller, teller
+from .progress import Gauge
+from .screen import ExitCode, Grid, Teller, teller
 
 
 def predict_command(

@@ -13,10 +13,9 @@ from ..bundle.signed import read_signature, signer_words
 from ..errors import ConfigError
 from ..knowledge.shapes.words import promised_shapes
 from ..words.en import share_words
-from .checking import AcceptOption, check_with_rows, refuse_errors
-from .forms import PluginOption
-from .screen import Grid
-from .teller import Teller, teller
+from .lint import AcceptOption, check_with_rows, refuse_errors
+from .options import PluginOption
+from .screen import Grid, Teller, teller
 
 
 def reknow_command(

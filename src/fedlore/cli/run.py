@@ -20,10 +20,9 @@ from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought
 from ..report.numbers import write_number_report
-from .checking import AcceptOption, refuse_conflicts
-from .gauge import Gauge
-from .screen import Grid
-from .teller import Teller, keeping, teller
+from .lint import AcceptOption, refuse_conflicts
+from .progress import Gauge
+from .screen import Grid, Teller, keeping, teller
 
 
 def run(

@@ -1,13 +1,162 @@
-"""Tables on a terminal: they fit its width, or turn into blocks; no cell is ever cut."""
+"""How a command speaks: to people in words and tables, to programs in one JSON document."""
 
-from rich.console import Console, ConsoleOptions, RenderResult
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import click
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperOption
 
 from ..look.tables import TextTable
 
-__all__ = ["Grid", "grid_of"]
+__all__ = ["ExitCode", "Grid", "Teller", "grid_of", "keeping", "teller"]
+
+
+class ExitCode(IntEnum):
+    """What a command says to the shell when it ends."""
+
+    FINE = 0
+    NO = 1
+    UNUSABLE = 2
+    FAULT = 70  # EX_SOFTWARE of sysexits.h
+    STOPPED = 130  # 128 + SIGINT, as shells have it
+
+
+#: What each stands for, as the manual and the pages say it.
+CODE_MEANINGS: dict[ExitCode, str] = {
+    ExitCode.FINE: "It was done.",
+    ExitCode.NO: "It was done, and the answer is no: findings of severity error, rows without an "
+    "answer, no blend that reaches the target, a claim that was not proved, a check that failed, "
+    "terms that were not agreed to.",
+    ExitCode.UNUSABLE: "What was given cannot be used: one sentence on stderr says what and why.",
+    ExitCode.FAULT: "A fault in fedlore itself; its details are in a file that the message names.",
+    ExitCode.STOPPED: "Stopped by Ctrl-C; one sentence on stderr says what was kept.",
+}
+
+
+_KEY = "fedlore.teller"
+#: Commands that run until they are stopped, and so have no result to print.
+SERVICES = ("server", "join", "serve", "studio")
+
+
+@dataclass(frozen=True)
+class Teller:
+    """What is shown where: results on stdout; remarks, progress and errors on stderr."""
+
+    as_json: bool = False
+    quiet: bool = False
+    colour: bool = True
+
+    def say(self, text: str | Text) -> None:
+        """A line of the result."""
+        if not self.as_json:
+            self._out.print(text, markup=False, highlight=False, soft_wrap=True)
+            sys.stdout.flush()
+
+    def show(self, *parts: RenderableType) -> None:
+        """A table of the result."""
+        if not self.as_json:
+            self._out.print(*parts)
+
+    def remark(self, text: str) -> None:
+        """What one may do next, or should know: not part of the result."""
+        if not self.quiet:
+            where = self._err if self.as_json else self._out
+            where.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def aside(self, text: RenderableType, *, result: bool = False) -> None:
+        """What is told beside answers that themselves go to stdout."""
+        if result or not self.quiet:
+            self._err.print(text, markup=False, highlight=False, soft_wrap=isinstance(text, str))
+
+    def give(self, result: Mapping[str, object] | Sequence[object]) -> None:
+        """The whole result, for programs that asked for it."""
+        if self.as_json:
+            print(json.dumps(plain_values(result), indent=2, ensure_ascii=False, allow_nan=False))
+
+    @cached_property
+    def _out(self) -> Console:
+        return self.console()
+
+    @cached_property
+    def _err(self) -> Console:
+        return self.console(stderr=True)
+
+    def console(self, *, stderr: bool = False) -> Console:
+        """A console that keeps to what was asked for."""
+        if self.colour:
+            return Console(stderr=stderr)
+        return Console(stderr=stderr, color_system=None)
+
+
+def teller() -> Teller:
+    """How the command that runs now was asked to speak."""
+    context = click.get_current_context(silent=True)
+    found = None if context is None else context.meta.get(_KEY)
+    return found if isinstance(found, Teller) else Teller()
+
+
+def plain_values(value: object) -> object:
+    """A result in what JSON has: paths are text, numbers that are none are null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain_values(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_values(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+@contextmanager
+def keeping(told: str | Callable[[], str]) -> Iterator[None]:
+    """On Ctrl-C say what was kept and how to go on, and end with its exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sentence = told if isinstance(told, str) else told()
+        Teller().aside(f"stopped: {sentence}")
+        raise typer.Exit(ExitCode.STOPPED) from None
+
+
+def add_options(command: click.Command, name: str) -> None:
+    """The options that every command has."""
+    if isinstance(command, click.Group):
+        for below, one in command.commands.items():
+            add_options(one, f"{name} {below}")
+        return
+    if name not in SERVICES:
+        command.params.append(_flag("--json", "as_json", "The result as one JSON document."))
+    command.params.append(_flag("--quiet", "quiet", "No progress, no remarks: only the result."))
+    command.params.append(_flag("--no-color", "colour", "Plain text on a terminal, too."))
+
+
+def _flag(option: str, field: str, help: str) -> click.Option:
+    def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+        if given:
+            told = context.meta.get(_KEY, Teller())
+            kept = {"as_json": told.as_json, "quiet": told.quiet, "colour": told.colour}
+            context.meta[_KEY] = Teller(**kept | {field: field != "colour"})
+
+    return TyperOption(
+        param_decls=[option],
+        is_flag=True,
+        expose_value=False,
+        callback=note,
+        help=help,
+        rich_help_panel="What is shown",
+    )
 
 
 class Grid(Table):

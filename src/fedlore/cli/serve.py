@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ..errors import FedloreError
-from .checking import AcceptOption, refuse_bundle
-from .forms import PluginOption
-from .teller import keeping, teller
+from .lint import AcceptOption, refuse_bundle
+from .options import PluginOption
+from .screen import keeping, teller
 
 
 def serve_command(

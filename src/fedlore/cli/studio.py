@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import FedloreError
-from .teller import keeping, teller
+from .screen import keeping, teller
 
 
 def studio_command(

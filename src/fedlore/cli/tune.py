@@ -15,9 +15,8 @@ from ..core.store import write_whole
 from ..engine.tuning import Trust, Tuning, choose_trust
 from ..errors import FedloreError
 from ..experiments.sites import gather, site_folders
-from .gauge import Gauge
-from .screen import Grid
-from .teller import keeping, teller
+from .progress import Gauge
+from .screen import Grid, keeping, teller
 
 
 def tune_sites(

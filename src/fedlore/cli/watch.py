@@ -18,8 +18,7 @@ from ..bundle.watch.telling import (
 from ..core.store import write_whole
 from ..data.rows import read_column
 from ..errors import FedloreError
-from .codes import ExitCode
-from .forms import (
+from .options import (
     DecimalOption,
     EncodingOption,
     FileForm,
@@ -27,8 +26,7 @@ from .forms import (
     SeparatorOption,
     SheetOption,
 )
-from .screen import grid_of
-from .teller import teller
+from .screen import ExitCode, grid_of, teller
 
 
 def watch_command(

@@ -10,8 +10,7 @@ import torch
 import typer
 
 from fedlore.bundle import Bundle, read_bundle
-from fedlore.cli.codes import ExitCode
-from fedlore.cli.forms import (
+from fedlore.cli.options import (
     DecimalOption,
     EncodingOption,
     FileForm,
@@ -19,9 +18,8 @@ from fedlore.cli.forms import (
     SeparatorOption,
     SheetOption,
 )
-from fedlore.cli.gauge import Gauge
-from fedlore.cli.screen import Grid
-from fedlore.cli.teller import Teller, keeping, teller
+from fedlore.cli.progress import Gauge
+from fedlore.cli.screen import ExitCode, Grid, Teller, keeping, teller
 from fedlore.core.history import check_writable
 from fedlore.core.store import write_whole
 from fedlore.errors import FedloreError

@@ -10,9 +10,8 @@ import torch
 import typer
 
 from fedlore import __version__
-from fedlore.cli.gauge import Gauge
-from fedlore.cli.screen import Grid
-from fedlore.cli.teller import keeping, teller
+from fedlore.cli.progress import Gauge
+from fedlore.cli.screen import Grid, keeping, teller
 from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedlore.cli.federation import CoordinatorFolder, bring_up, need_flower
-from fedlore.cli.teller import teller
+from fedlore.cli.screen import teller
 from fedlore.errors import ConfigError
 from fedlore.experiments import write_alike
 

@@ -8,9 +8,8 @@ from typing import Annotated
 import torch
 import typer
 
-from fedlore.cli.gauge import Gauge
-from fedlore.cli.screen import Grid
-from fedlore.cli.teller import keeping, teller
+from fedlore.cli.progress import Gauge
+from fedlore.cli.screen import Grid, keeping, teller
 from fedlore.core.history import Row
 from fedlore.errors import ConfigError
 from fedlore.experiments import package_versions

@@ -8,9 +8,8 @@ from typing import Annotated
 import torch
 import typer
 
-from fedlore.cli.gauge import Gauge
-from fedlore.cli.screen import grid_of
-from fedlore.cli.teller import Teller, keeping, teller
+from fedlore.cli.progress import Gauge
+from fedlore.cli.screen import Teller, grid_of, keeping, teller
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell

@@ -6,9 +6,8 @@ from typing import Annotated
 import torch
 import typer
 
-from fedlore.cli.gauge import Gauge
-from fedlore.cli.screen import Grid
-from fedlore.cli.teller import keeping, teller
+from fedlore.cli.progress import Gauge
+from fedlore.cli.screen import Grid, keeping, teller
 from fedlore.core.history import Row, check_writable, read_rows, write_rows
 from fedlore.errors import ConfigError
 from fedlore.look.page import Section, page

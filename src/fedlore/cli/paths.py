@@ -1,4 +1,4 @@
-"""What a command is given, looked at before the work: is it there, readable, and of its kind?"""
+"""What a command is given, looked at before the work: is it there, readable, of its kind?"""
 
 import os
 from collections.abc import Mapping

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from ..core.watching import RoundSeen, watching
-from .teller import Teller
+from .screen import Teller
 
 __all__ = ["Gauge"]
+
 
 MINUTE = 60.0
 _BAR = 12  # columns

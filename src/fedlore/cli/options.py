@@ -6,6 +6,16 @@ import typer
 
 from ..data.rows import FileForm
 
+__all__ = [
+    "DecimalOption",
+    "EncodingOption",
+    "FileForm",
+    "PluginOption",
+    "SeparatorOption",
+    "SheetOption",
+]
+
+
 SheetOption = Annotated[str | None, typer.Option(help="The sheet of a workbook; else the first.")]
 SeparatorOption = Annotated[str | None, typer.Option(help="What ends a cell: , ; tab or |.")]
 DecimalOption = Annotated[str | None, typer.Option(help="The decimal mark: . or ,")]
@@ -16,13 +26,4 @@ PluginOption = Annotated[
         "--allow-plugin",
         help="A kind of source of an installed package that the bundle may load; repeatable.",
     ),
-]
-
-__all__ = [
-    "DecimalOption",
-    "EncodingOption",
-    "FileForm",
-    "PluginOption",
-    "SeparatorOption",
-    "SheetOption",
 ]

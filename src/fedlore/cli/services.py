@@ -1,4 +1,4 @@
-"""What commands of a federation share: lines they print, logs they write, pages beside them."""
+"""What long-running commands share: lines they print, logs they write, pages beside them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import FedloreError
-from .teller import teller
+from .screen import teller
 
 if TYPE_CHECKING:
     from ..federation.logs import LogForm
+
 
 PageOption = Annotated[
     str,
