@@ -7,7 +7,7 @@ from fedlore.federation.settings import Federation
 from fedlore.federation.site.folder import SiteFile
 from fedlore.knowledge.files import Document
 from fedlore.knowledge.sources.catalog import SOURCE_KINDS
-from fedlore_coke.blend.recipe import MIXING_RULES, Override
+from fedlore_coke.blend.mixing import MIXING_RULES, Override
 
 from .fields import Key, first_sentence, keys_of
 

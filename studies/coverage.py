@@ -39,7 +39,7 @@ from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE
 from fedlore_coke.plants import coking_plants
 from fedlore_lab.paper.numbers.sets import load_numbers, sites
-from fedlore_lab.paper.numbers.settings import NumberStudy, draw_numbers
+from fedlore_lab.paper.numbers.study import NumberStudy, draw_numbers
 
 from .seeds import parse_seeds
 

@@ -37,13 +37,10 @@ from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
 from fedlore.personal.foreseen import Foreseen
 from fedlore_coke.blend.coals import Array, Coals
-from fedlore_coke.blend.graders import ClassGrader
-from fedlore_coke.blend.limits import Limits, limits_of
-from fedlore_coke.blend.mixing import Stiffened
-from fedlore_coke.blend.points import sparse
-from fedlore_coke.blend.recipe import MixingRecipe, recipe_for, rows_of
+from fedlore_coke.blend.graders import BlendTarget, ClassGrader
+from fedlore_coke.blend.limits import Limits, limits_of, sparse
+from fedlore_coke.blend.mixing import MixingRecipe, Stiffened, recipe_for, rows_of
 from fedlore_coke.blend.stocks import plant_stock
-from fedlore_coke.blend.target import BlendTarget
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE, LOWEST, STEP, grade
 from fedlore_coke.plants import PROFILES, Plant, coking_plants

@@ -33,8 +33,7 @@ from fedlore.experiments import (
 )
 from fedlore.personal.own import remembering
 from fedlore_lab.paper.bench import draw
-from fedlore_lab.paper.numbers.settings import NumberStudy
-from fedlore_lab.paper.numbers.study import run_regression
+from fedlore_lab.paper.numbers.study import NumberStudy, run_regression
 
 from .seeds import parse_seeds
 

@@ -5,7 +5,7 @@
 Four simulated plants train a network that keeps shapes. For each of two features two of the four,
 drawn by lot, declare the true direction; the attacker knows the features and that it is two. It has
 run shadow federations of its own, on other drawings, and learned from what each round's uploads say
-there (`fedlore_lab.leak.shapes`) to tell sites with a shape from those without: a logistic
+there (`fedlore_lab.leak.uploads`) to tell sites with a shape from those without: a logistic
 regression or boosted trees, whichever does better on held-out shadows. Federations are appended to
 shape-leak.jsonl; what is there is not trained again.
 """
@@ -31,9 +31,9 @@ from fedlore.engine.training import scaler_of
 from fedlore.experiments.intervals import interval
 from fedlore.knowledge.shapes import FeatureShape
 from fedlore_coke.experts import COKE
+from fedlore_lab.leak.coordinator import Watched, watch
 from fedlore_lab.leak.settings import LeakSetting, View
-from fedlore_lab.leak.shapes import shape_signs
-from fedlore_lab.leak.watch import Watched, watch
+from fedlore_lab.leak.uploads import shape_signs
 
 from .shapes import PLAN, SITES, TRUE, known_of, plants_of, read_lines
 

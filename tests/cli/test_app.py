@@ -26,7 +26,7 @@ def test_help_needs_no_torch_and_no_numpy():
     )
     modules = loaded(code)
     assert not modules & {"torch", "numpy", "matplotlib", "flwr"}
-    assert rooms(modules) == {"version", "errors", "config", "core", "cli"}
+    assert rooms(modules) == {"version", "errors", "config", "core", "look", "cli"}
 
 
 def test_help_shows_every_command_with_its_line():

@@ -16,10 +16,10 @@ from fedlore.engine.training import scaler_of
 from fedlore.experiments.approaches import FL_MASK, FLWKM, LORE
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore_coke.plants import coking_plants
+from fedlore_lab.leak.coordinator import anatomy, as_trained, watch
 from fedlore_lab.leak.score import auc, score_leak, shadow_guess, shadow_mean
 from fedlore_lab.leak.settings import LeakSetting
 from fedlore_lab.leak.uploads import STILL, Anatomy, Seen, find_untouched, one_row, stray
-from fedlore_lab.leak.watch import anatomy, as_trained, watch
 
 PLAN = Plan(epochs=2, batch=16, lr=0.05)  # momentum and weight decay as in the paper
 PLAIN = LeakSetting("plain", "")

@@ -10,17 +10,16 @@ from fedlore.core.exact import Basis, sum_rows
 from fedlore.core.foresight import Exact
 from fedlore.core.history import Row
 from fedlore.engine.lore import menu_for
-from fedlore_lab.leak import chosen as leak_chosen
+from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe
 from fedlore_lab.leak.attacks import ATTACKS
 from fedlore_lab.leak.audit import draw_case
-from fedlore_lab.leak.chosen import TELLING
+from fedlore_lab.leak.lore import TELLING, member_by_leverage, sum_signs
 from fedlore_lab.leak.observe import Watchtower
 from fedlore_lab.leak.page import leak_verdict
 from fedlore_lab.leak.score import auc
 from fedlore_lab.leak.settings import DEFAULT, settings_named
 from fedlore_lab.leak.summary import lines
-from fedlore_lab.leak.sums import member_by_leverage, sum_signs
 
 USUAL = menu_for(17, ordered=True)
 SHORT = replace(  # what sites make alone says nothing more of the uploads

@@ -8,7 +8,7 @@ from fedlore.errors import FedloreError
 from fedlore_lab.cli import paper as command
 from fedlore_lab.paper import realcoke
 from fedlore_lab.paper.case import run_measured, run_simulated
-from fedlore_lab.paper.page import distinct
+from fedlore_lab.paper.report import distinct
 from fedlore_lab.paper.tasks import PAPER_TASKS
 
 from .small import FEW, QUICK, protocol, small_task, some_cokes

@@ -15,9 +15,8 @@ from fedlore_lab.cli import regression as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression
 from fedlore_lab.paper.numbers import tables as regression_tables
-from fedlore_lab.paper.numbers.direct import train_direct
 from fedlore_lab.paper.numbers.sets import SOURCES, Rows, load_numbers, oracle_sets, sites
-from fedlore_lab.paper.numbers.study import NumberStudy, run_regression
+from fedlore_lab.paper.numbers.study import NumberStudy, run_regression, train_direct
 
 TINY = {"rounds": 2, "hidden": (8,), "plan": Plan(steps=4, batch=16, lr=0.1)}
 

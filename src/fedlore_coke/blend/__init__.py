@@ -2,15 +2,11 @@
 
 from .check import check
 from .coals import Coals, read_coals
-from .graders import ClassGrader, Forecast, NumberGrader, grader_for
-from .mixing import Mix, MixingRule
-from .order import Order, order_for
-from .outcome import Blend, BlendPlan, Point, Relaxation
+from .graders import BlendTarget, ClassGrader, Forecast, NumberGrader, Promise, Risk, grader_for
+from .mixing import Mix, MixingRecipe, MixingRule, read_mixing, recipe_for
+from .order import Blend, BlendPlan, Order, Point, Relaxation, order_for
 from .plan import plan
-from .promise import Promise, Risk
-from .recipe import MixingRecipe, read_mixing, recipe_for
 from .sides import FeatureLimit, ModelLimit, feature_limit, model_limit
-from .target import BlendTarget
 
 _FAULT = "blend"  # the code of errors raised here
 

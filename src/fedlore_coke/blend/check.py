@@ -9,10 +9,9 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.personal import class_voices, doubt_classes, doubt_numbers
 
 from .coals import Array
-from .graders import ClassGrader, NumberGrader
+from .graders import ERRING, FALL, ClassGrader, NumberGrader
+from .mixing import rows_of
 from .order import Order
-from .promise import ERRING, FALL
-from .recipe import rows_of
 from .sides import ModelLimit
 
 _ROUNDING = 1e-9  # of a share

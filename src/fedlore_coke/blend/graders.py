@@ -1,22 +1,226 @@
-"""Personal models asked one question: how likely, and how surely, does a row reach a target?"""
+"""What a blend is asked for, what is promised of it, and who predicts: classes or a number.
+
+An optimiser finds the blends that a model errs on upwards. `expected` averages over all that the
+model may be wrong about, so that plans are right on average; `safe` also bounds how far a single
+plan may fall below: the model would have to err by `ERRING` sds of its ignorance before the true
+chance is `FALL` under the promised one.
+"""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
 
-from fedlore import Examples, Personal, PersonalRegressor
-from fedlore.answers import Measured
-from fedlore.errors import FedloreError
+from fedlore import Bins, Examples, Measured, Personal, PersonalRegressor
+from fedlore.errors import FedloreError, unknown
 from fedlore.knowledge import Schema
-from fedlore.personal import doubt_classes, doubt_numbers
+from fedlore.personal import Distribution, Doubt, class_voices, doubt_classes, doubt_numbers
 
 from .coals import Array
-from .promise import Promise, Risk, chance_within, check_promise, class_chances, number_chances
-from .target import BlendTarget, class_target, number_target
+
+_CONDITION = re.compile(r"\s*([A-Za-z_]\w*)\s*(>=|<=|==|=|>|<)\s*(.+?)\s*")
+
+
+@dataclass(frozen=True)
+class BlendTarget:
+    """Everything from `low` to `high`, both included: numbers, or positions of classes."""
+
+    text: str  # as a person reads it
+    low: float = -math.inf
+    high: float = math.inf
+
+
+def class_target(text: str, classes: Sequence[str], label: str = "grade") -> BlendTarget:
+    """A target such as 'grade>=12' or 'grade>=CSR50, grade<=CSR56'.
+
+    What stands behind the sign is the name of a class, or else its position counted from 0.
+
+    >>> class_target("grade>=1", ("poor", "fair", "good")).text
+    'grade >= fair'
+    """
+
+    def position(word: str) -> int:
+        if word in classes:
+            return list(classes).index(word)
+        if re.fullmatch(r"\d+", word):
+            if int(word) < len(classes):
+                return int(word)
+            raise FedloreError(
+                f"target '{text}': there is no class '{word}', and positions end at "
+                f"{len(classes) - 1} ({classes[-1]})"
+            )
+        raise FedloreError(f"target '{text}': {unknown('class', word, classes)}")
+
+    low, high, said = 0, len(classes) - 1, []
+    for sign, word in _conditions(text, (label, "grade")):
+        at = position(word)
+        said.append(f"{label} {sign} {classes[at]}")
+        if sign in (">=", ">", "="):
+            low = max(low, at + (sign == ">"))
+        if sign in ("<=", "<", "="):
+            high = min(high, at - (sign == "<"))
+    if low > high:
+        raise FedloreError(f"target '{text}' holds for no class")
+    return BlendTarget(" and ".join(said), float(low), float(high))
+
+
+def number_target(text: str, label: str, *, lower: float, upper: float) -> BlendTarget:
+    """A target such as 'csr>=60' for a number between the bounds."""
+    low, high, said = lower, upper, []
+    for sign, word in _conditions(text, (label,)):
+        try:
+            at = float(word)
+        except ValueError:
+            at = math.nan
+        if not math.isfinite(at):
+            raise FedloreError(f"target '{text}': '{word}' is not a finite number")
+        said.append(f"{label} {sign} {word}")
+        if sign in (">=", ">", "="):
+            low = max(low, math.nextafter(at, math.inf) if sign == ">" else at)
+        if sign in ("<=", "<", "="):
+            high = min(high, math.nextafter(at, -math.inf) if sign == "<" else at)
+    if low > high:
+        raise FedloreError(f"target '{text}' holds for no number in [{lower:g}, {upper:g}]")
+    return BlendTarget(" and ".join(said), low, high)
+
+
+def _conditions(text: str, labels: Sequence[str]) -> list[tuple[str, str]]:
+    found = []
+    for part in text.split(","):
+        match = _CONDITION.fullmatch(part)
+        if match is None:
+            raise FedloreError(
+                f"a target must read like '{labels[0]}>=VALUE', conditions parted by commas, "
+                f"got '{text}'"
+            )
+        name, sign, word = match.groups()
+        if name not in labels:
+            raise FedloreError(f"target '{text}': {unknown('label', name, labels)}")
+        found.append(("=" if sign == "==" else sign, word))
+    return found
+
+
+Promise = Literal["expected", "safe"]
+
+FALL = 0.2  # how far below its promise a plan may come true
+ERRING = 1.645  # sds of ignorance: one in twenty
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What may go wrong with one blend, and why."""
+
+    expected: float  # P(target), all doubts averaged
+    low: float | None = None  # P(target) if the model errs by ERRING sds; None: it cannot tell
+    noise: float | None = None  # of 1 - expected: what the noise of the test alone leaves
+    ignorance: float | None = None  # and what the model does not know
+    noise_sd: float | None = None  # in classes, or in units of the number
+    ignorance_sd: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """Of n rows and t targets what is likely, and what is left if the model errs; (n, t) each."""
+
+    expected: Tensor  # with all doubts averaged
+    low: Tensor | None = None  # if it errs by ERRING sds; None: the model cannot tell
+
+    def promised(self, promise: Promise) -> Tensor:
+        """The chance that may be promised, (n, t)."""
+        if promise == "expected" or self.low is None:
+            return self.expected
+        return torch.minimum(self.expected, self.low + FALL)
+
+    def risk(self, doubt: Doubt | None, known: float | None = None) -> Risk:
+        """The first row and target in plain numbers; `known`: P if the place were right."""
+        expected = float(self.expected[0, 0])
+        low = None if self.low is None else float(self.low[0, 0])
+        if doubt is None:
+            return Risk(expected, low)
+        sds = float(doubt.noise[0]), float(doubt.ignorance[0])
+        if known is None:
+            return Risk(expected, low, None, None, *sds)
+        noise = min(1.0 - known, 1.0 - expected)
+        return Risk(expected, low, noise, 1.0 - expected - noise, *sds)
+
+
+def check_promise(promise: str) -> None:
+    if promise not in get_args(Promise):
+        raise FedloreError(f"promise must be expected or safe, got '{promise}'")
+
+
+@torch.no_grad()
+def class_chances(
+    personal: Personal,
+    known: Examples,
+    inside: Tensor,  # (k, t) which classes lie in each target
+    *,
+    ordered: bool,
+) -> Chances:
+    """The chances of targets of classes."""
+    doubt = doubt_classes(personal, known) if ordered else None
+    if doubt is not None:
+        return doubted_chances(doubt, known.allowed, inside)
+    voices, weights = class_voices(personal, known)
+    if len(voices) < 2:
+        return Chances(chance_within(personal.log_probs(known), inside))
+    each = torch.stack([chance_within(voice.log(), inside) for voice in voices])  # (j, n, t)
+    expected = chance_within(personal.log_probs(known), inside)
+    spread = torch.einsum("j,jnt->nt", weights, (each - expected).square()).sqrt()
+    return Chances(expected, (expected - ERRING * spread).clamp(min=0.0))
+
+
+def doubted_chances(doubt: Doubt, allowed: Tensor | None, inside: Tensor) -> Chances:
+    """The chances of targets of ordered classes, (k, t), by a place and its doubts."""
+    k = len(inside)
+    # a target that is open above can only be missed by a place that is lower, and the reverse
+    upward, downward = bool(inside[-1].all()), bool(inside[0].all())
+    shifts = (-ERRING,) if upward else (ERRING,) if downward else (-ERRING, ERRING)
+    # all at once: what is asked of a few blends takes as long as of many
+    expected, *ends = chance_within(doubt.weigh(shifts, allowed, k), inside)
+    low = ends[0] if len(ends) == 1 else torch.minimum(*ends)
+    return Chances(expected, low)
+
+
+@torch.no_grad()
+def number_chances(
+    regressor: PersonalRegressor, told: Measured, targets: Sequence[BlendTarget]
+) -> Chances:
+    """The chances of targets of a number."""
+    found, doubt = regressor.distribution(told), doubt_numbers(regressor, told)
+
+    def within(off: Tensor) -> Tensor:
+        every = [_number_chance(found, target, regressor.bins, off) for target in targets]
+        return torch.stack(every, 1)
+
+    expected = within(torch.zeros(len(told), dtype=torch.float64))
+    if doubt is None:
+        return Chances(expected)
+    low = torch.minimum(*(within(by * doubt.ignorance) for by in (-ERRING, ERRING)))
+    # what the range leaves no room for cannot go wrong
+    return Chances(expected, torch.where(expected >= 1.0, 1.0, low))
+
+
+def _number_chance(found: Distribution, target: BlendTarget, bins: Bins, off: Tensor) -> Tensor:
+    """P(target), (n,), if all numbers were off by so much, (n,)."""
+    upto, below = torch.ones_like(off), torch.zeros_like(off)  # an open end stays open
+    if target.high < bins.upper:
+        upto = found.cdf(target.high - off)
+    if target.low > bins.lower:
+        below = found.cdf(torch.nextafter(target.low - off, off.new_tensor(-torch.inf)))
+    return (upto - below).clamp(0.0, 1.0)
+
+
+def chance_within(log_probs: Tensor, inside: Tensor) -> Tensor:
+    """The probability of each target, exactly 1 where nothing lies outside of it, (..., n, t)."""
+    chances = log_probs.exp().double()
+    within, beyond = chances @ inside, chances @ (1.0 - inside)
+    return torch.where(beyond == 0, 1.0, within.clamp(max=1.0))
+
 
 _STEPS = 3  # how many harder and easier targets stand beside the wanted one
 

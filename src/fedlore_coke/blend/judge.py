@@ -12,9 +12,8 @@ from torch import Tensor
 from fedlore.errors import KnowledgeError
 
 from .coals import Array
-from .graders import Grader
-from .recipe import MixingRecipe, rows_of
-from .target import BlendTarget
+from .graders import BlendTarget, Grader
+from .mixing import MixingRecipe, rows_of
 
 _CHUNK = 8192  # rows at a time, so that they stay in the cache
 SAFE = 1e-6  # a batch and a single row may differ by rounding: stay on the safe side

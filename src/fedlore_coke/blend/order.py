@@ -1,7 +1,7 @@
-"""What a shift orders: coals, a target, how sure, and what may be charged."""
+"""What is ordered and what comes back: the order, blends, plans."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,14 +10,11 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Schema
 
 from .coals import Coals
-from .graders import Grader, grader_for
+from .graders import BlendTarget, Forecast, Grader, Promise, Risk, grader_for
 from .judge import Goal, Judge
 from .limits import Limits, limits_of
-from .mixing import Fixed, MixingRule
-from .promise import Promise
-from .recipe import MixingRecipe, recipe_for
-from .sides import SideLimit
-from .target import BlendTarget
+from .mixing import Fixed, MixingRecipe, MixingRule, recipe_for
+from .sides import SideLimit, SideVerdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +100,81 @@ def order_for(
 def held_places(values: np.ndarray) -> list[int]:
     """The coals that a blend holds."""
     return [int(i) for i in np.flatnonzero(values > 1e-9)]
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """One blend, mixed and predicted."""
+
+    shares: dict[str, float]  # of the coals in it, largest first
+    cost: float  # per tonne
+    chance: float  # P(target) as promised
+    features: dict[str, float]
+    forecast: Forecast
+    risk: Risk
+    sides: tuple[SideVerdict, ...] = ()  # how it stands to the other limits
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """A limit that costs money: what it is, what it could be, and the price per tonne then."""
+
+    limit: str
+    relaxed: str
+    cost: float
+    saving: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a front: the cheapest blend for a target and a confidence."""
+
+    target: str
+    confidence: float
+    cost: float
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PossibleResult:
+    """One result that a test may have."""
+
+    answer: str
+    chance: float
+    cost: float  # of the next plan, per tonne
+
+
+@dataclass(frozen=True, eq=False)
+class TestBlend:
+    """A blend that is worth a test."""
+
+    __test__ = False  # no test of pytest's
+
+    shares: dict[str, float]  # largest first
+    cost: float  # per tonne
+    now: float  # of the plan without the test
+    then: float  # of the plan after it, over all results
+    outcomes: tuple[PossibleResult, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class BlendPlan:
+    """The answer to an order."""
+
+    order: Order
+    blend: Blend | None  # none: there is no plan, and `reasons` says why
+    reasons: tuple[str, ...] = ()
+    nearest: Blend | None = None  # where there is no plan, the blend that comes nearest
+    floor: Blend | None = None  # the cheapest blend of any quality
+    runner_up: Blend | None = None
+    without: tuple[tuple[str, float | None], ...] = ()  # the price if a coal does not arrive
+    binding: tuple[Relaxation, ...] = ()
+    confidences: tuple[Point, ...] = ()
+    targets: tuple[Point, ...] = ()
+    proved: bool = False  # no cheaper blend in lots exists
+    looked: int = 0  # blends in the wide look
+    refused: int = 0  # of them, those for which the expert has no answer
+    tests: int = 0  # measured results that the model has taken in
+    test: TestBlend | None = None  # the one that is worth most, where that was asked for
+    costs: Mapping[str, float] = field(default_factory=dict)  # of the plan, by scenario of prices
+    choice: str = ""  # what was as low as can be over the scenarios: mean or worst

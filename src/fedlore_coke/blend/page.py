@@ -15,7 +15,7 @@ from fedlore.look.tables import Cell, TextTable
 
 from . import Blend, BlendPlan, Point, Relaxation
 from .judge import equal
-from .telling import as_json, between, front, plan_summary
+from .words import as_json, between, front, plan_summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,15 +10,12 @@ from fedlore.errors import FedloreError
 
 from .check import check
 from .coals import Array
-from .descent import Field
 from .judge import Goal, Judge
 from .limits import Limits, cheapest
-from .order import Order, held_places
-from .outcome import Blend, BlendPlan, Point, Relaxation
-from .reasons import shortage, unreachable
-from .recipe import rows_of
-from .relaxing import relaxations
-from .search import FULL, LIGHT, BlendPool, Effort, Found, explore, search_blends, sweep
+from .mixing import rows_of
+from .order import Blend, BlendPlan, Order, Point, Relaxation, held_places
+from .reasons import relaxations, shortage, unreachable
+from .search import FULL, LIGHT, BlendPool, Effort, Field, Found, explore, search_blends, sweep
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, for the price of quality
 SPECK = 0.01  # a share below which a coal is left out, if that costs next to nothing

@@ -17,8 +17,7 @@ from fedlore.data.rows import FileForm
 from fedlore.errors import FedloreError, unknown
 
 from .coals import Array, Coals, read_prices
-from .order import Order
-from .outcome import BlendPlan
+from .order import BlendPlan, Order
 from .plan import plan
 
 Choice = Literal["mean", "worst"]

@@ -12,12 +12,9 @@ from fedlore.errors import FedloreError, unknown
 from fedlore.knowledge import Schema
 
 from .coals import Array, Coals
-from .graders import Grader, grader_for
+from .graders import BlendTarget, Grader, Promise, grader_for, number_target
 from .judge import SAFE, Judge, equal, logit
-from .mixing import MixingRule
-from .promise import Promise
-from .recipe import MixingRecipe, recipe_for, rows_of
-from .target import BlendTarget, number_target
+from .mixing import MixingRecipe, MixingRule, recipe_for, rows_of
 
 _NEVER = -10.0  # the margin of a blend for which an expert has no answer
 _LIMIT = re.compile(r"\s*(.+?)\s+by\s+(.+?)(?:\s+at\s+(\S+))?\s*")

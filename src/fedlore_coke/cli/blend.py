@@ -35,14 +35,13 @@ from ..blend import (
     read_coals,
     read_mixing,
 )
-from ..blend.changing import BlendChange, change_values, change_words, read_blend, smallest_change
+from ..blend.change import BlendChange, change_values, change_words, read_blend, smallest_change
+from ..blend.graders import check_promise
 from ..blend.page import blend_tables, write_plan
-from ..blend.promise import check_promise
-from ..blend.results import read_tests, take_results
 from ..blend.scenarios import lean_order, read_scenarios, scenario_costs
 from ..blend.sides import AskedLimit, parse_limit
-from ..blend.telling import plan_summary, trial_words
-from ..blend.worth import check_teachable, propose_test
+from ..blend.tests import check_teachable, propose_test, read_tests, take_results
+from ..blend.words import plan_summary, trial_words
 
 
 def blend_command(

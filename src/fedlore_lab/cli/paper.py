@@ -16,9 +16,8 @@ from fedlore.experiments import ResultCell
 from fedlore.look.markdown import markdown
 
 from ..paper.case import run_measured, run_simulated
-from ..paper.page import case_page, study_page
+from ..paper.report import case_page, paper_tables, study_page
 from ..paper.study import Study, run_study
-from ..paper.tables import paper_tables
 from .regression import regression
 
 paper_app = typer.Typer(help="Run the paper's experiments again.", no_args_is_help=True)

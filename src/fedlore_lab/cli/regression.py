@@ -15,8 +15,7 @@ from fedlore.look.tables import Cell
 from fedlore.look.tables import TextTable as Written
 
 from ..paper.numbers.sets import SOURCES
-from ..paper.numbers.settings import RANGES, NumberStudy
-from ..paper.numbers.study import run_regression
+from ..paper.numbers.study import RANGES, NumberStudy, run_regression
 from ..paper.numbers.tables import (
     beats,
     bins_of,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from .observed import Observed
-from .rows import missed_classes
+from .coordinator import missed_classes
+from .observe import Observed
 from .score import auc, shadow_guess, shadow_mean
 
 #: What is attacked, and how an error of it is measured.

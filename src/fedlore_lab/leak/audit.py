@@ -23,8 +23,7 @@ from . import looks as leak_looks
 from . import observe as leak_observe
 from .attacks import ATTACKS, attack
 from .looks import secrets_of
-from .observe import Watchtower
-from .observed import Observed
+from .observe import Observed, Watchtower
 from .settings import LeakSetting
 
 _SHARE = 0.01  # of Covtype's training part

@@ -1,10 +1,12 @@
 """One seed of one setting: what the uploads look like, and the secrets behind them."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,14 +17,43 @@ from fedlore.core.scaler import Scaler
 from fedlore.engine import Client, scaler_of
 from fedlore.experiments import LORE_1, Drawing, predict_approach, score_approach
 
-from .chosen import Overheard, look_at, overhear
-from .defence import leak_filters
+from .coordinator import Watched, anatomy, as_trained, leak_filters, row_errors, watch
 from .looks import EARLY, member_by_loss, over_time, secrets_of
-from .observed import Observed
-from .rows import row_errors
+from .lore import Overheard, look_at, overhear
 from .settings import LeakSetting
 from .uploads import Seen, class_signs, find_untouched, site_signs
-from .watch import Watched, anatomy, as_trained, watch
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Per site: signs that the coordinator has, secrets that it is after, and the accuracy."""
+
+    sites: tuple[str, ...]
+    together: Tensor  # (m,)  which federation the site is in
+    ta: Tensor  # (m,)
+    still: Tensor  # (m, k)  class seems never allowed
+    classes: Tensor  # (m, k, f)
+    whole: Tensor  # (m, g)
+    member: Tensor  # (m, 2)  AUC of two statistics
+    row_range: Tensor  # (m,)  errors of the one-row attack; NaN where there is nothing to find
+    row_right: Tensor  # (m,)
+    row_truth: Tensor  # (m, PROBES, k)  the ranges behind
+    trust_signs: Tensor  # (DRAWINGS·m, h), none where λ does not enter training
+    trust: Tensor  # (DRAWINGS·m,)
+    union: Tensor  # (m, k)  1 where the class is in some row's range
+    frequency: Tensor  # (m, k)  share of rows whose range has the class
+    labels: Tensor  # (m, k)
+    right: Tensor  # (m,)  share of rows on which the P-KM is right
+
+    def arrays(self) -> dict[str, Any]:
+        """As plain arrays, for a file without pickles."""
+        return {n: np.asarray(v) if n == "sites" else v.numpy() for n, v in vars(self).items()}
+
+    @staticmethod
+    def of(arrays: Mapping[str, Any]) -> "Observed":
+        parts = {n: torch.from_numpy(v) for n, v in arrays.items() if n != "sites"}
+        return Observed(tuple(str(s) for s in arrays["sites"]), **parts)
+
 
 PROBES = 16  # single rows, single steps
 _TRUSTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # λ of shadow sites

@@ -6,9 +6,9 @@ import torch
 
 from fedlore import FedloreError, Knowledge
 from fedlore_coke.blend import order_for
-from fedlore_coke.blend.changing import change_words, read_blend, smallest_change
-from fedlore_coke.blend.points import lattice
-from fedlore_coke.blend.recipe import rows_of
+from fedlore_coke.blend.change import change_words, read_blend, smallest_change
+from fedlore_coke.blend.limits import lattice
+from fedlore_coke.blend.mixing import rows_of
 
 from .world import GRADES, ladder, three, wild
 

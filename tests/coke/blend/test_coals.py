@@ -3,7 +3,7 @@ import pytest
 
 from fedlore.errors import FedloreError
 from fedlore_coke.blend import Coals, read_coals
-from fedlore_coke.blend.target import class_target, number_target
+from fedlore_coke.blend.graders import class_target, number_target
 
 GOOD = "coal,class,price,stock,min,max,Ad [%],Ro\na,JM,100,50,,60,9,1.2\nb,FM,80,70,5,,10,1.0\n"
 

@@ -14,10 +14,16 @@ from fedlore.cli.app import app
 from fedlore.errors import FedloreError
 from fedlore.personal.doubt import doubt_classes
 from fedlore_coke.blend import order_for, plan
-from fedlore_coke.blend.recipe import rows_of
-from fedlore_coke.blend.results import BlendTests, read_tests, take_results
-from fedlore_coke.blend.telling import as_json, plan_summary, trial_words
-from fedlore_coke.blend.worth import _blends, check_teachable, propose_test
+from fedlore_coke.blend.mixing import rows_of
+from fedlore_coke.blend.tests import (
+    BlendTests,
+    _blends,
+    check_teachable,
+    propose_test,
+    read_tests,
+    take_results,
+)
+from fedlore_coke.blend.words import as_json, plan_summary, trial_words
 
 from .doubters import CSR, STEPS, foreseen, many_trees, numbers
 from .test_promise import narrow

@@ -22,8 +22,8 @@ from fedlore_coke.blend.mixing import (
     Stiffened,
     Thinned,
     Weighted,
+    say_rule,
 )
-from fedlore_coke.blend.recipe import say_rule
 from fedlore_coke.coal import BASIC as MEAN_OXIDES
 from fedlore_coke.coal import OXIDES, blend_coals, market
 from fedlore_coke.experts import COKE

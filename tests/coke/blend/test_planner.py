@@ -14,8 +14,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.intervals import Between
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
-from fedlore_coke.blend.limits import tidy
-from fedlore_coke.blend.points import fit_lots, lattice, lattice_size
+from fedlore_coke.blend.limits import fit_lots, lattice, lattice_size, tidy
 from fedlore_coke.blend.search import LIGHT, Found, explore, search_blends, sweep
 
 from .world import GRADES, by_ash, ladder, offer, three, wild

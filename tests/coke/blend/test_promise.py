@@ -13,10 +13,9 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.personal.doubt import INFLATION, Doubt, class_voices, doubt_classes, doubt_numbers
 from fedlore_coke.blend import check, order_for, plan
 from fedlore_coke.blend.check import _ask
-from fedlore_coke.blend.graders import grader_for
+from fedlore_coke.blend.graders import ERRING, FALL, class_chances, grader_for
 from fedlore_coke.blend.judge import find_answered
-from fedlore_coke.blend.promise import ERRING, FALL, class_chances
-from fedlore_coke.blend.telling import as_json, plan_summary
+from fedlore_coke.blend.words import as_json, plan_summary
 
 from .doubters import CSR, STEPS, foreseen, many_trees, numbers
 from .test_planner import grid, shares_of

@@ -8,7 +8,7 @@ import pytest
 from fedlore import FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore_coke.blend import check, feature_limit, model_limit, order_for, plan
-from fedlore_coke.blend.points import lattice
+from fedlore_coke.blend.limits import lattice
 from fedlore_coke.blend.sides import parse_limit
 
 from .world import GRADES, ladder, offer, three, wild

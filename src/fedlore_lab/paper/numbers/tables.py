@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from fedlore.core.history import Row
 from fedlore.experiments import MeanInterval, interval, pair_interval
 
-from .settings import NO_BINS, RANGES
+from .study import NO_BINS, RANGES
 
 SEVEN = ("P-KM", "ML", "MLwKM", "FL", "FLwKM", "FL+mask", "lore")
 WITHOUT_BINS = ("own best", "direct ML", "direct FL")

@@ -1,11 +1,10 @@
-"""A plan as plain values: for JSON, for rows, and in sentences."""
+"""A plan in words and as JSON."""
 
 from typing import Any
 
+from .graders import ERRING, FALL
 from .judge import equal
-from .order import Order
-from .outcome import Blend, BlendPlan, Point, TestBlend
-from .promise import ERRING, FALL
+from .order import Blend, BlendPlan, Order, Point, TestBlend
 
 _Row = dict[str, str | int | float | bool | None]
 

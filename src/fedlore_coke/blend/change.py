@@ -1,4 +1,4 @@
-"""What must change so that a blend makes the grade: the least traded mass, or one feature alone."""
+"""The smallest change of a blend in use that keeps its promise."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,10 @@ from fedlore.errors import FedloreError, unknown
 
 from .check import check
 from .coals import Array, read_shares
-from .descent import list_trades
 from .judge import JudgedBlends, equal, find_answered
+from .mixing import rows_of
 from .order import Order
-from .recipe import rows_of
-from .search import BlendPool, explore
+from .search import BlendPool, explore, list_trades
 
 _NEAR, _ENDS = 400, 6  # good blends that are walked to, and of their ways those that are shortened
 _HALVES = 24  # of a way, to find where it first is good
