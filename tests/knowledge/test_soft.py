@@ -24,7 +24,7 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.lint.checkup import check_data, check_file
-from fedlore.knowledge.meaning import meaning_of
+from fedlore.knowledge.signing import meaning_of
 from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
 from fedlore.knowledge.sources.words import reasons_of
 from fedlore.knowledge.tables.soft import SoftTable

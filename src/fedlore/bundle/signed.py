@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from ..errors import KnowledgeError
-from ..knowledge.meaning import meaning_in
+from ..kernel.signature import meaning_in
 from ..knowledge.signing import Signature, SignedBy, holds
 from .archive import Members, Refused
 from .contents import Bundle

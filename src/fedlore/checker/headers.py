@@ -9,11 +9,13 @@ import numpy as np
 from ..errors import KnowledgeError
 from ..kernel.knowledge import Known, Scoped
 from ..kernel.numbersets import NumberKnown
+from ..kernel.signature import holds, meaning_in
 
 CLAIMS = (
     *("inside-range", "finite-weights", "never-empty", "prediction-agrees", "prediction-inside"),
     "monotone",
 )
+SIGNED = ("signer", "date", "meaning", "key", "signature")
 _STATUSES = ("proved", "refuted", "unknown")
 _FORMAT = 4  # of bundles
 #: Layers that answer each row by itself.
@@ -132,3 +134,18 @@ def name_faults(classes: Any, features: Any, known: Scoped) -> list[str]:
     if len(told) > len(known.columns):
         wrong.append(f"it names {len(told)} features, the knowledge {len(known.columns)}")
     return wrong
+
+
+def signature_faults(said: Any, texts: Mapping[str, bytes], key: str | None = None) -> list[str]:
+    """What is wrong with a signature under the knowledge in `texts`; `key`: the one expected."""
+    if not isinstance(said, dict) or set(said) != {*SIGNED, "examples", "features"}:
+        return ["it is no signature"]
+    if not all(isinstance(said[word], str) for word in SIGNED):
+        return ["it is no signature"]
+    if key is not None and said["key"] != key.lower():
+        return [f"it was made with the key {said['key']}, not with the one expected"]
+    if not holds(said):
+        return ["it does not hold"]
+    if meaning_in(texts, said["examples"], said["features"]) != said["meaning"]:
+        return [f"the rules or examples are not those that {said['signer']} signed"]
+    return []

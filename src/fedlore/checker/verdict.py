@@ -32,10 +32,9 @@ from .bundles import (
 )
 from .forms import differences, other_forms, structure
 from .graphs import Graph, other_names
-from .headers import certificate_faults, header_faults, read_json
+from .headers import certificate_faults, header_faults, read_json, signature_faults
 from .lines import Line, compare_claim
 from .shapes import monotone
-from .signatures import signature_faults
 
 FORMAT = "fedlore range certificate"
 VERSION = 1

@@ -1,11 +1,12 @@
 """Signatures: the owner of a knowledge file says that its rules are his, by an Ed25519 key.
 
-A signature stands beside the file (knowledge.sig) and covers what `meaning` says: the file, its
+A signature stands beside the file (knowledge.sig) and covers what it means: the file, its
 tables and its examples, not how they are written, and neither λ nor calibration.
 """
 
 import json
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +15,14 @@ from typing import Any
 from ..config import build
 from ..core.store import write_private, write_whole
 from ..errors import ConfigError, FedloreError, KnowledgeError
-from .meaning import examples_in, features_in, meaning_of, packed
+from ..kernel import signature
+from ..kernel.signature import AGREED, meaning_in
+from .content import FILE, Where, files_at, toml_in
+from .files import describe, pack_knowledge
+from .models import Knowledge
+from .tables.sheets import parse_sheet
 
 _FAULT = "signature"  # the code of errors raised here
-
-KIND = "fedlore knowledge 1"
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,7 @@ class SignedBy:
     @property
     def statement(self) -> bytes:
         """The bytes that are signed."""
-        said = {"kind": KIND, "meaning": self.meaning, "signer": self.signer, "date": self.date}
-        return json.dumps(said, sort_keys=True, ensure_ascii=False).encode()
+        return signature.statement(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Signature:
 
     by: SignedBy
     examples: tuple[tuple[str, ...], ...] = ()  # cells of rows, with the answer that is expected
-    features: dict[str, dict[str, Any]] = field(default_factory=dict)  # see `meaning.Unsaid`
+    features: dict[str, dict[str, Any]] = field(default_factory=dict)  # see `kernel.signature`
 
 
 def signature_path(knowledge: Path) -> Path:
@@ -127,15 +130,38 @@ def find_signature(knowledge: Path) -> Signature | None:
 
 def holds(found: SignedBy) -> bool:
     """Whether a signature is the one of its key under what it says."""
-    keys, _ = _packages()
-    from cryptography.exceptions import InvalidSignature
+    _packages()
+    return signature.holds(asdict(found))
 
-    try:
-        public = keys.Ed25519PublicKey.from_public_bytes(bytes.fromhex(found.key))
-        public.verify(bytes.fromhex(found.signature), found.statement)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+
+def meaning_of(where: Where) -> str:
+    """A hash of what a knowledge file says, its examples included, without λ and calibration."""
+    members = packed(where)
+    return meaning_in(members, examples_in(where), features_in(members))
+
+
+def packed(where: Where) -> dict[str, bytes]:
+    """A knowledge file with its tables and models, written as fedlore writes them."""
+    return pack_knowledge(describe(Knowledge.read(where)))
+
+
+def features_in(members: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    """What packed knowledge says of missing values and other levels, by feature."""
+    features = tomllib.loads(members[FILE].decode())["features"]
+    said = {one["name"]: {key: one[key] for key in AGREED if key in one} for one in features}
+    return {name: keys for name, keys in said.items() if keys}
+
+
+def examples_in(where: Where) -> list[list[str]]:
+    """The rows with the answer that is expected, cell by cell; none where none are named."""
+    files, name = files_at(where)
+    named = toml_in(files, name).get("examples")
+    if not isinstance(named, str):
+        return []
+    rows = [
+        [str(cell).strip() for cell in row] for _, row in parse_sheet(files.read(named), named).rows
+    ]
+    return [row for row in rows if any(row)]
 
 
 def _public(key: Any) -> str:

@@ -1,9 +1,9 @@
-"""What of a knowledge file a signature covers: rules, schema and examples, by their meaning.
+"""What a signature under knowledge covers, and whether it is the one of its key.
 
-It is read off the packed form (`pack_knowledge`), which does not depend on how a person spelled it
-and which a bundle holds, so that whoever has a bundle can tell without fedlore what was signed.
-λ, the weights of an average and calibrated ranges lie beside it: they are chosen on data, after
-the expert has spoken. So does what a federation says of missing values (`Unsaid`).
+A meaning is read off the packed form of a knowledge file, which does not depend on how a person
+spelled it and which a bundle holds. λ, the weights of an average and calibrated ranges lie beside
+it: they are chosen on data, after the expert has spoken. So does what a federation says of missing
+values (`Unsaid`).
 """
 
 import hashlib
@@ -12,27 +12,25 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .content import FILE, Where, files_at, toml_in
-from .files import describe, pack_knowledge
-from .models import Knowledge
-from .tables.sheets import parse_sheet
+from ..errors import KnowledgeError
 
 Example = Sequence[str]  # the cells of a row
 Unsaid = Mapping[str, Mapping[str, Any]]  # by feature: `missing` and `other` as the expert has them
 
-_BESIDE = ("card", "trust", "reliance", "floor")
+KIND = "fedlore knowledge 1"
 AGREED = ("missing", "other")  # keys of a feature that a federation may decide
-
-
-def meaning_of(where: Where) -> str:
-    """A hash of what a knowledge file says, its examples included, without λ and calibration."""
-    members = packed(where)
-    return meaning_in(members, examples_in(where), features_in(members))
+_BESIDE = ("card", "trust", "reliance", "floor")
+_P = 2**255 - 19  # of the field of Ed25519
+_EIGHT = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+_SMALL = {0, 1, _P - 1, _EIGHT, _P - _EIGHT}  # second coordinates of the points of small order
 
 
 def meaning_in(members: Mapping[str, bytes], examples: Sequence[Example], unsaid: Unsaid) -> str:
-    """The same of packed knowledge, such as the members of a bundle."""
-    values = tomllib.loads(members[FILE].decode())
+    """A hash of what packed knowledge says, its examples included, without λ and calibration."""
+    values = tomllib.loads(members["knowledge.toml"].decode())
+    odd = [keys for keys in unsaid.values() if not set(keys) <= set(AGREED)]
+    if odd:
+        raise KnowledgeError(f"the signature speaks of a feature's {', '.join(odd[0])}")
     kept = {key: value for key, value in values.items() if key not in _BESIDE}
     kept["features"] = [
         {k: v for k, v in one.items() if k not in AGREED} | dict(unsaid.get(one["name"], {}))
@@ -45,28 +43,37 @@ def meaning_in(members: Mapping[str, bytes], examples: Sequence[Example], unsaid
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def packed(where: Where) -> dict[str, bytes]:
-    """A knowledge file with its tables and models, written as fedlore writes them."""
-    return pack_knowledge(describe(Knowledge.read(where)))
+def statement(said: Mapping[str, str]) -> bytes:
+    """The bytes that are signed: who signed which meaning, when."""
+    words = {word: said[word] for word in ("meaning", "signer", "date")} | {"kind": KIND}
+    return json.dumps(words, sort_keys=True, ensure_ascii=False).encode()
 
 
-def features_in(members: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
-    """What packed knowledge says of missing values and other levels, by feature."""
-    features = tomllib.loads(members[FILE].decode())["features"]
-    said = {one["name"]: {key: one[key] for key in AGREED if key in one} for one in features}
-    return {name: keys for name, keys in said.items() if keys}
+def holds(said: Mapping[str, str]) -> bool:
+    """Whether a signature is the one of its key under what it says."""
+    return verify(_bytes(said["key"]), statement(said), _bytes(said["signature"]))
 
 
-def examples_in(where: Where) -> list[list[str]]:
-    """The rows with the answer that is expected, cell by cell; none where none are named."""
-    files, name = files_at(where)
-    named = toml_in(files, name).get("examples")
-    if not isinstance(named, str):
-        return []
-    rows = [
-        [str(cell).strip() for cell in row] for _, row in parse_sheet(files.read(named), named).rows
-    ]
-    return [row for row in rows if any(row)]
+def verify(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether an Ed25519 signature is the one of this key under a message, strictly.
+
+    A key or first half that is not written in its one way is refused, and so is one of small order:
+    for such a key signatures of any message can be made.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if len(key) != 32 or len(signature) != 64:
+        return False
+    for point in (key, signature[:32]):
+        place = int.from_bytes(point, "little") & (1 << 255) - 1
+        if place >= _P or place in _SMALL:
+            return False
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def _covered(side: Mapping[str, Any], *, number: bool) -> dict[str, Any]:
@@ -111,3 +118,9 @@ def _unspaced(table: bytes) -> bytes:
             kept.append(line)
         quoted ^= line.count(b'"') % 2 == 1
     return b"\n".join(kept)
+
+
+def _bytes(text: str) -> bytes:
+    """Lower-case hexadecimal digits as bytes; a second way of writing them is refused."""
+    data = bytes.fromhex(text) if text.isascii() else b""
+    return data if data.hex() == text else b""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedlore.checker.signatures import _EIGHT, _P, _SMALL, verify
+from fedlore.kernel.signature import _EIGHT, _P, _SMALL, verify
 
 VECTORS = [
     tuple(bytes.fromhex(part.strip("-")) for part in line.split())
