@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.tables.sheets import csv_bytes
 from fedlore.studio.asking import tried_row
 from fedlore.studio.checks import judge

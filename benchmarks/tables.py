@@ -18,7 +18,7 @@ from setting import machine, write_csv
 
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.lint.logic import lint_tables
+from fedlore.knowledge.findings.tables import lint_tables
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.knowledge.tables.table import Table
 

@@ -10,7 +10,7 @@ from fedlore.cli.app import app
 from fedlore.data.draft import draft_knowledge, read_cells
 from fedlore.experiments.sites import gather
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.findings.checkup import check_file
 
 HEAD = "sample;mean radius [mm];oven;class"
 

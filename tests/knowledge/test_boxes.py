@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fedlore.kernel.cells import Cut, NumberSpans, Span, parse_condition
 from fedlore.kernel.schema import Feature
-from fedlore.knowledge.lint.axes import Axis, within_axis
-from fedlore.knowledge.lint.boxes import (
+from fedlore.knowledge.findings.domain import (
+    Axis,
     Box,
     Boxes,
     GaveUp,
@@ -19,6 +19,7 @@ from fedlore.knowledge.lint.boxes import (
     find_uncovered,
     grow_box,
     outside,
+    within_axis,
 )
 
 SIZE = (4, 3, 5)

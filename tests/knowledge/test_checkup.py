@@ -4,24 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedlore import Examples, KnowledgeError
 from fedlore.data import read_table
 from fedlore.kernel.findings import errors
-from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.lint.checkup import check_data, check_file
-from fedlore.knowledge.lint.crosschecks import cross_check
-from fedlore.knowledge.tables.sheets import table_of
+from fedlore.knowledge.findings.checkup import check_data, check_file
 
 from .test_files import FILE, PREDICT, folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "coke"
-SMALL = Schema((Feature("a", "", 0, 4), Feature("b", "", 0, 4)), ("low", "mid", "high"))
-EDGES = (2.0, 4.0)
 
 
 RANGE_ONLY = FILE[: FILE.index("[[predict.sources]]")] + (
@@ -87,42 +78,6 @@ def test_the_example_sites_have_no_errors(plant):
     found = check_data(found, rows)
     assert errors(found.findings) == []
     assert found.audit.rows == {"plant-1": 40, "plant-2": 60, "plant-3": 80, "plant-4": 110}[plant]
-
-
-def grid(step: float = 0.25) -> torch.Tensor:
-    axis = torch.arange(0, 4 + step / 2, step, dtype=torch.float64)
-    return torch.cartesian_prod(axis, axis)
-
-
-bands = st.sampled_from(["", "> 1", "<= 3", "[1..3)", "= 2"])
-
-
-@given(bands, bands, st.sampled_from(SMALL.classes), st.integers(-2, 2), st.integers(0, 2))
-def test_table_against_formulas_agrees_with_a_grid(a, b, outcome, shift, width):
-    table = table_of([{"a": a, "b": b, "then": outcome}], SMALL, kind="predict")
-    lower = Formula.parse(
-        f"a + {shift} - {width}" if shift >= 0 else f"a - {-shift} - {width}", SMALL
-    )
-    upper = Formula.parse(
-        f"a + {shift} + {width}" if shift >= 0 else f"a - {-shift} + {width}", SMALL
-    )
-    limits = FormulaRange(lower, upper, EDGES)
-    x = grid()
-    truly = bool(((table(x) > 0) & ~limits(x)).any())
-    found = cross_check([table], [limits])
-    assert bool(errors(found)) == truly
-    for finding in errors(found):
-        row = torch.tensor([list(finding.counterexample.values())], dtype=torch.float64)
-        assert ((table(row) > 0) & ~limits(row)).any()
-
-
-@given(bands, st.lists(st.sampled_from(SMALL.classes), min_size=1, unique=True), st.integers(0, 3))
-def test_formula_against_table_agrees_with_a_grid(a, outcome, shift):
-    table = table_of([{"a": a, "then": ", ".join(outcome)}], SMALL, kind="range")
-    graded = GradedFormula(Formula.parse(f"b + {shift}", SMALL), EDGES)
-    x = grid()
-    truly = bool(((graded(x) > 0) & ~table(x)).any())
-    assert bool(errors(cross_check([graded], [table]))) == truly
 
 
 def test_a_value_on_the_bound_of_the_scope_is_inside_it(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.lint.logic import lint_tables
+from fedlore.knowledge.findings.tables import lint_tables
 from fedlore.knowledge.tables.sheets import table_of
 
 LEVELS = ("A", "B", "C")

@@ -9,7 +9,7 @@ from fedlore.core.examples import Examples
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.lint.checkup import check_data, check_file
+from fedlore.knowledge.findings.checkup import check_data, check_file
 from fedlore.knowledge.regions import RowRegion
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 

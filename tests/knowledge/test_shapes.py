@@ -12,9 +12,9 @@ from fedlore.kernel.cells import Cut, NumberSpans, Span
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
+from fedlore.knowledge.findings.checkup import check_data, check_file
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.intervals import Between
-from fedlore.knowledge.lint.checkup import check_data, check_file
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.shapes.order import find_trend
 from fedlore.knowledge.tables.table import Table

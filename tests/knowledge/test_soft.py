@@ -23,7 +23,7 @@ from fedlore.knowledge import (
     Schema,
     table_of,
 )
-from fedlore.knowledge.lint.checkup import check_data, check_file
+from fedlore.knowledge.findings.checkup import check_data, check_file
 from fedlore.knowledge.signing import meaning_of
 from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
 from fedlore.knowledge.sources.words import reasons_of

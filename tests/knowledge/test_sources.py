@@ -19,7 +19,7 @@ from fedlore.bundle.storing import with_policies
 from fedlore.cli.app import app
 from fedlore.core.nets import mlp
 from fedlore.knowledge.content import files_at
-from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.sources.catalog import SOURCE_KINDS
 from fedlore.knowledge.sources.found import plugins_in
 from fedlore.knowledge.sources.kind import Asked

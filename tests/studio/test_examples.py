@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.findings.checkup import check_file
 from fedlore.studio import make_studio
 
 from ..bundle.serve.asking import ask

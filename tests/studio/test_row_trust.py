@@ -2,7 +2,7 @@
 
 import torch
 
-from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.findings.checkup import check_file
 from fedlore.studio.book import write_book
 from fedlore.studio.paper import edit_toml
 from fedlore.studio.telling import tell_desk

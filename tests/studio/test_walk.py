@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fedlore.kernel.findings import errors
-from fedlore.knowledge.lint.checkup import check_file
+from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.signing import check_signed
 
 from ..accessible import axe, violations

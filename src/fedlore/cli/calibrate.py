@@ -10,9 +10,9 @@ from ..data import read_measured, read_table
 from ..errors import ConfigError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
+from ..knowledge.audit import audit_numbers
 from ..knowledge.combine import AllOf, AnyOf
 from ..knowledge.conformal import ConformalInterval, ConformalRange
-from ..knowledge.lint.numbers import audit_numbers
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
 from .screen import teller

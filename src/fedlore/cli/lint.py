@@ -11,7 +11,7 @@ import typer
 from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.content import Where
-from ..knowledge.lint.checkup import Checkup, check_data, check_file
+from ..knowledge.findings.checkup import Checkup, check_data, check_file
 from .screen import Teller
 
 if TYPE_CHECKING:  # who checks a table waits for neither

@@ -108,7 +108,7 @@ class Document:
     conflict: Conflict = "abstain"  # a prediction outside it: silence, restrict/project or refuse
     floor: float = 0.0  # ε: weight of classes outside the range in the training loss alone
     entry_points: bool = False  # whether this file may name Python functions
-    examples: str | None = None  # rows with the answer that is expected, see lint.expected
+    examples: str | None = None  # rows with the answer that is expected, see lint.examples
     card: Card = field(default_factory=Card)
     predict: Predict = field(default_factory=Predict)
     range: Range = field(default_factory=Range)

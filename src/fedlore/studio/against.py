@@ -16,7 +16,7 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.cells import number, parse_condition
 from ..kernel.schema import Schema
 from ..kernel.sheets import Rule
-from ..knowledge.lint.checkup import Checkup, check_data
+from ..knowledge.findings.checkup import Checkup, check_data
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.table import Table
 from .asking import hear_knowledge, tables_in, usable

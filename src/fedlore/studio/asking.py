@@ -13,7 +13,7 @@ from ..data.rows.strict import Unusable, strict_values
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.table import Table
 

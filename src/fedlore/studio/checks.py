@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import FedloreError
 from ..kernel.findings import Finding, Place
 from ..knowledge.content import FILE
-from ..knowledge.lint.checkup import Checkup, check_file
+from ..knowledge.findings.checkup import Checkup, check_file
 from .grids import RuleGrid
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..errors import KnowledgeError
 from ..kernel.cells import format_outcome
 from ..kernel.schema import Feature, Schema
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.writing import leaves
 from ..knowledge.tables.table import Table

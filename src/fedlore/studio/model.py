@@ -8,7 +8,7 @@ from torch import Tensor
 from ..bundle import Bundle, read_bundle
 from ..bundle.serve.answer import Answering, Silent
 from ..errors import FedloreError
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 
 
 class SiteModel:

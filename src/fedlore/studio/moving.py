@@ -12,7 +12,7 @@ from ..bundle.reknowing import reweigh
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 from .asking import hear_knowledge, usable
 
 TRUSTS = tuple(i / 20 for i in range(21))

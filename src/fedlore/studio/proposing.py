@@ -12,8 +12,8 @@ from ..kernel.cells import NumberSpans, format_outcome
 from ..kernel.schema import Feature, Schema
 from ..kernel.sheets import Rule
 from ..knowledge.content import FILE, files_at, toml_in
-from ..knowledge.lint.checkup import Checkup
-from ..knowledge.lint.expected import SILENT_WORD, example_cells, number_cell
+from ..knowledge.findings.checkup import Checkup
+from ..knowledge.findings.examples import SILENT_WORD, example_cells, number_cell
 from .asking import hear_knowledge, tables_in, usable
 from .desk import Workdesk
 from .grids import new_table

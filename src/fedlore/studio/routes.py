@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ..errors import FedloreError
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
 from .against import rows_of_site, suggest_rule, tell_data
 from .asked import (

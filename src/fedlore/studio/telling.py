@@ -7,7 +7,7 @@ from ..kernel.schema import Schema
 from ..kernel.sheets import POLICIES
 from ..knowledge.content import files_at, toml_in
 from ..knowledge.files import is_number_file, read_document
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 from .checks import jsonable, judge, tell_findings
 from .desk import Workdesk
 from .grids import read_grids

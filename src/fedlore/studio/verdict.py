@@ -10,7 +10,7 @@ from torch import Tensor
 from ..errors import KnowledgeError
 from ..knowledge import Knowledge
 from ..knowledge.door import hide_others
-from ..knowledge.lint.checkup import Checkup
+from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hear
 from ..knowledge.soft import Softened
 from ..knowledge.sources.table import is_of_number, rule_text

@@ -14,7 +14,7 @@ from ..kernel.findings import errors
 from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
-from ..knowledge.lint.checkup import check_file
+from ..knowledge.findings.checkup import check_file
 from ..knowledge.sources.catalog import SOURCE_KINDS
 from ..knowledge.sources.found import plugin_named
 from ..knowledge.sources.kind import Asked, SourceKind

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...errors import FedloreError
 from ...kernel.findings import errors
-from ...knowledge.lint.checkup import check_file
+from ...knowledge.findings.checkup import check_file
 from ...personal.own.best import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key

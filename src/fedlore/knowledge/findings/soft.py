@@ -19,8 +19,7 @@ from ..sources.writing import leaves
 from ..stated import list_statements
 from ..tables.soft import SoftTable
 from ..tables.table import Table
-from .logic import lint_tables
-from .rulechecks import check_cells
+from .tables import check_cells, lint_tables
 
 if TYPE_CHECKING:
     from ...core.examples import Examples

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...answers import Bins, Line, Measured
+from ...answers import Measured
 from ...core.examples import Examples
 from ...core.tensors import torch
 from ...kernel.findings import Finding, Place
@@ -37,32 +37,32 @@ def lint_trust(known: Knowledge, place: Place) -> Iterator[Finding]:
             yield Finding("warning", "trust-empty", place, args)
 
 
-def missed_rows(known: Knowledge, data: Examples) -> Tensor:
-    """1 - what the expert gives the label of each row, (n,), NaN where he is silent."""
-    assert data.y is not None
+def _missed(known: Knowledge, data: Examples | Measured) -> Tensor:
+    """By how much the expert misses each label, (n,), NaN where he is silent.
+
+    Of classes 1 - what he gives the label, of a number how far his own lies from it.
+    """
+    silent = torch.full((len(data),), torch.nan)
     calm = replace(known, outside="widen", conflict="abstain")
+    if isinstance(data, Measured):
+        said = calm.annotate(data, known.answers, training=False).said
+        return silent if said is None else (said - data.numbers()).abs()
     prior = calm.annotate(Examples(data.x)).prior
     if prior is None:
-        return torch.full((len(data),), torch.nan)
+        return silent
+    assert data.y is not None
     right = prior.gather(1, data.y.unsqueeze(1)).squeeze(1)
     return torch.where(prior.sum(1) > 0, 1.0 - right, torch.nan)
 
 
-def missed_numbers(known: Knowledge, data: Measured, bins: Bins) -> Tensor:
-    """How far the expert's number lies from each label, (n,), NaN where he is silent."""
-    calm = replace(known, conflict="abstain")
-    said = calm.annotate(data, Line(bins), training=False).said
-    return torch.full((len(data),), torch.nan) if said is None else (said - data.numbers()).abs()
-
-
-def check_trust(known: Knowledge, x: Tensor, missed: Tensor, file: str) -> Iterator[Finding]:
-    """Regions with more trust than elsewhere in which the expert is worse than elsewhere.
-
-    `missed` is by how much he misses each row, (n,), NaN where he is silent.
-    """
+def check_trust(known: Knowledge, data: Examples | Measured, file: str) -> Iterator[Finding]:
+    """Regions with more trust than elsewhere in which the expert is worse than elsewhere."""
     rows = known.row_trust
-    for trust, region in () if rows is None else rows.stated:
-        inside, spoken = region.holds(x), ~missed.isnan()
+    if rows is None:
+        return
+    missed = _missed(known, data)
+    for trust, region in rows.stated:
+        inside, spoken = region.holds(data.x), ~missed.isnan()
         here, there = missed[inside & spoken], missed[~inside & spoken]
         if min(len(here), len(there)) < _ROWS:
             continue

@@ -40,7 +40,7 @@ class Expectation:
     note: str = ""
 
 
-def read_expected(
+def read_examples(
     files: Files, name: str, schema: Schema
 ) -> tuple[list[Expectation], list[Finding]]:
     """The examples of a file, and all that is wrong with it."""
@@ -74,7 +74,7 @@ def read_expected(
     return found, findings
 
 
-def check_expected(
+def check_examples(
     known: Knowledge, schema: Schema, examples: Sequence[Expectation]
 ) -> list[Finding]:
     """The examples that the knowledge answers otherwise."""

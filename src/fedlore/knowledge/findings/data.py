@@ -1,0 +1,115 @@
+"""What labelled rows say about knowledge: rows out of scope, labels outside, a weak expert."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...answers import Measured
+from ...core.examples import Examples
+from ...core.still import without_gradient
+from ...errors import KnowledgeError
+from ...kernel.findings import Finding, Place, Severity
+from ...kernel.schema import Schema
+from ..audit import Audit, NumberAudit, audit_numbers
+from ..models import Knowledge
+from ..policies import Conflict
+from ..soft import has_soft
+from .shapes import check_shapes
+from .soft import check_soft
+from .trust import check_trust
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_CONFLICTS: dict[Conflict, Severity] = {
+    "error": "error",
+    "abstain": "warning",
+    "restrict": "info",
+    "project": "info",
+}
+_FIRST = 2  # the row of a file below its header
+
+
+def lint_data(
+    known: Knowledge, data: Examples | Measured, file: str
+) -> tuple[list[Finding], Audit | NumberAudit | None]:
+    """What is found in data, and counts over them where they can be read."""
+    found = list(_scope(known.require_schema(), data.x, file))
+    audit: Audit | NumberAudit | None = None
+    try:
+        if isinstance(data, Measured):
+            assert known.bins is not None  # of a number
+            audit = audit_numbers(known, data, known.bins)
+            found += _numbers(known, audit, data, file)
+        else:
+            audit = known.audit(data, known.answers)
+            found += _classes(known, audit, data, file)
+            found += check_soft(known, data, file)
+        if data.y is not None:
+            found += check_shapes(known.shapes, data.x, data.y, file)
+            found += check_trust(known, data, file)
+    except KnowledgeError as error:
+        found.append(Finding("error", "data", Place(file), {"error": str(error)}))
+    return found, audit
+
+
+def _scope(schema: Schema, x: Tensor, file: str) -> Iterator[Finding]:
+    for column, feature in enumerate(schema.features):
+        values = x[:, column]
+        beyond = (values < feature.low) | (values > feature.high)
+        if beyond.any():
+            rows = (beyond.nonzero().flatten() + _FIRST).tolist()
+            args = {"feature": feature.name, "low": feature.low, "high": feature.high, "rows": rows}
+            place = Place(file, row=rows[0], column=feature.name)
+            yield Finding("warning", "out-of-scope", place, args)
+
+
+def _classes(known: Knowledge, audit: Audit, data: Examples, file: str) -> Iterator[Finding]:
+    if audit.outside:
+        rows = (_outside(known, data).nonzero().flatten() + _FIRST).tolist()
+        yield _label_outside(known, rows[0], file, {"rows": rows})
+    if audit.conflicts:
+        yield _conflicts(known, audit.conflicts, file, "rows")
+    # of what holds in most cases only each confidence is looked at, see `check_soft`
+    if audit.hits is not None and data.y is not None and not has_soft(known.prediction):
+        majority = float(data.y.bincount().max()) / len(data)
+        if audit.hits < majority:
+            shares = {"hits": audit.hits, "majority": majority}
+            yield Finding("warning", "weak-expert", Place(file), shares)
+
+
+def _numbers(known: Knowledge, audit: NumberAudit, data: Measured, file: str) -> Iterator[Finding]:
+    if audit.beyond and known.bins is not None:
+        args = {"count": audit.beyond, "lower": known.bins.lower, "upper": known.bins.upper}
+        yield Finding("error", "label-beyond", Place(file), args)
+    if audit.outside:
+        first = (audit.first_outside or 0) + _FIRST
+        yield _label_outside(known, first, file, {"count": audit.outside}, "number")
+    if audit.conflicts:
+        yield _conflicts(known, audit.conflicts, file, "number-rows")
+    spread = float(data.numbers().std(correction=0)) if len(data) else math.nan
+    if audit.rmse is not None and audit.rmse > spread:
+        args = {"error": audit.rmse, "spread": spread}
+        yield Finding("warning", "weak-expert", Place(file), args, "number")
+
+
+def _label_outside(
+    known: Knowledge, row: int, file: str, args: dict[str, object], case: str = ""
+) -> Finding:
+    severity: Severity = "error" if known.outside == "error" else "warning"
+    args |= {"policy": known.outside}
+    return Finding(severity, "label-outside", Place(file, row=row), args, case)
+
+
+def _conflicts(known: Knowledge, count: int, file: str, case: str) -> Finding:
+    args = {"count": count, "policy": known.conflict}
+    return Finding(_CONFLICTS[known.conflict], "outside-range", Place(file), args, case)
+
+
+@without_gradient
+def _outside(known: Knowledge, data: Examples) -> Tensor:
+    assert known.range is not None and data.y is not None
+    allowed: Tensor = known.range(data.x)
+    return ~allowed.gather(1, data.y.unsqueeze(1)).squeeze(1)

@@ -1,0 +1,452 @@
+"""The sources of a file over the whole scope: each alone, in pairs, and as they act together.
+
+Classes and numbers go one way: a class is a cell; the line is cut at every end that a rule names
+and at the bounds, into points and what lies between them, and a rule allows those that its outcome
+holds. What is no table or formula (a simulation, say) cannot be looked into.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...answers import Bins, Sets
+from ...core.tensors import torch
+from ...errors import KnowledgeError
+from ...kernel.expressions import Tree
+from ...kernel.findings import Finding, Place, Severity
+from ...kernel.knowledge import Known, scope_of
+from ...kernel.prove import (
+    always_defined,
+    inside,
+    leaves,
+    never_apart,
+    never_crossed,
+    never_reached,
+    stays_among,
+    stays_between,
+)
+from ...kernel.schema import Schema
+from ...kernel.search import BUDGET, Scope, Verdict
+from ...kernel.sheets import Rule
+from ..bridge import known_of, source_of, tree_of
+from ..formulas.formula import Formula
+from ..formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from ..intervals import Between
+from ..missing import allow, hear
+from ..tables.numbers import IntervalTable, NumberTable
+from ..tables.table import Table
+from .tables import lint_tables
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BOXES_PER_RULE = 4_000
+MOST_CROSSED = 500  # rules of one table that are held against formulas
+_MOST_BOXES = 64  # of one rule
+_OUTSIDE = "outside-range"
+_SEVERITY: dict[str, Severity] = {"error": "error", "abstain": "warning", "project": "info"}
+_Pairs = tuple[tuple[float, float], ...]
+_NumberRules = NumberTable | IntervalTable
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sources of a file and how they act together, about classes or about a number."""
+
+    schema: Schema
+    predict: Sequence[Any]
+    ranges: Sequence[Any]
+    combine: str = "all"  # of the ranges: all must allow an answer, or any
+    empty: str = "error"  # what happens where the ranges leave nothing
+    averaged: bool = False  # all predictions speak, not the first one alone
+    conflict: str = "abstain"  # what happens where the prediction leaves the range
+    bins: Bins | None = None  # of a number
+
+    @property
+    def outside(self) -> Severity:
+        """How bad it is that a prediction leaves the range."""
+        return "error" if self.bins is None else _SEVERITY[self.conflict]
+
+    @property
+    def hollow(self) -> Severity:
+        """How bad it is that the ranges leave nothing."""
+        return "error" if self.empty == "error" else "info"
+
+    @cached_property
+    def line(self) -> list[tuple[float, float]]:
+        """Of a number: points and what lies between them, from bound to bound."""
+        assert self.bins is not None
+        tables = [one for one in (*self.predict, *self.ranges) if isinstance(one, _NumberRules)]
+        pairs = [pair for one in tables for outcome in rule_outcomes(one) for pair in outcome]
+        inner = {end for pair in pairs for end in pair if self.bins.lower < end < self.bins.upper}
+        edges = [self.bins.lower, *sorted(inner), self.bins.upper]
+        between = [piece for a, b in itertools.pairwise(edges) for piece in ((a, b), (b, b))]
+        return [(edges[0], edges[0]), *between]
+
+    def tables(self, models: Sequence[Any]) -> list[Table]:
+        """The tables among some models; those of a number name pieces of the line."""
+        return [
+            self._cut(one) if isinstance(one, _NumberRules) else one
+            for one in models
+            if isinstance(one, Table | _NumberRules)
+        ]
+
+    def _cut(self, model: _NumberRules) -> Table:
+        """Rules about pieces of the line; the last class stands for all beyond the bounds."""
+        names = [f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in self.line]
+        apart = names if len(set(names)) == len(names) else [str(i) for i in range(len(names))]
+        held = [
+            tuple(
+                i for i, (a, b) in enumerate(self.line) if any(p <= a and b <= q for p, q in pairs)
+            )
+            or (len(self.line),)
+            for pairs in rule_outcomes(model)
+        ]
+        rules = tuple(replace(rule, outcome=held[rule.outcome[0]]) for rule in model.table.rules)
+        schema = replace(self.schema, classes=(*apart, "beyond the bounds"))
+        return replace(model.table, schema=schema, rules=rules)
+
+
+def lint_sources(sources: Sources, place: Place) -> list[Finding]:
+    """All that is wrong or odd in the sources of a file, over the whole declared scope."""
+    found = [*_beyond_bounds(sources), *_tables(sources)]
+    together = sources.combine == "all"
+    formulas = [one for one in sources.predict if _formula_in(one) is not None]
+    for one in formulas:
+        found += lint_formula(one, place=place)
+    for limits in sources.ranges:
+        if isinstance(limits, FormulaRange | Between):
+            found += lint_limits(limits, place=place, bins=sources.bins, empty=sources.empty)
+            for one in formulas if together else ():
+                found += _between(sources, one, limits, place)
+    if together:
+        found += cross_rules(sources)
+    return found if sources.bins is not None else _as_they_act(sources, found, place)
+
+
+def lint_formula(
+    model: GradedFormula | Formula, *, place: Place | None = None, budget: int = BUDGET
+) -> list[Finding]:
+    """Where a formula that predicts has no value, and classes that it never names."""
+    formula, spot = _formula_in(model), place or Place()
+    if formula is None:
+        return []
+    scope = scope_of(formula.schema.features)
+    found = [_undefined(formula, "prediction", spot, budget)]
+    if isinstance(model, Formula):  # of a number
+        return [one for one in found if one is not None and one.kind != "gave-up"]
+    grading, edges = Grading(model.edges), np.array(model.edges, np.float32)
+    for grade, verdict in enumerate(never_reached(formula.tree, edges, scope, budget)):
+        low, high = grading.interval(grade)
+        args = {"name": formula.schema.classes[grade], "low": low, "high": high}
+        unreached = Finding("warning", "unreached", spot, args)
+        if verdict.status != "refuted":
+            found.append(unreached if verdict.status == "proved" else gave_up(unreached))
+    return [one for one in found if one is not None]
+
+
+def lint_limits(
+    limits: FormulaRange | Between,
+    *,
+    place: Place | None = None,
+    bins: Bins | None = None,
+    empty: str = "error",
+    budget: int = BUDGET,
+) -> list[Finding]:
+    """Limits that have no value, cross each other, or lie beyond the bounds of a number."""
+    spot, sides = place or Place(), {"lower": limits.lower, "upper": limits.upper}
+    formulas = {name: side for name, side in sides.items() if isinstance(side, Formula)}
+    found = [_undefined(side, name, spot, budget) for name, side in formulas.items()]
+    lower, upper = tree_of(limits.lower), tree_of(limits.upper)
+    pairs: list[tuple[str, Tree | None, Tree | None]] = [("limits", lower, upper)]
+    if bins is not None and empty == "error":
+        pairs += [("above", lower, tree_of(bins.upper)), ("below", tree_of(bins.lower), upper)]
+    for case, small, large in pairs if formulas else ():
+        if small is not None and large is not None:
+            schema = next(iter(formulas.values())).schema
+            verdict = never_crossed(small, large, scope_of(schema.features), budget)
+            refuted = Finding("error", "empty-range", spot, case=case)
+            found.append(report_verdict(verdict, refuted, schema))
+    return [one for one in found if one is not None]
+
+
+def _undefined(formula: Formula, of: str, place: Place, budget: int) -> Finding | None:
+    verdict = always_defined(formula.tree, scope_of(formula.schema.features), budget)
+    args = {"formula": formula.text}
+    return report_verdict(verdict, Finding("warning", "undefined", place, args, of), formula.schema)
+
+
+def _between(
+    sources: Sources, model: GradedFormula | Formula, limits: FormulaRange | Between, place: Place
+) -> list[Finding]:
+    """Where a formula that predicts leaves the limits of a range."""
+    formula, edges = _formula_in(model), None
+    sides = [side for side in (limits.lower, limits.upper) if side is not None]
+    if formula is None or not all(isinstance(side, Formula | int | float) for side in sides):
+        return []
+    if isinstance(model, GradedFormula) and isinstance(limits, FormulaRange):
+        if limits.edges != model.edges:
+            raise KnowledgeError(
+                "prediction and range must have the same edges, got "
+                f"{model.edges} and {limits.edges}"
+            )
+        edges = np.array(model.edges, np.float32)
+    scope, pair = scope_of(sources.schema.features), (tree_of(limits.lower), tree_of(limits.upper))
+    asked = [pair] if edges is not None else [(pair[0], None), (None, pair[1])]
+    refuted = Finding(sources.outside, _OUTSIDE, place)
+    verdicts = [stays_between(formula.tree, one, scope, edges) for one in asked if any(one)]
+    found = [report_verdict(verdict, refuted, sources.schema) for verdict in verdicts]
+    return [one for one in found if one is not None]
+
+
+def _tables(sources: Sources) -> list[Finding]:
+    """The tables: each alone, ranges together where all of them count, predictions inside those."""
+    named, limits = sources.tables(sources.predict), sources.tables(sources.ranges)
+    together = sources.combine == "all"
+    found = lint_tables(named, limits if together else ())
+    for one in () if together else limits:
+        found += lint_tables((), (one,))
+    severity = {_OUTSIDE: sources.outside, "empty-range": sources.hollow}
+    found = [replace(f, severity=severity.get(f.kind, f.severity)) for f in found]
+    if sources.bins is None or sources.empty == "error":
+        return found
+    return [f for f in found if f.kind != _OUTSIDE]  # where ranges clash, all numbers are allowed
+
+
+def _beyond_bounds(sources: Sources) -> Iterator[Finding]:
+    """Rules that say nothing within the bounds of a number."""
+    for model in (*sources.predict, *sources.ranges):
+        if not isinstance(model, _NumberRules):
+            continue
+        assert sources.bins is not None
+        low, high = sources.bins.lower, sources.bins.upper
+        outcomes = rule_outcomes(model)
+        for index, rule in enumerate(model.table.rules):
+            if not any(p <= high and low <= q for p, q in outcomes[rule.outcome[0]]):
+                text = model.table.schema.classes[rule.outcome[0]]
+                args = {"rule": model.table.label(index), "text": text, "lower": low, "upper": high}
+                yield Finding("error", "beyond-bounds", rule.place, args)
+
+
+def cross_rules(sources: Sources) -> Iterator[Finding]:
+    """Where rules and formulas do not fit each other: a rule is a box on which the other must hold.
+
+    Two tables, or two formulas, are checked elsewhere. What a search suggests is only reported
+    after the models themselves confirmed it on that very row.
+    """
+    for expert, limits in itertools.product(sources.predict, sources.ranges):
+        finding = Finding(sources.outside, _OUTSIDE)
+        if _rules_in(expert) is not None and _is_formula(limits):
+            yield from _cross(expert, limits, finding, partial(_left, expert, limits))
+        elif _rules_in(limits) is not None and _is_formula(expert):
+            yield from _cross(limits, expert, finding, partial(_left, expert, limits))
+    for one, other in itertools.product(sources.ranges, sources.ranges):
+        if isinstance(one, IntervalTable) and isinstance(other, Between):
+            finding = Finding(sources.hollow, "empty-range")
+            yield from _cross(one, other, finding, partial(_nothing, one, other))
+
+
+def _cross(
+    model: Any, other: Any, refuted: Finding, wrong: Callable[[Tensor], bool]
+) -> Iterator[Finding]:
+    """One finding per rule of a table that goes wrong, and one for what was left open."""
+    table = _rules_in(model)
+    assert table is not None
+    undecided: list[int] = []
+    for index, rule in enumerate(table.rules[:MOST_CROSSED]):
+        verdicts = [
+            verdict
+            for box in _rule_boxes(table, rule)
+            for verdict in _rule_claims(model, rule, other, box)
+        ]
+        rows = [v.example for v in verdicts if v.status == "refuted" and v.example]
+        row = next((row for row in rows if wrong(torch.tensor([row], dtype=torch.float32))), None)
+        if row is not None:
+            args, named = {"rule": table.label(index)}, name_row(table.schema, row)
+            yield replace(
+                refuted, place=rule.place, args=args, case="formula", counterexample=named
+            )
+        elif any(v.status != "proved" for v in verdicts):
+            undecided.append(index)
+    open_ones = [*undecided, *range(MOST_CROSSED, len(table.rules))]
+    if open_ones:
+        about = "classes" if isinstance(model, Table) else "numbers"
+        yield Finding("info", "gave-up", table.place, {"rules": table.labels(open_ones)}, about)
+
+
+def _rule_claims(model: Any, rule: Rule, other: Any, box: Scope) -> Iterator[Verdict]:
+    """What must hold between a rule and formulas on the rule's box."""
+    if isinstance(model, Table):  # of classes
+        edges = np.array(other.edges, np.float32)
+        if isinstance(other, GradedFormula):
+            fine = [grade in rule.outcome for grade in range(len(edges) + 1)]
+            tree = tree_of(other.formula)
+            assert tree is not None
+            yield stays_among(tree, fine, edges, box, BOXES_PER_RULE)
+            return
+        grade = rule.outcome[0]
+        number = edges[0] - 1 - abs(edges[0]) if grade == 0 else edges[grade - 1]
+        sides = (tree_of(other.lower), tree_of(other.upper))
+        yield stays_between(("number", float(number)), sides, box, edges, BOXES_PER_RULE)
+        return
+    pairs = rule_outcomes(model)[rule.outcome[0]]
+    least, most = min(low for low, _ in pairs), max(high for _, high in pairs)
+    lower, upper = (other, other) if isinstance(other, Formula) else (other.lower, other.upper)
+    if isinstance(lower, Formula) and math.isfinite(most):
+        yield never_crossed(lower.tree, ("number", most), box, BOXES_PER_RULE)
+    if isinstance(upper, Formula) and math.isfinite(least):
+        yield never_crossed(("number", least), upper.tree, box, BOXES_PER_RULE)
+
+
+def _left(expert: Any, limits: Any, x: Tensor) -> bool:
+    """Whether the models themselves say of a row that the prediction leaves the range."""
+    try:
+        said, allowed = hear(expert, x), allow(limits, x)
+    except KnowledgeError:  # limits that cross: said elsewhere
+        return False
+    if isinstance(allowed, Sets):
+        return bool((said.isfinite() & ~allowed.holds(said)).any())
+    return bool(((said > 0) & ~allowed).any())
+
+
+def _nothing(one: Any, other: Any, x: Tensor) -> bool:
+    """Whether two ranges leave a row no number."""
+    try:
+        return bool(allow(one, x).meet(allow(other, x)).empty.any())
+    except KnowledgeError:
+        return False
+
+
+def _rule_boxes(table: Table, rule: Rule) -> list[Scope]:
+    """The boxes that hold a rule's rows within the scope; their hull if they are many."""
+    scope = scope_of(table.schema.features)
+    whole = list(zip(scope.low.tolist(), scope.high.tolist(), strict=True))
+    choices = [[side] for side in whole]
+    for column, spans in rule.spans.items():
+        low, high = whole[column]
+        sides = [(max(a, low), min(b, high)) for a, b in spans]
+        choices[column] = [(a, b) for a, b in sides if a <= b]
+    if math.prod(map(len, choices)) > _MOST_BOXES:
+        choices = [[(sides[0][0], sides[-1][1])] for sides in choices]
+    return [Scope.of(box, scope.levels) for box in itertools.product(*choices)]
+
+
+def _as_they_act(sources: Sources, found: list[Finding], place: Place) -> list[Finding]:
+    """What was found of pairs, held against the whole, and what only the whole shows."""
+    parts = [*_whole_prediction(sources, found, place), _whole_range(sources, place)]
+    return [finding for finding in parts if finding is not None]
+
+
+def _whole_range(sources: Sources, place: Place) -> Finding | None:
+    """Ranges that exclude each other; tables alone are decided elsewhere."""
+    tables = all(isinstance(model, Table) for model in sources.ranges)
+    if sources.combine == "any" or len(sources.ranges) < 2 or tables:
+        return None
+    finding = Finding(sources.hollow, "empty-range", place, case=sources.empty)
+    seen = [source_of(model) for model in sources.ranges]
+    for model, one in zip(sources.ranges, seen, strict=True):
+        if one is None:
+            return gave_up(finding, model)
+    known = known_of(sources.schema, (), seen)
+    return report_verdict(never_apart(known, BUDGET), finding, sources.schema)
+
+
+def _whole_prediction(
+    sources: Sources, found: list[Finding], place: Place
+) -> Iterator[Finding | None]:
+    """The prediction against the range: what pairs suggest counts only if the whole does it."""
+    both = [*sources.predict, *sources.ranges]
+    soft = any(isinstance(model, SoftFormula) for model in sources.predict)
+    if not sources.predict or not sources.ranges or (soft and sources.conflict != "error"):
+        yield from found
+        return
+    finding = Finding("error", _OUTSIDE, place)
+    odd = [model for model in both if source_of(model) is None]
+    if odd or len(both) == 2:  # two are held against each other elsewhere
+        yield from found
+        yield gave_up(finding, odd[0]) if odd else None
+        return
+    known = known_of(
+        sources.schema,
+        [source_of(model) for model in sources.predict],
+        [source_of(model) for model in sources.ranges],
+        alternatives=sources.combine == "any",
+        empty=sources.empty,
+        averaged=sources.averaged,
+    )
+    kept = [f for f in found if f.kind != _OUTSIDE or _leaves(known, f.counterexample)]
+    yield from kept
+    if not any(f.kind == _OUTSIDE for f in kept):
+        yield report_verdict(inside(known, BUDGET), finding, sources.schema)
+
+
+def _leaves(known: Known, row: Mapping[str, float | str]) -> bool:
+    """Whether the whole leaves the range in a row that a pair was found to leave it."""
+    values = [
+        float(feature.levels.index(str(row[feature.name])))
+        if feature.levels
+        else float(row[feature.name])
+        for feature in known.columns
+    ]
+    return bool(leaves(known, np.array([values], np.float32))[0])
+
+
+def report_verdict(verdict: Verdict, refuted: Finding, schema: Schema) -> Finding | None:
+    """What a verdict means to an expert: nothing, a row that shows it, or that it is open."""
+    if verdict.status == "proved":
+        return None
+    if verdict.example is None:
+        return gave_up(refuted)
+    return replace(refuted, counterexample=name_row(schema, verdict.example))
+
+
+def gave_up(open_one: Finding, odd: object = None) -> Finding:
+    """What could not be decided, for want of boxes or because a model cannot be looked into."""
+    about = f"{open_one.kind}/{open_one.case}" if open_one.case else open_one.kind
+    args = {**open_one.args, "about": about}
+    if odd is None:
+        return Finding("info", "gave-up", open_one.place, args, "boxes")
+    args["model"] = type(odd).__name__
+    return Finding("info", "gave-up", open_one.place, args, "model")
+
+
+def name_row(schema: Schema, row: Sequence[float]) -> dict[str, float | str]:
+    """A row as an expert would write it: levels by name."""
+    return {
+        feature.name: feature.levels[round(value)] if feature.levels else value
+        for feature, value in zip(schema.features, row, strict=True)
+    }
+
+
+def rule_outcomes(model: _NumberRules) -> list[_Pairs]:
+    """What each outcome of a table of numbers names, as closed intervals."""
+    if isinstance(model, NumberTable):
+        return [((value, value),) for value in model.values]
+    return list(model.sets)
+
+
+def _formula_in(model: object) -> Formula | None:
+    """The formula that a prediction is made by."""
+    inner = model.formula if isinstance(model, GradedFormula) else model
+    return inner if isinstance(inner, Formula) else None
+
+
+def _rules_in(model: object) -> Table | None:
+    """The table that a model is made of."""
+    inner = model.table if isinstance(model, _NumberRules) else model
+    return inner if isinstance(inner, Table) else None
+
+
+def _is_formula(model: object) -> bool:
+    """Whether a model is made of formulas and fixed numbers alone."""
+    if isinstance(model, FormulaRange | Between):
+        sides = [side for side in (model.lower, model.upper) if side is not None]
+        return all(isinstance(side, Formula | int | float) for side in sides)
+    return _formula_in(model) is not None
