@@ -20,7 +20,7 @@ from setting import machine, write_csv
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import Bundle, answer_rows, bundle_of, reasons
-from fedlore.bundle.answer.predicting import predict_file
+from fedlore.bundle.files import predict_file
 from fedlore.core.nets import mlp
 from fedlore.core.ordinal import ordered_mlp
 from fedlore.core.rng import stream

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedlore.bundle.answer.holding import answer_scores, hold_classes, hold_numbers
+from fedlore.bundle.score import answer_scores, hold_classes, hold_numbers
 from fedlore.core.conformal import find_cut
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp

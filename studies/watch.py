@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import Bundle, bundle_of
-from fedlore.bundle.watch import Watch, open_record, watch_rows
+from fedlore.bundle.monitor import MonitorReport, monitor_rows, open_record
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
@@ -77,14 +77,14 @@ def draw_rows(
     return torch.from_numpy(x).float(), torch.from_numpy(said + off)
 
 
-def watch_years(plant: Bundle, seed: int, parts: Sequence[tuple[Tensor, Tensor]]) -> Watch:
+def watch_years(plant: Bundle, seed: int, parts: Sequence[tuple[Tensor, Tensor]]) -> MonitorReport:
     """A record with the claims of the year before, and all that came after."""
     before = draw_rows(np.random.default_rng((seed, 1)), YEAR)
     with tempfile.TemporaryDirectory() as folder:
         record = open_record(Path(folder) / "watch", plant, reference=before)
         record.seed = seed
         x, y = (torch.cat([part[k] for part in parts]) for k in (0, 1))
-        return watch_rows(record, plant, x, y)
+        return monitor_rows(record, plant, x, y)
 
 
 def false_alarms(plant: Bundle, years: int) -> float:

@@ -65,7 +65,7 @@ PARTS = {
     "personal": ("tasks",),
     "privacy": ("dp", "secagg", "ckks"),
     "engine": ("stacked", "tuning", "lore"),
-    "bundle": ("answer", "watch", "onnx", "certificate", "serve"),
+    "bundle": ("monitor", "onnx", "certificate", "serve"),
     "federation": ("kits", "flower", "coordinator", "site", "watching"),
 }
 #: Arrows between parts that point up on purpose, each with its reason.

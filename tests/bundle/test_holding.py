@@ -8,19 +8,18 @@ from typer.testing import CliRunner
 
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.answer.answering import answer_rows
-from fedlore.bundle.answer.doubting import doubt_rows
-from fedlore.bundle.answer.holding import (
+from fedlore.bundle.archive import Refused
+from fedlore.bundle.header import HOLDINGS, read_holdings
+from fedlore.bundle.predict import answer_rows, doubt_rows
+from fedlore.bundle.score import (
     answer_scores,
     hold_classes,
     hold_numbers,
     read_holding,
     stored_holding,
 )
-from fedlore.bundle.archive import Refused
-from fedlore.bundle.holdings import HOLDINGS, read_holdings
 from fedlore.bundle.serve.answer import Answering
-from fedlore.bundle.storing import open_members, with_holdings
+from fedlore.bundle.store import open_members, with_holdings
 from fedlore.cli.app import app
 from fedlore.core.conformal import Holding, unseen_holdings
 from fedlore.core.nets import mlp

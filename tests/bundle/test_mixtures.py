@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from fedlore import Knowledge, Personal
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
 from fedlore.bundle.archive import Refused
-from fedlore.bundle.mixtures import member_weights
-from fedlore.bundle.reknowing import reknow
-from fedlore.bundle.storing import BESIDE, open_members
+from fedlore.bundle.ensemble import member_weights
+from fedlore.bundle.store import BESIDE, open_members
+from fedlore.bundle.update import update_bundle
 from fedlore.cli.app import app
 from fedlore.core.store import pack_tensors, unpack_tensors
 from fedlore.errors import FedloreError
@@ -83,16 +83,16 @@ def test_other_rules_keep_members_and_weights(tmp_path):
     for name, data in bundle(other).members.items():
         (tmp_path / "site" / name).write_bytes(data)
     with pytest.raises(Refused, match="hear prediction and range, the knowledge gives prediction"):
-        reknow(made, tmp_path / "site" / "knowledge.toml")
+        update_bundle(made, tmp_path / "site" / "knowledge.toml")
     deaf = stored(mixed(members=(OrderMember("r", linear(5, 1), True, True, 1.0, 3),)))
-    new = reknow(deaf, tmp_path / "site" / "knowledge.toml")
+    new = update_bundle(deaf, tmp_path / "site" / "knowledge.toml")
     assert member_weights(new.personal.beside) == member_weights(deaf.personal.beside)
     assert new.personal.knowledge.range is None
 
 
 def test_another_trust_is_the_experts_weight():
     made = stored(mixed(expert=0.1))
-    new = reknow(made, trust=0.4).personal
+    new = update_bundle(made, trust=0.4).personal
     old = made.personal
     assert new.reliance == 0.4
     assert new.beside.network == pytest.approx(old.beside.network * 0.6 / 0.9)
@@ -107,7 +107,7 @@ def test_the_command_says_that_the_weights_stay(tmp_path):
         (tmp_path / "site" / name).write_bytes(data)
     place = tmp_path / "site" / "knowledge.toml"
     done = CliRunner().invoke(
-        app, ["reknow", str(tmp_path / "old.lore"), str(place), "--out", str(tmp_path / "n.lore")]
+        app, ["update", str(tmp_path / "old.lore"), str(place), "--out", str(tmp_path / "n.lore")]
     )
     assert done.exit_code == 0, done.output
     assert "the weights of the mixture stay: network" in done.output

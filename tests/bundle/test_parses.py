@@ -7,9 +7,9 @@ import pytest
 
 from fedlore.answers import Bins
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.contents import Policies
+from fedlore.bundle.header import Policies
 from fedlore.bundle.onnx.model import knowledge_files
-from fedlore.bundle.storing import with_policies
+from fedlore.bundle.store import with_policies
 from fedlore.core.nets import mlp
 from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.sources import table

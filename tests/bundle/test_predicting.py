@@ -16,8 +16,8 @@ from fedlore import Knowledge, Personal, mlp
 from fedlore.algorithms import Plan
 from fedlore.algorithms.catalog import Method
 from fedlore.bundle import Policies, answer_rows, bundle_of, read_bundle, write_bundle
-from fedlore.bundle.answer.predicting import predict_file
-from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.files import predict_file
+from fedlore.bundle.update import update_bundle
 from fedlore.cli.app import app
 from fedlore.data.rows import files
 from fedlore.errors import FedloreError, KnowledgeError
@@ -242,22 +242,22 @@ def test_predict_on_the_command_line(tmp_path, file):
     assert "50 rows; decided by" in shown.stderr
 
 
-def test_reknow_swaps_rules_or_trust(tmp_path, file):
+def test_update_swaps_rules_or_trust(tmp_path, file):
     old = bundle(hears=True)
-    louder = reknow(old, trust=0.9)
+    louder = update_bundle(old, trust=0.9)
     assert louder.personal.knowledge.trust == 0.9
     assert louder.members["weights.safetensors"] == old.members["weights.safetensors"]
     known(0.1).write(tmp_path / "knowledge.toml")
-    new = reknow(old, tmp_path / "knowledge.toml")
+    new = update_bundle(old, tmp_path / "knowledge.toml")
     wanted = old.personal.with_knowledge(known(0.1))
     assert (new.personal(rows()) == wanted(rows())).all()
-    numbers = reknow(bundle_of(regressor(), "plant", schema=SCHEMA), trust=1.0)
+    numbers = update_bundle(bundle_of(regressor(), "plant", schema=SCHEMA), trust=1.0)
     assert numbers.personal.knowledge.trust == 1.0
     with pytest.raises(KnowledgeError, match=r"trust must lie in \[0, 1\], got 2"):
-        reknow(old, trust=2.0)
+        update_bundle(old, trust=2.0)
 
 
-def test_reknow_refuses_what_the_network_does_not_know(tmp_path):
+def test_update_refuses_what_the_network_does_not_know(tmp_path):
     known().write(tmp_path / "k.toml")
     text = (tmp_path / "k.toml").read_text()
     for old, new, words in (
@@ -266,15 +266,15 @@ def test_reknow_refuses_what_the_network_does_not_know(tmp_path):
     ):
         (tmp_path / "k.toml").write_text(text.replace(old, new, 1))
         with pytest.raises(KnowledgeError, match=words):
-            reknow(MADE, tmp_path / "k.toml")
+            update_bundle(MADE, tmp_path / "k.toml")
 
 
-def test_reknow_on_the_command_line(tmp_path):
+def test_update_on_the_command_line(tmp_path):
     write_bundle(MADE, tmp_path / "a.lore")
     replace(known(0.0), prediction=None).write(tmp_path / "k.toml")
     lines = ["ash,s,grade", *(f"{a:.3f},{s:.3f},C" for a, s in rows(20).tolist())]
     (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
-    asked = ["reknow", str(tmp_path / "a.lore"), str(tmp_path / "k.toml")]
+    asked = ["update", str(tmp_path / "a.lore"), str(tmp_path / "k.toml")]
     asked += ["--data", str(tmp_path / "data.csv"), "--out", str(tmp_path / "b.lore")]
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0, shown.output
@@ -290,7 +290,7 @@ def test_reknow_on_the_command_line(tmp_path):
     assert not (tmp_path / "b.lore").exists()
     shown = CliRunner().invoke(app, [*asked, "--accept-conflicts"])
     assert shown.exit_code == 0 and (tmp_path / "b.lore").exists(), shown.output
-    nothing = CliRunner().invoke(app, ["reknow", str(tmp_path / "a.lore"), "--out", "x"])
+    nothing = CliRunner().invoke(app, ["update", str(tmp_path / "a.lore"), "--out", "x"])
     assert isinstance(nothing.exception, FedloreError)
 
 

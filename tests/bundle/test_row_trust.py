@@ -10,14 +10,14 @@ from torch import nn
 from typer.testing import CliRunner
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.answer.answering import answer_rows
-from fedlore.bundle.answer.reasons import reasons
 from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
-from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.serve.answer import Answering
-from fedlore.bundle.storing import open_members
+from fedlore.bundle.store import open_members
+from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import seal
@@ -187,21 +187,23 @@ def test_another_one_number_keeps_the_word_of_the_owner_alone(tmp_path):
     for mixed in (False, True):
         own = personal(tmp_path, mixed=mixed)
         made = bundle_of(own, "plant", schema=own.knowledge.schema)
-        new = reknow(made, trust=0.5)
+        new = update_bundle(made, trust=0.5)
         assert answer_rows(new, X).trust.tolist() == pytest.approx([0.8, 0.5, 0.5, 0, 0.5, 0.8])
         plain = tmp_path / "plain.toml"
         plain.write_text("trust = 0.4\n" + CLASSES + FEATURES)
-        new = reknow(made, plain)
+        new = update_bundle(made, plain)
         assert new.personal.knowledge.row_trust is None
-        assert reknow(new, tmp_path / "knowledge.toml").personal.knowledge.row_trust is not None
+        assert (
+            update_bundle(new, tmp_path / "knowledge.toml").personal.knowledge.row_trust is not None
+        )
 
 
-def test_reknow_says_what_became_of_it(tmp_path):
+def test_update_says_what_became_of_it(tmp_path):
     own = personal(tmp_path)
     write_bundle(bundle_of(own, "plant", schema=own.knowledge.schema), tmp_path / "b.lore")
     run = CliRunner().invoke(
         app,
-        ["reknow", str(tmp_path / "b.lore"), "--trust", "0.5", "--out", str(tmp_path / "n.lore")],
+        ["update", str(tmp_path / "b.lore"), "--trust", "0.5", "--out", str(tmp_path / "n.lore")],
     )
     assert run.exit_code == 0 and "λ row by row: 0.8 where origin != 'import'" in run.output
 

@@ -5,7 +5,7 @@ import torch
 
 from fedlore import Knowledge, Personal, mlp
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
-from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.update import update_bundle
 from fedlore.knowledge.tables.sheets import write_sheet
 
 HEAD = 'classes = ["soft", "hard"]\n[[features]]\nname = "ash"\n'
@@ -29,4 +29,4 @@ def test_the_file_and_the_row_are_the_experts(tmp_path, name):
             f"{own}, row 3: ash > 1 -> hard",
             f"{own}, row 6: ash > 2 -> hard",
         ]
-        made = reknow(read, trust=0.0)
+        made = update_bundle(read, trust=0.0)

@@ -1,4 +1,4 @@
-"""A model that keeps shapes goes through bundle, reknow, graph and answers, and stays in order."""
+"""A model that keeps shapes goes through bundle, update, graph and answers, and stays in order."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.answer.answering import answer_rows
-from fedlore.bundle.answer.reasons import reasons
+from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
-from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.predict import answer_rows
+from fedlore.bundle.update import update_bundle
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
@@ -108,7 +108,7 @@ def test_other_shapes_are_refused_where_members_do_not_keep_them(tmp_path):
     bundle = bundle_of(Personal(model, known, beside=beside), "plant", schema=SCHEMA)
     replace(known, shapes=falls).write(tmp_path / "other.toml")
     with pytest.raises(FedloreError, match="'ridge' beside .* not keep the shapes .a lowers"):
-        reknow(bundle, tmp_path / "other.toml")
+        update_bundle(bundle, tmp_path / "other.toml")
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_another_shape_needs_no_training(tmp_path):
     effect = "lowers" if shapes.shapes[0].effect == "raises" else "raises"
     turned = SiteShapes((FeatureShape("a", effect),), SCHEMA)
     Knowledge(schema=SCHEMA, shapes=turned).write(tmp_path / "other" / "knowledge.toml")
-    other = reknow(bundle, tmp_path / "other" / "knowledge.toml").personal
+    other = update_bundle(bundle, tmp_path / "other" / "knowledge.toml").personal
     low, high = pairs_of(turned, draw, 200)
     assert count_broken(other, low, high) == 0
     assert not torch.equal(other.predict(low), personal.predict(low))
@@ -133,7 +133,7 @@ def test_a_plain_network_is_not_given_shapes(tmp_path):
     shapes = SiteShapes((FeatureShape("a", "raises"),), SCHEMA)
     Knowledge(schema=SCHEMA, shapes=shapes).write(tmp_path / "knowledge.toml")
     with pytest.raises(FedloreError, match=r"cannot keep the shapes \(a raises\)"):
-        reknow(plain, tmp_path / "knowledge.toml")
+        update_bundle(plain, tmp_path / "knowledge.toml")
 
 
 def test_a_regressor_refuses_them_too():

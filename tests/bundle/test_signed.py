@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from fedlore import Knowledge, bundle
 from fedlore.bundle.archive import fingerprint_of, read_members, write_members
 from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.knowledge import SIGNATURE, check_signature
 from fedlore.bundle.onnx import write_bundle_onnx
-from fedlore.bundle.reknowing import reknow
 from fedlore.bundle.serve.server import serve_bundle
-from fedlore.bundle.signed import SIGNATURE, check_signature, refuse_draft
+from fedlore.bundle.store import refuse_draft
+from fedlore.bundle.update import update_bundle
 from fedlore.checker import check, outcome_of
 from fedlore.checker.verdict import seal
 from fedlore.core.nets import mlp
@@ -106,17 +107,17 @@ def test_the_checker_finds_the_signature_under_a_graph(made, tmp_path):
 
 def test_another_trust_keeps_the_signature_other_rules_lose_it(site, tmp_path):
     made = bundled(site, policies=bundle.Policies(signed=True))
-    tuned = reknow(made, trust=0.9)
+    tuned = update_bundle(made, trust=0.9)
     assert check_signature(tuned.members) == check_signature(made.members)
     assert checked(tuned, tmp_path)[0]
     refuse_draft(tuned)
     known(0.1).write(tmp_path / "draft" / "knowledge.toml")
-    draft = reknow(made, tmp_path / "draft" / "knowledge.toml")
+    draft = update_bundle(made, tmp_path / "draft" / "knowledge.toml")
     assert SIGNATURE not in draft.members
     for refused in (lambda: refuse_draft(draft), lambda: serve_bundle(draft, port=0)):
         with pytest.raises(KnowledgeError, match="'plant' is a draft"):
             refused()
-    again = reknow(draft, site)
+    again = update_bundle(draft, site)
     assert check_signature(again.members)["signer"] == "Ann" and again.policies.signed
 
 

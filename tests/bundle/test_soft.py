@@ -8,11 +8,11 @@ import torch
 
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.monitor.facts import find_facts
+from fedlore.bundle.monitor.record import open_record
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
-from fedlore.bundle.reknowing import reknow
-from fedlore.bundle.watch.facts import find_facts
-from fedlore.bundle.watch.record import open_record
+from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.verdict import seal
 from fedlore.knowledge import Knowledge, table_of
@@ -170,11 +170,11 @@ def test_a_graph_with_another_confidence_is_found_out(tmp_path, constant):
 def test_a_bundle_gets_soft_knowledge_later(tmp_path):
     known().write(tmp_path / "knowledge.toml")
     plain = bundled(known(None, LIMITS, ()))
-    made = reknow(plain, tmp_path / "knowledge.toml")
+    made = update_bundle(plain, tmp_path / "knowledge.toml")
     assert made.personal.knowledge.prediction == known().prediction
 
 
-def test_a_watch_holds_a_rule_to_its_own_word(tmp_path):
+def test_a_monitor_holds_a_rule_to_its_own_word(tmp_path):
     x = torch.tensor([[20.0, 1.0], [5.0, 1.0], [5.0, 3.5], [20.0, 4.5]])
     y = torch.tensor([0, 0, 1, 2])
     found = {f.question.name: f for f in find_facts(bundled(), x, y)}

@@ -47,10 +47,10 @@ def world(request, tmp_path_factory) -> tuple[Path, str]:
     [
         (["certify", "{home}/east.lore", "--out", "{home}/c.json"], "c.json"),
         (["export", "{home}/east.lore", "--onnx", "{home}/e.onnx"], "e.onnx"),
-        (["reknow", "{home}/east.lore", "{k}", "--out", "{home}/n.lore"], "n.lore"),
+        (["update", "{home}/east.lore", "{k}", "--out", "{home}/n.lore"], "n.lore"),
         (["serve", "{home}/east.lore"], None),
     ],
-    ids=["certify", "export", "reknow", "serve"],
+    ids=["certify", "export", "update", "serve"],
 )
 def test_every_command_refuses_what_lint_calls_an_error(world, command, made, monkeypatch):
     home, _ = world

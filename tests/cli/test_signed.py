@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedlore import read_bundle, write_bundle
-from fedlore.bundle.signed import SIGNATURE, check_signature
+from fedlore.bundle.knowledge import SIGNATURE, check_signature
 from fedlore.cli.app import app
 from fedlore.knowledge.signing import check_signed, make_key, sign_file
 
@@ -49,8 +49,8 @@ def test_a_run_of_signed_sites_exports_who_signed(world):
     typed("certify", world / "east.lore", "--out", world / "c.json")
 
 
-def test_reknow_keeps_the_signature_under_another_trust_and_marks_a_draft(world, tmp_path):
-    said = typed("reknow", world / "east.lore", "--trust", "0.1", "--out", tmp_path / "t.lore")
+def test_update_keeps_the_signature_under_another_trust_and_marks_a_draft(world, tmp_path):
+    said = typed("update", world / "east.lore", "--trust", "0.1", "--out", tmp_path / "t.lore")
     assert "rules signed by Ann" in said
     assert check_signature(read_bundle(tmp_path / "t.lore").members)["signer"] == "Ann"
     site = tmp_path / "site"
@@ -59,7 +59,7 @@ def test_reknow_keeps_the_signature_under_another_trust_and_marks_a_draft(world,
         (site / path.name).write_bytes(path.read_bytes())
     (site / "predict.csv").write_text("age,then\n< 5,low\n[5..7],mid\n> 7,top\n")
     draft = tmp_path / "draft.lore"
-    said = typed("reknow", world / "east.lore", site / "knowledge.toml", "--out", draft)
+    said = typed("update", world / "east.lore", site / "knowledge.toml", "--out", draft)
     assert "the new rules are a draft" in said
     assert SIGNATURE not in read_bundle(draft).members
     for command in (
@@ -73,7 +73,7 @@ def test_a_site_that_wants_signed_rules_serves_no_older_bundle_without(world, tm
     old = read_bundle(world / "east.lore")
     members = {name: data for name, data in old.members.items() if name != SIGNATURE}
     members["bundle.json"] = members["bundle.json"].replace(b'"signed": true', b'"signed": false')
-    from fedlore.bundle.storing import open_members
+    from fedlore.bundle.store import open_members
 
     write_bundle(open_members(members), tmp_path / "east.lore")
     where = 'name = "east"\naddress = "localhost:1"\nsigned = true\n'

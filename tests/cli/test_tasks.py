@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore import read_bundle
-from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.predict import answer_rows
 from fedlore.checker import check
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
@@ -174,29 +174,29 @@ def test_certify(world, task, tmp_path):
     assert all(line.holds for line in lines)
 
 
-def test_reknow_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkeypatch):
+def test_update_looks_at_the_rules_and_scores_both(world, task, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     known = write_knowledge(tmp_path / "k", task)
     rows = write_rows(tmp_path / "rows.csv", task, 3)
-    said = typed("reknow", world / "east.lore", known, "--trust", "0.5",
+    said = typed("update", world / "east.lore", known, "--trust", "0.5",
                  "--out", tmp_path / "n.lore", "--data", rows)  # fmt: skip
     assert "audit: 60 rows" in said
     assert ("rmse" in said) == (task == "number") and ("coverage" in said) == (task == "number")
     assert read_bundle(tmp_path / "n.lore").personal.knowledge.trust == 0.5
 
 
-def test_reknow_says_that_a_file_sets_another_trust(world, task, tmp_path):
+def test_update_says_that_a_file_sets_another_trust(world, task, tmp_path):
     """The λ that a site chose is not in the new file: that is said, and how to keep it."""
-    typed("reknow", world / "east.lore", "--trust", "0.7", "--out", tmp_path / "o.lore")
+    typed("update", world / "east.lore", "--trust", "0.7", "--out", tmp_path / "o.lore")
     known = write_knowledge(tmp_path / "k", task)
-    said = typed("reknow", tmp_path / "o.lore", known, "--out", tmp_path / "n.lore")
+    said = typed("update", tmp_path / "o.lore", known, "--out", tmp_path / "n.lore")
     assert "λ at prediction was 0.7 and is now 0.3, as the new file says (--trust" in said
-    kept = typed("reknow", tmp_path / "o.lore", known, "--trust", "0.7",
+    kept = typed("update", tmp_path / "o.lore", known, "--trust", "0.7",
                  "--out", tmp_path / "n.lore")  # fmt: skip
     assert "λ at prediction was" not in kept
 
 
-def test_reknow_refuses_rules_that_leave_nothing(world, task, tmp_path):
+def test_update_refuses_rules_that_leave_nothing(world, task, tmp_path):
     known = write_knowledge(tmp_path / "k", task)
     bad = {
         "classes": "age,then\n> 5,low\n> 6,top\n",
@@ -204,7 +204,7 @@ def test_reknow_refuses_rules_that_leave_nothing(world, task, tmp_path):
     }
     (tmp_path / "k/range.csv").write_text(bad[task])
     done = CliRunner().invoke(
-        app, ["reknow", str(world / "east.lore"), str(known), "--out", str(tmp_path / "n.lore")]
+        app, ["update", str(world / "east.lore"), str(known), "--out", str(tmp_path / "n.lore")]
     )
     assert "error" in str(done.exception) and "is not used" in str(done.exception)
     assert not (tmp_path / "n.lore").exists()
@@ -214,7 +214,7 @@ def test_knowledge_of_the_other_task_is_refused(world, task, tmp_path):
     other = TASKS[1 - TASKS.index(task)]
     known = write_knowledge(tmp_path, other)
     done = CliRunner().invoke(
-        app, ["reknow", str(world / "east.lore"), str(known), "--out", str(tmp_path / "n.lore")]
+        app, ["update", str(world / "east.lore"), str(known), "--out", str(tmp_path / "n.lore")]
     )
     assert "is not for" in str(done.exception)
 

@@ -34,8 +34,8 @@ QUICK = {
     "export": ["export", "{w}/east.lore", "--out", "{tmp}/again.lore"],
     "predict": ["predict", "{w}/east.lore", f"{{w}}/{EAST}/train.csv", "--score"],
     "certify": ["certify", "{w}/east.lore", "--out", "{tmp}/certificate.json"],
-    "watch": ["watch", "{w}/east.lore", f"{{w}}/{EAST}/train.csv", "--record", "{tmp}/r"],
-    "reknow": ["reknow", "{w}/east.lore", "--trust", "0.2", "--out", "{tmp}/other.lore"],
+    "monitor": ["monitor", "{w}/east.lore", f"{{w}}/{EAST}/train.csv", "--record", "{tmp}/r"],
+    "update": ["update", "{w}/east.lore", "--trust", "0.2", "--out", "{tmp}/other.lore"],
     "federation init": [
         *("federation", "init", "{tmp}/c", "--address", "127.0.0.1:9092"),
         *("--schema", f"{{w}}/{EAST}/knowledge.toml"),
@@ -137,8 +137,8 @@ def test_every_path_that_is_read_has_a_door_and_no_other_has():
         if isinstance(one.type, click.Path)
     }
     written = {place for place in paths if place[1] in ("out", "onnx")}
-    written |= {("watch", name) for name in ("page", "metrics", "record")}
-    written |= {("predict", "store"), ("serve", "watch")}
+    written |= {("monitor", name) for name in ("page", "metrics", "record")}
+    written |= {("predict", "store"), ("serve", "monitor")}
     written |= {("new", "folder"), ("up", "folder"), ("federation init", "folder")}
     assert paths - written == set(DOORS)
     assert {kind for kinds in DOORS.values() for kind in kinds} == set(PATH_KINDS)
@@ -166,7 +166,7 @@ def call_with(name: str, given: dict[str, Path], samples: dict[str, Path]) -> li
     for one in LEAVES[name].params:
         kinds = DOORS.get((name, str(one.name)))
         value = given.get(str(one.name))
-        if value is None and one.name == "out" and name in ("export", "reknow"):
+        if value is None and one.name == "out" and name in ("export", "update"):
             value = Path("x.lore")
         if value is None and one.required:
             value = samples[kinds[0]] if kinds else REQUIRED.get(str(one.name), Path("x"))
@@ -180,7 +180,7 @@ REQUIRED = {"label": "grade", "target": "grade>=top", "address": "127.0.0.1:9092
 EXTRA = {
     "new": ["--label", "grade"],
     "export": ["--client", "east"],
-    "reknow": ["--trust", "0.1"],
+    "update": ["--trust", "0.1"],
     "serve": ["--port", "0"],
     "studio": ["--port", "0"],
 }
@@ -228,7 +228,7 @@ def test_a_bad_path_is_one_sentence(name, parameter, world, tmp_path, monkeypatc
 def test_a_place_that_cannot_be_written_is_one_sentence(name, world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    place = tmp_path / "file" / ("x.lore" if name in ("export", "reknow") else "x.csv")
+    place = tmp_path / "file" / ("x.lore" if name in ("export", "update") else "x.csv")
     done = spoken(*call_with(name, {"out": place}, samples(world)))
     assert done.code == ExitCode.UNUSABLE, done
     assert re.fullmatch(r"error: [^\n]+\n", done.err), done

@@ -17,7 +17,7 @@ from fedlore.core.history import read_rows
 
 from ..bundle.serve.process import serving
 
-COMMANDS = ("draft", "lint", "run", "export", "predict", "serve", "certify", "onnx", "reknow")
+COMMANDS = ("draft", "lint", "run", "export", "predict", "serve", "certify", "onnx", "update")
 QUICK = """\
 name = "walk"
 rounds = 2
@@ -160,8 +160,8 @@ def walk(name: str, home: Path) -> set[str]:
     done.add("certify")
     assert "graph written" in typed("export", home / "a.lore", "--onnx", home / "a.onnx")
     done.add("onnx")
-    typed("reknow", home / "c.lore", known, "--out", home / "n.lore", "--client", "c")
-    done.add("reknow")
+    typed("update", home / "c.lore", known, "--out", home / "n.lore", "--client", "c")
+    done.add("update")
     return done
 
 

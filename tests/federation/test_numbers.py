@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore.algorithms.catalog import Method
-from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.predict import answer_rows
 from fedlore.cli.app import app
 from fedlore.engine import NumberClient, Training, fit
 from fedlore.engine.lore import Candidate, train_lore

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.predict import answer_rows
 from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import read_kit

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from fedlore import Client, Examples, Knowledge, KnowledgeError, Personal, Plan, fit
 from fedlore.bundle import Policies, bundle_of, load, read_bundle, write_bundle
-from fedlore.bundle.answer.reasons import reasons
 from fedlore.bundle.certificate import certify
+from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.bundle.reknowing import reknow
-from fedlore.bundle.storing import with_policies
+from fedlore.bundle.store import with_policies
+from fedlore.bundle.update import update_bundle
 from fedlore.cli.app import app
 from fedlore.core.nets import mlp
 from fedlore.knowledge.content import files_at
@@ -186,7 +186,7 @@ def test_a_bundle_from_elsewhere_loads_no_package_that_was_not_allowed(site, tmp
     assert "bandbook" in sys.modules
     assert torch.equal(load(path, plugins=["bands"])(X), made.personal(X))
     blind = with_policies(read_bundle(path, plugins=["bands"]), Policies(extra="error"))
-    assert reknow(blind, trust=0.25).personal.knowledge.trust == 0.25
+    assert update_bundle(blind, trust=0.25).personal.knowledge.trust == 0.25
 
 
 def test_a_name_of_fedlores_own_or_of_two_packages_is_refused(site, monkeypatch):

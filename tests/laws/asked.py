@@ -4,7 +4,7 @@ import csv
 import io
 import os
 
-from fedlore.bundle.answer.predicting import predict_file
+from fedlore.bundle.files import predict_file
 from fedlore.bundle.serve import make_app
 from fedlore.knowledge.door import hide_others
 from fedlore.knowledge.sources.unapplied import count_unapplied

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Knowledge, Personal
-from fedlore.bundle import bundle_of
-from fedlore.bundle.answer.answers import answer_rows, reasons
+from fedlore.bundle import answer_rows, bundle_of, reasons
 from fedlore.checker.bundles import knowledge_texts
 from fedlore.core.examples import Examples
 from fedlore.core.nets import mlp

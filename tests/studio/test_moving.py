@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fedlore import Knowledge, Personal, bundle
-from fedlore.bundle.reknowing import reknow
+from fedlore.bundle.update import update_bundle
 from fedlore.core.nets import mlp
 from fedlore.data import read_table
 from fedlore.errors import KnowledgeError
@@ -49,13 +49,13 @@ def lore(folder, name="plant.lore"):
     return made
 
 
-def test_the_curve_over_trust_is_what_reknow_would_score(tmp_path):
+def test_the_curve_over_trust_is_what_update_would_score(tmp_path):
     made = lore(site(tmp_path))
     app = make_studio(desk(tmp_path))
     said = ask(app, "POST", "/api/trust", json={}).json()
     rows = read_table(tmp_path / "train.csv", made.schema, label="grade")
     for place in (0, 5, 20):
-        right = reknow(made, trust=said["trust"][place]).personal.predict(rows.x) == rows.y
+        right = update_bundle(made, trust=said["trust"][place]).personal.predict(rows.x) == rows.y
         assert said["scores"][place] == pytest.approx(float(right.double().mean()))
     assert (said["score"], said["rows"], said["now"]) == ("accuracy", 6, 0.3)
     assert said["scores"][TRUSTS.index(said["best"])] == max(said["scores"])

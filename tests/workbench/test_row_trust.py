@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore import fit, mlp
-from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle.predict import answer_rows
 from fedlore.cli.app import app
 from fedlore.cli.tune import write_trust
 from fedlore.core.metrics import accuracy

@@ -1,8 +1,10 @@
 """One file per site: the personal model, its knowledge, and the names and scales of its columns."""
 
-from .answer.answers import DECIDED, Answers, answer_rows, read_rows_checked, reasons
-from .contents import Bundle, Policies
-from .storing import bundle_of, load, read_bundle, save_bundle, write_bundle
+from ..personal.answers import DECIDED, Answers
+from .explain import reasons
+from .header import Bundle, Policies
+from .predict import answer_rows, read_rows_checked
+from .store import bundle_of, load, read_bundle, save_bundle, write_bundle
 
 _FAULT = "bundle"  # the code of errors raised here
 

@@ -1,30 +1,75 @@
-"""bundle.json: its fields, what they must agree with, and the tensors among them."""
+"""What a bundle is, and bundle.json: its fields, what they must agree with, tensors among them."""
 
 import json
 import math
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 from ..config import build
+from ..core.conformal import Holding, check_level
 from ..core.inputs import Input, Inputs
 from ..core.scaler import Scaler
+from ..data.rows.cells import Extra
 from ..errors import ConfigError, FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.scope import inputs_of
+from ..personal.classifier import Personal
 from ..personal.client import Predictor
+from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import TASKS, Classification, Regression, TaskName
 from ..version import __version__
 from .archive import Refused
-from .contents import Policies
-from .known import same_schema
+from .knowledge import knowledge_members, same_schema
 from .networks import check_room
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What to do about rows that are not as they should be."""
+
+    extra: Extra = "ignore"  # a column that is no feature: pass over, or refuse
+    signed: bool = False  # whether it is used only with the signature of its knowledge
+
+    def __post_init__(self) -> None:
+        if self.extra not in get_args(Extra):
+            raise ConfigError(f"extra must be {' or '.join(get_args(Extra))}, got '{self.extra}'")
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A personal model, the names of its columns and classes, and the bytes it is stored as."""
+
+    personal: Personal | PersonalRegressor
+    schema: Schema
+    client: str
+    task: TaskName
+    metrics: Mapping[str, float]
+    card: str  # Markdown
+    versions: Mapping[str, str]
+    created: str
+    fingerprint: str  # SHA-256 over everything
+    policies: Policies = field(default_factory=Policies)
+    shape: tuple[int, ...] = ()  # of one row as the network takes it
+    members: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    holdings: tuple[Holding, ...] = ()  # what its sets and intervals promise, and to whom
+
+    @property
+    def knowledge_text(self) -> str:
+        """The knowledge.toml inside."""
+        return self.members["knowledge.toml"].decode()
+
+    @property
+    def tables(self) -> dict[str, bytes]:
+        """The decision tables and models beside it, by the name of their file."""
+        return {n: b for n, b in knowledge_members(self.members).items() if n != "knowledge.toml"}
+
 
 FORMAT = 4  # of bundle.json and all that lies beside it; any other is refused
 _MOST_LEVELS = 100_000
@@ -248,3 +293,30 @@ def versions() -> dict[str, str]:
 
     packages = {name: of(name) for name in ("torch", "numpy", "safetensors")}
     return {"fedlore": __version__, **packages, "python": platform.python_version()}
+
+
+HOLDINGS = "holdings.json"
+_MOST = 64  # cuts in one bundle
+
+
+def pack_holdings(holdings: Sequence[Holding]) -> bytes:
+    """The member of a bundle."""
+    return (json.dumps([asdict(one) for one in holdings], indent=1) + "\n").encode()
+
+
+def read_holdings(data: bytes) -> tuple[Holding, ...]:
+    """The cuts of such a member; nothing in it is believed before it is checked."""
+    try:
+        values = json.loads(data)
+        if not isinstance(values, list) or len(values) > _MOST:
+            raise Refused(f"{HOLDINGS} must be a list of at most {_MOST} cuts")
+        found = tuple(build(Holding, one) for one in values)
+        for one in found:
+            check_level(one.level)
+            if not (math.isfinite(one.cut) and 0.0 <= one.cut <= 1.0 and one.rows > 0):
+                raise Refused(f"{HOLDINGS}: a cut of {one.cut} by {one.rows} rows is none")
+    except Refused:
+        raise
+    except (ValueError, TypeError, RecursionError, FedloreError) as error:
+        raise Refused(f"{HOLDINGS} is not readable: {error}") from None
+    return found

@@ -156,8 +156,8 @@ OWN: dict[str, Command] = {
         token_file="token",
         reference="rows",
     ),
-    "watch": _own(
-        "watch:watch_command",
+    "monitor": _own(
+        "monitor:monitor_command",
         AT_WORK,
         "Hold measured rows against what rules, range and inputs were: is it still true?",
         bundle="bundle",
@@ -170,8 +170,8 @@ OWN: dict[str, Command] = {
         "Write a range certificate for a bundle whose knowledge is tables and formulas.",
         bundle="bundle",
     ),
-    "reknow": _own(
-        "reknow:reknow_command",
+    "update": _own(
+        "update:update_command",
         AT_WORK,
         "Swap the rules or λ of a bundle, after an audit, with scores before and after.",
         bundle="bundle",

@@ -10,7 +10,7 @@ import typer
 from ..bundle import Bundle, Policies, read_bundle, write_bundle
 from ..bundle.certificate import certify as issue
 from ..bundle.certificate import write_certificate
-from ..bundle.storing import with_policies
+from ..bundle.store import with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError
 from ..experiments.weights import find_bundle

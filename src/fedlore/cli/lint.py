@@ -59,8 +59,8 @@ def refuse_bundle(
 
     That says the bundle itself, or the site.toml in the folder `beside`.
     """
-    from ..bundle.known import knowledge_members
-    from ..bundle.signed import refuse_draft
+    from ..bundle.knowledge import knowledge_members
+    from ..bundle.store import refuse_draft
 
     if beside is not None and (beside / "site.toml").is_file():
         from ..federation.site.folder import read_kit

@@ -10,15 +10,17 @@ import torch
 import typer
 
 from ..bundle import Policies, read_bundle, write_bundle
-from ..bundle.answer.holding import read_holding, read_holdings_of, stored_holding
-from ..bundle.answer.predicting import OnError, Summary, predict_file
-from ..bundle.answer.scoring import (
+from ..bundle.files import OnError, Summary, predict_file
+from ..bundle.score import (
     ClassScore,
     bundle_reliability,
+    read_holding,
+    read_holdings_of,
     score_bundle,
     score_classes,
+    stored_holding,
 )
-from ..bundle.storing import with_holdings
+from ..bundle.store import with_holdings
 from ..config import build
 from ..core.conformal import check_level
 from ..core.reliability import ReliabilityBin

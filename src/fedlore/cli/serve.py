@@ -22,13 +22,13 @@ def serve_command(
     ] = None,
     max_body: Annotated[str, typer.Option(help="Largest request, such as 1MB.")] = "1MB",
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows of one request.")] = 1000,
-    watch: Annotated[
+    monitor: Annotated[
         Path | None,
         typer.Option(help="Take measured rows in (POST /measured), into this record."),
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(help="Labelled rows from before: what a new record of --watch claims."),
+        typer.Option(help="Labelled rows from before: what a new record of --monitor claims."),
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without a token.")
@@ -44,11 +44,11 @@ def serve_command(
     except ModuleNotFoundError as error:
         raise FedloreError(str(error)) from None
     from ..bundle import read_bundle
-    from ..bundle.answer.scoring import read_labelled
-    from ..bundle.watch import hold_record
+    from ..bundle.monitor import lock_record
+    from ..bundle.score import read_labelled
 
-    if reference is not None and watch is None:
-        raise FedloreError("--reference gives the claims of a record: name one with --watch")
+    if reference is not None and monitor is None:
+        raise FedloreError("--reference gives the claims of a record: name one with --monitor")
     limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
@@ -60,11 +60,11 @@ def serve_command(
         told.say(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
 
     before = None if reference is None else read_labelled(opened, reference)
-    kept = "a service keeps nothing" if watch is None else f"measured rows are in {watch}"
+    kept = "a service keeps nothing" if monitor is None else f"measured rows are in {monitor}"
     with ExitStack() as held, keeping(f"{kept}; fedlore serve {bundle} starts it again"):
         record = None
-        if watch is not None:
-            record = held.enter_context(hold_record(watch, opened, reference=before))
+        if monitor is not None:
+            record = held.enter_context(lock_record(monitor, opened, reference=before))
         run(
             opened,
             host=host,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..answers import Measured
 from ..bundle import Bundle
-from ..bundle.reknowing import reweigh
+from ..bundle.update import reweigh
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge

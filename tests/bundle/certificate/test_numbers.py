@@ -9,7 +9,7 @@ import torch
 from fedlore import Bins, Knowledge, KnowledgeError, mlp, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.onnx import write_bundle_onnx
-from fedlore.bundle.storing import bundle_of
+from fedlore.bundle.store import bundle_of
 from fedlore.checker import check, outcome_of
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf

@@ -9,7 +9,7 @@ import torch
 from fedlore.answers import Bins
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
-from fedlore.bundle.mixtures import describe_beside
+from fedlore.bundle.ensemble import describe_beside
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.finishing import save_graph
 from fedlore.checker import check

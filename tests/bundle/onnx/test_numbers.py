@@ -7,9 +7,9 @@ from torch import nn
 
 from fedlore import Bins, Knowledge, mlp
 from fedlore.answers import HEARD
-from fedlore.bundle.answer.answering import answer_rows
 from fedlore.bundle.onnx.bundled import bundle_to_onnx
-from fedlore.bundle.storing import bundle_of
+from fedlore.bundle.predict import answer_rows
+from fedlore.bundle.store import bundle_of
 from fedlore.checker.rowwise import OPERATORS
 from fedlore.core.scaler import Scaler
 from fedlore.errors import FedloreError

@@ -19,7 +19,7 @@ def test_the_page_breaks_no_rule_of_accessibility(tmp_path, made, dark):
     row = {grades: "99\t1000\tA", number: "0.5\t0"}[made]
     write_bundle(made(), tmp_path / "plant.lore")
     with (
-        serving(tmp_path / "plant.lore", *INSIST, "--watch", str(tmp_path / "a.watch")) as (
+        serving(tmp_path / "plant.lore", *INSIST, "--monitor", str(tmp_path / "a.monitor")) as (
             _,
             port,
             _,

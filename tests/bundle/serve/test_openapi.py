@@ -9,8 +9,8 @@ from schemathesis import engine
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events
 
+from fedlore.bundle.monitor import open_record
 from fedlore.bundle.serve import make_app
-from fedlore.bundle.watch import open_record
 
 from .sites import TOKEN, crossing, grades, number
 
@@ -62,7 +62,7 @@ def test_schemathesis_finds_nothing_behind_a_token():
 @pytest.mark.parametrize("name", BUNDLES)
 def test_schemathesis_finds_nothing_where_measured_rows_are_taken(name, tmp_path):
     bundle = BUNDLES[name]()
-    app = make_app(bundle, record=open_record(tmp_path / "a.watch", bundle))
+    app = make_app(bundle, record=open_record(tmp_path / "a.monitor", bundle))
     found, checked = findings(app, 40)
     assert found == []
     assert checked > 200

@@ -10,7 +10,7 @@ from fedlore.bundle import write_bundle
 from ...browser import browsing
 from .process import INSIST, serving
 from .sites import SCHEMA, TOKEN, grades, number
-from .test_watched import drawn
+from .test_monitor import drawn
 
 pytestmark = pytest.mark.program("chromium")
 
@@ -146,7 +146,7 @@ def test_a_number_is_shown_with_the_ends_of_its_range(browser, tmp_path):
 @pytest.mark.parametrize("width", [1280, 400])
 def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_path, width):
     write_bundle(grades(), tmp_path / "plant.lore")
-    with serving(tmp_path / "plant.lore", *INSIST, "--watch", str(tmp_path / "a.watch")) as (
+    with serving(tmp_path / "plant.lore", *INSIST, "--monitor", str(tmp_path / "a.monitor")) as (
         _,
         port,
         _,
@@ -166,14 +166,14 @@ def test_what_was_measured_is_written_down_and_alarms_are_shown(browser, tmp_pat
             browser.ask(bring)
             browser.wait(f"document.getElementById('brought').textContent.startsWith('{said}')")
         assert browser.ask("document.documentElement.scrollWidth") <= width
-        assert browser.ask("document.querySelectorAll('#watch b').length") == 0
+        assert browser.ask("document.querySelectorAll('#monitor b').length") == 0
         assert browser.complaints == []
 
 
 def test_a_page_without_a_record_asks_for_nothing_measured(browser, place):
     visit(browser, place)
-    assert browser.ask("document.getElementById('watch').hidden")
-    assert f"{place}watch" not in browser.requests
+    assert browser.ask("document.getElementById('monitor').hidden")
+    assert f"{place}monitor" not in browser.requests
 
 
 def test_a_token_is_asked_for_and_used(browser, tmp_path):

@@ -33,9 +33,8 @@ from ...personal.classifier import Personal
 from ...personal.regressor import PersonalRegressor
 from ...version import __version__
 from .. import Bundle
-from ..known import unwrap_confusion
+from ..knowledge import check_signature, unwrap_confusion
 from ..onnx import bundle_to_onnx
-from ..signed import check_signature
 
 Name = Literal[
     "inside-range",

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from ...core.conformal import Holding
 from ...errors import FedloreError
+from ...personal.answers import DECIDED, Answers
 from .. import Bundle
-from ..answer.answers import DECIDED, Answers, answer_rows, reasons
-from ..answer.doubting import can_doubt, doubt_rows
-from ..answer.holding import hold_classes, hold_numbers, stored_holding
+from ..explain import reasons
+from ..predict import answer_rows, can_doubt, doubt_rows
+from ..score import hold_classes, hold_numbers, stored_holding
 
 Who = Literal["range", "expert", "network", "both"]
 SERVED_LEVEL = 0.9  # of the sets and intervals that are answered

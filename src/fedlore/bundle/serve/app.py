@@ -12,12 +12,12 @@ from ...data.rows.strict import Unusable
 from ...knowledge.shapes.words import promised_shapes
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
-from ..answer.holding import stored_holding
-from ..watch.record import Record
-from ..watch.telling import watch_metrics
+from ..monitor.record import Record
+from ..monitor.report import report_metrics
+from ..score import stored_holding
 from .answer import SERVED_LEVEL, Answering, Prediction, Silent
 from .guard import Doorkeeper
-from .keeper import RecordKeeper, add_watch
+from .keeper import RecordKeeper, add_monitor
 from .limits import ServeLimits
 from .measures import Measures
 from .rows import Reader, row_schema
@@ -67,7 +67,7 @@ class Form(BaseModel):
     target: TargetInfo | None  # null where classes are predicted
     promise: str | None  # of what is held; null where nothing is promised
     max_rows: int
-    watched: bool  # whether measured rows are taken: POST /measured, GET /watch
+    monitored: bool  # whether measured rows are taken: POST /measured, GET /monitor
 
 
 class BundleIdentity(BaseModel):
@@ -95,7 +95,7 @@ def make_app(
     """The whole service as one ASGI application, its guard outermost.
 
     Without a token everything is open to whoever can connect. `hosts` are the names a request may
-    use for this service, None for any. With a record measured rows are taken in and watched.
+    use for this service, None for any. With a record measured rows are taken in and monitored.
     """
     limits = limits or ServeLimits()
     measures, guarded = Measures(), token is not None
@@ -113,7 +113,7 @@ def make_app(
     _describe(app, bundle, limits, measures, keeper, guarded=guarded)
     _predict(app, bundle, limits, measures, guarded=guarded)
     if keeper is not None:
-        add_watch(app, bundle, keeper, most=limits.rows, guarded=guarded)
+        add_monitor(app, bundle, keeper, most=limits.rows, guarded=guarded)
     _tell(app.openapi(), guarded=guarded)
     return Doorkeeper(app, limits, measures, token, hosts)
 
@@ -129,7 +129,7 @@ def _describe(
 ) -> None:
     """What can be asked about the service itself."""
     page, identity = Page.read(), _identity(bundle)
-    form = _form(bundle, limits) | {"watched": keeper is not None}
+    form = _form(bundle, limits) | {"monitored": keeper is not None}
     alive = {"status": "ok", "token": guarded}
 
     @app.get("/", response_class=HTMLResponse, responses=problems(413, 421))
@@ -169,8 +169,8 @@ def _describe(
         **needs_token(guarded),
     )
     async def metrics() -> Response:
-        """Counts and latencies for Prometheus, and what is watched."""
-        told = "" if keeper is None else watch_metrics(await keeper.watch(), bundle.client)
+        """Counts and latencies for Prometheus, and what is monitored."""
+        told = "" if keeper is None else report_metrics(await keeper.report(), bundle.client)
         return Response(measures.text() + told.encode(), media_type=_METRICS)
 
 

@@ -1,4 +1,4 @@
-"""A watch inside the service: measured rows come in, the judgement of `fedlore watch` goes out."""
+"""A monitor inside the service: measured rows come in, judgements go out."""
 
 import asyncio
 from typing import Any
@@ -9,18 +9,18 @@ from starlette.responses import JSONResponse, Response
 
 from ...errors import FedloreError
 from ...personal.regressor import PersonalRegressor
-from ..contents import Bundle
-from ..watch.facts import QuestionKind
-from ..watch.record import Record
-from ..watch.telling import say_alarms, watch_values
-from ..watch.watching import Watch, judge_record
+from ..header import Bundle
+from ..monitor.facts import QuestionKind
+from ..monitor.judge import MonitorReport, judge_record
+from ..monitor.record import Record
+from ..monitor.report import report_values, say_alarms
 from .answer import Answering
 from .measured import MeasuredReader, MeasuredRows, measured_schema
 from .told import need_json, needs_token, problems
 
 
 class QuestionTold(BaseModel):
-    """One thing that is watched."""
+    """One thing that is monitored."""
 
     name: str = Field(description="the rule, the range, the expert, the answers or the input")
     kind: QuestionKind
@@ -34,7 +34,7 @@ class QuestionTold(BaseModel):
     advice: str = Field(description="what to do; empty without an alarm")
 
 
-class WatchTold(BaseModel):
+class MonitorReply(BaseModel):
     """Whether what the bundle says is still true."""
 
     client: str
@@ -59,7 +59,7 @@ class RecordKeeper:
     def __init__(self, bundle: Bundle, record: Record) -> None:
         self._bundle, self._record = bundle, record
         self._find_silence = Answering.of(bundle).find_silence
-        self._told: Watch | None = None
+        self._told: MonitorReport | None = None
         self._one = asyncio.Lock()  # rows are written one request after the other
 
     async def take(self, rows: MeasuredRows) -> dict[str, int]:
@@ -74,7 +74,7 @@ class RecordKeeper:
             self._told = None if new else self._told
             return {"new": new, "rows": len(self._record.rows)}
 
-    async def watch(self) -> Watch:
+    async def report(self) -> MonitorReport:
         """The judgement on all rows so far."""
         async with self._one:
             if self._told is None:
@@ -82,10 +82,10 @@ class RecordKeeper:
             return self._told
 
 
-def add_watch(
+def add_monitor(
     app: FastAPI, bundle: Bundle, keeper: RecordKeeper, *, most: int, guarded: bool
 ) -> None:
-    """The routes of a watch: `POST /measured` and `GET /watch`."""
+    """The routes of a monitor: `POST /measured` and `GET /monitor`."""
     schema, number = bundle.schema, isinstance(bundle.personal, PersonalRegressor)
     reader = MeasuredReader(schema, number, most)
     one = measured_schema(schema, number=number)
@@ -105,14 +105,14 @@ def add_watch(
         return JSONResponse(await keeper.take(reader.read(await request.body())))
 
     @app.get(
-        "/watch",
-        response_model=WatchTold,
+        "/monitor",
+        response_model=MonitorReply,
         responses=problems(401, 413, 421),
         **needs_token(guarded),
     )
-    async def watch() -> Response:
+    async def monitor() -> Response:
         """Whether rules, range, expert, answers and inputs are still what they were."""
-        told = await keeper.watch()
-        values: dict[str, Any] = watch_values(told)
+        told = await keeper.report()
+        values: dict[str, Any] = report_values(told)
         del values["new"]  # what is new is said to whoever brought it
         return JSONResponse({**about, **values, "sentences": say_alarms(told)})

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 PATHS = (
     *("/", "/health", "/schema", "/predict", "/card", "/metrics", "/openapi.json"),
-    *("/measured", "/watch"),
+    *("/measured", "/monitor"),
 )
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH")
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

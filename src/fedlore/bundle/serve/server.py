@@ -12,8 +12,8 @@ import uvicorn
 
 from ...errors import FedloreError
 from .. import Bundle
-from ..signed import refuse_draft
-from ..watch.record import Record
+from ..monitor.record import Record
+from ..store import refuse_draft
 from .app import make_app
 from .guard import App
 from .limits import ServeLimits, check_host, names_of
@@ -36,7 +36,7 @@ def serve_bundle(
     """Answer until SIGTERM or SIGINT; `on_ready` is told the address once it can be asked.
 
     A bundle that wants signed knowledge and holds a draft is refused. With a `record`, held by
-    whoever calls, measured rows are taken in and watched.
+    whoever calls, measured rows are taken in and monitored.
 
     A host that other machines can reach is refused without a token, unless `insecure`.
     """

@@ -19,11 +19,11 @@ class Page:
     def read() -> "Page":
         """The page as it is sent; only this very style and this very script may run in it."""
         folder = files(__package__) / "page"
-        html, style, watch, script = (
+        html, style, monitor, script = (
             (folder / name).read_text(encoding="utf-8")
-            for name in ("page.html", "page.css", "watch.js", "page.js")
+            for name in ("page.html", "page.css", "monitor.js", "page.js")
         )
-        return Page.join(html, THEME + style, script + watch)
+        return Page.join(html, THEME + style, script + monitor)
 
     @staticmethod
     def join(html: str, style: str, script: str) -> "Page":

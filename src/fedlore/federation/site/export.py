@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...bundle import Bundle, Policies, bundle_of
-from ...bundle.known import read_held
-from ...bundle.reknowing import check_columns
+from ...bundle.knowledge import read_held
+from ...bundle.update import check_columns
 from ...engine.lore import Trial
 from ...engine.lore.seat import number_task
 from ...errors import FedloreError

@@ -264,7 +264,7 @@ async function start() {
     return;
   }
   build();
-  if (form.watched) {
+  if (form.monitored) {
     buildWatch();
     showWatch();
   }

@@ -9,10 +9,10 @@ import torch
 from typer.testing import CliRunner
 
 from fedlore.bundle import write_bundle
+from fedlore.bundle.monitor import lock_record, open_record
+from fedlore.bundle.monitor.judge import judge_record
+from fedlore.bundle.monitor.report import report_values, say_alarms
 from fedlore.bundle.serve import ServeLimits, make_app
-from fedlore.bundle.watch import hold_record, open_record
-from fedlore.bundle.watch.telling import say_alarms, watch_values
-from fedlore.bundle.watch.watching import judge_record
 from fedlore.cli.app import app as commands
 from fedlore.errors import FedloreError
 
@@ -23,9 +23,9 @@ BUNDLE = grades()  # one alone: its fingerprint has the second it was made in
 GOOD = {"row": ROW, "measured": "II", "day": "2026-06-01"}
 
 
-def watched(tmp_path, bundle=None, **more):
+def monitored(tmp_path, bundle=None, **more):
     bundle = bundle or BUNDLE
-    return make_app(bundle, record=open_record(tmp_path / "a.watch", bundle), **more)
+    return make_app(bundle, record=open_record(tmp_path / "a.monitor", bundle), **more)
 
 
 def bring(app, body, **more):
@@ -51,17 +51,17 @@ def test_the_service_says_what_the_command_says_of_the_same_rows(tmp_path):
     lines = ["when,ash,heat,seam,grade"]
     lines += [",".join(map(str, (r["day"], *r["row"].values(), r["measured"]))) for r in rows]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    call = ["watch", tmp_path / "plant.lore", tmp_path / "rows.csv", "--day", "when", "--json"]
+    call = ["monitor", tmp_path / "plant.lore", tmp_path / "rows.csv", "--day", "when", "--json"]
     call = list(map(str, call))
-    app = watched(tmp_path)
+    app = monitored(tmp_path)
     taken = [bring(app, rows[:1]), bring(app, rows[1]), bring(app, rows[2:])]
     assert [t.json() for t in taken][-1] == {"new": 118, "rows": 120}
-    seen = ask(app, "GET", "/watch").json()
-    seed = open_record(tmp_path / "a.watch", bundle).seed
-    with hold_record(tmp_path / "plant.watch", bundle):  # the same coin for equal numbers
+    seen = ask(app, "GET", "/monitor").json()
+    seed = open_record(tmp_path / "a.monitor", bundle).seed
+    with lock_record(tmp_path / "plant.monitor", bundle):  # the same coin for equal numbers
         pass
-    head, *rest = (tmp_path / "plant.watch").read_text().splitlines()
-    (tmp_path / "plant.watch").write_text(json.dumps(json.loads(head) | {"seed": seed}) + "\n")
+    head, *rest = (tmp_path / "plant.monitor").read_text().splitlines()
+    (tmp_path / "plant.monitor").write_text(json.dumps(json.loads(head) | {"seed": seed}) + "\n")
     done = CliRunner().invoke(commands, call)
     told = json.loads(done.output)
     assert done.exit_code == 1 and told["alarms"] and rest == []
@@ -72,23 +72,23 @@ def test_the_service_says_what_the_command_says_of_the_same_rows(tmp_path):
     loud = next(q for q in seen["questions"] if q["alarm"])
     assert loud["since"].startswith("2026-06-") and loud["advice"]
     assert bring(app, rows[5]).json() == {"new": 0, "rows": 120}
-    again = CliRunner().invoke(commands, [*call, "--record", str(tmp_path / "a.watch")])
+    again = CliRunner().invoke(commands, [*call, "--record", str(tmp_path / "a.monitor")])
     assert json.loads(again.output)["new"] == 0
 
 
 def test_what_is_taken_is_on_the_disk_and_a_new_service_goes_on(tmp_path):
     bundle = BUNDLE
-    app = watched(tmp_path, bundle)
+    app = monitored(tmp_path, bundle)
     bring(app, drawn(30))
-    before = ask(app, "GET", "/watch").json()
-    with open(tmp_path / "a.watch", "ab") as file:
+    before = ask(app, "GET", "/monitor").json()
+    with open(tmp_path / "a.monitor", "ab") as file:
         file.write(b'{"row": "half')  # where a crash might cut it
-    app = watched(tmp_path, bundle)
-    assert ask(app, "GET", "/watch").json() == before
+    app = monitored(tmp_path, bundle)
+    assert ask(app, "GET", "/monitor").json() == before
     assert bring(app, drawn(31)[30:]).json() == {"new": 1, "rows": 31}
-    kept = judge_record(open_record(tmp_path / "a.watch", bundle))
-    after = ask(app, "GET", "/watch").json()
-    assert after["questions"] == watch_values(kept)["questions"]
+    kept = judge_record(open_record(tmp_path / "a.monitor", bundle))
+    after = ask(app, "GET", "/monitor").json()
+    assert after["questions"] == report_values(kept)["questions"]
     assert after["sentences"] == say_alarms(kept)
 
 
@@ -113,34 +113,34 @@ def test_what_is_taken_is_on_the_disk_and_a_new_service_goes_on(tmp_path):
 def test_a_row_that_cannot_be_used_is_a_sentence_and_nothing_is_written(
     tmp_path, body, error, column
 ):
-    app = watched(tmp_path)
-    before = (tmp_path / "a.watch").read_bytes()
+    app = monitored(tmp_path)
+    before = (tmp_path / "a.monitor").read_bytes()
     answer = bring(app, [GOOD, body])
     said = answer.json()
     assert (answer.status_code, said["row"], said["column"]) == (422, 2, column)
     assert error in said["error"] and "\n" not in said["error"]
-    assert (tmp_path / "a.watch").read_bytes() == before
+    assert (tmp_path / "a.monitor").read_bytes() == before
 
 
-def test_a_number_is_watched_and_a_contradiction_is_named(tmp_path):
-    app = watched(tmp_path, number())
+def test_a_number_is_monitored_and_a_contradiction_is_named(tmp_path):
+    app = monitored(tmp_path, number())
     rows = [{"row": {"a": 0.5, "b": i / 9}, "measured": 3.5} for i in range(9)]
     assert bring(app, rows).json() == {"new": 9, "rows": 9}
-    told = ask(app, "GET", "/watch").json()
+    told = ask(app, "GET", "/monitor").json()
     assert "the range" in told["alarms"] and "since row 1" in told["sentences"][0]
     for wrong in ("3.5", True, 1e31):
         assert bring(app, {"row": {"a": 0, "b": 0}, "measured": wrong}).status_code == 422
     (tmp_path / "b").mkdir()
-    app = watched(tmp_path / "b", crossing())
+    app = monitored(tmp_path / "b", crossing())
     bad = [{"row": {"a": 0, "b": b}, "measured": 0} for b in (-1, 1)]
     answer = bring(app, bad)
     assert (answer.status_code, answer.json()["row"]) == (409, 2)
-    assert ask(app, "GET", "/watch").json()["rows"] == 0
+    assert ask(app, "GET", "/monitor").json()["rows"] == 0
 
 
 def test_the_doors_are_those_of_predict(tmp_path):
-    app = watched(tmp_path, token=TOKEN, limits=ServeLimits(body=600, rows=2))
-    asked = [("POST", "/measured", {"json": GOOD}), ("GET", "/watch", {})]
+    app = monitored(tmp_path, token=TOKEN, limits=ServeLimits(body=600, rows=2))
+    asked = [("POST", "/measured", {"json": GOOD}), ("GET", "/monitor", {})]
     assert [a.status_code for a in ask_all(app, asked)] == [401, 401]
     lock = {"Authorization": f"Bearer {TOKEN}"}
     assert bring(app, [GOOD] * 3, headers=lock).json()["error"] == (
@@ -155,23 +155,23 @@ def test_the_doors_are_those_of_predict(tmp_path):
 def test_without_a_record_there_is_nothing_to_bring_rows_to():
     app = make_app(grades())
     assert bring(app, GOOD).status_code == 404
-    assert ask(app, "GET", "/schema").json()["watched"] is False
+    assert ask(app, "GET", "/schema").json()["monitored"] is False
 
 
-def test_prometheus_sees_what_is_watched(tmp_path):
-    app = watched(tmp_path)
+def test_prometheus_sees_what_is_monitored(tmp_path):
+    app = monitored(tmp_path)
     bring(app, drawn(120))
     text = ask(app, "GET", "/metrics").text
-    assert 'fedlore_watch_rows{site="plant <1>"} 120' in text
-    alarms = [line for line in text.splitlines() if line.startswith("fedlore_watch_alarm{")]
+    assert 'fedlore_monitor_rows{site="plant <1>"} 120' in text
+    alarms = [line for line in text.splitlines() if line.startswith("fedlore_monitor_alarm{")]
     assert sum(line.endswith(" 1") for line in alarms) == len(
-        ask(app, "GET", "/watch").json()["alarms"]
+        ask(app, "GET", "/monitor").json()["alarms"]
     )
     assert 'path="/measured"' in text
 
 
 def test_requests_at_once_lose_no_row(tmp_path):
-    app, rows = watched(tmp_path), drawn(40)
+    app, rows = monitored(tmp_path), drawn(40)
 
     async def talk():
         transport = httpx.ASGITransport(app=app)
@@ -179,14 +179,14 @@ def test_requests_at_once_lose_no_row(tmp_path):
             await asyncio.gather(*(client.post("/measured", json=row) for row in rows))
 
     asyncio.run(talk())
-    assert len(set(open_record(tmp_path / "a.watch", BUNDLE).rows)) == 40
+    assert len(set(open_record(tmp_path / "a.monitor", BUNDLE).rows)) == 40
 
 
 def test_a_record_has_one_writer(tmp_path):
-    bundle, place = BUNDLE, tmp_path / "a.watch"
-    with hold_record(place, bundle):
-        with pytest.raises(FedloreError, match=r"a watch that writes to '.*a\.watch' is running"):
-            with hold_record(place, bundle):
+    bundle, place = BUNDLE, tmp_path / "a.monitor"
+    with lock_record(place, bundle):
+        with pytest.raises(FedloreError, match=r"a monitor that writes to .* is running"):
+            with lock_record(place, bundle):
                 pass
-    with hold_record(place, bundle) as kept:
+    with lock_record(place, bundle) as kept:
         assert kept.rows == []

@@ -1,4 +1,4 @@
-"""fedlore reknow: other rules or another λ for a trained model, without training it again."""
+"""fedlore update: other rules or another λ for a trained model, without training it again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from ..bundle import Bundle, read_bundle, write_bundle
-from ..bundle.answer.scoring import score_bundle
-from ..bundle.mixtures import member_weights
-from ..bundle.reknowing import reknow as renew
-from ..bundle.signed import read_signature, signer_words
+from ..bundle.ensemble import member_weights
+from ..bundle.knowledge import read_signature, signer_words
+from ..bundle.score import score_bundle
+from ..bundle.update import update_bundle as renew
 from ..errors import ConfigError
 from ..knowledge.shapes.words import promised_shapes
 from ..words.en import share_words
@@ -18,7 +18,7 @@ from .options import PluginOption
 from .screen import Grid, Teller, teller
 
 
-def reknow_command(
+def update_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
     knowledge: Annotated[Path | None, typer.Argument(help="The new knowledge.toml.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the new bundle.")] = None,

@@ -11,7 +11,7 @@ from ..knowledge.kinds import kind_of
 from ..knowledge.shapes.words import promised_shapes
 from ..knowledge.soft import has_soft
 from .archive import Members
-from .signed import read_signature, signer_words
+from .knowledge import read_signature, signer_words
 
 
 def card_of(header: Mapping[str, Any], held: Knowledge, members: Members) -> str:

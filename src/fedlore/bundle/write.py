@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.conformal import Holding
-from ...core.store import replacing
-from ...errors import FedloreError
-from ...personal.doubt import Doubt
-from ..contents import Bundle
-from .answering import DECIDED, Answers
-from .holding import hold_classes, hold_numbers
+from ..core.conformal import Holding
+from ..core.store import replacing
+from ..errors import FedloreError
+from ..personal.answers import DECIDED, Answers
+from ..personal.doubt import Doubt
+from .header import Bundle
+from .score import hold_classes, hold_numbers
+
+_FAULT = "predict"  # the code of errors raised here
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from ...knowledge.sources.writing import kind_of_model, parts_of
 from ...knowledge.stated import list_statements
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
-from ..answer.answering import answer_rows, shape_rows
-from ..contents import Bundle
+from ..header import Bundle
+from ..predict import answer_rows, shape_rows
 
 #: `rule` and `range`: a fault is 1, and a claim says how many there are at most. The others are
 #: numbers whose order says nothing while nothing changes.
@@ -29,7 +29,7 @@ QuestionKind = Literal["rule", "range", "expert", "answers", "input"]
 
 @dataclass(frozen=True)
 class Question:
-    """What is watched."""
+    """What is monitored."""
 
     name: str
     kind: QuestionKind

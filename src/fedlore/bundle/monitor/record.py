@@ -1,4 +1,4 @@
-"""What was watched, in one file that only grows: a head with the claims, then a line per row.
+"""What was monitored, in one file that only grows: a head with the claims, then a line per row.
 
 A line is whole or it is not there: what a crash left of the last one is passed over and written
 again. Rows are known by what they hold, so a file that grows from day to day can be given again.
@@ -22,10 +22,10 @@ from ...core.locking import alone
 from ...core.rates import wilson
 from ...core.store import write_private
 from ...errors import FedloreError
-from ..contents import Bundle
+from ..header import Bundle
 from .facts import Fact, Question, find_facts
 
-_FORMAT = "fedlore watch 1"
+_FORMAT = "fedlore monitor 1"
 #: Without rows from before a rule is claimed to be wrong in at most so many rows, a range so.
 USUAL = {"rule": 0.1, "range": 0.02}
 _LEAST, _MOST = 0.002, 0.95  # rates that can be bet against
@@ -35,7 +35,7 @@ _LEAN = 30  # rows that the rate of all rules together counts for
 
 @dataclass
 class Record:
-    """Claims, rows from before, and all rows watched so far; `append` adds to the file as well."""
+    """Claims, rows from before, and all rows seen so far; `append` adds to the file as well."""
 
     path: Path
     seed: int  # tells equal numbers apart
@@ -46,7 +46,7 @@ class Record:
     rows: list[str] = field(default_factory=list)  # digests
     days: list[str] = field(default_factory=list)
     values: dict[str, list[float]] = field(default_factory=dict)  # by question; NaN: says nothing
-    watched: str = ""  # the fingerprint of the bundle
+    bundle: str = ""  # the fingerprint of the bundle
 
     def append(self, bundle: Bundle, x: Tensor, y: Tensor, days: Sequence[str]) -> int:
         """Take rows in that are not there yet, in their order; how many they were."""
@@ -76,7 +76,7 @@ class Record:
 
 
 @contextmanager
-def hold_record(
+def lock_record(
     path: Path,
     bundle: Bundle,
     *,
@@ -84,7 +84,7 @@ def hold_record(
     alarm: float = 0.05,
 ) -> Iterator[Record]:
     """A record to write to, which nobody else may hold until the end of the block."""
-    with alone(path.with_name(f".{path.name}.lock"), f"a watch that writes to '{path}'"):
+    with alone(path.with_name(f".{path.name}.lock"), f"a monitor that writes to '{path}'"):
         yield open_record(path, bundle, reference=reference, alarm=alarm)
 
 
@@ -99,9 +99,9 @@ def open_record(
     if not path.exists():
         return _begin(path, bundle, reference, alarm)
     found = read_record(path)
-    if found.watched != bundle.fingerprint:
+    if found.bundle != bundle.fingerprint:
         raise FedloreError(
-            f"{path} watches another bundle ({found.watched[:12]}, this one is "
+            f"{path} is about another bundle ({found.bundle[:12]}, this one is "
             f"{bundle.fingerprint[:12]}): give a new one with --record"
         )
     if reference is not None:
@@ -119,9 +119,9 @@ def read_record(path: Path) -> Record:
         questions = tuple(Question(q["name"], q["kind"]) for q in head["questions"])
         before = {name: np.array(v, dtype=np.float64) for name, v in head["before"].items()}
         found = Record(path, head["seed"], head["alarm"], questions, head["rates"], before)
-        found.watched = str(head["bundle"])
+        found.bundle = str(head["bundle"])
     except (ValueError, KeyError, TypeError):
-        raise FedloreError(f"{path} is no record of fedlore watch") from None
+        raise FedloreError(f"{path} is not a record of fedlore monitor") from None
     for number, line in enumerate(lines[1:-1], 2):  # behind the last end of a line: half a line
         try:
             found._take(json.loads(line))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...core.betting import Course, Reals, bet_on_order, bet_on_rate
 from ...core.rng import key
-from ..contents import Bundle
+from ..header import Bundle
 from .facts import Question, QuestionKind
 from .record import Record
 
@@ -21,8 +21,8 @@ SHARES: dict[QuestionKind, float] = {
     "input": 0.25,
 }
 ADVICE: dict[QuestionKind, str] = {
-    "rule": "correct or drop the rule, then fedlore reknow",
-    "range": "widen it, then fedlore reknow",
+    "rule": "correct or drop the rule, then fedlore update",
+    "range": "widen it, then fedlore update",
     "expert": "let λ and the weights be chosen anew: fedlore tune, or train again",
     "answers": "recalibrate on new rows, or train again",
     "input": "look whether the scope still fits, and train again with new rows",
@@ -53,7 +53,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
+class MonitorReport:
     """All judgements over the rows of a record."""
 
     judgements: tuple[Judgement, ...]
@@ -66,15 +66,15 @@ class Watch:
         return tuple(judgement for judgement in self.judgements if judgement.alarm)
 
 
-def watch_rows(
+def monitor_rows(
     record: Record, bundle: Bundle, x: Tensor, y: Tensor, days: Sequence[str] | None = None
-) -> Watch:
+) -> MonitorReport:
     """Take measured rows into the record, and judge all there are."""
     new = record.append(bundle, x, y, days or [""] * len(x))
     return judge_record(record, new=new)
 
 
-def judge_record(record: Record, *, new: int = 0) -> Watch:
+def judge_record(record: Record, *, new: int = 0) -> MonitorReport:
     """The judgements on what was recorded so far."""
     counts = {kind: 0 for kind in SHARES}
     for question in record.questions:
@@ -84,7 +84,7 @@ def judge_record(record: Record, *, new: int = 0) -> Watch:
     for question in record.questions:
         share = SHARES[question.kind] / there / counts[question.kind]
         judgements.append(_judge(record, question, 1.0 / (record.alarm * share)))
-    return Watch(tuple(judgements), len(record.rows), new, record.alarm)
+    return MonitorReport(tuple(judgements), len(record.rows), new, record.alarm)
 
 
 def _judge(record: Record, question: Question, needed: float) -> Judgement:

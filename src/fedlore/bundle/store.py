@@ -20,28 +20,40 @@ from ..personal.client import Predictor
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import task_of
 from .archive import Members, Refused, fingerprint_of, read_members, write_members
-from .cards import card_of
-from .contents import Bundle, Policies
+from .card import card_of
+from .ensemble import describe_beside, restore_beside
 from .header import (
     FORMAT,
+    HOLDINGS,
+    Bundle,
+    Policies,
     check_agreement,
     finite_scores,
     header_inputs,
     header_scaler,
     heard_through,
     input_values,
+    pack_holdings,
     read_header,
+    read_holdings,
     row_shape,
     scaling_values,
     task_about,
     try_row,
     versions,
 )
-from .holdings import HOLDINGS, pack_holdings, read_holdings
-from .known import knowledge_members, restore, schema_values, store, unwrap_confusion
-from .mixtures import describe_beside, restore_beside
+from .knowledge import (
+    SIGNATURE,
+    check_signature,
+    knowledge_members,
+    pack_signature,
+    read_signature,
+    restore,
+    schema_values,
+    store,
+    unwrap_confusion,
+)
 from .networks import build_network, describe_network
-from .signed import SIGNATURE, pack_signature, read_signature
 
 BESIDE = "beside.safetensors"  # of a mixture
 OWN = ("bundle.json", "weights.safetensors", "card.md", BESIDE, HOLDINGS, SIGNATURE)
@@ -242,6 +254,23 @@ def with_holdings(
     """The same bundle with what its sets and intervals promise."""
     members = {**bundle.members, HOLDINGS: pack_holdings(holdings)}
     return open_members(members, held, plugins=plugins_in(members))
+
+
+def refuse_draft(bundle: Bundle, keys: Sequence[str] = (), *, needed: bool = False) -> None:
+    """Refuse a bundle whose knowledge nobody signed, where it or its user wants a signature."""
+    if not (needed or keys or bundle.policies.signed):
+        return
+    signed = check_signature(bundle.members)
+    if signed is None:
+        raise KnowledgeError(
+            f"the knowledge of '{bundle.client}' is a draft: its bundle holds no signature of "
+            "these rules, and signed knowledge is wanted here"
+        )
+    if keys and signed["key"] not in keys:
+        raise KnowledgeError(
+            f"the knowledge of '{bundle.client}' was signed by {signed['signer']} with a key that "
+            "is not named here"
+        )
 
 
 def _tensors(members: Members, name: str) -> Params:

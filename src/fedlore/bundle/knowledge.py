@@ -1,24 +1,27 @@
-"""A site's knowledge as members of a bundle, and back: what cannot be stored is refused by name."""
+"""A site's knowledge as members of a bundle, and who signed it."""
 
+import json
 import math
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from ..answers import Bins, Line
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
+from ..kernel.signature import meaning_in
 from ..knowledge import Knowledge
 from ..knowledge.confusion import Recalibrated
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.rowtrust import trust_values
+from ..knowledge.signing import Signature, SignedBy, holds
 from ..knowledge.sources.found import forbidden_in, plugins_in
 from ..knowledge.sources.writing import kind_of_model, leaves, plain
 from ..knowledge.toml import dump
-from .archive import Members
+from .archive import Members, Refused
 
 #: The files of sources; those of other packages' kinds are called source-N.
 _MEMBER = re.compile(
@@ -154,3 +157,55 @@ def schema_values(schema: Schema) -> dict[str, Any]:
 def same_schema(said: Mapping[str, Any], schema: Schema) -> bool:
     """Whether the schema in bundle.json is the one of the knowledge file."""
     return dict(said) == schema_values(schema)
+
+
+SIGNATURE = "signature.json"
+
+
+def pack_signature(signature: Signature, files: Members) -> bytes | None:
+    """A signature as the member of a bundle; None where its knowledge is not what was signed."""
+    values = asdict(signature.by) | {
+        "examples": [list(row) for row in signature.examples],
+        "features": signature.features,
+    }
+    data = (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode()
+    try:
+        read_signature({**files, SIGNATURE: data})
+    except Refused:
+        return None
+    return data
+
+
+def read_signature(members: Members) -> dict[str, Any] | None:
+    """Whose signature stands among these members; one of other rules is refused."""
+    if SIGNATURE not in members:
+        return None
+    wanted = {field.name for field in fields(SignedBy)}
+    try:
+        said = json.loads(members[SIGNATURE])
+        if set(said) != wanted | {"examples", "features"}:
+            raise ValueError
+        if not all(isinstance(said[name], str) for name in wanted):
+            raise ValueError
+        found = meaning_in(knowledge_members(members), said["examples"], said["features"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise Refused(f"{SIGNATURE} is no signature") from None
+    if found != said["meaning"]:
+        raise Refused(f"{SIGNATURE}: the knowledge is not what {said['signer']} signed")
+    return dict(said)
+
+
+def check_signature(members: Members) -> dict[str, Any] | None:
+    """The same, once the signature itself was found to hold."""
+    said = read_signature(members)
+    if said is None:
+        return None
+    if not holds(SignedBy(**{field.name: said[field.name] for field in fields(SignedBy)})):
+        raise Refused(f"{SIGNATURE}: the signature does not hold")
+    return said
+
+
+def signer_words(signed: Mapping[str, Any]) -> str:
+    """Who signed, when, and with which key."""
+    words = f"{signed['signer']}, {signed['date']}, key {signed['key']}"
+    return "".join(letter if letter.isprintable() else " " for letter in words)

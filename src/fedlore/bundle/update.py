@@ -11,14 +11,12 @@ from ..personal.beside import with_expert
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import task_of
-from .contents import Bundle
-from .header import read_header, task_about
-from .known import read_held, restore, store, with_trust
-from .signed import SIGNATURE, pack_signature
-from .storing import bundle_members
+from .header import Bundle, read_header, task_about
+from .knowledge import SIGNATURE, pack_signature, read_held, restore, store, with_trust
+from .store import bundle_members
 
 
-def reknow(
+def update_bundle(
     bundle: Bundle,
     knowledge: str | Path | None = None,
     *,

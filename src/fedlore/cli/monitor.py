@@ -1,4 +1,4 @@
-"""fedlore watch: whether rules, range, expert and inputs still are what they were."""
+"""fedlore monitor: whether rules, range, expert and inputs still are what they were."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,15 +6,15 @@ from typing import Annotated
 import typer
 
 from ..bundle import read_bundle
-from ..bundle.answer.scoring import read_labelled
-from ..bundle.watch import hold_record, watch_rows
-from ..bundle.watch.telling import (
+from ..bundle.monitor import lock_record, monitor_rows
+from ..bundle.monitor.report import (
     list_judgements,
+    report_metrics,
+    report_values,
     say_alarms,
-    watch_metrics,
-    watch_values,
-    write_watch_page,
+    write_monitor_page,
 )
+from ..bundle.score import read_labelled
 from ..core.store import write_whole
 from ..data.rows import read_column
 from ..errors import FedloreError
@@ -29,11 +29,11 @@ from .options import (
 from .screen import ExitCode, grid_of, teller
 
 
-def watch_command(
+def monitor_command(
     bundle: Annotated[Path, typer.Argument(help="A .lore file, or the folder of a bundle.")],
     measured: Annotated[Path, typer.Argument(help="Rows with their labels, as they come in.")],
     record: Annotated[
-        Path | None, typer.Option(help="What was watched so far; BUNDLE.watch by default.")
+        Path | None, typer.Option(help="The record so far; BUNDLE.monitor by default.")
     ] = None,
     reference: Annotated[
         Path | None,
@@ -65,17 +65,17 @@ def watch_command(
     before = None if reference is None else read_labelled(found, reference, form=form)
     if day is not None and len(days or ()) != len(x):
         raise FedloreError(f"{measured}: {len(days or ())} days for {len(x)} rows")
-    place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.watch")
-    with hold_record(place, found, reference=before, alarm=alarm) as kept:
-        told = watch_rows(kept, found, x, y, days)
+    place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.monitor")
+    with lock_record(place, found, reference=before, alarm=alarm) as kept:
+        told = monitor_rows(kept, found, x, y, days)
     if page is not None:
-        write_watch_page(told, found.client, page)
+        write_monitor_page(told, found.client, page)
     if metrics is not None:
-        write_whole(metrics, watch_metrics(told, found.client))
+        write_whole(metrics, report_metrics(told, found.client))
     out = teller()
     out.say(f"{told.new} new rows, {told.rows} in {place}")
     out.show(grid_of(list_judgements(told, most=8)))
     for line in say_alarms(told):
         out.say(line)
-    out.give(watch_values(told) | {"record": place})
+    out.give(report_values(told) | {"record": place})
     raise typer.Exit(ExitCode.NO if told.alarms else ExitCode.FINE)

@@ -8,16 +8,19 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from torch import Tensor
 
-from ...core.conformal import Holding
-from ...data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
-from ...data.rows.cells import passed_over
-from ...errors import ConfigError, FedloreError
-from ...personal.doubt import Doubt
-from ..contents import Bundle, Policies
-from .answering import DECIDED, Answers, answer_rows
-from .doubting import doubt_rows
-from .reasons import reasons
-from .writing import AnswerColumn, Gaps, Sink, answer_columns, sink
+from ..core.conformal import Holding
+from ..data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
+from ..data.rows.cells import passed_over
+from ..errors import ConfigError, FedloreError
+from ..personal.answers import DECIDED, Answers
+from ..personal.doubt import Doubt
+from .explain import reasons
+from .header import Bundle, Policies
+from .predict import answer_rows, doubt_rows
+from .write import AnswerColumn, Gaps, Sink, answer_columns, sink
+
+_FAULT = "predict"  # the code of errors raised here
+
 
 OnError = Literal["stop", "skip", "mark"]
 

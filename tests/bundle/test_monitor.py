@@ -1,4 +1,4 @@
-"""A watch over a bundle: facts counted by hand, a record that survives, alarms that are named."""
+"""A monitor of a bundle: facts counted by hand, a record that survives, alarms that are named."""
 
 import json
 
@@ -8,13 +8,18 @@ import torch
 
 from fedlore import Knowledge
 from fedlore.bundle import bundle_of
-from fedlore.bundle.watch import open_record, watch_rows
-from fedlore.bundle.watch.facts import find_facts
-from fedlore.bundle.watch.telling import say_alarms, watch_metrics, watch_values, write_watch_page
+from fedlore.bundle.monitor import monitor_rows, open_record
+from fedlore.bundle.monitor.facts import find_facts
+from fedlore.bundle.monitor.report import (
+    report_metrics,
+    report_values,
+    say_alarms,
+    write_monitor_page,
+)
 from fedlore.errors import FedloreError
 from fedlore.knowledge.tables.sheets import table_of
 
-from ..making import SCHEMA, bundle, regressor, rows
+from .making import SCHEMA, bundle, regressor, rows
 
 
 def labels(x, *, right=1.0, seed=0):
@@ -61,20 +66,22 @@ def test_only_the_rule_that_is_heard_is_judged():
 def test_a_rule_that_went_wrong_is_named_with_its_day(tmp_path):
     before, x = rows(250, seed=1), rows(400, seed=2)
     one = bundle()
-    record = open_record(tmp_path / "a.watch", one, reference=(before, labels(before, right=0.95)))
+    record = open_record(
+        tmp_path / "a.monitor", one, reference=(before, labels(before, right=0.95))
+    )
     good = labels(x[:150], right=0.95)
     days = [f"2026-05-{1 + i // 15:02}" for i in range(150)]
-    assert not watch_rows(record, one, x[:150], good, days).alarms
+    assert not monitor_rows(record, one, x[:150], good, days).alarms
     bad = labels(x[150:], right=0.5, seed=5)
-    told = watch_rows(record, one, x[150:], bad, ["2026-06-01"] * 250)
+    told = monitor_rows(record, one, x[150:], bad, ["2026-06-01"] * 250)
     names = [v.question.name for v in told.alarms]
     assert any("high ash" in name for name in names)
     judgement = next(v for v in told.alarms if "high ash" in v.question.name)
-    assert judgement.since >= "2026-05-08" and "reknow" in judgement.advice
+    assert judgement.since >= "2026-05-08" and "update" in judgement.advice
     assert any("since 2026-0" in line for line in say_alarms(told))
-    again = open_record(tmp_path / "a.watch", one)
-    assert watch_rows(again, one, x[150:], bad, ["2026-06-01"] * 250).new == 0
-    assert watch_values(watch_rows(again, one, x[:1], good[:1], days[:1]))["alarms"] == names
+    again = open_record(tmp_path / "a.monitor", one)
+    assert monitor_rows(again, one, x[150:], bad, ["2026-06-01"] * 250).new == 0
+    assert report_values(monitor_rows(again, one, x[:1], good[:1], days[:1]))["alarms"] == names
 
 
 def test_rows_that_move_are_named(tmp_path):
@@ -85,23 +92,23 @@ def test_rows_that_move_are_named(tmp_path):
 
     before, x = make(250, 0.0), make(200, 1.5)
     x[:, 1], before[:, 1] = x[:, 1] / 8, before[:, 1] / 8
-    record = open_record(tmp_path / "a.watch", one, reference=(before, labels(before)))
-    told = watch_rows(record, one, x, labels(x))
+    record = open_record(tmp_path / "a.monitor", one, reference=(before, labels(before)))
+    told = monitor_rows(record, one, x, labels(x))
     assert "input ash" in [v.question.name for v in told.alarms]
 
 
 def test_a_record_survives_a_crash_and_refuses_what_is_not_its_own(tmp_path):
     one, x = bundle(), rows(20)
-    place = tmp_path / "a.watch"
-    watch_rows(open_record(place, one), one, x[:10], labels(x[:10]))
+    place = tmp_path / "a.monitor"
+    monitor_rows(open_record(place, one), one, x[:10], labels(x[:10]))
     whole = place.read_bytes()
     place.write_bytes(whole + b'{"row": "half')
     record = open_record(place, one)
     assert len(record.rows) == 10
-    assert watch_rows(record, one, x, labels(x)).new == 10
+    assert monitor_rows(record, one, x, labels(x)).new == 10
     assert len(open_record(place, one).rows) == 20
     assert place.stat().st_mode & 0o077 == 0
-    with pytest.raises(FedloreError, match="watches another bundle"):
+    with pytest.raises(FedloreError, match="is about another bundle"):
         open_record(place, bundle(seed=7))
     with pytest.raises(FedloreError, match="claims already"):
         open_record(place, one, reference=(x, labels(x)))
@@ -109,36 +116,36 @@ def test_a_record_survives_a_crash_and_refuses_what_is_not_its_own(tmp_path):
     with pytest.raises(FedloreError, match="line 2 cannot be read"):
         open_record(place, one)
     place.write_text("hello")
-    with pytest.raises(FedloreError, match=r"a\.watch is no record"):
+    with pytest.raises(FedloreError, match=r"a\.monitor is not a record"):
         open_record(place, one)
     with pytest.raises(FedloreError, match="between 0 and 1"):
-        open_record(tmp_path / "b.watch", one, alarm=0.0)
+        open_record(tmp_path / "b.monitor", one, alarm=0.0)
 
 
 def test_equal_rows_are_rows(tmp_path):
     one, x = bundle(), rows(1).repeat(3, 1)
-    record = open_record(tmp_path / "a.watch", one)
-    assert watch_rows(record, one, x, labels(x)).new == 3
-    assert watch_rows(record, one, x, labels(x)).new == 0
+    record = open_record(tmp_path / "a.monitor", one)
+    assert monitor_rows(record, one, x, labels(x)).new == 3
+    assert monitor_rows(record, one, x, labels(x)).new == 0
 
 
-def test_numbers_are_watched_too(tmp_path):
+def test_numbers_are_monitored_too(tmp_path):
     one = bundle_of(regressor(), "plant", schema=bundle().schema)
     x = rows(60)
     y = (x[:, 0] + 25).double()
-    record = open_record(tmp_path / "a.watch", one, reference=(x, y))
-    told = watch_rows(record, one, x[:30], y[:30] + 60.0)
+    record = open_record(tmp_path / "a.monitor", one, reference=(x, y))
+    told = monitor_rows(record, one, x[:30], y[:30] + 60.0)
     assert "the range" in [v.question.name for v in told.alarms]
 
 
 def test_it_is_told_to_machines_and_to_people(tmp_path):
     one, x = bundle(), rows(120)
-    record = open_record(tmp_path / "a.watch", one)
-    told = watch_rows(record, one, x, labels(x, right=0.2))
-    lines = watch_metrics(told, 'a "site"').splitlines()
-    assert 'fedlore_watch_rows{site="a \\"site\\""} 120' in lines
-    assert any(line.startswith("fedlore_watch_alarm{") and line.endswith(" 1") for line in lines)
-    json.dumps(watch_values(told))
-    write_watch_page(told, "plant", tmp_path / "page.html")
+    record = open_record(tmp_path / "a.monitor", one)
+    told = monitor_rows(record, one, x, labels(x, right=0.2))
+    lines = report_metrics(told, 'a "site"').splitlines()
+    assert 'fedlore_monitor_rows{site="a \\"site\\""} 120' in lines
+    assert any(line.startswith("fedlore_monitor_alarm{") and line.endswith(" 1") for line in lines)
+    json.dumps(report_values(told))
+    write_monitor_page(told, "plant", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<svg" in page and "high ash" in page

@@ -16,11 +16,11 @@ function buildWatch() {
   at("measured-label").after(field);
   const now = new Date(), two = (n) => String(n).padStart(2, "0");
   at("day").value = `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`;
-  at("watch").hidden = false;
+  at("monitor").hidden = false;
 }
 
 async function showWatch() {
-  const told = await ask("/watch");
+  const told = await ask("/monitor");
   at("alarms").replaceChildren(...told.sentences.map(
     (text) => make("p", text, told.alarms.length ? "warn" : "")));
   const share = (one) => Math.log(Math.max(one.evidence, 1)) / Math.log(one.needed);

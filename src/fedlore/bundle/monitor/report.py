@@ -1,4 +1,4 @@
-"""A watch in words, as plain values for JSON, as lines for Prometheus, and as a page."""
+"""Judgements as values, metrics, tables, sentences and a page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,22 +8,23 @@ import numpy as np
 from ...look.page import Section, page
 from ...look.plots import Drawing, Plot, draw, short_text
 from ...look.tables import Cell, TextTable
-from .watching import Judgement, Watch
+from .judge import Judgement, MonitorReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 _HEAD = ("question", "rows", "claim", "evidence", "alarm at")
 _SHOWN = 5  # courses in the plot
 
 
-def watch_values(watch: Watch) -> dict[str, Any]:
+def report_values(report: MonitorReport) -> dict[str, Any]:
     """Everything as plain values."""
     return {
-        "rows": watch.rows,
-        "new": watch.new,
-        "alarm_rate": watch.alarm_rate,
-        "alarms": [judgement.question.name for judgement in watch.alarms],
+        "rows": report.rows,
+        "new": report.new,
+        "alarm_rate": report.alarm_rate,
+        "alarms": [judgement.question.name for judgement in report.alarms],
         "questions": [
             {
                 "name": v.question.name,
@@ -37,28 +38,28 @@ def watch_values(watch: Watch) -> dict[str, Any]:
                 "alarm": v.alarm,
                 "advice": v.advice,
             }
-            for v in watch.judgements
+            for v in report.judgements
         ],
     }
 
 
-def watch_metrics(watch: Watch, client: str) -> str:
+def report_metrics(report: MonitorReport, client: str) -> str:
     """The text format of Prometheus."""
     site = _quote(client)
     lines = [
-        "# HELP fedlore_watch_rows Measured rows watched so far.",
-        "# TYPE fedlore_watch_rows gauge",
-        f'fedlore_watch_rows{{site="{site}"}} {watch.rows}',
+        "# HELP fedlore_monitor_rows Measured rows seen so far.",
+        "# TYPE fedlore_monitor_rows gauge",
+        f'fedlore_monitor_rows{{site="{site}"}} {report.rows}',
     ]
     for name, told, of in (
         ("evidence", "What a stake of 1 against the claim ever became.", lambda v: v.evidence),
         ("needed", "What the evidence must come to for an alarm.", lambda v: v.needed),
         ("alarm", "1 where the claim is no longer believed.", lambda v: float(v.alarm)),
     ):
-        lines += [f"# HELP fedlore_watch_{name} {told}", f"# TYPE fedlore_watch_{name} gauge"]
-        for v in watch.judgements:
+        lines += [f"# HELP fedlore_monitor_{name} {told}", f"# TYPE fedlore_monitor_{name} gauge"]
+        for v in report.judgements:
             labels = f'site="{site}",question="{_quote(v.question.name)}",kind="{v.question.kind}"'
-            lines.append(f"fedlore_watch_{name}{{{labels}}} {of(v):.6g}")
+            lines.append(f"fedlore_monitor_{name}{{{labels}}} {of(v):.6g}")
     return "\n".join(lines) + "\n"
 
 
@@ -66,41 +67,41 @@ def _quote(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
-def list_judgements(watch: Watch, *, most: int | None = None) -> TextTable:
+def list_judgements(report: MonitorReport, *, most: int | None = None) -> TextTable:
     """The questions, those with most evidence first; `most` leaves out the quiet ones behind."""
-    order = sorted(watch.judgements, key=lambda v: v.evidence / v.needed, reverse=True)
+    order = sorted(report.judgements, key=lambda v: v.evidence / v.needed, reverse=True)
     shown = order[:most] if most is not None else order
     body = tuple(tuple(Cell(text) for text in _line(v)) for v in shown)
     left = len(order) - len(shown)
     notes = (f"{left} more questions have less evidence.",) if left else ()
-    return TextTable("What is watched, the least certain first", _HEAD, body, notes, (0, 2))
+    return TextTable("What is monitored, the least certain first", _HEAD, body, notes, (0, 2))
 
 
 def _line(j: Judgement) -> tuple[str, ...]:
     return (j.question.name, str(j.rows), j.claim, f"{j.evidence:.3g}", f"{j.needed:.0f}")
 
 
-def say_alarms(watch: Watch) -> list[str]:
+def say_alarms(report: MonitorReport) -> list[str]:
     """One sentence for each alarm, or that there is none."""
-    if not watch.alarms:
+    if not report.alarms:
         return [
-            f"no alarm after {watch.rows} rows; the chance that one of these claims ever raises a "
-            f"false one is at most {watch.alarm_rate:.0%}, however often you look"
+            f"no alarm after {report.rows} rows; the chance that one of these claims ever raises a "
+            f"false one is at most {report.alarm_rate:.0%}, however often you look"
         ]
     said = []
-    for v in watch.alarms:
+    for v in report.alarms:
         told = f": {v.seen}" if v.seen else ""
         said.append(f"{v.question.name}: no longer {v.claim}, since {v.since}{told}; {v.advice}")
     return said
 
 
-def write_watch_page(watch: Watch, client: str, path: Path) -> None:
+def write_monitor_page(report: MonitorReport, client: str, path: Path) -> None:
     """One HTML page with the courses over time."""
     facts = {
         "site": client,
-        "rows": f"{watch.rows}, {watch.new} of them new",
-        "false alarms": f"at most {watch.alarm_rate:.0%} over all questions and all time",
-        "alarms": str(len(watch.alarms)),
+        "rows": f"{report.rows}, {report.new} of them new",
+        "false alarms": f"at most {report.alarm_rate:.0%} over all questions and all time",
+        "alarms": str(len(report.alarms)),
     }
     reading = (
         "Evidence is what a stake of 1 became that was bet, row by row, against the claim. While "
@@ -109,18 +110,18 @@ def write_watch_page(watch: Watch, client: str, path: Path) -> None:
     )
     section = Section(
         "Is it still true?",
-        tuple(say_alarms(watch)) if watch.alarms else (),
-        (list_judgements(watch),),
-        (_draw_courses(watch),),
+        tuple(say_alarms(report)) if report.alarms else (),
+        (list_judgements(report),),
+        (_draw_courses(report),),
     )
     path.write_text(
-        page(f"Watch: {client}", facts=facts, reading=reading, terms={}, sections=[section]),
+        page(f"Monitor: {client}", facts=facts, reading=reading, terms={}, sections=[section]),
         encoding="utf-8",
     )
 
 
-def _draw_courses(watch: Watch) -> Drawing:
-    loud = sorted(watch.judgements, key=lambda v: v.evidence / v.needed, reverse=True)[:_SHOWN]
+def _draw_courses(report: MonitorReport) -> Drawing:
+    loud = sorted(report.judgements, key=lambda v: v.evidence / v.needed, reverse=True)[:_SHOWN]
 
     def paint(axes: "Axes") -> None:
         for v in loud:
@@ -133,4 +134,4 @@ def _draw_courses(watch: Watch) -> Drawing:
         axes.set_ylabel("evidence, as a share of an alarm")
 
     caption = "Logarithm of the evidence over that of an alarm, for the questions with most of it."
-    return draw(Plot("watch", "Evidence against each claim", "", caption, 5.0, paint))
+    return draw(Plot("monitor", "Evidence against each claim", "", caption, 5.0, paint))

@@ -3,22 +3,24 @@
 import torch
 from torch import Tensor
 
-from ...kernel.schema import Schema
-from ...knowledge import Knowledge
-from ...knowledge.door import hide_others
-from ...knowledge.missing import allow, hear
-from ...knowledge.shapes.words import shape_reasons
-from ...knowledge.soft import has_soft
-from ...knowledge.sources.kind import Reasons
-from ...knowledge.sources.unapplied import missing_reasons
-from ...knowledge.sources.words import reasons_of
-from ...personal.answers import BOTH, EXPERT, RANGE, Answers
-from ...personal.beside import AnyBeside
-from ...personal.classifier import Personal
-from ...words import Reason
-from ..contents import Bundle
-from ..mixtures import member_weights
-from .answering import answer_rows, shape_rows
+from ..kernel.schema import Schema
+from ..knowledge import Knowledge
+from ..knowledge.door import hide_others
+from ..knowledge.missing import allow, hear
+from ..knowledge.shapes.words import shape_reasons
+from ..knowledge.soft import has_soft
+from ..knowledge.sources.kind import Reasons
+from ..knowledge.sources.unapplied import missing_reasons
+from ..knowledge.sources.words import reasons_of
+from ..personal.answers import BOTH, EXPERT, RANGE, Answers
+from ..personal.beside import AnyBeside
+from ..personal.classifier import Personal
+from ..words import Reason
+from .ensemble import member_weights
+from .header import Bundle
+from .predict import answer_rows, shape_rows
+
+_FAULT = "predict"  # the code of errors raised here
 
 
 def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> list[list[str]]:

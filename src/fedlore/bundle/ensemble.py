@@ -1,7 +1,7 @@
-"""What stands beside a network in a bundle: members as plain values and tensors, never pickled.
+"""The ensemble of a bundle: members as plain values and tensors, never pickled.
 
 `beside` of bundle.json says who there is and with which weight; the numbers of trees, linear
-models and the model of one round lie in beside.safetensors.
+models and the one-shot model lie in beside.safetensors.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,0 @@
-"""Rows in, answers with reasons out."""
-
-_FAULT = "predict"  # the code of errors raised here
