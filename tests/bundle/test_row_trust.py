@@ -92,7 +92,7 @@ def personal(folder, *, number=False, mixed=False, trust=TRUST):
             beside = NumberBeside((member,), (0.3,), 0.6, 0.1, 0.8)
         scaler = scaler_of_scope(file.schema)
         model = nn.Linear(6, 5)
-        return PersonalRegressor(model, file.bins, file.knowledge, scaler=scaler, beside=beside)
+        return PersonalRegressor(model, file.bins, file, scaler=scaler, beside=beside)
     known = Knowledge.read(path)
     beside = None
     if mixed:

@@ -80,7 +80,7 @@ def test_tune(world, task, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     path = write_federation(tmp_path, task)
     typed("tune", path, "--folds", "2", "--write")
-    known = Knowledge.read(tmp_path / "sites/east/knowledge.toml").knowledge
+    known = Knowledge.read(tmp_path / "sites/east/knowledge.toml")
     assert known.reliance is not None and known.trust in (0.0, 0.3)
 
 

@@ -182,7 +182,7 @@ def test_ranges_are_useful_and_experts_fallible(plant: int) -> None:
 def test_an_expert_sees_five_features_only() -> None:
     for p in plants(0):
         x = p.test.x
-        known = p.knowledge.annotate(p.test, 20)
+        known = p.knowledge.annotate(p.test)
         pkm, rkm = p.knowledge.prediction, p.knowledge.range
         assert pkm is not None and rkm is not None
         told = []

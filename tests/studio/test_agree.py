@@ -71,7 +71,7 @@ def test_the_studio_says_what_knowledge_says(files, rows):
         one = x[row : row + 1]
         told = judge_row(checkup, one, read_grids(files))
         try:
-            said = known.annotate(Examples(one), 3)
+            said = known.annotate(Examples(one), known.answers)
         except KnowledgeError as error:
             assert contradicted and told["refused"] == str(error)
             continue
@@ -115,7 +115,7 @@ def test_a_missing_value_leaves_the_same_open():
     text = FILES["knowledge.toml"].replace(b"high = 16", b'high = 16\nmissing = "mean"')
     checkup = judge({**FILES, "knowledge.toml": text}).checkup
     x = torch.tensor([[torch.nan, 2.0]])
-    said = checkup.knowledge.annotate(Examples(x), 3)
+    said = checkup.knowledge.annotate(Examples(x), checkup.knowledge.answers)
     told = judge_row(checkup, x, read_grids(FILES))
     assert told["expert"] is None and said.prior.sum() == 0
     assert told["allowed"] == CLASSES and bool(said.allowed.all())

@@ -55,7 +55,7 @@ def test_clients_differ_and_no_row_has_two_roles():
     assert len(seen) < 0.7 * len(rows.x)  # the rest made the experts
     for site in own:
         told = site.knowledge["oracle"].annotate(
-            site.test, Line(Bins)(0.0, 85.0, 2), training=False
+            site.test, Line(Bins(0.0, 85.0, 2)), training=False
         )
         assert not told.missed.any() and told.conflicts == 0
 
