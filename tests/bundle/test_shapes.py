@@ -140,7 +140,7 @@ def test_a_regressor_refuses_them_too():
     found, _, _ = random_site(4, "number")
     assert isinstance(found, PersonalRegressor)
     with pytest.raises(FedloreError, match="cannot keep the shapes"):
-        PersonalRegressor(mlp(3, 7), found.bins, found)
+        PersonalRegressor(mlp(3, 7), found.bins, found.knowledge)
 
 
 def shaped_bundle(*shapes, limits=None):

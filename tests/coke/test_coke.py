@@ -166,7 +166,7 @@ def test_rank_effect_is_an_arch() -> None:
 def test_the_range_holds_by_construction(seed: int) -> None:
     for p in coking_plants(seed, test_rows=200):
         for data in (p.train, p.test):
-            audit = p.knowledge.audit(data, 20)
+            audit = p.knowledge.audit(data)
             assert audit.outside == audit.conflicts == audit.abstained == 0
 
 
@@ -174,7 +174,7 @@ def test_the_range_holds_by_construction(seed: int) -> None:
 def test_ranges_are_useful_and_experts_fallible(plant: int) -> None:
     for seed in SEEDS:
         p = plants(seed)[plant]
-        audit = p.knowledge.audit(p.test, 20)
+        audit = p.knowledge.audit(p.test)
         assert audit.width is not None and 4.0 <= audit.width <= 8.0
         assert audit.hits is not None and 0.15 < audit.hits < 0.55
 
@@ -209,7 +209,7 @@ def summary(**options: float) -> tuple[float, float]:
     audits = []
     for seed in (0, 1):
         for p in coking_plants(seed, **options):  # type: ignore[arg-type]
-            audits.append(p.knowledge.audit(p.test, 20))
+            audits.append(p.knowledge.audit(p.test))
     assert all(a.outside == a.conflicts == 0 for a in audits)
     return float(np.mean([a.hits for a in audits])), float(np.mean([a.width for a in audits]))
 
