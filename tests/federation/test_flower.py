@@ -15,7 +15,6 @@ from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local
 from fedlore.engine.loop import scale_together
 from fedlore.federation.flower import records
-from fedlore.federation.flower.names import ConfigRecord, RecordDict
 from fedlore.federation.flower.records import read_reply, read_task, reply_record, task_record
 from fedlore.federation.flower.transport import SILENCE, Link
 
@@ -107,17 +106,6 @@ def test_a_field_that_is_added_crosses_without_anybody_thinking_of_it(monkeypatc
     later = Later("train", 1, more=("x", "y"), about={"z": 0.5})
     back, _ = read_task(task_record(later, "a"), "a")
     assert back == later
-
-
-def test_a_task_of_the_first_version_can_be_read():
-    """So that a site can say by which version it was asked."""
-    settings = {"kind": "train", "round": 2, "seed": 5, "rate": 0.5, "accepted": 0, "terms": "t"}
-    record = RecordDict({"task": ConfigRecord({**settings, "layouts": "{}"})})
-    assert read_task(record, "a") == (Task("train", 2, {}, 5, 0.5), "t")
-    sent = task_record(Task(**TASK), "a", "t")["task"]
-    assert {name: type(sent[name]) for name in settings} == {
-        name: type(value) for name, value in settings.items()
-    }
 
 
 @pytest.mark.parametrize(

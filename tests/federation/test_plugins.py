@@ -7,9 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedlore import fit
-from fedlore.algorithms import make
-from fedlore.core.models import make_kind, make_network
 from fedlore.core.wire import Task
 from fedlore.experiments.runs import run_federation
 from fedlore.experiments.sites import gather
@@ -23,7 +20,6 @@ from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import read_terms, terms_of
 from fedlore_coke.starter import write_starter
 
-from ..engine.federation import CLASSES, FEATURES, federation
 from ..installed import forget, install
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small
@@ -58,18 +54,6 @@ def agree(folder, *changes):
 
 
 BOTH = (("models = []", 'models = ["wide"]'), ("algorithms = []", 'algorithms = ["half"]'))
-
-
-def test_fit_takes_its_module_and_its_algorithm(installed):
-    kind = make_kind("wide", {"width": 4})
-    model = make_network("wide", kind, FEATURES, CLASSES, hears=False, seed=0)
-    half, whole = (
-        fit(federation(), model, algorithm=make(name), rounds=1, seed=0).model("site-0").model
-        for name in ("half", "fedavg")
-    )
-    for name, start in model.named_parameters():  # half of the way that FedAvg goes
-        went = whole.get_parameter(name) - start
-        assert torch.allclose(half.get_parameter(name) - start, went / 2, atol=1e-6)
 
 
 def test_a_run_in_one_process_trains_it(installed, tmp_path):

@@ -13,7 +13,6 @@ from fedlore.core.wire import Reply, Task
 from fedlore.federation import journal
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site import policy as policy_module
 from fedlore.federation.site import worker as worker_module
 from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.audit import AuditLog, check_audit
@@ -175,16 +174,6 @@ def test_unknown_tasks_and_unreadable_terms_are_refused(home, terms):
 
 
 APART = "this site runs fedlore {}, the coordinator {}: install the same version on both sides"
-
-
-def test_a_site_of_0_1_0_refuses_the_terms_of_today(home, terms, monkeypatch):
-    """It compares the version in the terms with its own, which stands for an older site here."""
-    for module in (policy_module, worker_module):
-        monkeypatch.setattr(module, "fedlore_version", lambda: "0.1.0")
-    told = []
-    with pytest.raises(Refusal, match=APART.format("0.1.0", fedlore_version())):
-        Worker(read_kit(home), told.append)(first_task(terms), terms.text())
-    assert APART.format("0.1.0", fedlore_version()) in told[-1]
 
 
 @pytest.mark.parametrize("change", [{"surprise": 1}, {"rounds": "many"}])

@@ -27,7 +27,7 @@ from fedlore.privacy.dp.budget import (
     spent_line,
 )
 from fedlore.privacy.dp.filter import NoiseFilter
-from fedlore.privacy.dp.noise import gaussian, uniform, with_noise
+from fedlore.privacy.dp.noise import gaussian, uniform
 from fedlore.privacy.filters import guard_transport
 
 from ..engine.federation import federation
@@ -56,7 +56,6 @@ def noising(dp, **changes):
 
 
 DP = Dp(epsilon=4, delta=1e-5)
-FREE = Dp(epsilon=math.inf, delta=1e-5, clip=1e6)
 SENT = {"model": {"w": torch.zeros(300, 100), "b": torch.zeros(100)}}
 
 
@@ -179,16 +178,6 @@ def test_the_same_question_gets_the_same_noise_and_is_paid_once():
     assert [len(ledger.entries()) for ledger in ledgers.values()] == [2, 2, 2]
 
 
-def test_a_spent_budget_refuses_the_next_round_also_after_a_restart(tmp_path):
-    filter = NoiseFilter(DP, DP.multiplier(2), 1, lambda name: Ledger(tmp_path / f"{name}.json"))
-    for round in (1, 2):  # a new half each time: the site was started again
-        half = filter.site("a")
-        half.outbound(Task("train", round, SENT), Reply("a", round, SENT))
-    with pytest.raises(BudgetSpent, match="the privacy budget is spent"):
-        filter.site("a").outbound(Task("train", 3, SENT), Reply("a", 3, SENT))
-    filter.site("b").outbound(Task("train", 3, SENT), Reply("b", 3, SENT))  # its own budget
-
-
 def test_sums_of_features_are_refused_and_scores_can_be():
     filter, _ = noising(DP)
     with pytest.raises(FedloreError, match="scale by the schema's declared bounds"):
@@ -297,11 +286,3 @@ def test_federations_without_a_guarantee_are_refused(changes, rule):
         check_dp(DP, **(plain | changes))
     with pytest.raises(ConfigError, match="cohort must be at least 1, got 0"):
         NoiseFilter(DP, 1.0, 0, lambda name: Ledger())
-
-
-def test_no_noise_changes_nothing():
-    assert with_noise(SENT, 0.0) is SENT
-    filter, _ = noising(FREE)
-    assert filter.noise == 0.0
-    mean, _ = mean_of(guard_transport(Still(0.25), [filter]), Task("train", 1, SENT), list("abc"))
-    assert (flat(mean) == 0.25).all()

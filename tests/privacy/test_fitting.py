@@ -1,12 +1,11 @@
 """fit with a budget or with encryption, in one call."""
 
 import logging
-import math
 
 import pytest
 import torch
 
-from fedlore import FedAvg, Plan, Scaffold
+from fedlore import Plan, Scaffold
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.engine import fit
@@ -72,15 +71,6 @@ def test_the_range_holds_under_noise():
     assert (probabilities[~client.test.allowed] == 0).all()
 
 
-@pytest.mark.parametrize("weights", ["equal", "size"])
-def test_encryption_changes_nothing_but_what_the_server_sees(weights):
-    plain = fitted(privacy=Privacy(), weights=weights, scale=True)
-    hidden = fitted(privacy=Privacy(encryption="ckks"), weights=weights, scale=True)
-    for name, t in plain.run.state["model"].items():
-        torch.testing.assert_close(hidden.run.state["model"][name], t, rtol=1e-5, atol=1e-6)
-    assert plain.privacy == () and hidden.privacy[0].startswith("CKKS: degree 8192")
-
-
 def test_what_has_no_guarantee_is_refused():
     dp = Dp(8, 1e-5)
     with pytest.raises(FedloreError, match="set scale = false"):
@@ -93,12 +83,3 @@ def test_what_has_no_guarantee_is_refused():
         fitted(dp, aggregate="median")
     with pytest.raises(ConfigError, match="at least 2 sites in a round, got 1"):
         fitted(privacy=Privacy(encryption="ckks"), sample=0.3)
-
-
-def test_no_noise_is_the_plain_training():
-    none = Dp(math.inf, 1e-5, clip=1e6, noise=0.0)
-    plain, same = fitted(), fitted(none)
-    for name, t in plain.run.state["model"].items():
-        torch.testing.assert_close(same.run.state["model"][name], t)
-    assert same.privacy[0].startswith("ε = inf at δ = 1e-05")
-    assert FedAvg() == plain.recipe.algorithm

@@ -6,23 +6,7 @@ from fedlore.privacy.settings import ADDED, FILTERS
 
 from ..test_layers import FILES, SOURCE, imported
 
-MODULES = {p.relative_to(SOURCE).with_suffix("").parts: p for p in FILES}
 FEDERATION = [p for p in FILES if "federation" in p.relative_to(SOURCE).parts[:1]]
-
-
-def below(module):
-    """The modules of privacy that one imports, lazily or not."""
-    names = imported(MODULES[module])
-    found = {n if n in MODULES else n[:-1] for n in names if n[0] == "privacy"}
-    return {n for n in found if n in MODULES and n != module}
-
-
-def test_no_module_of_privacy_imports_itself_by_way_of_others():
-    rest = {m: below(m) for m in MODULES if m[0] == "privacy"}
-    while free := [m for m, needs in rest.items() if not needs & rest.keys()]:
-        for module in free:
-            del rest[module]
-    assert not rest
 
 
 def test_federation_imports_no_filter():

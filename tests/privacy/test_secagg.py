@@ -43,38 +43,6 @@ def error(found, wanted):
     return max(tree.norm(tree.sub(found[k], wanted[k])) / tree.norm(wanted[k]) for k in wanted)
 
 
-@pytest.mark.parametrize("weights", ["equal", "size"])
-@pytest.mark.parametrize("n", [3, 4, 10, pytest.param(50, marks=pytest.mark.slow)])
-def test_the_sum_is_the_plain_one(n, weights):
-    rows = {name: 10 + 37 * i for i, name in enumerate(called(n))}
-    one = cohort(n, filter=SecureAggregation(weights=weights), rows=rows)
-    (reply,) = one.round()
-    assert reply.members == tuple(called(n))
-    assert error(reply.upload, plain(called(n), rows if weights == "size" else None)) < 1e-6
-    assert reply.rows == (sum(rows.values()) if weights == "size" else n)
-
-
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("n", [4, 10])
-def test_who_drops_out_is_done_without(n, stage):
-    """As many as the threshold bears are lost at one stage."""
-    gone = called(n)[1 : 1 + n - least(n, 2 / 3)]
-    one = cohort(n, lose=lambda task, name: task.kind == stage and name in gone)
-    (reply,) = one.round()
-    # whoever is lost at the very end has been summed already
-    lasted = called(n) if stage == "unmask" else [s for s in called(n) if s not in gone]
-    assert list(reply.members) == lasted
-    assert error(reply.upload, plain(lasted)) < 1e-6
-
-
-def test_losses_at_every_stage_of_one_round():
-    gone = {stage: called(50)[5 * i : 5 * i + 5] for i, stage in enumerate(STAGES)}
-    one = cohort(50, lose=lambda task, name: name in gone[task.kind])
-    (reply,) = one.round()
-    lasted = called(50)[10:]
-    assert list(reply.members) == lasted and error(reply.upload, plain(lasted)) < 1e-6
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_below_the_threshold_the_round_is_void(stage, caplog):
     one = cohort(4, lose=lambda task, name: task.kind == stage and name in called(4)[:2])
