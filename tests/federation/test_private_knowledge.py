@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from fedlore.bundle.answer.answering import answer_rows
+from fedlore.bundle import answer_rows
 from fedlore.core.rng import stream
 from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
