@@ -13,7 +13,7 @@ from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.bundle.onnx.finishing import save_graph
+from fedlore.bundle.onnx.builder import save_graph
 from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.serve.answer import Answering
 from fedlore.bundle.store import open_members

@@ -8,7 +8,7 @@ import torch
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.explain import reasons
-from fedlore.bundle.onnx.bundled import bundle_to_onnx
+from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.update import update_bundle
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp

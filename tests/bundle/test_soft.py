@@ -11,7 +11,7 @@ from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.monitor.facts import find_facts
 from fedlore.bundle.monitor.record import open_record
 from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.bundle.onnx.finishing import save_graph
+from fedlore.bundle.onnx.builder import save_graph
 from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.verdict import seal

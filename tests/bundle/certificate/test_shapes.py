@@ -11,7 +11,7 @@ from fedlore.bundle import bundle_of, write_bundle
 from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.ensemble import describe_beside
 from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.bundle.onnx.finishing import save_graph
+from fedlore.bundle.onnx.builder import save_graph
 from fedlore.checker import check
 from fedlore.checker.shapes import monotone
 from fedlore.checker.verdict import seal

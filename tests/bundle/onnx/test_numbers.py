@@ -7,7 +7,7 @@ from torch import nn
 
 from fedlore import Bins, Knowledge, mlp
 from fedlore.answers import HEARD
-from fedlore.bundle.onnx.bundled import bundle_to_onnx
+from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.store import bundle_of
 from fedlore.checker.rowwise import OPERATORS

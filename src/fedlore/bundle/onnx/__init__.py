@@ -2,8 +2,7 @@
 
 from ...kernel.graph.tables import Answer
 from .builder import OPSET
-from .bundled import bundle_to_onnx, write_bundle_onnx
-from .model import to_onnx, write_onnx
+from .model import bundle_to_onnx, to_onnx, write_bundle_onnx, write_onnx
 
 _FAULT = "onnx"  # the code of errors raised here
 

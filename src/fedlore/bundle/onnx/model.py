@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
 from ...personal.classifier import Personal
-from .builder import Builder
-from .finishing import GraphOutput, describe_graph, finish_graph, save_graph
-from .mixtures import encode_nodes, mixed_parts, scale_nodes
-from .networks import network
-from .shapes import shape_nodes
-from .sources import Rows, add_range, add_source, trust_rows
-from .unapplied import give_unapplied
+from ...personal.regressor import PersonalRegressor
+from .. import Bundle
+from .builder import Builder, GraphOutput, describe_graph, finish_graph, save_graph
+from .members import encode_nodes, mixed_parts, scale_nodes
+from .networks import network, shape_nodes
+from .regressor import regressor_to_onnx
+from .sources import Rows, add_range, add_source, give_unapplied, trust_rows
 
 
 def to_onnx(
@@ -161,3 +162,30 @@ def knowledge_files(knowledge: Knowledge) -> dict[str, str]:
     members = pack_knowledge(describe(knowledge))
     texts = {name: data for name, data in members.items() if name.endswith((".toml", ".csv"))}
     return {name: texts[name].decode() for name in sorted(texts)}
+
+
+def bundle_to_onnx(bundle: Bundle) -> Any:
+    """The model of a bundle as an `onnx.ModelProto`, with the bundle's own files of knowledge."""
+    personal = bundle.personal
+    files = {"knowledge.toml": bundle.knowledge_text}
+    files |= {n: d.decode() for n, d in bundle.tables.items() if n.endswith(".csv")}
+    metadata = {
+        "fedlore.bundle": bundle.fingerprint,
+        "fedlore.client": bundle.client,
+        "fedlore.knowledge.files": json.dumps(files),
+    }
+    if bundle.holdings:  # 1 - p, or the distance in halves of the interval: the cut says which hold
+        metadata["fedlore.holdings"] = json.dumps([asdict(one) for one in bundle.holdings])
+    if isinstance(personal, PersonalRegressor):
+        return regressor_to_onnx(personal, bundle.schema, metadata=metadata)
+    return to_onnx(
+        personal,
+        bundle.schema,
+        shape=bundle.shape or None,
+        metadata=metadata,
+    )
+
+
+def write_bundle_onnx(bundle: Bundle, path: str | Path) -> None:
+    """Write the graph of a bundle, whole or not at all."""
+    save_graph(bundle_to_onnx(bundle), path)

@@ -21,8 +21,7 @@ from ...personal.foreseen import ForeseenNumber
 from ...personal.own.members import NumberMember
 from ...personal.regressor import PersonalRegressor
 from ...personal.tasks.regression import LEVEL
-from .builder import Builder
-from .decoding import (
+from .bins import (
     BinNodes,
     SpreadNodes,
     between_nodes,
@@ -35,13 +34,10 @@ from .decoding import (
     softmax_nodes,
     spread_nodes,
 )
-from .finishing import GraphOutput, describe_graph, finish_graph
-from .mixtures import body_nodes, encode_nodes, foresee_nodes, scale_nodes
-from .networks import network
-from .numbers import number_nodes
-from .shapes import shape_nodes
-from .sources import Rows, trust_rows
-from .unapplied import give_unapplied
+from .builder import Builder, GraphOutput, describe_graph, finish_graph
+from .members import body_nodes, encode_nodes, one_shot_nodes, scale_nodes
+from .networks import network, shape_nodes
+from .sources import Rows, give_unapplied, number_nodes, trust_rows
 
 
 def regressor_to_onnx(
@@ -200,7 +196,7 @@ def _mixture(
             value = body_nodes(build, inputs, member.body, name)
             parts.append(within(build.op("Add", value, start) if member.over else value))
         elif isinstance(member, ForeseenNumber):
-            at, _ = foresee_nodes(build, x, heard, member, name)
+            at, _ = one_shot_nodes(build, x, heard, member, name)
             parts.append(within(_number_at(build, at, cut.bins)))
         else:
             raise FedloreError(

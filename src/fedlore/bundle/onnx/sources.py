@@ -4,7 +4,7 @@ What was learned, and what an expert sees of a row, the kernel does not know: th
 their own here. A kind of model that has none is refused by name.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,19 @@ from ...errors import KnowledgeError
 from ...kernel import graded, soft
 from ...kernel.expressions import Tree
 from ...kernel.graph.knowledge import every_class
+from ...kernel.graph.numbers import (
+    NumberNodes,
+    band_set,
+    first_point,
+    formula_point,
+    join_number,
+    limit_set,
+    meet_all,
+    table_point,
+    table_set,
+)
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
+from ...kernel.graph.sets import SetNodes, bound_set, join
 from ...kernel.graph.soft import weigh_odds
 from ...kernel.graph.sources import (
     View,
@@ -25,23 +37,27 @@ from ...kernel.graph.sources import (
     join_ranges,
     meet_ranges,
 )
-from ...kernel.graph.tables import Answer
+from ...kernel.graph.tables import Answer, hit_rules
+from ...kernel.numbersets import NamedNumber
 from ...kernel.trusting import Leaning
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
-from ...knowledge.conformal import ConformalRange
+from ...knowledge.conformal import ConformalInterval, ConformalRange
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from ...knowledge.intervals import Band, Between
 from ...knowledge.learned import TorchModel
 from ...knowledge.missing import list_columns
+from ...knowledge.models import Knowledge
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
 from ...knowledge.sources.onnx import OnnxModel
-from ...knowledge.sources.writing import kind_of_model
+from ...knowledge.sources.writing import kind_of_model, parts_of
+from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ...knowledge.views import Mask, MaxPool
-from .builder import OPSET, Builder
+from .builder import OPSET, Builder, GraphOutput
 from .networks import network
 
 
@@ -339,3 +355,139 @@ GRAPHS: dict[type, Compile] = {
     OnnxModel: _onnx,
     ConformalRange: _conformal,
 }
+
+
+def number_nodes(
+    rows: Rows, known: Knowledge, bounds: tuple[float, float], unusable: Value
+) -> NumberNodes:
+    """The knowledge with its policies, as `Knowledge.annotate` has it."""
+    sets = None
+    if known.range is not None:
+        lacking = rows.lacking(known.range) if known.when_empty == "all" else None
+        sets = bound_set(rows.build, add_set(rows, known.range), bounds, known.when_empty, lacking)
+    point = None if known.prediction is None else add_point(rows, known.prediction)
+    return join_number(rows.build, point, sets, bounds, known.conflict, unusable)
+
+
+def add_point(rows: Rows, model: Any) -> Answer:
+    """The number that an expert names, (n, 1) double with NaN where he is silent."""
+    found: Answer = _make(_POINTS, model)(rows, model)
+    return found
+
+
+def add_set(rows: Rows, model: Any) -> SetNodes:
+    """The set of numbers that a range allows, before the bounds."""
+    found: SetNodes = _make(_SETS, model)(rows, model)
+    return found
+
+
+def _make(catalog: dict[type, Callable[[Rows, Any], Any]], model: Any) -> Callable[..., Any]:
+    if type(model) not in catalog:
+        raise KnowledgeError(
+            f"a {type(model).__name__} of numbers cannot be put into a graph: use a table or a "
+            "formula"
+        )
+    return catalog[type(model)]
+
+
+def _number_table(rows: Rows, model: NumberTable) -> Answer:
+    table = table_of(model.table)
+    return table_point(rows.view, table, [model.values[min(rule.outcome)] for rule in table.rules])
+
+
+def _first_point(rows: Rows, model: FirstOf) -> Answer:
+    parts = [add_point(rows, one) for one in model.predictions]
+    return first_point(rows.build, parts, [rows.lacking(one) for one in model.predictions])
+
+
+def _between(rows: Rows, model: Between) -> SetNodes:
+    ends = [
+        side if side is None or isinstance(side, float | int) else tree_of(side)
+        for side in (model.lower, model.upper)
+    ]
+    return limit_set(rows.view, *ends)
+
+
+def _band(rows: Rows, model: Band) -> SetNodes:
+    return band_set(rows.build, add_point(rows, model.point), model.below, model.above)
+
+
+def _conformal_band(rows: Rows, model: ConformalInterval) -> SetNodes:
+    return band_set(rows.build, add_point(rows, model.point), model.radius, model.radius)
+
+
+def _interval_table(rows: Rows, model: IntervalTable) -> SetNodes:
+    table = table_of(model.table)
+    return table_set(rows.view, table, [model.sets[min(rule.outcome)] for rule in table.rules])
+
+
+def _meet_sets(rows: Rows, model: AllOf) -> SetNodes:
+    parts = [add_set(rows, one) for one in model.ranges]
+    return meet_all(rows.build, parts, strict=model.empty == "error")
+
+
+def _join_sets(rows: Rows, model: AnyOf) -> SetNodes:
+    return join(rows.build, [add_set(rows, one) for one in model.ranges])
+
+
+_POINTS: dict[type, Callable[[Rows, Any], Answer]] = {
+    Formula: lambda rows, model: formula_point(rows.view, NamedNumber(model.tree)),
+    NumberTable: _number_table,
+    FirstOf: _first_point,
+    Mask: lambda rows, model: add_point(rows.of_columns(model.columns), model.model),
+}
+_SETS: dict[type, Callable[[Rows, Any], SetNodes]] = {
+    Between: _between,
+    Band: _band,
+    ConformalInterval: _conformal_band,
+    IntervalTable: _interval_table,
+    AllOf: _meet_sets,
+    AnyOf: _join_sets,
+    Mask: lambda rows, model: add_set(rows.of_columns(model.columns), model.model),
+}
+
+
+def give_unapplied(rows: Rows, models: Iterable[Any]) -> list[GraphOutput]:
+    """The output `unapplied`, (n, d) int64, where values may be missing; else none."""
+    if not rows.width:
+        return []
+    counts = _count(rows, models)
+    if counts is None:
+        counts = rows.build.op("Mul", _holes(rows), rows.build.constant(0.0))
+    return [GraphOutput("unapplied", rows.build.cast(counts, INT64), "INT64", (rows.width,))]
+
+
+def _count(rows: Rows, models: Iterable[Any]) -> Value | None:
+    """For each missing value how many rules and formulas it leaves open, (n, d) float32."""
+    found = None
+    for model in models:
+        some = _count_source(rows, model)
+        if some is not None:
+            found = some if found is None else rows.build.op("Add", found, some)
+    return found
+
+
+def _count_source(rows: Rows, model: Any) -> Value | None:
+    build = rows.build
+    if isinstance(model, Mask):
+        back = np.eye(rows.width)[list(model.columns)]  # each column of the view to its place
+        inside = _count(rows.of_columns(model.columns), [model.model])
+        return None if inside is None else build.op("MatMul", inside, build.constant(back))
+    parts = parts_of(model)
+    if parts is not None:
+        return _count(rows, parts)
+    table = getattr(model, "table", model)
+    if not isinstance(table, Table):
+        looks = np.zeros((1, rows.width))
+        looks[0, list(list_columns(model, rows.width))] = 1.0
+        return build.op("Mul", _holes(rows), build.constant(looks))
+    known = table_of(table)
+    asks = np.zeros((len(known.rules), rows.width))
+    for place, rule in enumerate(known.rules):
+        asks[place, list(rule.spans)] = 1.0
+    may_hit = hit_rules(build, rows.x, known, perhaps=True)  # not for sure, where it asks a hole
+    return build.op("Mul", build.op("MatMul", may_hit, build.constant(asks)), _holes(rows))
+
+
+def _holes(rows: Rows) -> Value:
+    return rows.build.cast(rows.build.op("IsNaN", rows.x), SINGLE)

@@ -19,8 +19,8 @@ from ...personal.foreseen import Foreseen, ForeseenNumber
 from ...personal.own.linear import Linear
 from ...personal.own.members import SMOOTH, ClassMember, OrderMember
 from ...personal.own.trees import Trees
+from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
 from .builder import Builder
-from .cells import heard_nodes, normal_cells, place_nodes, sight_nodes
 
 
 def mixed_parts(
@@ -39,7 +39,7 @@ def mixed_parts(
         elif isinstance(member, ClassMember):
             found = _classes(build, x, known, member, name)
         elif isinstance(member, Foreseen):
-            found = _foreseen(build, x, known, member, name)
+            found = _one_shot(build, x, known, member, name)
         else:
             raise FedloreError(
                 f"a member of the class {type(member).__name__} cannot be put into a graph"
@@ -87,12 +87,12 @@ def _classes(
     return build.op("Mul", found, build.constant(member.sharpness, DOUBLE))
 
 
-def _foreseen(build: Builder, x: str, known: KnowledgeNodes, member: Foreseen, name: str) -> Value:
-    place, variance = foresee_nodes(build, x, known, member, name)
+def _one_shot(build: Builder, x: str, known: KnowledgeNodes, member: Foreseen, name: str) -> Value:
+    place, variance = one_shot_nodes(build, x, known, member, name)
     return normal_cells(build, place, build.op("Sqrt", variance), member.foresight.classes)
 
 
-def foresee_nodes(
+def one_shot_nodes(
     build: Builder, x: str, known: KnowledgeNodes, member: Foreseen | ForeseenNumber, name: str
 ) -> tuple[str, str]:
     """Place and variance of the model of one round, (n, 1) double each."""
