@@ -45,29 +45,6 @@ def test_a_client_that_takes_other_steps_is_named():
     federate(Stubborn(Local(federation(), r)), r, 3)  # FedAvg bears it
 
 
-class Deaf:
-    """One client's answers are lost in every round but the first."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def clients(self):
-        return self.inner.clients()
-
-    def exchange(self, task, to):
-        lost = task.kind == "train" and task.round > 1
-        return [r for r in self.inner.exchange(task, to) if not (lost and r.client == "site-1")]
-
-
-def test_a_round_that_lacks_a_client_is_void_for_everyone():
-    r = recipe(Scaffnew(chance=0.3))
-    first = federate(Deaf(Local(federation(), r)), r, 1)
-    run = federate(Deaf(Local(federation(), r)), r, 2, start=first)
-    assert set(run.accepted.values()) == {1} and run.rows[-1]["merged"] == 0
-    for key, bundle in run.state.items():
-        assert all(torch.equal(t, first.state[key][name]) for name, t in bundle.items())
-
-
 def test_a_client_that_left_is_named():
     r = recipe(Scaffnew())
     run = federate(Local(federation(), r), r, 1)

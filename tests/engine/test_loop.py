@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedlore import Alone, Client, ConfigError, Examples, FedAvg, FedloreError, Plan, federate, fit
+from fedlore import Client, ConfigError, Examples, FedAvg, FedloreError, Plan, federate, fit
 from fedlore.core.nets import mlp
 from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local, Recipe
@@ -29,11 +29,6 @@ def same(a, b) -> bool:
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_same_seed_same_bits_in_any_order_of_clients():
-    assert same(trained(), trained(list(reversed(federation()))))
-    assert not same(trained(), trained(seed=4))
-
-
 class Backwards:
     """A transport whose replies arrive in the reverse order."""
 
@@ -55,23 +50,13 @@ def test_sums_have_the_same_bits_in_any_order_of_arrival():
     )
 
 
-def test_the_server_takes_the_plain_mean_of_the_clients_models():
-    r = recipe()
-    clients = federation()
+@pytest.mark.parametrize("weights", ["equal", "size"])
+def test_the_server_takes_the_mean_of_the_clients_models(weights):
+    r, clients = recipe(weights=weights), federation()
     apart = [federate(Local([c], r), r, 1).state["model"] for c in clients]
-    together = trained(clients, rounds=1)
-    for name, value in together.items():
-        wanted = sum(p[name] for p in apart) / len(apart)
-        torch.testing.assert_close(value, wanted)
-
-
-def test_by_size_weights_count_rows():
-    r = recipe(weights="size")
-    clients = federation()
-    apart = [federate(Local([c], r), r, 1).state["model"] for c in clients]
-    together = trained(clients, rounds=1, weights="size")
-    for name, value in together.items():
-        wanted = sum(len(c.data) * p[name] for c, p in zip(clients, apart, strict=True)) / 100
+    shares = [len(c.data) / 100 if weights == "size" else 1 / len(clients) for c in clients]
+    for name, value in trained(clients, rounds=1, weights=weights).items():
+        wanted = sum(share * p[name] for share, p in zip(shares, apart, strict=True))
         torch.testing.assert_close(value, wanted)
 
 
@@ -173,16 +158,6 @@ def test_finishing_steps_stay_at_home():
     plain = fit(federation(), r.model, plan=PLAN, rounds=1, seed=3, scale=False)
     x = rows(50, "new").x
     assert not torch.equal(fitted.model("site-0")(x), plain.model("site-0")(x))
-
-
-def test_alone_uploads_nothing_and_each_client_keeps_its_own():
-    r = recipe(algorithm=Alone())
-    spy = Spy(Local(federation(), r))
-    federate(spy, r, 2)
-    assert all(reply.upload == {} for reply in spy.replies)
-    fitted = fit(federation(), r.model, algorithm=Alone(), plan=PLAN, rounds=2)
-    one, two = (fitted.model(f"site-{i}").model.state_dict() for i in (0, 1))
-    assert not same(one, two)
 
 
 def test_the_given_model_is_not_changed():

@@ -47,15 +47,6 @@ def test_fedprox_lessens_the_bias():
     assert off == sorted(off, reverse=True) and off[-1] < 0.1 * off[0]
 
 
-def test_fedavg_with_one_local_step_is_gradient_descent():
-    clients = bowls(steps=(1,))
-    x, _, _ = solve(clients, FedAvg(), rounds=40, lr=LR)
-    wanted = torch.zeros_like(clients[0].b)
-    for _ in range(40):
-        wanted = wanted - LR * sum(c.a @ (wanted - c.b) for c in clients) / len(clients)
-    torch.testing.assert_close(x, wanted, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_fedprox_stays_put_under_a_large_pull(momentum):
     clients = bowls()

@@ -72,15 +72,6 @@ def test_the_noise_on_the_sum_is_sigma_times_the_bound(where):
     assert [(e.round, e.noise, e.steps) for e in ledgers["a"].entries()] == [(0, 2.0, 1)]
 
 
-def test_the_same_question_gets_the_same_noise_and_is_paid_once():
-    filter, ledgers = noising(DP, entropy=seeded("twice"))
-    half = filter.site("a")
-    reply = Reply("a", 0, {"gram": sums_of(20)}, 20)
-    first, second = half.outbound(GRAM, reply), half.outbound(GRAM, reply)
-    assert torch.equal(flat(first.upload), flat(second.upload)) and first.rows == 1
-    assert len(ledgers["a"].entries()) == 1
-
-
 def test_the_budget_counts_the_sums_as_one_more_round():
     without, with_sums = (made(DP, 9, 3, sums) for sums in (False, True))
     assert with_sums.noise == DP.multiplier(10) > without.noise == DP.multiplier(9)

@@ -18,8 +18,8 @@ from ...errors import FedloreError
 from ...personal.client import Client
 from ..client import lesson_of, ready, see_rows
 from ..loop import Recipe
+from .lipschitz import spread_rows
 from .nets import Layers, layers_of
-from .shaped import spread_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ def _lessons(clients: Sequence[Client], model: nn.Module, scaler: Scaler | None)
     for i, client in enumerate(clients):
         groups.setdefault(_kind(i, client), []).append(i)
     try:
-        return [_together([clients[i] for i in g], g, model, scaler) for g in groups.values()]
+        return [_join_group([clients[i] for i in g], g, model, scaler) for g in groups.values()]
     except (FedloreError, RuntimeError):
         for client in clients:
             ready(client, model, scaler)  # one by one: the first that does not fit is named
@@ -155,7 +155,7 @@ def _kind(i: int, client: Client) -> tuple[object, ...]:
     return (*parts, knowledge.trust, knowledge.floor, knowledge.outside, i if dropping else -1)
 
 
-def _together(
+def _join_group(
     clients: Sequence[Client], members: list[int], model: nn.Module, scaler: Scaler | None
 ) -> Group:
     if len(clients) == 1:

@@ -9,8 +9,8 @@ from ...core.lipschitz import Lipschitz
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
 from .layers import ConvPool, Dense, Flat, Hear, Layer
+from .lipschitz import LipschitzLayers
 from .ordinal import OrdinalHead
-from .shaped import ShapedLayers
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
             found, images, heard = *_ordinal_layers(model, x), False
         elif type(model) is Lipschitz:
             _check_hooks(model)
-            found, images, heard = [ShapedLayers.of(model)], False, False
+            found, images, heard = [LipschitzLayers.of(model)], False, False
         else:
             parts, heard = _parts(model)
             found, images, _ = _layers(parts, x)
@@ -45,7 +45,7 @@ def layers_of(model: nn.Module, x: Tensor) -> Layers | str:
 
 def _names(layer: object) -> Iterator[str]:
     """The parameters of a layer, and of those inside it."""
-    if isinstance(layer, ShapedLayers):
+    if isinstance(layer, LipschitzLayers):
         yield from layer.names
     elif isinstance(layer, OrdinalHead):
         for inner in layer.dense:

@@ -13,7 +13,7 @@ from .ordinal import HeadShape, steps_for
 
 
 @dataclass(frozen=True)
-class ShapedLayers:
+class LipschitzLayers:
     """All of a `Lipschitz`, (a, b, features + told) -> (a, k, b)."""
 
     weights: tuple[str, ...]  # of the trunk
@@ -25,9 +25,9 @@ class ShapedLayers:
     options: Shaping
 
     @staticmethod
-    def of(model: Lipschitz) -> "ShapedLayers":
+    def of(model: Lipschitz) -> "LipschitzLayers":
         count = range(len(model.trunk))
-        return ShapedLayers(
+        return LipschitzLayers(
             tuple(f"trunk.{i}.weight" for i in count),
             tuple(f"trunk.{i}.bias" for i in count),
             "line.weight",
@@ -41,8 +41,8 @@ class ShapedLayers:
     def names(self) -> tuple[str, ...]:
         return (*self.weights, *self.biases, self.line, self.shift, self.width)
 
-    def bind(self, place: LayerPlace, number: int) -> "_Shaped":
-        return _Shaped(self, place, number)
+    def bind(self, place: LayerPlace, number: int) -> "_LipschitzLayers":
+        return _LipschitzLayers(self, place, number)
 
 
 def spread_rows(x: Tensor, about: Shaping) -> Tensor:
@@ -58,10 +58,10 @@ def spread_rows(x: Tensor, about: Shaping) -> Tensor:
     return torch.cat([inputs, inputs * (signs > 0), inputs * (signs < 0), start], -1)
 
 
-class _Shaped:
+class _LipschitzLayers:
     """A step of few clients costs as much as it has calls: views are made once where they can."""
 
-    def __init__(self, layer: ShapedLayers, place: LayerPlace, number: int) -> None:
+    def __init__(self, layer: LipschitzLayers, place: LayerPlace, number: int) -> None:
         about = layer.options
         head = Ordinal("none", True, about.width, False, about.bell)
         shape = HeadShape(place, number, head, layer.classes, layer.shift, layer.width)
