@@ -8,7 +8,7 @@ from ..kernel.schema import Feature
 from ..knowledge import Knowledge
 from ..knowledge.card import Card
 from ..knowledge.kinds import kind_of
-from ..knowledge.shapes.words import promised_shapes
+from ..knowledge.shapes.shape import promised_shapes
 from ..knowledge.soft import has_soft
 from .archive import Members
 from .knowledge import read_signature, signer_words

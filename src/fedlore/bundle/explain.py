@@ -7,7 +7,7 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.door import hide_others
 from ..knowledge.missing import allow, hear
-from ..knowledge.shapes.words import shape_reasons
+from ..knowledge.shapes.shape import shape_reasons
 from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.unapplied import missing_reasons

@@ -15,7 +15,7 @@ from ..experiments.approaches import effort, local_best_words
 from ..experiments.benefit import brought_path
 from ..experiments.runs import Finished, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
-from ..knowledge.shapes.words import promised_shapes
+from ..knowledge.shapes.shape import promised_shapes
 from ..personal.own.best import missing_learners
 from ..report import write_report
 from ..report.brought import write_brought

@@ -11,7 +11,7 @@ from ..bundle.knowledge import read_signature, signer_words
 from ..bundle.score import score_bundle
 from ..bundle.update import update_bundle as renew
 from ..errors import ConfigError
-from ..knowledge.shapes.words import promised_shapes
+from ..knowledge.shapes.shape import promised_shapes
 from ..words.en import share_words
 from .lint import AcceptOption, check_with_rows, refuse_errors
 from .options import PluginOption

@@ -3,7 +3,7 @@ by the sign of their slope, and nothing where values may be missing."""
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .graded import Graded, Limits
 from .knowledge import Known, Scoped, scope_of
 from .numbersets import NamedNumber, NumberKnown
 from .prove import inside
+from .schema import Feature
 from .search import Verdict
 from .slopes import keeps_sign
 from .tables import Table
@@ -37,7 +38,7 @@ def range_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
     if all(isinstance(source, Table) for source in side.sources):
         if isinstance(known, NumberKnown):
             return _along(known, shape, side.sources, lambda x: _pieces(known, x), _intervals_rise)
-        return _along(known, shape, side.sources, lambda x: said_of(known, x).allowed, _sets_rise)
+        return _along(known, shape, side.sources, lambda x: said_of(known, x).allowed, sets_rise)
     kept = all(
         not looks([source], shape.column)
         or (
@@ -65,8 +66,8 @@ def prediction_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
         return Verdict("proved")
     if all(isinstance(source, Table) for source in around):
         if isinstance(known, NumberKnown):
-            return _along(known, shape, around, lambda x: _points(known, x), _numbers_rise)
-        return _along(known, shape, around, lambda x: said_of(known, x).prior, _dominates)
+            return _along(known, shape, around, lambda x: _points(known, x), numbers_rise)
+        return _along(known, shape, around, lambda x: said_of(known, x).prior, dominates)
     first = sources[0] if sources else None
     if soft or not isinstance(first, Graded | NamedNumber) or _has_holes(known):
         return Verdict("unknown")
@@ -94,8 +95,8 @@ def _along(
     keeps: Callable[[Array, Array], Array],
 ) -> Verdict:
     """A row of every cell of some tables, line by line along the feature."""
-    rows, steps = _grid(known, shape, sources)
-    if rows is None or (shape.region is not None and not _simple(shape.region)):
+    rows, steps = lay_grid(known.columns, shape.column, sources, shape.region)
+    if rows is None or (shape.region is not None and not compares_columns(shape.region)):
         return Verdict("unknown")
     line = np.arange(len(rows)) // steps
     if shape.region is not None:
@@ -112,36 +113,41 @@ def _along(
     return Verdict("proved")
 
 
-def _grid(known: Scoped, shape: Direction, sources: list[Any]) -> tuple[Array | None, int]:
-    """The rows, the shape's column running fastest, and how many there are on a line."""
-    scope = scope_of(known.columns)
+def lay_grid(
+    features: Sequence[Feature], column: int, tables: Sequence[Any], region: Tree | None = None
+) -> tuple[Array | None, int]:
+    """A row of every cell of some tables and of a region, and how many stand on a line.
+
+    The column runs fastest; None where there are too many rows.
+    """
+    scope = scope_of(features)
     axes: list[list[float]] = []
-    for place, column in enumerate(known.columns):
-        cuts = {cut for s in sources if place in s.columns for cut in s.cuts(place)}
-        if shape.region is not None and place in columns_in(shape.region):
-            for number in numbers_in(shape.region):
+    for place, feature in enumerate(features):
+        cuts = {cut for table in tables if place in table.columns for cut in table.cuts(place)}
+        if region is not None and place in columns_in(region):
+            for number in numbers_in(region):
                 near = np.float32(number)
                 cuts |= {float(near), float(np.nextafter(near, np.float32(np.inf)))}
         inner = sorted(cut for cut in cuts if scope.low[place] < cut <= scope.high[place])
-        if column.levels:
-            inner = [float(level) for level in range(1, len(column.levels))] if cuts else []
-        hole = place != shape.column and (column.may_miss or column.other)
+        if feature.levels:
+            inner = [float(level) for level in range(1, len(feature.levels))] if cuts else []
+        hole = place != column and (feature.may_miss or feature.other)
         axes.append([float(scope.low[place]), *inner, *([math.nan] if hole else [])])
     if math.prod(map(len, axes)) > _MOST:
         return None, 0
-    order = [i for i in range(len(axes)) if i != shape.column] + [shape.column]
+    order = [i for i in range(len(axes)) if i != column] + [column]
     grid = np.array(list(itertools.product(*(axes[i] for i in order))), np.float32)
     rows = np.empty_like(grid)
     rows[:, order] = grid
-    return rows, len(axes[shape.column])
+    return rows, len(axes[column])
 
 
-def _simple(tree: Tree) -> bool:
+def compares_columns(tree: Tree) -> bool:
     """Whether a region only compares columns with numbers."""
     op, *parts = tree
     if op in ("<", "<=", ">", ">=", "==", "!="):
         return all(part[0] in ("column", "number") for part in parts)
-    return op in ("number", "column") or all(_simple(part) for part in parts)
+    return op in ("number", "column") or all(compares_columns(part) for part in parts)
 
 
 def _pieces(known: NumberKnown, x: Array) -> Array | None:
@@ -160,7 +166,7 @@ def _points(known: NumberKnown, x: Array) -> Array | None:
     return None if refused.any() else point
 
 
-def _sets_rise(low: Array, high: Array) -> Array:
+def sets_rise(low: Array, high: Array) -> Array:
     """The strong set order of two ranges, (n, k) each."""
     at, k = np.arange(low.shape[1]), low.shape[1]
     lost = np.where(low & ~high, at, -1).max(1) < np.where(high, at, k).min(1)
@@ -180,11 +186,12 @@ def _intervals_rise(low: Array, high: Array) -> Array:
     return (low == high).all(1) | (whole[0] & whole[1] & (a <= c) & (b <= d))
 
 
-def _dominates(low: Array, high: Array) -> Array:
+def dominates(low: Array, high: Array) -> Array:
     """First-order dominance, where both speak or neither does."""
     rises = (high.cumsum(1) <= low.cumsum(1) + 1e-6).all(1)
     return rises & (low.any(1) == high.any(1))
 
 
-def _numbers_rise(low: Array, high: Array) -> Array:
+def numbers_rise(low: Array, high: Array) -> Array:
+    """Numbers that do not fall, or silence on both sides."""
     return (low <= high) | (np.isnan(low) & np.isnan(high))

@@ -24,8 +24,7 @@ from .missing import allow, find_lacking, hear
 from .policies import Conflict, Outside
 from .protocols import PredictionModel, RangeModel
 from .rowtrust import RowTrust, check_row_trust, find_trust
-from .shapes.shape import SiteShapes
-from .shapes.verdicts import Orders, ears_for
+from .shapes.shape import Orders, SiteShapes, ears_for
 from .soft import place_within
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class Knowledge:
         """Whether range and prediction move the way the shapes say; None without shapes."""
         if self.shapes is None:
             return None
-        from .shapes.standing import orders_of  # here: it knows all kinds of sources
+        from .shapes.order import orders_of  # here: it knows all kinds of sources
 
         return orders_of(self, self.shapes)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 APART = 8_000  # boxes that are looked at to tell two regions apart
-_PLAIN = {"number", "column", "neg", "where", "and", "or", "not"}
-_COMPARED = {"<", "<=", ">", ">=", "==", "!="}
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,6 @@ class RowRegion:
         """The numbers that it names."""
         steps = self.formula.steps if self.where else ()
         return tuple(step.value for step in steps if step.op == "number")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it only compares single features with numbers or names."""
-        steps = self.formula.steps if self.where else ()
-        ends = {"number", "column"}
-        return all(
-            s.op in _PLAIN or (s.op in _COMPARED and all(steps[arg].op in ends for arg in s.args))
-            for s in steps
-        )
 
     def find_meeting(self, other: RowRegion) -> Verdict:
         """Whether it is apart from another one over the whole scope, or a row of both."""

@@ -20,7 +20,7 @@ from ..kernel.schema import Feature, Schema
 from ..words import Reason
 from .formulas.formula import Formula
 from .regions import RowRegion
-from .shapes.verdicts import Orders
+from .shapes.shape import Orders
 
 if TYPE_CHECKING:
     from torch import Tensor

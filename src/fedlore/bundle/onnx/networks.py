@@ -16,8 +16,7 @@ from ...errors import FedloreError
 from ...kernel.graph.formulas import Formulas
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import BOOL, DOUBLE, INT64, SINGLE, Value
-from ...knowledge.shapes.shape import SiteShapes
-from ...knowledge.shapes.verdicts import Orders, ears_for
+from ...knowledge.shapes.shape import Orders, SiteShapes, ears_for
 from .bells import heard_nodes, logistic_cells, normal_cells, place_nodes
 from .builder import Builder
 

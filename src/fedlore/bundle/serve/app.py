@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ...data.rows.strict import Unusable
-from ...knowledge.shapes.words import promised_shapes
+from ...knowledge.shapes.shape import promised_shapes
 from ...personal.regressor import PersonalRegressor
 from .. import Bundle
 from ..monitor.record import Record

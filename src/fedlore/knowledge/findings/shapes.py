@@ -9,8 +9,7 @@ from ...core.tensors import torch
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
 from ..models import Knowledge
-from ..shapes.shape import FeatureShape, SiteShapes
-from ..shapes.verdicts import OrderFound
+from ..shapes.shape import FeatureShape, OrderFound, SiteShapes
 
 if TYPE_CHECKING:
     from torch import Tensor

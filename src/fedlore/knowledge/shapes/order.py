@@ -2,22 +2,29 @@
 
 What network and answer start from counts as an input of the shape: a range or a prediction that is
 proved to keep the order enters with the right sign, any other is withheld from the network, and a
-prediction from the answer. Tables are decided exactly, formulas by their slopes, others not at all.
+prediction from the answer. Tables are decided exactly, on one row of each of their cells; formulas
+by their slopes, others not at all.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...answers import Sets
+from ...answers import Axis, Bins, Classes, Line, Sets
+from ...core.rng import stream
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.expressions import numbers_in
 from ...kernel.knowledge import scope_of
+from ...kernel.movement import compares_columns, dominates, lay_grid, numbers_rise, sets_rise
+from ...kernel.prove import inside, stays_between
+from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ...kernel.slopes import never_against
+from ..bridge import known_of, source_of, table_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..confusion import Recalibrated
 from ..formulas.formula import Formula
@@ -26,99 +33,103 @@ from ..intervals import Between
 from ..missing import list_columns
 from ..tables.numbers import IntervalTable, NumberTable
 from ..tables.table import Table
-from .lines import (
-    RowLines,
-    draw_lines,
-    lay_grid,
-    masks_in_order,
-    rows_in_order,
-    sets_in_order,
-)
-from .shape import FeatureShape, SiteShapes
-from .verdicts import OrderFound, Orders, Pair
+from .shape import FeatureShape, OrderFound, Orders, Pair, SiteShapes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 FORMULA_BUDGET = 4_000  # boxes
+_LINES, _STEPS = 512, 24  # of a sample
+_FAR = 1e3  # beyond the last threshold, where the scope has no end
 
 #: What is said of rows: the range as classes or sets, the prediction as classes or numbers.
-BothSides = tuple["Tensor | Sets | None", "Tensor | None"]
-Ask = Callable[["Tensor"], BothSides]
+_BothSides = tuple["Tensor | Sets | None", "Tensor | None"]
+
+
+def orders_of(known: Any, shapes: SiteShapes) -> Orders:
+    """The verdicts on a `Knowledge`, its policies included; asked once for the same sources."""
+    number = shapes.bounds is not None
+    policies = (known.conflict, known.when_empty if number else "")
+    for prediction, limits, rules, orders in shapes.verdicts:
+        if prediction is known.prediction and limits is known.range and rules == policies:
+            found: Orders = orders
+            return found
+    bare, bins = replace(known, shapes=None), Bins(*(shapes.bounds or (0.0, 1.0)), 2)
+    axis: Axis = Line(bins) if number else Classes()
+
+    def ask(x: Tensor) -> _BothSides:
+        said, allowed = axis.read(bare.annotate(axis.rows(x), axis, training=False))
+        return allowed, said
+
+    def stays() -> bool:
+        if known.conflict in ("error", "project"):  # refused, or moved in, which keeps the order
+            return True
+        if number:
+            return _numbers_inside(known.prediction, known.range, bins)
+        return _classes_inside(known.prediction, known.range, shapes.schema)
+
+    strict = not number or known.when_empty == "error"
+    found = _ShapedKnowledge(shapes, known.prediction, known.range, ask, stays, strict).orders()
+    shapes.verdicts.append((known.prediction, known.range, policies, found))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
-class ShapeStand:
+class _ShapedKnowledge:
     """A site's knowledge as its shapes see it."""
 
     shapes: SiteShapes
     prediction: Any
     range: Any
-    ask: Ask  # what is said in the end, policies included
-    inside: Callable[[], bool]  # whether the prediction provably never leaves the range
+    ask: Callable[[Tensor], _BothSides]  # what is said in the end, policies included
+    stays: Callable[[], bool]  # whether the prediction provably never leaves the range
     strict: bool = True  # whether a row that nothing is left of is refused, and not opened
 
     def orders(self) -> Orders:
         """The verdicts of all shapes."""
-        found = [self._decide(shape) for shape in self.shapes]
-        return Orders(tuple(a for a, _ in found), tuple(b for _, b in found))
-
-    def _decide(self, shape: FeatureShape) -> tuple[OrderFound, OrderFound]:
-        limits = self._side(shape, 0, [self.range])
-        return limits, self._side(shape, 1, [self.prediction, self.range])
+        return Orders(
+            tuple(self._side(shape, 0, [self.range]) for shape in self.shapes),
+            tuple(self._side(shape, 1, [self.prediction, self.range]) for shape in self.shapes),
+        )
 
     def _side(self, shape: FeatureShape, place: int, asked: Sequence[Any]) -> OrderFound:
         """The range (0) or the prediction (1) along one shape."""
-        column, schema = self.shapes.schema.column(shape.feature), self.shapes.schema
+        schema, region = self.shapes.schema, self.shapes.place(shape)
+        column, width = schema.column(shape.feature), len(schema.features)
         sources = [model for model in asked if model is not None]
-        if asked[0] is None or not any(self._moves(model, column) for model in sources):
+        looked = any(column in list_columns(model, width) for model in sources)
+        if asked[0] is None or not looked:
             return OrderFound("constant")
-        tables = _tables(*sources)
-        numbers = self.shapes.thresholds(shape)
-        grid = None
+        where, tables = region.formula.tree if region.where else None, _tables(*sources)
+        grid, steps = None, 0
         if tables is not None:
-            marks = [(at, number) for at in self.shapes.looks_at(shape) for number in numbers]
-            grid = lay_grid(schema, column, tables, marks)
-        if grid is None:
-            hints = sorted({*numbers, *(h for model in sources for h in _numbers(model))})
-            grid = draw_lines(schema, column, hints)
+            grid, steps = lay_grid(schema.features, column, list(map(table_of, tables)), where)
+        exact = grid is not None and (where is None or compares_columns(where))
+        rows = None if grid is None else torch.from_numpy(grid).double()
+        if rows is None:
+            formulas = [f for model in sources for f in _formulas(model)]
+            numbers = {number for f in formulas for number in numbers_in(f.tree)}
+            rows, steps = _draw_lines(schema, column, sorted(numbers | {*region.thresholds}))
         try:
-            pair = self._look(shape, grid, place)
+            pair = self._look(shape, rows, steps, place)
         except KnowledgeError:  # rows that are refused: nothing is known of the others
             return OrderFound("unknown")
         if pair is not None:
             return OrderFound("broken", pair)
-        exact = grid.whole and self.shapes.is_plain(shape)
-        return OrderFound(
-            "ordered" if exact or self._proved(place, column, shape.sign) else "unknown"
-        )
+        proved = exact or self._proved(place, column, shape.sign)
+        return OrderFound("ordered" if proved else "unknown")
 
-    def _moves(self, model: Any, column: int) -> bool:
-        """Whether a source looks at the column."""
-        return column in list_columns(model, len(self.shapes.schema.features))
-
-    def _look(self, shape: FeatureShape, grid: RowLines, place: int) -> Pair | None:
+    def _look(self, shape: FeatureShape, rows: Tensor, steps: int, place: int) -> Pair | None:
         """Two rows of a line that break the order, of the range (0) or the prediction (1)."""
-        inside = self.shapes.region(shape, grid.rows)
-        rows = grid.rows[inside]
-        line = torch.arange(len(grid.rows)).div(len(grid.rows) // grid.lines, rounding_mode="floor")
-        line = line[inside]
+        inside = self.shapes.region(shape, rows)
+        line = torch.arange(len(rows)).div(steps, rounding_mode="floor")[inside]
+        rows = rows[inside]
         here = (line[1:] == line[:-1]).nonzero()[:, 0]
         lower, upper = (here, here + 1) if shape.sign > 0 else (here + 1, here)
         said = self.ask(rows)[place]
-        if isinstance(said, Sets):
-            kept = sets_in_order(said[lower], said[upper])
-        elif said is None:
+        if said is None:
             return None
-        elif said.dtype == torch.bool:
-            kept = masks_in_order(said[lower], said[upper])
-        elif said.ndim == 2:
-            kept = rows_in_order(said[lower], said[upper])
-        else:
-            a, b = said[lower], said[upper]
-            kept = (a <= b) | (a.isnan() & b.isnan())
-        bad = (~kept).nonzero()
+        bad = (~_in_order(said[lower], said[upper])).nonzero()
         if not len(bad):
             return None
         at = int(here[int(bad[0])])
@@ -130,7 +141,58 @@ class ShapeStand:
             return False  # what a formula says of a hole is not its slope's matter
         if place == 0:
             return self.strict and _range_proved(self.range, column, sign)
-        return _prediction_proved(self.prediction, column, sign) and self.inside()
+        return _prediction_proved(self.prediction, column, sign) and self.stays()
+
+
+def _in_order(low: Tensor | Sets, high: Tensor | Sets) -> Tensor:
+    """Whether what is said of rows rises from the first to the second, (n,) bool."""
+    if isinstance(low, Sets) or isinstance(high, Sets):
+        assert isinstance(low, Sets) and isinstance(high, Sets)
+        return _sets_in_order(low, high)
+    if low.dtype == torch.bool:
+        rises = sets_rise
+    else:
+        rises = dominates if low.ndim == 2 else numbers_rise
+    return torch.from_numpy(rises(low.numpy(), high.numpy()))
+
+
+def _sets_in_order(a: Sets, b: Sets) -> Tensor:
+    """Whether sets of numbers rise: intervals by their ends, others where they stay the same."""
+    single = (~a.lower.isnan()).sum(1).eq(1) & (~b.lower.isnan()).sum(1).eq(1)
+
+    def ends(s: Sets) -> tuple[Tensor, Tensor]:
+        return s.lower.nan_to_num(nan=math.inf).amin(1), s.upper.nan_to_num(nan=-math.inf).amax(1)
+
+    (a_low, a_high), (b_low, b_high) = ends(a), ends(b)
+    same = (a.lower.nan_to_num() == b.lower.nan_to_num()).all(1)
+    same &= (a.upper.nan_to_num() == b.upper.nan_to_num()).all(1)
+    return same | (single & (a_low <= b_low) & (a_high <= b_high))
+
+
+def _draw_lines(schema: Schema, column: int, hints: Sequence[float]) -> tuple[Tensor, int]:
+    """Some lines at random over the scope, and how many rows stand on each."""
+    draw = stream("shape lines", column)
+    ends = [_ends(feature, hints) for feature in schema.features]
+    low, high = torch.tensor(ends, dtype=torch.float64).T
+    rows = low + (high - low) * torch.rand(_LINES, len(ends), generator=draw).double()
+    for i, feature in enumerate(schema.features):
+        if feature.levels:
+            rows[:, i] = rows[:, i].floor().clamp(max=len(feature.levels) - 1.0)
+    a, b = ends[column]
+    along = torch.linspace(a, b, _STEPS - 2 * min(len(hints), 4), dtype=torch.float64).tolist()
+    inside = [h for h in hints if a < h < b][:4]
+    along = sorted({*along, *inside, *(math.nextafter(h, math.inf) for h in inside)})
+    rows = rows.repeat_interleave(len(along), 0)
+    rows[:, column] = torch.tensor(along, dtype=torch.float64).repeat(_LINES)
+    return rows.float().double(), len(along)
+
+
+def _ends(feature: Feature, hints: Sequence[float]) -> tuple[float, float]:
+    if feature.levels:
+        return 0.0, float(len(feature.levels))
+    near = [h for h in hints if feature.low <= h <= feature.high] or [0.0]
+    low = feature.low if math.isfinite(feature.low) else min(near) - _FAR
+    return low, feature.high if math.isfinite(feature.high) else max(near) + _FAR
 
 
 def _tables(*models: Any) -> list[Table] | None:
@@ -165,12 +227,6 @@ def _formulas(model: Any) -> list[Formula]:
     if isinstance(model, FormulaRange | Between):
         return [f for side in (model.lower, model.upper) for f in _formulas(side)]
     return [f for part in _parts(model) for f in _formulas(part)]
-
-
-def _numbers(model: Any) -> set[float]:
-    """Numbers that something may happen at."""
-    found = {step.value for f in _formulas(model) for step in f.steps if step.op == "number"}
-    return found
 
 
 def _keeps(formula: Any, column: int, sign: int) -> bool:
@@ -234,3 +290,43 @@ def _prediction_proved(model: Any, column: int, sign: int) -> bool:
     if isinstance(model, Average):
         return all(_prediction_proved(part, column, sign) for part in model.predictions)
     return False
+
+
+def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
+    """Whether a prediction of classes is proved to stay in the range all over the scope."""
+    if limits is None:
+        return True
+    ranges = limits.ranges if isinstance(limits, AllOf | AnyOf) else (limits,)
+    experts = prediction.predictions if isinstance(prediction, FirstOf | Average) else (prediction,)
+    views, spoken = [source_of(one) for one in ranges], [source_of(one) for one in experts]
+    if None in views or None in spoken:
+        return False
+    known = known_of(
+        schema,
+        spoken,
+        views,
+        alternatives=isinstance(limits, AnyOf),
+        empty=limits.empty if isinstance(limits, AllOf) else "error",
+        averaged=isinstance(prediction, Average),
+    )
+    return inside(known, BUDGET).status == "proved"
+
+
+def _numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
+    """Whether a formula of a number is proved to stay within the bounds and between limits."""
+    formula = prediction.predictions[0] if isinstance(prediction, FirstOf) else prediction
+    ranges = limits.ranges if isinstance(limits, AllOf) else () if limits is None else (limits,)
+    if not isinstance(formula, Formula):
+        return False
+    low, high = formula.bounds()
+    if not (bins.lower <= low and high <= bins.upper):
+        return False
+    return all(isinstance(one, Between) and _between(formula, one) for one in ranges)
+
+
+def _between(formula: Formula, one: Between) -> bool:
+    sides = [side for side in (one.lower, one.upper) if side is not None]
+    if not all(isinstance(side, Formula | int | float) for side in sides):
+        return False
+    pair, scope = (tree_of(one.lower), tree_of(one.upper)), scope_of(formula.schema.features)
+    return stays_between(formula.tree, pair, scope).status == "proved"

@@ -6,7 +6,8 @@ distribution over ordered answers the other way (first-order dominance).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,6 +16,8 @@ from ...core.still import without_gradient
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ...kernel.schema import Schema
+from ...words import Reason
+from ...words.en import SAME_RANGE
 from ..regions import RowRegion
 
 if TYPE_CHECKING:
@@ -22,6 +25,15 @@ if TYPE_CHECKING:
 
 
 Effect = Literal["raises", "lowers"]
+OrderStatus = Literal["constant", "ordered", "broken", "unknown"]
+Pair = tuple[tuple[float, ...], tuple[float, ...]]  # two rows that differ in one feature alone
+
+_EARS: dict[OrderStatus, float] = {
+    "constant": 0.0,  # it may enter with any sign
+    "ordered": 1.0,  # it enters with its own
+    "unknown": math.nan,  # it is withheld
+    "broken": math.nan,
+}
 
 
 @dataclass(frozen=True)
@@ -90,14 +102,6 @@ class SiteShapes:
         """The columns that the region of a shape looks at."""
         return self.place(shape).columns
 
-    def thresholds(self, shape: FeatureShape) -> tuple[float, ...]:
-        """The numbers that the region of a shape names."""
-        return self.place(shape).thresholds
-
-    def is_plain(self, shape: FeatureShape) -> bool:
-        """Whether its region only compares single features with numbers."""
-        return self.place(shape).is_plain
-
     def place(self, shape: FeatureShape) -> RowRegion:
         """Where a shape holds."""
         return self._regions.setdefault(shape.where, RowRegion(shape.where, self.schema))
@@ -163,3 +167,81 @@ def shape_values(shapes: Sequence[FeatureShape]) -> list[dict[str, str]]:
         {"feature": s.feature, "effect": s.effect, **({"where": s.where} if s.where else {})}
         for s in shapes
     ]
+
+
+@dataclass(frozen=True)
+class OrderFound:
+    """What is known of one side along one feature."""
+
+    status: OrderStatus
+    pair: Pair | None = None  # rows that break it
+
+    @property
+    def kept(self) -> bool:
+        return self.status in ("constant", "ordered")
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Range and prediction along each shape."""
+
+    ranges: tuple[OrderFound, ...]
+    predictions: tuple[OrderFound, ...]
+
+    @property
+    def range(self) -> OrderStatus:
+        return _worst(order.status for order in self.ranges)
+
+    @property
+    def prediction(self) -> OrderStatus:
+        return _worst(order.status for order in self.predictions)
+
+    @property
+    def hears_prediction(self) -> bool:
+        """Whether the expert's word may count: it moves the way all shapes say."""
+        return all(order.kept for order in self.predictions)
+
+
+def ears_for(signs: Tensor, orders: Orders) -> Tensor:
+    """Signs of the features with those of the middle of the range and the expert's place behind.
+
+    The expert stands in the middle where he is silent, so his place keeps an order where both do.
+    """
+    middle = _EARS[orders.range]
+    told = math.nan if middle != middle else max(middle, _EARS[orders.prediction])
+    if _EARS[orders.prediction] != _EARS[orders.prediction]:
+        told = math.nan
+    heard = signs.new_tensor([middle, told]).expand(len(signs), 2)
+    return torch.cat([signs, heard], 1)
+
+
+def _worst(found: Iterable[OrderStatus]) -> OrderStatus:
+    rank: tuple[OrderStatus, ...] = ("constant", "ordered", "unknown", "broken")
+    return max(found, key=rank.index)
+
+
+def promised_shapes(known: Any) -> list[str]:
+    """Each shape, and between which rows it holds where not between all of its region."""
+    return [f"{shape}{'' if kept else SAME_RANGE}" for shape, kept in _each(known)]
+
+
+def shape_reasons(known: Any, x: Tensor, inside: Tensor) -> list[list[Reason]]:
+    """Of each row which shapes hold in it and what that means; `inside` are rows of the scope."""
+    found: list[list[Reason]] = [[] for _ in range(len(x))]
+    if known.shapes is None:
+        return found
+    for shape, kept in _each(known):
+        value = x[:, known.shapes.schema.column(shape.feature)]
+        here = known.shapes.region(shape, x) & ~value.isnan() & inside
+        args = {"shape": str(shape), "feature": shape.feature, "sign": shape.sign, "kept": kept}
+        holds, silent = Reason("shape", args), Reason("shape-silent", args)
+        for some, speaks in zip(found, here.tolist(), strict=True):
+            some.append(holds if speaks else silent)
+    return found
+
+
+def _each(known: Any) -> list[tuple[FeatureShape, bool]]:
+    """Each shape, and whether the range keeps it over the whole scope."""
+    if known.shapes is None or known.orders is None:
+        return []
+    return [(s, found.kept) for s, found in zip(known.shapes, known.orders.ranges, strict=True)]

@@ -6,7 +6,7 @@ from torch import Tensor
 from ...core.inputs import Inputs
 from ...core.lipschitz import HEARD_PLACES, columns_of_features
 from ...knowledge.models import Knowledge
-from ...knowledge.shapes.verdicts import ears_for
+from ...knowledge.shapes.shape import ears_for
 from .linear import Linear
 from .members import NumberMember, OrderMember
 from .sight import HEARD_OF_ORDER
