@@ -19,7 +19,7 @@ from setting import machine, write_csv
 
 from fedlore.federation.coordinator.training import Reports, train_federation
 from fedlore.federation.household import run_household
-from fedlore.federation.kits.making import add_site, unpack
+from fedlore.federation.kits.kit import add_site, unpack
 from fedlore.federation.processes import free_port
 from fedlore_coke.trial import make_trial
 

@@ -47,7 +47,7 @@ BUILDING = {
     "fedlore.engine.lore": "The recipe.",
     "fedlore.errors": "What is raised.",
     "fedlore.federation.household": "Server and sites as processes of one machine.",
-    "fedlore.federation.kits.making": "A federation's folder and its sites' kits.",
+    "fedlore.federation.kits.kit": "A federation's folder and its sites' kits.",
     "fedlore.federation.processes": "Child processes and ports.",
     "fedlore.answers": "What may be answered: classes, or a number.",
     "fedlore.look.markdown": "Tables as Markdown.",

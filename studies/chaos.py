@@ -25,7 +25,7 @@ import torch
 from fedlore.core.tree import flatten
 from fedlore.engine import Local, federate
 from fedlore.engine.loop import scale_together
-from fedlore.federation.coordinator.defending import coordinator_filters
+from fedlore.federation.coordinator.training import coordinator_filters
 from fedlore.federation.household import Household, local_sites, run_household
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.processes import Child, fedlore_command, free_port

@@ -66,7 +66,7 @@ PARTS = {
     "privacy": ("dp", "secagg", "ckks"),
     "engine": ("stacked", "tuning", "lore"),
     "bundle": ("monitor", "onnx", "certificate", "serve"),
-    "federation": ("kits", "flower", "coordinator", "site", "watching"),
+    "federation": ("kits", "flower", "coordinator", "site", "pages"),
 }
 #: Arrows between parts that point up on purpose, each with its reason.
 UP = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedlore import Examples
 from fedlore.errors import FedloreError
-from fedlore.federation.kits.making import SECURE, add_site, init, unpack
+from fedlore.federation.kits.kit import SECURE, add_site, init, unpack
 from fedlore.federation.processes import free_port
 from fedlore.knowledge import dump
 from fedlore.privacy import LEAST

@@ -14,7 +14,7 @@ from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.household import local_sites
 from fedlore.federation.kits.certificates import raw_key
-from fedlore.federation.kits.making import enrolled_keys
+from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.agreeing import accept_terms
 from fedlore.federation.site.folder import read_kit

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from fedlore.federation.bell import DoorBell, Ringer, bell_token
-from fedlore.federation.flower.courier import BadReply, RunCourier
-from fedlore.federation.flower.parcels import IN_HEAD, pack_parcel, read_head
+from fedlore.federation.flower.messages import IN_HEAD, BadReply, RunCourier, pack_parcel, read_head
 from fedlore.federation.processes import free_port
 
 from .test_courier import reply, server  # noqa: F401  # a fixture

@@ -15,14 +15,13 @@ from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.server import _command, healthy
 from fedlore.federation.flower import node as node_module
 from fedlore.federation.flower import transport
+from fedlore.federation.flower.messages import IN_HEAD, pack_parcel
 from fedlore.federation.flower.names import fleet_pb2, heartbeat_pb2, node_pb2
 from fedlore.federation.flower.node import door
-from fedlore.federation.flower.parcels import IN_HEAD, pack_parcel
 from fedlore.federation.flower.transport import Link, Mail, respond
 from fedlore.federation.kits.certificates import raw_key
-from fedlore.federation.node import ShutOut
 from fedlore.federation.processes import Child, free_port, script
-from fedlore.federation.remote import LinkLost
+from fedlore.federation.remote import LinkLost, ShutOut
 
 from .test_bell import wait_for
 

@@ -10,7 +10,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 )
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedlore.federation.flower.courier import BadReply, RunCourier
+from fedlore.federation.flower.messages import BadReply, RunCourier
 
 
 class Server:
@@ -102,7 +102,7 @@ def test_what_cannot_be_put_together_is_one_sites_bad_reply(server):
 
 
 def test_a_reply_without_end_is_cut_off(server, monkeypatch):
-    monkeypatch.setattr("fedlore.federation.flower.courier._MOST", 100)
+    monkeypatch.setattr("fedlore.federation.flower.messages._MOST", 100)
     server.put(reply("x" * 1000, "a"), about="a")
     (found,) = RunCourier(server, 1).pull_messages(["a"])
     assert found == BadReply("a", "more than 100 bytes")

@@ -12,9 +12,9 @@ from fedlore import FedloreError
 from fedlore.cli.app import app
 from fedlore.core.locking import alone
 from fedlore.federation.coordinator.server import serve_federation
-from fedlore.federation.flower.signing import Signing, Unsigned, read_signer
+from fedlore.federation.flower.node import Signing, Unsigned, read_signer
 from fedlore.federation.kits.certificates import new_authority, raw_key
-from fedlore.federation.kits.making import enrolled_keys
+from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.processes import free_port
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import doctor

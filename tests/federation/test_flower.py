@@ -14,8 +14,8 @@ from fedlore.algorithms.catalog import ALGORITHMS as CATALOG
 from fedlore.core.wire import Reply, Task
 from fedlore.engine import Local
 from fedlore.engine.loop import scale_together
-from fedlore.federation.flower import records
-from fedlore.federation.flower.records import read_reply, read_task, reply_record, task_record
+from fedlore.federation.flower import messages
+from fedlore.federation.flower.messages import read_reply, read_task, reply_record, task_record
 from fedlore.federation.flower.transport import SILENCE, Link
 
 from ..engine.federation import federation
@@ -102,7 +102,7 @@ def test_a_field_that_is_added_crosses_without_anybody_thinking_of_it(monkeypatc
         more: tuple[str, ...] = ()
         about: Mapping[str, float] = field(default_factory=dict)
 
-    monkeypatch.setattr(records, "Task", Later)
+    monkeypatch.setattr(messages, "Task", Later)
     later = Later("train", 1, more=("x", "y"), about={"z": 0.5})
     back, _ = read_task(task_record(later, "a"), "a")
     assert back == later

@@ -28,16 +28,18 @@ from fedlore.federation.kits.certificates import (
     read_site_key,
     vouch,
 )
-from fedlore.federation.kits.making import (
+from fedlore.federation.kits.kit import (
     MEMBERS,
     add_site,
     enrolled_keys,
     init,
     remove_site,
+    renew_authority,
+    renew_server,
     renew_site,
+    shown_authorities,
     unpack,
 )
-from fedlore.federation.kits.renewing import renew_authority, renew_server, shown_authorities
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.joining import learn_authority

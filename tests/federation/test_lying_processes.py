@@ -14,7 +14,7 @@ from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Mail
 from fedlore.federation.journal import read_state
 from fedlore.federation.kits.certificates import raw_key
-from fedlore.federation.kits.making import enrolled_keys
+from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.remote import Letter
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.agreeing import accept_terms

@@ -14,7 +14,7 @@ from fedlore.engine import NumberClient, Training, fit
 from fedlore.engine.lore import Candidate, train_lore
 from fedlore.errors import ConfigError
 from fedlore.federation.journal import read_state
-from fedlore.federation.kits.making import add_site, unpack
+from fedlore.federation.kits.kit import add_site, unpack
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.export import bundle_of_kit, bundle_of_shared

@@ -3,8 +3,8 @@
 import json
 import time
 
-from fedlore.federation.coordinator.presence import Presence, Sighting, read_presence
-from fedlore.federation.node import BEAT
+from fedlore.federation.coordinator.status import Presence, Sighting, read_presence
+from fedlore.federation.remote import BEAT
 
 from .test_gateway import OTHER, PULL, signed, staged
 

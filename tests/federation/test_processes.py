@@ -22,7 +22,7 @@ from fedlore.federation.flower.transport import Link, Mail
 from fedlore.federation.household import Household, run_household, start_site, wait_for_sites
 from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.kits.certificates import new_server, raw_key
-from fedlore.federation.kits.making import add_site, enrolled_keys, init, remove_site, unpack
+from fedlore.federation.kits.kit import add_site, enrolled_keys, init, remove_site, unpack
 from fedlore.federation.processes import Child, fedlore_command, free_port
 from fedlore.federation.remote import LinkLost, Remote
 from fedlore.federation.settings import read_deployed

@@ -11,15 +11,15 @@ from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.names import FleetHttpClient
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.household import Household, start_server, start_site, wait_for_sites
+from fedlore.federation.pages.app import PagePlace, showing_folder
+from fedlore.federation.pages.overview import Watcher
 from fedlore.federation.processes import free_port, spare_loopback
-from fedlore.federation.watching.overview import Watcher
-from fedlore.federation.watching.serving import PagePlace, showing_folder
 from fedlore_coke.trial import make_trial
 
 from .inside import reference
+from .pages.stage import stage as stage_files
 from .proxy import forward_proxy
 from .test_gateway import staged
-from .watching.stage import stage as stage_files
 
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 

@@ -9,10 +9,8 @@ from fedlore.core.wire import Task
 from fedlore.errors import FedloreError
 from fedlore.federation.books import SiteBooks
 from fedlore.federation.kits.certificates import raw_key
-from fedlore.federation.kits.making import enrolled_keys, init
-from fedlore.federation.kits.receipts import RECEIPTS, Receipts, name_key
-from fedlore.federation.kits.renewing import renew_authority, renew_server
-from fedlore.federation.kits.roll import read_roll, sign_roll
+from fedlore.federation.kits.kit import enrolled_keys, init, renew_authority, renew_server
+from fedlore.federation.kits.receipts import RECEIPTS, Receipts, name_key, read_roll, sign_roll
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.audit import AuditLog

@@ -4,7 +4,7 @@ import pytest
 
 from fedlore.algorithms import FedPer
 from fedlore.algorithms.catalog import make
-from fedlore.federation.kits.making import init
+from fedlore.federation.kits.kit import init
 from fedlore.federation.settings import read_deployed
 from fedlore_coke.experts import COKE
 from fedlore_coke.trial import make_trial

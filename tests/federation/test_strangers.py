@@ -25,10 +25,10 @@ from fedlore.federation.coordinator.training import train_federation
 from fedlore.federation.flower.transport import Link
 from fedlore.federation.household import start_site
 from fedlore.federation.journal import read_state
-from fedlore.federation.kits.renewing import renew_authority, renew_server
+from fedlore.federation.kits.kit import renew_authority, renew_server
+from fedlore.federation.pages.overview import Watcher
 from fedlore.federation.processes import Child, fedlore_command
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.watching.overview import Watcher
 
 from ..laws.test_algorithms import assert_close
 from .inside import reference

@@ -11,7 +11,7 @@ from .screen import Grid, keeping, teller
 from .services import JsonLogOption, LevelOption, PageOption, TokenOption, page_beside, telling
 
 if TYPE_CHECKING:
-    from ..federation.coordinator.reports import Reports
+    from ..federation.coordinator.status import Reports
     from ..federation.processes import Stop
 
 __all__ = ["CoordinatorFolder", "bring_up", "need_flower"]
@@ -34,7 +34,7 @@ def init_(
 ) -> None:
     """Make a coordinator's folder: federation.toml, an authority, a server certificate."""
     need_flower()
-    from ..federation.kits.making import init
+    from ..federation.kits.kit import init
     from ..knowledge.files import read_document
 
     found = read_document(schema)
@@ -48,7 +48,7 @@ def init_(
 def add_site_(name: str, folder: _Dir = Path(".")) -> None:
     """Enrol a site and make its kit."""
     need_flower()
-    from ..federation.kits.making import add_site
+    from ..federation.kits.kit import add_site
 
     _kit_made(name, add_site(folder, name))
 
@@ -57,7 +57,7 @@ def add_site_(name: str, folder: _Dir = Path(".")) -> None:
 def remove_site_(name: str, folder: _Dir = Path(".")) -> None:
     """Shut a site out; a running server notices within seconds."""
     need_flower()
-    from ..federation.kits.making import remove_site
+    from ..federation.kits.kit import remove_site
 
     remove_site(folder, name)
     told = teller()
@@ -75,8 +75,7 @@ def renew_(
     """A new key for a site, or a new certificate for the server, or a new authority."""
     need_flower()
     from ..federation.kits.certificates import check_dates
-    from ..federation.kits.making import renew_site
-    from ..federation.kits.renewing import renew_authority, renew_server
+    from ..federation.kits.kit import renew_authority, renew_server, renew_site
 
     if name is not None:
         _kit_made(name, renew_site(folder, name))
@@ -112,7 +111,7 @@ def key_(
 ) -> None:
     """Make the key that all sites share under encryption = "ckks", at one of them."""
     need_flower()
-    from ..federation.kits.making import unpack
+    from ..federation.kits.kit import unpack
     from ..federation.site.folder import read_kit
     from ..privacy.settings import share_secret
 
@@ -201,7 +200,7 @@ def _kept(folder: Path, command: str) -> str:
 
 
 def _reports(folder: Path, stop: "Stop") -> "Reports":
-    from ..federation.coordinator.reports import Reports
+    from ..federation.coordinator.status import Reports
     from ..federation.settings import read_deployed
 
     rounds, say = read_deployed(folder).rounds, teller().say

@@ -51,7 +51,7 @@ def page_beside(
         if page != "none":
             try:
                 from ..bundle.serve.limits import read_token
-                from ..federation.watching.serving import USUAL_PAGE, PagePlace, showing_folder
+                from ..federation.pages.app import USUAL_PAGE, PagePlace, showing_folder
             except ModuleNotFoundError as error:
                 raise FedloreError(
                     f"{error.name} is missing: pip install 'fedlore[flower]', or --page none"

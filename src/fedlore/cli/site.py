@@ -13,8 +13,8 @@ from .screen import ExitCode, Grid, Teller, teller
 from .services import JsonLogOption, LevelOption, PageOption, TokenOption, page_beside, telling
 
 if TYPE_CHECKING:
-    from ..federation.watching.overview import Overview
-    from ..federation.watching.sites import SiteOverview
+    from ..federation.pages.overview import Overview
+    from ..federation.pages.site import SiteOverview
 
 
 _Kit = Annotated[Path, typer.Argument(help="A kit, as archive or folder.")]
@@ -29,7 +29,7 @@ def join_command(
 ) -> None:
     """Take part as a site until Ctrl-C."""
     need_flower()
-    from ..federation.kits.making import unpack
+    from ..federation.kits.kit import unpack
     from ..federation.processes import stopping
     from ..federation.site.joining import join_federation as take_part
 
@@ -44,7 +44,7 @@ def join_command(
 def doctor(kit: _Kit) -> None:
     """Check a site before it joins; exit code 1 if anything must be mended."""
     need_flower()
-    from ..federation.kits.making import unpack
+    from ..federation.kits.kit import unpack
     from ..federation.site.doctor import examine
 
     checks = examine(unpack(kit))
@@ -65,7 +65,7 @@ def accept(
 ) -> None:
     """Show the terms that a site is asked to agree to, and agree to them."""
     need_flower()
-    from ..federation.kits.making import unpack
+    from ..federation.kits.kit import unpack
     from ..federation.site.agreeing import accept_terms, describe_changes, offered_terms
     from ..federation.site.folder import read_kit
 
@@ -104,9 +104,8 @@ def status(
 ) -> None:
     """Where a training stands and which sites are here; of a site, what was asked and sent."""
     need_flower()
-    from ..federation.watching.app import as_plain
-    from ..federation.watching.overview import Overview
-    from ..federation.watching.serving import watch_folder
+    from ..federation.pages.app import as_plain, watch_folder
+    from ..federation.pages.overview import Overview
 
     told, shown = teller(), watch_folder(folder)
     seen = shown.state()
@@ -132,13 +131,13 @@ def status(
 
 def changes(before: Any, now: Any) -> list[str]:
     """What is different, one line for each thing."""
-    from ..federation.watching.overview import Overview
+    from ..federation.pages.overview import Overview
 
     return _told(before, now) if isinstance(now, Overview) else _told_by_site(before, now)
 
 
 def _told(before: "Overview", now: "Overview") -> list[str]:
-    from ..federation.watching.pages import sum_up
+    from ..federation.pages.coordinator import sum_up
 
     lines = [] if sum_up(before) == sum_up(now) else [sum_up(now)]
     known = {site.name: site for site in before.sites}
@@ -164,8 +163,7 @@ def _told_by_site(before: "SiteOverview", now: "SiteOverview") -> list[str]:
 
 
 def _show(seen: "Overview", told: Teller) -> None:
-    from ..federation.watching.pages import sum_up
-    from ..federation.watching.parts import say_bytes, say_seconds
+    from ..federation.pages.coordinator import say_bytes, say_seconds, sum_up
 
     told.say(sum_up(seen))
     for line in (seen.reason, *seen.privacy):
@@ -188,7 +186,7 @@ def _show(seen: "Overview", told: Teller) -> None:
 
 
 def _show_site(seen: "SiteOverview", told: Teller) -> None:
-    from ..federation.watching.sitepages import describe_site
+    from ..federation.pages.site import describe_site
 
     told.say(f"site '{seen.name}' is {'in' if seen.joined else 'not in'}, at {seen.coordinator}")
     for name, value in describe_site(seen).items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import FedloreError
 from .coordinator.server import healthy, link_of
 from .kits.certificates import raw_key
-from .kits.making import enrolled_keys
+from .kits.kit import enrolled_keys
 from .processes import Child, fedlore_command
 from .settings import read_deployed
 from .site.agreeing import accept_terms

@@ -17,10 +17,19 @@ import h11
 
 from ...errors import FedloreError
 from ..bell import DoorBell
-from ..flower.signing import VISIT, UnknownKey, Unsigned, read_signer
-from .presence import EVERY, Presence
-from .visit import HUNG_UP, TurnedAway, VisitAnswer, serve_visit
-from .visitors import Bucket, GateLimits, RefusalLog, Strangers, Twins
+from ..flower.node import VISIT, UnknownKey, Unsigned, read_signer
+from .connection import (
+    HUNG_UP,
+    Bucket,
+    GateLimits,
+    RefusalLog,
+    Strangers,
+    TurnedAway,
+    Twins,
+    VisitAnswer,
+    serve_visit,
+)
+from .status import EVERY, Presence
 
 FLEET = "/v1/fleet/"
 LEAVE = FLEET + "deactivate-node"

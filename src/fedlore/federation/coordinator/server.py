@@ -16,14 +16,13 @@ from ...errors import ConfigError, FedloreError
 from ..bell import DoorBell, Ringer, bell_token
 from ..flower.transport import Link
 from ..kits.certificates import check_dates, raw_key
-from ..kits.making import enrolled_keys
-from ..kits.renewing import shown_authorities
+from ..kits.kit import enrolled_keys, shown_authorities
 from ..logs import LogForm, cut_log, write_log
 from ..processes import Child, free_port, script
 from ..remote import LinkLost
 from ..settings import Federation, read_deployed
 from .gateway import Gateway
-from .presence import PRESENCE_FILE
+from .status import PRESENCE_FILE
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _START = 90.0  # seconds that a loaded machine may need to start it

@@ -19,25 +19,23 @@ from ...core.uploads import wanted_of
 from ...core.wire import Reply, Task, Transport
 from ...engine import Run, federate
 from ...engine.loop import scale_together
-from ...engine.lore import DoneStep, Trial
+from ...engine.lore import MAIN, DoneStep, Trial
 from ...errors import FedloreError
 from ...knowledge.scope import scaler_of_scope
-from ...privacy.filters import Filter, guard_transport, is_hidden
-from ...privacy.settings import privacy_lines
+from ...privacy.filters import Filter, Placement, filter_context, guard_transport, is_hidden
+from ...privacy.settings import filters_of, privacy_lines
 from ..flower.transport import Link, Mail
 from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
-from ..kits.making import enrolled_keys
+from ..kits.kit import enrolled_keys
 from ..kits.receipts import Receipts
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, terms_of
 from ..usual import AmongPeers, UsualNorm
-from .conducting import conduct_session
-from .defending import coordinator_filters
-from .reports import Reports
+from .recipe import conduct_session
 from .server import bell_of, healthy, link_of
-from .status import Status, last_scores
+from .status import Reports, Status, last_scores
 from .uploads import Judged, flaw
 
 PATIENCE = 120.0  # seconds to wait for a server that went away
@@ -290,3 +288,27 @@ def _fingerprint(federation: Federation) -> str:
     f, text = federation, terms_of(federation, run="", participants=0).text()
     text += f"{f.sample} {f.scale} {f.evaluate}"
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def coordinator_filters(
+    federation: Federation, sites: int, run: str = "", folder: Path | None = None
+) -> list[Filter]:
+    """The filters, or why there cannot be any; none of the candidates may be unfit for them."""
+    a = federation
+    terms = terms_of(a, run="", participants=sites)
+    count = 1 if terms.menu is None else len(terms.menu.candidates)
+    trials = [""] if terms.menu is None else [str(Trial(c, MAIN, a.rounds)) for c in range(count)]
+    found = []
+    for recipe in map(terms.recipe, trials):
+        around = filter_context(
+            recipe.algorithm,
+            sites=sites,
+            rounds=a.rounds,
+            weights=recipe.weights,
+            aggregate=recipe.aggregate,
+            sample=a.sample,
+            least=a.least(sites),
+            sums=recipe.exact is not None,
+        )
+        found.append(filters_of(a.privacy, around, Placement("coordinator", folder, run=run)))
+    return found[0]

@@ -4,10 +4,13 @@ Flower's executes the code of whatever run is submitted, in a new process for ea
 one never fetches that code: it answers in this process with the fedlore that is installed.
 """
 
+import base64
+import binascii
+import datetime
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +19,15 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ...errors import FedloreError
-from ..node import BEAT, ShutOut
-from ..remote import LinkLost, NotTrusted
+from ..remote import AHEAD, BEAT, BEHIND, LinkLost, NotTrusted, ShutOut
+from .messages import pack_parcel, read_head
 from .names import (
+    FLEET_HTTP_PUBLIC_KEY_HEADER,
+    FLEET_HTTP_SIGNATURE_HEADER,
+    TIMESTAMP_HEADER,
     FleetHttpClient,
     Message,
+    bytes_to_public_key,
     fleet_pb2,
     heartbeat_pb2,
     node_pb2,
@@ -28,10 +35,10 @@ from .names import (
     public_key_to_bytes,
     pull_and_inflate_object_from_tree,
     push_objects,
+    sign_message,
     transfer,
+    verify_signature,
 )
-from .parcels import pack_parcel, read_head
-from .signing import Signing
 from .transport import Answerer, Link, link, respond
 
 LARGEST_TASK = 1 << 30  # bytes of one task
@@ -165,3 +172,58 @@ def _explain(site: str, error: httpx.HTTPStatusError) -> str:
         f"site '{site}': the coordinator does not know this key: it was revoked, renewed or never "
         "enrolled (fedlore federation add-site or renew makes a new kit), or it is in use elsewhere"
     )
+
+
+VISIT = "fedlore-visit"  # a header that names one start of a site
+SIGNED = (FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER, TIMESTAMP_HEADER)
+
+
+class Unsigned(FedloreError):
+    """A request that no enrolled site has signed."""
+
+    kind = "not-signed"
+
+
+class UnknownKey(Unsigned):
+    """A request with a key that is not enrolled."""
+
+
+@dataclass(frozen=True)
+class Signing:
+    """Signs every request of a site, and names this start of it: a copy of its kit is noticed."""
+
+    key: ec.EllipticCurvePrivateKey
+    visit: str
+
+    def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        told = (public_key_to_bytes(self.key.public_key()), sign_message(self.key, now.encode()))
+        texts = [base64.b64encode(data).decode() for data in told]
+        headers = dict(zip(SIGNED, [*texts, now], strict=True)) | {VISIT: self.visit}
+        context.request.headers.update(headers)
+        return call_next(context)
+
+
+def read_signer(
+    headers: Mapping[str, str], known: Collection[bytes], *, now: datetime.datetime | None = None
+) -> bytes:
+    """The enrolled key whose signature is good for this moment."""
+    try:
+        key, signature = (base64.b64decode(headers[name], validate=True) for name in SIGNED[:2])
+        told = headers[TIMESTAMP_HEADER]
+        signed = datetime.datetime.fromisoformat(told)
+    except (KeyError, ValueError, binascii.Error):
+        raise Unsigned("the request is not signed") from None
+    if key not in known:  # first, since looking it up costs nothing
+        raise UnknownKey("the key of the request is not enrolled")
+    if signed.tzinfo is None:
+        raise Unsigned("the time of the request has no zone")
+    age = ((now or datetime.datetime.now(datetime.UTC)) - signed).total_seconds()
+    if not -AHEAD < age < BEHIND:
+        raise Unsigned(
+            f"the site's clock is {abs(age):.0f} s {'behind' if age > 0 else 'ahead of'} the "
+            "coordinator's: set it"
+        )
+    if not verify_signature(bytes_to_public_key(key), told.encode(), signature):
+        raise Unsigned("the signature of the request does not fit")
+    return key

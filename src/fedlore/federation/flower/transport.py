@@ -20,9 +20,17 @@ import httpx
 from ...core.wire import Reply, Task
 from ..bell import Ringer
 from ..kits.receipts import Receipts
-from ..node import BEAT, beating
-from ..remote import Letter, LinkLost, NotTrusted, Refusal
-from .courier import BadReply, Courier, RunCourier
+from ..remote import BEAT, Letter, LinkLost, NotTrusted, Refusal, beating
+from .messages import (
+    BadReply,
+    Courier,
+    RunCourier,
+    read_reply,
+    read_task,
+    reply_record,
+    size_of,
+    task_record,
+)
 from .names import (
     ControlHttpClient,
     Error,
@@ -39,7 +47,6 @@ from .names import (
     load_interceptors,
     runtime_pb2,
 )
-from .records import read_reply, read_task, reply_record, size_of, task_record
 
 REFUSED, FAILED = 1000, 1001  # codes of our own in Flower's error messages
 SILENCE = 15.0  # seconds: a server that says nothing for so long is taken for stopped

@@ -19,7 +19,7 @@ from ...knowledge.findings.checkup import check_file
 from ...personal.own.best import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
-from ..node import AHEAD, BEHIND
+from ..remote import AHEAD, BEHIND
 from ..terms import describe_difference, fedlore_version
 from .agreeing import OFFERED
 from .folder import Kit, read_kit

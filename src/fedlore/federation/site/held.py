@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ...core.store import write_whole
 from ..books import SiteBooks
-from ..kits.receipts import RECEIPTS, name_key
-from ..kits.roll import read_roll
+from ..kits.receipts import RECEIPTS, name_key, read_roll
 
 
 class HeldReceipts:

@@ -17,9 +17,8 @@ from ..flower.node import door
 from ..flower.transport import Link
 from ..kits.certificates import add_authorities, check_dates, read_site_key
 from ..logs import LogForm, log_handler
-from ..node import attend, beating
 from ..processes import limit_memory
-from ..remote import NotTrusted
+from ..remote import NotTrusted, attend, beating
 from .folder import Kit, read_kit
 from .worker import Worker
 

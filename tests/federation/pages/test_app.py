@@ -7,8 +7,13 @@ import httpx
 import pytest
 
 from fedlore.errors import ConfigError, FedloreError
-from fedlore.federation.watching.app import make_watch
-from fedlore.federation.watching.serving import USUAL_PAGE, PagePlace, showing_folder, watch_folder
+from fedlore.federation.pages.app import (
+    USUAL_PAGE,
+    PagePlace,
+    make_watch,
+    showing_folder,
+    watch_folder,
+)
 
 from ...bundle.serve.asking import ask
 from .stage import EVIL, KINDS, stage

@@ -6,9 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedlore.errors import FedloreError
-from fedlore.federation.watching.serving import watch_folder
-from fedlore.federation.watching.sitepages import measure_site, say_budget, show_site
-from fedlore.federation.watching.sites import SiteWatcher
+from fedlore.federation.pages.app import watch_folder
+from fedlore.federation.pages.site import SiteWatcher, measure_site, say_budget, show_site
 
 from ..inside import small
 

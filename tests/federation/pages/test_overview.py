@@ -5,9 +5,8 @@ import subprocess
 
 import pytest
 
-from fedlore.federation.coordinator.presence import Presence, Sighting
-from fedlore.federation.watching.overview import Watcher
-from fedlore.federation.watching.states import SPENT, STATES, tell_state
+from fedlore.federation.coordinator.status import Presence, Sighting
+from fedlore.federation.pages.overview import SPENT, STATES, Watcher, tell_state
 from fedlore.privacy.dp.budget import BudgetSpent, Ledger, LedgerEntry
 
 from .stage import KINDS, NOW, stage, write_status

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from fedlore.federation.coordinator.training import train_federation
-from fedlore.federation.node import BEAT
+from fedlore.federation.pages.overview import Watcher
 from fedlore.federation.processes import free_port
-from fedlore.federation.watching.overview import Watcher
+from fedlore.federation.remote import BEAT
 
 from ..test_numbers import SITES, deployed
 from ..test_processes import running, wait_until

@@ -2,9 +2,8 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fedlore.federation.watching.measures import measure
-from fedlore.federation.watching.overview import Watcher
-from fedlore.federation.watching.states import STATES
+from fedlore.federation.pages.metrics import measure
+from fedlore.federation.pages.overview import STATES, Watcher
 
 from .stage import KINDS, NOW, stage
 

@@ -7,8 +7,7 @@ import socket
 from pathlib import Path
 
 from fedlore.engine import Run
-from fedlore.federation.coordinator.presence import Presence, Sighting
-from fedlore.federation.coordinator.status import COUNTED
+from fedlore.federation.coordinator.status import COUNTED, Presence, Sighting
 from fedlore.federation.journal import Journal
 
 NOW = 1_800_000_000.0

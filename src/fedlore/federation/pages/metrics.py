@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from .overview import Overview
-from .states import STATES
+from .overview import STATES, Overview
 
 TRAINING = ("none", "running", "finished", "stopped", "died")
 

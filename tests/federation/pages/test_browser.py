@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fedlore.federation.watching.serving import PagePlace, showing_folder
+from fedlore.federation.pages.app import PagePlace, showing_folder
 
 from ...accessible import axe, violations
 from ...browser import browsing
