@@ -7,7 +7,7 @@ Each drawing trains `lore` as the demo does, on all training rows of four plants
 test rows once. Grades: of each test row how sure the top label was and whether it was right, kept
 row by row, so that drawings can be pooled afterwards. CSR: the same plants with the number behind
 the grade, the expert's equation give or take 6 points as its range, and how many test rows lie in
-the mixture's own 90 % interval. Beside both stand own best and a few lines of scikit-learn on
+the mixture's own 90 % interval. Beside both stand local best and a few lines of scikit-learn on
 the same rows, kept to the same range. A drawing is written when it is done; the same command goes
 on. Nothing here was tuned.
 """
@@ -86,7 +86,7 @@ def grade_rows(seed: int) -> list[Row]:
         assert plant.test.y is not None
         ours = fitted.model(plant.id).predict_proba(plant.test.x).detach().double()
         own = foresee_local(alone[plant.id], client)[0].exp().double()
-        for who, said in ((LORE.name, ours), ("own best", own), (FOREST, forest(client, seed))):
+        for who, said in ((LORE.name, ours), ("local best", own), (FOREST, forest(client, seed))):
             scores = score_grades(said, plant.test.y)
             rows.append({"set": "grades", "seed": seed, "site": plant.id, "who": who} | scores)
     return rows

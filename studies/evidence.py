@@ -1,4 +1,4 @@
-"""The tables behind docs/explain/lore.md: own best, the paper's approaches and lore.
+"""The tables behind docs/explain/lore.md: local best, the paper's approaches and lore.
 
 python -m studies.evidence --sets coke,coal,ccpp,concrete,california,casp,covtype
     --seeds 200-219 --out rows.jsonl
@@ -6,7 +6,7 @@ python -m studies.evidence --summary rows.jsonl --tables results
 
 Per set and seed one block of rows, written whole: a finished block is not computed again, and
 several processes may each have a file of their own. With `--again FILE` blocks of that file are
-computed for own best and lore alone, and their other rows are taken from it: for a change that
+computed for local best and lore alone, and their other rows are taken from it: for a change that
 touches no other approach. `--summary` prints means and differences paired by seed with 95 %
 intervals; `--tables` also writes them to lore2-SET.md.
 Public sets are found through FEDLORE_DATA. Test rows decide nothing.
@@ -25,7 +25,7 @@ from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.errors import FedloreError
 from fedlore.experiments import (
     APPROACHES,
-    OWN_BEST,
+    LOCAL_BEST,
     MeanInterval,
     compare,
     interval,
@@ -58,7 +58,7 @@ def block(name: str, seed: int, device: str | None = None) -> list[Row]:
             rows = run_regression(NumberStudy(name, bins=(BINS,), seeds=1, first_seed=seed))
     else:
         it = replace(draw(*CLASSES[name], seed), device=device)
-        rows = compare(it, [a for a in APPROACHES if device is None or a is not OWN_BEST])
+        rows = compare(it, [a for a in APPROACHES if device is None or a is not LOCAL_BEST])
     spent = round(time.process_time() - start, 1)
     return [{**row, "set": name, "cpu": spent} for row in rows]
 

@@ -12,7 +12,7 @@ from fedlore.experiments.intervals import MeanInterval, interval
 
 ROOT = Path(__file__).parent.parent
 FIGURE = ROOT / "docs" / "img" / "front.svg"
-APPROACHES = ("ML", "FL", "FLwKM", "FL+mask", "own best", "lore")
+APPROACHES = ("ML", "FL", "FLwKM", "FL+mask", "local best", "lore")
 PLANNERS = {"lore 1, raw": "0.1.0", "expected": "expected", "safe": "safe (default)"}
 COLOURS = {"lore 1, raw": "#D55E00", "expected": "#0072B2", "safe": "#009E73"}
 
@@ -51,10 +51,10 @@ def main() -> None:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.2, 3.3), layout="constrained")
     found = accuracies()
     for place, (name, value) in enumerate(found.items()):
-        colour = {"lore": "#009E73", "own best": "#56606B"}.get(name, "#C3C9D0")
+        colour = {"lore": "#009E73", "local best": "#56606B"}.get(name, "#C3C9D0")
         left.barh(place, value.mean, xerr=value.half, color=colour, height=0.66, ecolor="#333")
         left.text(1, place, f"{value.mean:.1f}", va="center", fontsize=9,
-                  color="white" if name in ("lore", "own best") else "#222")  # fmt: skip
+                  color="white" if name in ("lore", "local best") else "#222")  # fmt: skip
     left.set_yticks(range(len(found)), list(found))
     left.set_xlim(0, 60)
     left.set_xlabel("test accuracy, % (20 seeds, 95 % intervals)")

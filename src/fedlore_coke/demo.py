@@ -1,4 +1,4 @@
-"""The first run: four simulated coking plants, what each gets alone, and what together."""
+"""The first run: four simulated coking plants, each on its own and in a federation."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -105,7 +105,7 @@ def margins(rows: Sequence[Row], of: str = "lore") -> dict[str, MeanInterval]:
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """What a site has alone, and what knowledge and federation each brought, win or lose."""
+    """What a site has on its own, and what knowledge and federation each add, win or lose."""
     ta = {name: 100 * interval(values).mean for name, values in means(rows, "ta").items()}
     pov = {name: 100 * interval(values).mean for name, values in means(rows, "pov").items()}
     alone, shared = ta["ML"], ta["FL"]
@@ -134,16 +134,18 @@ def verdict(rows: Sequence[Row]) -> str:
 
 def _baseline(rows: Sequence[Row], ta: dict[str, float]) -> str:
     """The honest baseline first: what each site gets alone, who is below it, and lore's place."""
-    own, ours = ta["own best"], ta["lore"]
-    gap = margins(rows)["own best"]
+    own, ours = ta["local best"], ta["lore"]
+    gap = margins(rows)["local best"]
     chance = "" if math.isnan(gap.half) else f", {100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
     below = [name for name, value in ta.items() if value < own]
     said = [
-        f"Without anybody a site's own best model is right on {own:.1f} % of its rows",
-        f"{_list_names(below)} {'is' if len(below) == 1 else 'are'} below that" if below else "",
-        f"lore is at {ours:.1f} % ({ours - own:+.1f}{chance})",
+        f"On its own, a site's best model is right on {own:.1f} % of its test rows; with the "
+        f"federation (lore) {ours:.1f} % ({ours - own:+.1f}{chance})"
     ]
-    return "; ".join(part for part in said if part) + "."
+    if below:
+        verb = "does" if len(below) == 1 else "do"
+        said.append(f"{_list_names(below)} {verb} worse than a site on its own")
+    return "; ".join(said) + "."
 
 
 def _list_names(names: Sequence[str]) -> str:

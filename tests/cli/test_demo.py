@@ -29,9 +29,19 @@ def test_the_demo_prints_a_table_and_writes_flat_rows(tmp_path, monkeypatch, sho
     arguments = ["demo", "--config", "small.toml", "--seeds", "2", "--out", "o"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.exception
-    assert "Without anybody a site's own best model is right on" in done.stdout
+    assert "On its own, a site's best model is right on" in done.stdout
     assert "extra trees and boosted trees are not installed" in done.stdout
-    for name in ("own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore", "simulated"):
+    for name in (
+        "local best",
+        "ML",
+        "P-KM",
+        "MLwKM",
+        "FL",
+        "FLwKM",
+        "FL+mask",
+        "lore",
+        "simulated",
+    ):
         assert name in done.stdout
     assert "95 % interval, paired by seed" in done.stdout
     rows = read_rows(tmp_path / "o" / "results.jsonl")

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fedlore import fit, mlp
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Teller
+from fedlore.cli.screen import Screen
 from fedlore.core.watching import RoundSeen, watching
 
 from ..engine.federation import CLASSES, FEATURES, federation
@@ -22,7 +22,7 @@ class Clock:
 
 def gauged(*steps, quiet=False):
     clock, lines = Clock(), []
-    gauge = Gauge(Teller(quiet=quiet), "approach", steps, clock=clock, line=lines.append)
+    gauge = Gauge(Screen(quiet=quiet), "approach", steps, clock=clock, line=lines.append)
     return gauge, clock, lines
 
 
@@ -76,9 +76,9 @@ def test_quiet_is_quiet():
 def test_a_terminal_shows_a_bar_of_at_most_80_columns(monkeypatch):
     out = io.StringIO()
     shown = Console(file=out, force_terminal=True, width=80, color_system=None)
-    monkeypatch.setattr(Teller, "console", lambda *_, **__: shown)
+    monkeypatch.setattr(Screen, "console", lambda *_, **__: shown)
     clock = Clock()
-    with Gauge(Teller(), "approach", [("FL+mask", 1.0), ("lore", 2.0)], clock=clock) as gauge:
+    with Gauge(Screen(), "approach", [("FL+mask", 1.0), ("lore", 2.0)], clock=clock) as gauge:
         clock.now = 100.0
         gauge.hear(RoundSeen(12, 40, ta=0.7654))
         gauge._bar[0].refresh()

@@ -246,11 +246,11 @@ def test_sites_agree_on_bounds_and_bins(tmp_path):
 
 @pytest.mark.slow
 def test_lore_and_own_best_on_a_number(tmp_path):
-    path = write_federation(tmp_path, "number", "own best", "lore")
+    path = write_federation(tmp_path, "number", "local best", "lore")
     said = typed("run", path, "--out", tmp_path / "o")
     assert "lore chose" in said
     rows = read_rows(tmp_path / "o/results.jsonl")
     assert all(math.isfinite(r["rmse"]) and r["pov"] == 0 for r in rows)
-    told = json.loads((tmp_path / "o/sites/east/brought.json").read_text())
+    told = json.loads((tmp_path / "o/sites/east/benefit.json").read_text())
     assert told["measure"] == "rmse"
     assert "federation without knowledge" in [line["name"] for line in told["lines"]]

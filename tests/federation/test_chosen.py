@@ -266,9 +266,9 @@ def test_what_is_private_stays_readable_by_its_owner_alone(tmp_path, monkeypatch
     inside = Inside(folder, monkeypatch)
     inside.train()
     for home in local_sites(folder):
-        for name in ("personal.weights", "brought.json"):
+        for name in ("personal.weights", "benefit.json"):
             assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
-        told = json.loads((home / "brought.json").read_text())
+        told = json.loads((home / "benefit.json").read_text())
         assert "Taking part" in told["sentence"] and told["sentence"].encode() not in b"".join(
             inside.wire
         )

@@ -146,7 +146,7 @@ def test_the_sites_choose_a_recipe_for_a_number(secure, holes, tmp_path, monkeyp
         theirs = fitted.predict(site.id, site.test.x)
         assert float((mine - theirs).abs().max()) <= (1e-3 if secure else 0.0)
         assert scores[site.id]["pov"] == 0
-        assert (home / "sites" / site.id / "brought.json").exists()
+        assert (home / "sites" / site.id / "benefit.json").exists()
 
 
 def test_bounds_bins_and_task_must_be_the_federations(tmp_path):

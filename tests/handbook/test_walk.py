@@ -124,7 +124,7 @@ def test_at_most_a_tenth_of_the_blocks_is_skipped():
 def test_the_readme_tells_what_the_kept_results_tell():
     text = (ROOT / "README.md").read_text()
     found = accuracies()
-    for name in ("lore", "own best", "FLwKM"):
+    for name in ("lore", "local best", "FLwKM"):
         assert f"{found[name].mean:.1f} %" in text, "README.md: run python -m studies.front"
     assert {"lore 1, raw", "safe", "expected"} == set(promises())
 

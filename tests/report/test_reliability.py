@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedlore.report.brought import brought_page
+from fedlore.report.benefit import benefit_page
 from fedlore.report.numbers import write_number_report
 from fedlore.report.reliability import coverages_of, diagrams_of, probability_table
 from fedlore.report.write import write_report
@@ -62,7 +62,7 @@ def test_a_sites_page_shows_its_own_diagram_and_one_of_before_has_none(measure):
         {"confidence": 0.9, "right": 0.9, "rows": 20},
     ]
     scores = {"ece": 0.05, "ece low": 0.01, "ece high": 0.1, "nll": 1.2, "brier": 0.6}
-    page = brought_page(told(measure) | {"diagram": parts, "probabilities": scores})
+    page = benefit_page(told(measure) | {"diagram": parts, "probabilities": scores})
     words = "5.0 % (1.0 to 10.0)" if measure == "accuracy" else "90 %"
     assert words in page and "<svg" in page
-    assert "<svg" not in brought_page(told(measure))
+    assert "<svg" not in benefit_page(told(measure))

@@ -5,7 +5,7 @@ from studies import evidence
 
 
 def rows(seed: int, name: str = "coke", metric: str = "ta") -> list[dict]:
-    values = {"own best": 0.4, "lore": 0.5, "FL": 0.3}
+    values = {"local best": 0.4, "lore": 0.5, "FL": 0.3}
     return [
         {"set": name, "approach": a, "client": c, "seed": seed, metric: v + 0.01 * seed + d,
          "pov": 0.1 if a == "FL" else 0.0, "range": "expert", "cpu": 1.0}
@@ -26,11 +26,11 @@ def test_a_finished_block_is_not_computed_again(tmp_path, monkeypatch):
 
 def test_means_and_paired_differences_by_hand(tmp_path):
     text = evidence.summary([*rows(1), *rows(2)], tmp_path)
-    assert "| own best | 41.5 ± 6.4 | 0 | +10.0 (+10.0 to +10.0) |" in text
+    assert "| local best | 41.5 ± 6.4 | 0 | +10.0 (+10.0 to +10.0) |" in text
     assert "10.00 |" in text  # the violations of FL
     assert (tmp_path / "lore2-coke.md").read_text().startswith("## coke")
 
 
 def test_of_an_error_less_is_better():
     text = evidence.summary([*rows(1, "coal", "rmse"), *rows(2, "coal", "rmse")], None)
-    assert "| own best | 0.415 ± 0.064 | 0 | -0.1 (-0.1 to -0.1) |" in text
+    assert "| local best | 0.415 ± 0.064 | 0 | -0.1 (-0.1 to -0.1) |" in text

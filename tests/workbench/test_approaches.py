@@ -16,9 +16,9 @@ from fedlore.experiments.approaches import (
     APPROACHES,
     FL,
     FL_MASK,
+    LOCAL_BEST,
     LORE,
     ML,
-    OWN_BEST,
     PKM,
     local_best_words,
 )
@@ -61,7 +61,7 @@ def with_models() -> list[Client]:
 
 def test_names_are_the_fixed_ones_in_order():
     names = [a.name for a in APPROACHES]
-    assert names == ["own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
+    assert names == ["local best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
 
 
 def test_every_approach_and_client_has_one_flat_row():
@@ -75,7 +75,7 @@ def test_every_approach_and_client_has_one_flat_row():
 def test_whoever_carries_the_range_never_leaves_it():
     rows = run()
     guarded = {a.name for a in APPROACHES if a.guarded}
-    assert guarded == {"own best", "P-KM", "MLwKM", "FLwKM", "FL+mask", "lore"}
+    assert guarded == {"local best", "P-KM", "MLwKM", "FLwKM", "FL+mask", "lore"}
     assert all(r["pov"] == 0.0 for r in rows if r["approach"] in guarded)
     assert any(r["pov"] > 0 for r in rows if r["approach"] in {"ML", "FL"})
 
@@ -129,7 +129,7 @@ def test_lore_is_scored_with_the_mixture_of_each_client(reread):
 @pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_own_best_is_each_sites_best_by_cross_validation_behind_the_range(ordered):
     clients = with_models()
-    rows = run((OWN_BEST,), clients, ordered=ordered)
+    rows = run((LOCAL_BEST,), clients, ordered=ordered)
     make = own_order if ordered else own_classes
     for client, row in zip(clients, rows, strict=True):
         best = make(client.data, CLASSES, seed=0, site=client.id).best
@@ -143,9 +143,9 @@ def test_own_best_and_lore_make_a_sites_own_models_once(monkeypatch):
     few = Menu((Candidate(True, 0.5),), folds=2, finishes=(0,))
     made, real = [], own_models.fit_whole
     monkeypatch.setattr(own_models, "fit_whole", lambda *a: made.append(1) or real(*a))
-    run((OWN_BEST,), menu=few)
+    run((LOCAL_BEST,), menu=few)
     alone = len(made)
-    run((OWN_BEST, LORE), menu=few)
+    run((LOCAL_BEST, LORE), menu=few)
     assert alone > 0 and len(made) == 2 * alone
 
 

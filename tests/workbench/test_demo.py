@@ -32,7 +32,7 @@ def rows_of(**ta) -> list[dict]:
 
 
 EVEN = {
-    "own best": 0.58,
+    "local best": 0.58,
     "ML": 0.5,
     "P-KM": 0.4,
     "MLwKM": 0.45,
@@ -44,8 +44,11 @@ EVEN = {
 
 def test_the_verdict_says_what_helped_and_what_did_not():
     said = verdict(rows_of(**EVEN, lore=0.7))
-    assert said.startswith("Without anybody a site's own best model is right on 58.5 % of its rows")
-    assert "ML, P-KM, MLwKM, FL and FLwKM are below that; lore is at 70.5 % (+12.0" in said
+    assert said.startswith(
+        "On its own, a site's best model is right on 58.5 % of its test rows; with the federation "
+        "(lore) 70.5 % (+12.0"
+    )
+    assert "ML, P-KM, MLwKM, FL and FLwKM do worse than a site on its own" in said
     assert "Federation of the same network moved accuracy by +5.0 points" in said
     assert "knowledge helped FL+mask (+5.0) and lore (+15.0)" in said
     assert "knowledge did not help MLwKM (-5.0) and FLwKM (-5.0)" in said

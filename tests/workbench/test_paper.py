@@ -114,7 +114,7 @@ def test_the_table_has_the_honest_baseline_first_and_the_chosen_recipe_last(tmp_
     study = Study("approaches", "covtype", where, ("oracle",), seeds=1)
     found = list(paper.cells(study, read_protocol(where)))
     names = [cell.approach for cell, _ in found]
-    assert (names[0], names[-1], len(names)) == ("own best", "lore", 8)
+    assert (names[0], names[-1], len(names)) == ("local best", "lore", 8)
     assert found[0][0].trust is None
 
 

@@ -84,7 +84,7 @@ def test_what_is_there_is_not_run_again(stand_in, monkeypatch):
     study = NumberStudy("concrete", bins=(5,), parts=(), seeds=1, **TINY)
     before: list = []
     rows = run_regression(study, on_rows=lambda found, part: before.append(part))
-    parts = ["no bins, own best", "no bins, direct FL", "5 bins, FLwKM", "5 bins, lore"]
+    parts = ["no bins, local best", "no bins, direct FL", "5 bins, FLwKM", "5 bins, lore"]
     assert before == [f"concrete, seed 0, {part}" for part in parts]
     again = run_regression(study, done=rows, on_rows=lambda *_: pytest.fail("ran again"))
     assert again == rows
@@ -119,14 +119,14 @@ def row(approach, k, seed, value, client="a", kind="honest", pov=0.0):
 def test_tables_one_can_redo_by_hand():
     rows = [row("lore", 10, s, 1.0 + s, client=c) for s in (0, 1) for c in ("a", "b")]
     rows += [row(n, 10, s, 3.0 + s) for n in ("P-KM", "ML", "MLwKM", "FL") for s in (0, 1)]
-    rows += [row("own best", 0, s, 2.0 + s) for s in (0, 1)]
+    rows += [row("local best", 0, s, 2.0 + s) for s in (0, 1)]
     rows += [row("direct FL", 0, s, 0.5) for s in (0, 1)]
     table = regression_tables.rmse_table(rows, "honest")
     assert table[0] == ["approach", "k = 10"]
-    assert ["direct FL", "**0.500 ± 0.000**"] in table and table[1][0] == "own best"
+    assert ["direct FL", "**0.500 ± 0.000**"] in table and table[1][0] == "local best"
     assert regression_tables.beats(rows, k=10, kind="honest")
-    won = [r for r in rows if r["approach"] != "own best"]
-    won += [row("own best", 0, s, 0.9 + s) for s in (0, 1)]
+    won = [r for r in rows if r["approach"] != "local best"]
+    won += [row("local best", 0, s, 0.9 + s) for s in (0, 1)]
     assert not regression_tables.beats(won, k=10, kind="honest")  # the honest baseline counts
     gap = regression_tables.number_margins(rows, k=10, kind="honest")["direct FL"]
     assert gap.mean == 1.0
@@ -161,7 +161,7 @@ def test_the_command_writes_rows_and_tables(stand_in, monkeypatch, tmp_path):
     lines = (tmp_path / "regression-concrete.jsonl").read_text().splitlines()
     assert {json.loads(line)["k"] for line in lines} == {0, 5}
     page = (tmp_path / "regression-concrete.md").read_text()
-    assert "| lore |" in page and page.index("| own best |") < page.index("| P-KM |")
+    assert "| lore |" in page and page.index("| local best |") < page.index("| P-KM |")
     html = (tmp_path / "regression-concrete.html").read_text()
     assert "made from the labels" in html and ">lore</th>" in html
     again = CliRunner().invoke(app, [*options[:2], "--bins", "five"])

@@ -13,12 +13,12 @@ import torch
 from fedlore import ConfigError, FedloreError, Knowledge, Personal
 from fedlore.engine.lore import Candidate, Menu, train_lore
 from fedlore.experiments import runner, runs
-from fedlore.experiments.benefit import brought_path
+from fedlore.experiments.benefit import benefit_path
 from fedlore.experiments.runs import run_federation
 from fedlore.experiments.sites import gather
 from fedlore.experiments.weights import read_weights, weights_path
 from fedlore.federation.settings import read_federation
-from fedlore.report.brought import write_brought
+from fedlore.report.benefit import write_benefit
 from fedlore_coke.starter import write_starter
 
 SMALL = """
@@ -153,32 +153,32 @@ def test_the_chosen_recipe_says_what_it_chose(folder, tmp_path, monkeypatch):
     assert {r["chosen"] for r in done.rows} < {str(one) for one in few.candidates}
     assert all(r["trust"] is None and r["pov"] == 0 for r in done.rows)
     for client in ("plant-1", "plant-4"):
-        path = brought_path(tmp_path / "o", client)
+        path = benefit_path(tmp_path / "o", client)
         told = json.loads(path.read_text())
         names = [line["name"] for line in told["lines"]]
-        assert names[:3] == ["own best", "federation without knowledge", "network"]
+        assert names[:3] == ["local best", "federation without knowledge", "network"]
         assert names[-1] == "mixture" and told["site"] == client
         assert path.stat().st_mode & 0o077 == 0  # it is the site's own
-        assert "Taking part" in write_brought(path).read_text()
+        assert "Taking part" in write_benefit(path).read_text()
 
 
 def test_own_best_needs_no_weights_and_says_what_it_picked(folder, tmp_path):
-    found = gather(config(folder, "own best", "ML"))
+    found = gather(config(folder, "local best", "ML"))
     done = run_federation(found, tmp_path / "o")
-    mine = [r for r in done.rows if r["approach"] == "own best"]
+    mine = [r for r in done.rows if r["approach"] == "local best"]
     assert len(mine) == 4 and all(r["pov"] == 0 and r["chosen"] for r in mine)
     assert not (tmp_path / "o" / "weights" / "own-best").exists()
     told = []
     run_federation(found, tmp_path / "o", on_approach=lambda *a: told.append(a))
-    assert told == [("own best", False), ("ML", False)]
+    assert told == [("local best", False), ("ML", False)]
 
 
 def test_own_best_is_left_out_where_a_site_has_too_few_rows(folder, tmp_path):
     train = folder / "sites" / "plant-2" / "train.csv"
     train.write_text("\n".join(train.read_text().splitlines()[:4]) + "\n")
-    done = run_federation(gather(config(folder, "own best", "P-KM")), tmp_path / "o")
+    done = run_federation(gather(config(folder, "local best", "P-KM")), tmp_path / "o")
     assert done.left_out == {
-        "own best": "site 'plant-2' has 3 training rows, its own models need at least 5"
+        "local best": "site 'plant-2' has 3 training rows, its own models need at least 5"
     }
 
 

@@ -9,7 +9,7 @@ import torch
 from fedlore import ConfigError, FedloreError
 from fedlore.core.lipschitz import Lipschitz
 from fedlore.engine.lore import Candidate, Menu
-from fedlore.experiments.benefit import brought_path
+from fedlore.experiments.benefit import benefit_path
 from fedlore.experiments.runs import run_federation
 from fedlore.experiments.sites import gather
 from fedlore.experiments.weights import find_bundle
@@ -85,7 +85,7 @@ def test_a_run_keeps_the_shapes_of_the_sites_that_have_some(tmp_path):
 
 
 def brought_of(root, site):
-    return json.loads(brought_path(root / "out", site).read_text())
+    return json.loads(benefit_path(root / "out", site).read_text())
 
 
 def test_a_run_without_such_a_network_names_the_site(tmp_path):

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..errors import FedloreError
 from .commands import OWN, Command, all_commands, find_command
 from .paths import check_doors
-from .screen import ExitCode, add_options, keeping
+from .screen import ExitCode, add_options, explain_stop
 
 
 class Commands(TyperGroup):
@@ -48,7 +48,7 @@ class Commands(TyperGroup):
             found, _, rest = super().resolve_command(ctx, args)
             if found is None:
                 return found, None, rest
-        with keeping("nothing was begun"):  # what a command needs may take a second to load
+        with explain_stop("nothing was begun"):  # what a command needs may take a second to load
             return name, load_command(name), args[1:]
 
 
@@ -82,7 +82,7 @@ def _guard(command: click.Command, name: str, paths: Mapping[str, tuple[str, ...
     assert inner is not None
 
     def guarded(**given: object) -> object:
-        with keeping("files are written whole or not at all; the same command begins anew"):
+        with explain_stop("files are written whole or not at all; the same command begins anew"):
             check_doors(name, paths, given)
             return inner(**given)
 
@@ -149,8 +149,8 @@ def _with_code(error: FedloreError) -> str:
 
 
 def _end(sentence: str, code: ExitCode) -> None:
-    told = sentence if code is ExitCode.STOPPED else f"error: {sentence}"
-    Console(stderr=True, highlight=False, soft_wrap=True).print(told, markup=False)
+    text = sentence if code is ExitCode.STOPPED else f"error: {sentence}"
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
     sys.exit(code)
 
 

@@ -15,7 +15,7 @@ from ..knowledge.combine import AllOf, AnyOf
 from ..knowledge.conformal import ConformalInterval, ConformalRange
 from ..knowledge.signing import find_signature
 from ..knowledge.soft import lone_expert
-from .screen import teller
+from .screen import current_screen
 
 
 def calibrate(
@@ -37,11 +37,11 @@ def calibrate(
         if per_class:
             raise ConfigError("--per-class is for classes, this knowledge is about a number")
         said = _calibrate_number(known, known.require_schema(), data, out, alpha)
-    told = teller()
-    told.say(f"{said} This range is statistical, not certain. Written to {out}")
+    screen = current_screen()
+    screen.say(f"{said} This range is statistical, not certain. Written to {out}")
     if find_signature(knowledge) is not None:
-        told.say(f"{out.name} is a draft: what calibration settles is not what was signed")
-    told.give({"said": said, "alpha": alpha, "out": out})
+        screen.say(f"{out.name} is a draft: what calibration settles is not what was signed")
+    screen.give({"said": said, "alpha": alpha, "out": out})
 
 
 def _calibrate_classes(

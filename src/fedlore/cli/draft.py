@@ -10,7 +10,7 @@ from ..core.store import write_whole
 from ..data.draft import draft_knowledge, read_cells
 from ..errors import FedloreError
 from .options import DecimalOption, EncodingOption, FileForm, SeparatorOption, SheetOption
-from .screen import teller
+from .screen import current_screen
 
 
 def draft_command(
@@ -27,20 +27,20 @@ def draft_command(
         raise FedloreError(f"'{out}' is there already: name a new file")
     table = read_cells(rows, form=FileForm(separator, decimal, encoding, sheet))
     found = draft_knowledge(table, label, name=rows.name)
-    told = teller()
+    screen = current_screen()
     if out is not None:
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
             write_whole(out, found.text)
         except OSError as error:
             raise FedloreError(f"cannot write '{out}': {error.strerror}") from None
-    if told.as_json:
-        told.give({"out": out, **asdict(found)})
+    if screen.as_json:
+        screen.give({"out": out, **asdict(found)})
     elif out is None:
         print(found.text, end="")
     else:
         what = f"{len(found.classes)} classes" if found.classes else "a number"
-        told.say(f"{found.features} features, {what}, written to {out}")
+        screen.say(f"{found.features} features, {what}, written to {out}")
         for name, why in found.left_out.items():
-            told.say(f"'{name}' is left out: {why}")
-        told.remark(f"Next: fedlore lint {out} --data {rows}")
+            screen.say(f"'{name}' is left out: {why}")
+        screen.remark(f"Next: fedlore lint {out} --data {rows}")

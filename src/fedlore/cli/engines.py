@@ -22,13 +22,13 @@ from ..engine import Client, Local, Recipe, Stacked
 from ..engine.stacked.workers import can_fork, cores
 from ..errors import ConfigError
 from ..knowledge import Knowledge
-from .screen import Grid, teller
+from .screen import Grid, current_screen
 
 
 def algorithms() -> None:
     """List the federated algorithms: paper, settings, traffic, and what each needs."""
-    told = teller()
-    told.give({name: _describe(kind) for name, kind in installed_algorithms().items()})
+    screen = current_screen()
+    screen.give({name: _describe(kind) for name, kind in installed_algorithms().items()})
     table = Grid(show_lines=True)
     table.add_column("name", no_wrap=True)
     table.add_column("down + up", no_wrap=True)
@@ -42,9 +42,9 @@ def algorithms() -> None:
             lines.append(f"sends: {facts.note}")
         lines.append(f"needs: {', '.join(facts.needs) or 'nothing'}")
         table.add_row(name, f"{facts.down:g} + {facts.up:g}", Text("\n".join(lines)))
-    told.show(table)
-    told.say("down + up: what a client gets and returns in a round, in multiples of the model.")
-    told.say(f"Aggregates at the server: {', '.join(AGGREGATES)}.")
+    screen.show(table)
+    screen.say("down + up: what a client gets and returns in a round, in multiples of the model.")
+    screen.say(f"Aggregates at the server: {', '.join(AGGREGATES)}.")
 
 
 def _describe(kind: type[Algorithm]) -> dict[str, object]:
@@ -87,7 +87,7 @@ def bench(
         raise ConfigError("there is no card that torch can use: device must be cpu")
     torch.set_num_threads(1)
     processes = workers or (cores() if can_fork() else 1)
-    told, measured = teller(), list[dict[str, object]]()
+    screen, measured = current_screen(), list[dict[str, object]]()
     columns = ["one by one", "in stacks"]
     columns += ["in stacks, plain loss"] + [f"{processes} processes"] * (device == "cpu")
     table = Grid(title=f"µs per client step on {device}, 32 rows, with knowledge")
@@ -108,8 +108,8 @@ def bench(
         table.add_row(kind, f"{count:,}", *(f"{value:,.2f}" for value in found))
         each = dict(zip(columns, found, strict=True))
         measured.append({"model": kind, "clients": count, "µs per step": each})
-    told.show(table)
-    told.give({"device": device, "measured": measured})
+    screen.show(table)
+    screen.give({"device": device, "measured": measured})
 
 
 def _clients(kind: str, count: int) -> list[Client]:

@@ -17,7 +17,7 @@ from ..experiments.weights import find_bundle
 from ..federation.site.export import bundle_of_kit, bundle_of_shared
 from .lint import AcceptOption, refuse_bundle
 from .options import PluginOption
-from .screen import ExitCode, teller
+from .screen import ExitCode, current_screen
 
 
 def export(
@@ -49,23 +49,23 @@ def export(
         found = with_policies(found, build(Policies, own | said)) if said else found
     else:
         found = _find(source, client, approach, knowledge, policies, plugins or ())
-    told = teller()
+    screen = current_screen()
     beside = source if source.is_dir() and not _is_bundle(source) else source.parent
-    refuse_bundle(found, told, accept=accept, beside=beside)
+    refuse_bundle(found, screen, accept=accept, beside=beside)
     if out is not None:
         write_bundle(found, out)
-        told.say(
+        screen.say(
             f"{found.client}: {found.task}, {len(found.schema.features)} features, "
             f"{len(found.schema.classes)} {_parts(found)}, written to {out}"
         )
-        told.say(f"fingerprint {found.fingerprint}")
+        screen.say(f"fingerprint {found.fingerprint}")
     if onnx is not None:
         from ..bundle.onnx import write_bundle_onnx
 
         write_bundle_onnx(found, onnx)
-        told.say(f"{found.client}: graph written to {onnx}")
+        screen.say(f"{found.client}: graph written to {onnx}")
     made = {"client": found.client, "task": found.task, "fingerprint": found.fingerprint}
-    told.give({**made, "bundle": out, "onnx": onnx})
+    screen.give({**made, "bundle": out, "onnx": onnx})
 
 
 def _is_bundle(source: Path) -> bool:
@@ -123,22 +123,22 @@ def certify_command(
     Exit code 0: everything was proved; 1: something was refuted or could not be decided (the
     certificate says so); 2: the bundle cannot be certified.
     """
-    told, opened = teller(), read_bundle(bundle, plugins=plugins or ())
-    refuse_bundle(opened, told, accept=accept, beside=bundle.parent)
+    screen, opened = current_screen(), read_bundle(bundle, plugins=plugins or ())
+    refuse_bundle(opened, screen, accept=accept, beside=bundle.parent)
     values = issue(opened)
     place = out or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.certificate.json")
     write_certificate(values, place)
     for claim in values["claims"]:
         line = f"{claim['status']:8} {claim['claim']}: {claim['how']}"
-        told.say(line)
+        screen.say(line)
         if "example" in claim:
             names = [entry["feature"] for entry in values["scope"]]
             row = ", ".join(
                 f"{name} = {value:g}" for name, value in zip(names, claim["example"], strict=True)
             )
-            told.say(f"         for example {row}")
-    told.say(f"verdict: {values['verdict']}; written to {place}, sha256 {values['sha256'][:16]}")
-    told.give(
+            screen.say(f"         for example {row}")
+    screen.say(f"verdict: {values['verdict']}; written to {place}, sha256 {values['sha256'][:16]}")
+    screen.give(
         {key: values[key] for key in ("verdict", "claims", "sha256")} | {"certificate": place}
     )
     raise typer.Exit(ExitCode.FINE if values["verdict"] == "proved" else ExitCode.NO)

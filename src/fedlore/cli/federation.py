@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import FedloreError
-from .screen import Grid, keeping, teller
-from .services import JsonLogOption, LevelOption, PageOption, TokenOption, page_beside, telling
+from .screen import Grid, current_screen, explain_stop
+from .services import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 
 if TYPE_CHECKING:
     from ..federation.coordinator.status import Reports
@@ -39,9 +39,9 @@ def init_(
 
     found = read_document(schema)
     init(folder, name=name, address=address, schema=found.schema, target=found.target, days=days)
-    told = teller()
-    told.say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
-    told.give({"federation": folder / "federation.toml"})
+    screen = current_screen()
+    screen.say(f"Wrote {folder / 'federation.toml'}: look it over, then add sites.")
+    screen.give({"federation": folder / "federation.toml"})
 
 
 @federation_app.command("add-site")
@@ -60,9 +60,9 @@ def remove_site_(name: str, folder: _Dir = Path(".")) -> None:
     from ..federation.kits.kit import remove_site
 
     remove_site(folder, name)
-    told = teller()
-    told.say(f"Site {name} is shut out.")
-    told.give({"removed": name})
+    screen = current_screen()
+    screen.say(f"Site {name} is shut out.")
+    screen.give({"removed": name})
 
 
 @federation_app.command("renew")
@@ -80,11 +80,11 @@ def renew_(
     if name is not None:
         _kit_made(name, renew_site(folder, name))
         return
-    told = teller()
+    screen = current_screen()
     try:
         check_dates(folder / "ca.crt")
     except FedloreError as error:
-        told.say(str(error).partition(":")[0])
+        screen.say(str(error).partition(":")[0])
         authority = True
     if not authority:
         renew_server(folder, days=days)
@@ -100,8 +100,8 @@ def renew_(
             f"Hand {folder / 'ca.crt'} to the sites, each puts it into its folder; all else stays.",
         ]
     for line in said:
-        told.say(line)
-    told.give({"authority": authority, "said": " ".join(said)})
+        screen.say(line)
+    screen.give({"authority": authority, "said": " ".join(said)})
 
 
 @federation_app.command("key")
@@ -116,19 +116,19 @@ def key_(
     from ..privacy.settings import share_secret
 
     path, name = share_secret(filter, read_kit(unpack(kit)).place())
-    told = teller()
-    told.say(f"Wrote {path}, key {name}.")
-    told.remark(
+    screen = current_screen()
+    screen.say(f"Wrote {path}, key {name}.")
+    screen.remark(
         "Hand it to the other sites by a safe way, into their kits, and never to the coordinator."
     )
-    told.give({"path": path, "key": name})
+    screen.give({"path": path, "key": name})
 
 
 def _kit_made(name: str, kit: Path) -> None:
-    told = teller()
-    told.say(f"Wrote {kit}: it holds the private key of {name}.")
-    told.remark("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
-    told.give({"site": name, "kit": kit})
+    screen = current_screen()
+    screen.say(f"Wrote {kit}: it holds the private key of {name}.")
+    screen.remark("Hand it over by a safe way and delete it here; there: fedlore join " + kit.name)
+    screen.give({"site": name, "kit": kit})
 
 
 def need_flower() -> None:
@@ -144,7 +144,7 @@ def need_flower() -> None:
 def end_service(stop: "Stop", kept: str) -> None:
     """Nothing more to say after SIGTERM; after Ctrl-C a sentence, and its exit code."""
     if stop.typed:
-        with keeping(kept):
+        with explain_stop(kept):
             raise KeyboardInterrupt
 
 
@@ -161,10 +161,10 @@ def server_command(
     from ..federation.coordinator.server import serve_federation
     from ..federation.processes import stopping
 
-    told, form = telling(log_level, as_json=log_json)
-    with stopping() as stop, page_beside(folder, page, token_file=token_file, told=told):
-        serve_federation(folder, insecure=insecure, stop=stop, told=told, form=form)
-    told("server stopped")
+    say, form = log_lines(log_level, as_json=log_json)
+    with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
+        serve_federation(folder, insecure=insecure, stop=stop, told=say, form=form)
+    say("server stopped")
     end_service(
         stop,
         f"enrolment and journal are kept in {folder}; fedlore server {folder} starts it again, "
@@ -181,7 +181,7 @@ def train_command(
     from ..federation.coordinator.training import train_federation as run_all
     from ..federation.processes import interrupting
 
-    with keeping(lambda: _kept(folder, "train")), interrupting() as stop:
+    with explain_stop(lambda: _kept(folder, "train")), interrupting() as stop:
         run = run_all(folder, resume=resume, reports=_reports(folder, stop))
     _say_finished(folder, run.round)
 
@@ -203,7 +203,7 @@ def _reports(folder: Path, stop: "Stop") -> "Reports":
     from ..federation.coordinator.status import Reports
     from ..federation.settings import read_deployed
 
-    rounds, say = read_deployed(folder).rounds, teller().say
+    rounds, say = read_deployed(folder).rounds, current_screen().say
     answers: list[tuple[str, float]] = []
 
     def notice(found: object) -> None:
@@ -241,14 +241,14 @@ def _say_finished(folder: Path, rounds: int) -> None:
         table.add_column(key, justify="left" if key == "client" else "right")
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in names))
-    told = teller()
-    told.show(table)
+    screen = current_screen()
+    screen.show(table)
     found = read_status(folder)
     for line in found.get("privacy", ()):
-        told.say(line)
+        screen.say(line)
     shared = folder / "shared.weights"
-    told.remark(f"Shared weights: {shared}; each site holds its own personal.weights.")
-    told.give({**found, "shared": shared})
+    screen.remark(f"Shared weights: {shared}; each site holds its own personal.weights.")
+    screen.give({**found, "shared": shared})
 
 
 def _cell(value: object) -> str:
@@ -263,9 +263,9 @@ def bring_up(folder: Path, *, resume: bool = False) -> None:
     from ..federation.processes import interrupting
 
     with (
-        keeping(lambda: _kept(folder, "up")),
+        explain_stop(lambda: _kept(folder, "up")),
         interrupting() as stop,
-        run_household(folder, say=teller().say),
+        run_household(folder, say=current_screen().say),
     ):
         run = run_all(folder, resume=resume, reports=_reports(folder, stop))
     _say_finished(folder, run.round)

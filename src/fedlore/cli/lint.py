@@ -12,7 +12,7 @@ from ..errors import KnowledgeError
 from ..kernel.findings import Finding, errors
 from ..knowledge.content import Where
 from ..knowledge.findings.checkup import Checkup, check_data, check_file
-from .screen import Teller
+from .screen import Screen
 
 if TYPE_CHECKING:  # who checks a table waits for neither
     from ..bundle import Bundle
@@ -25,21 +25,21 @@ from ..core.examples import Examples
 from ..knowledge.tables.rulestats import rule_report
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
-from .screen import ExitCode, Grid, teller
+from .screen import ExitCode, Grid, current_screen
 
 AcceptOption = Annotated[
     bool, typer.Option("--accept-conflicts", help="Go on although lint finds errors.")
 ]
 
 
-def refuse_errors(findings: Iterable[Finding], name: str, told: Teller, *, accept: bool) -> None:
+def refuse_errors(findings: Iterable[Finding], name: str, screen: Screen, *, accept: bool) -> None:
     """Stop where lint finds errors, such as a prediction outside the range, unless one insists."""
     wrong = errors(findings)
     if not wrong:
         return
     many = f"{len(wrong)} error{'s' if len(wrong) > 1 else ''}"
     if accept:
-        told.remark(f"{name} has {many}, which {'are' if len(wrong) > 1 else 'is'} accepted")
+        screen.remark(f"{name} has {many}, which {'are' if len(wrong) > 1 else 'is'} accepted")
         return
     raise KnowledgeError(
         f"{name} has {many} and is not used, first {wrong[0]} (fedlore lint shows all of them, "
@@ -47,13 +47,13 @@ def refuse_errors(findings: Iterable[Finding], name: str, told: Teller, *, accep
     )
 
 
-def refuse_conflicts(where: Where, name: str, told: Teller, *, accept: bool) -> None:
+def refuse_conflicts(where: Where, name: str, screen: Screen, *, accept: bool) -> None:
     """The same for a knowledge file as it lies there."""
-    refuse_errors(check_file(where).findings, name, told, accept=accept)
+    refuse_errors(check_file(where).findings, name, screen, accept=accept)
 
 
 def refuse_bundle(
-    bundle: Bundle, told: Teller, *, accept: bool, beside: Path | None = None
+    bundle: Bundle, screen: Screen, *, accept: bool, beside: Path | None = None
 ) -> None:
     """The same for the knowledge in a bundle; a draft is refused where signed rules are wanted.
 
@@ -69,7 +69,7 @@ def refuse_bundle(
         refuse_draft(bundle, file.signers if file.signed else (), needed=file.signed)
     refuse_draft(bundle)
     name = f"the knowledge of '{bundle.client}'"
-    refuse_conflicts(knowledge_members(bundle.members), name, told, accept=accept)
+    refuse_conflicts(knowledge_members(bundle.members), name, screen, accept=accept)
 
 
 def check_with_rows(knowledge: Path, data: Path | None) -> tuple[Checkup, Examples | None]:
@@ -102,11 +102,11 @@ def lint(
     rules: list[dict[str, object]] = []
     if rows is not None:
         rules = [row for table in found.tables for row in _report(table, rows)]
-    told = teller()
-    _show(found, rules, told)
+    screen = current_screen()
+    _show(found, rules, screen)
     audit = None if found.audit is None else asdict(found.audit)
     findings = [finding.as_row() for finding in found.findings]
-    told.give({"findings": findings, "rules": rules, "audit": audit})
+    screen.give({"findings": findings, "rules": rules, "audit": audit})
     raise typer.Exit(ExitCode.NO if errors(found.findings) else ExitCode.FINE)
 
 
@@ -122,9 +122,9 @@ def _report(table: Table | SoftTable, rows: Examples) -> list[dict[str, object]]
     return found
 
 
-def _show(found: Checkup, rules: list[dict[str, object]], told: Teller) -> None:
+def _show(found: Checkup, rules: list[dict[str, object]], screen: Screen) -> None:
     for finding in found.findings:
-        _print(finding, told)
+        _print(finding, screen)
     if rules:
         grid = Grid(title="Rules on the data", title_justify="left")
         soft = any("confidence" in row for row in rules)
@@ -134,29 +134,29 @@ def _show(found: Checkup, rules: list[dict[str, object]], told: Teller) -> None:
         for row in rules:
             if row["rows"]:
                 grid.add_row(*(_cell(row.get(name)) for name in columns))
-        told.show(grid)
+        screen.show(grid)
         unused = sum(not row["rows"] for row in rules)
         if unused:
-            told.say(f"{unused} of {len(rules)} rules never applied")
+            screen.say(f"{unused} of {len(rules)} rules never applied")
     if found.audit is not None:
-        told.say(str(found.audit))
+        screen.say(str(found.audit))
     if found.knowledge is not None:
-        told.say(f"knowledge {found.fingerprint[:12]}")
+        screen.say(f"knowledge {found.fingerprint[:12]}")
     words = {"error": "error", "warning": "warning", "info": "remark"}
     counts = {word: sum(f.severity == s for f in found.findings) for s, word in words.items()}
     said = (f"{count} {word}{'' if count == 1 else 's'}" for word, count in counts.items())
-    told.say(", ".join(said))
+    screen.say(", ".join(said))
 
 
-def _print(finding: Finding, told: Teller) -> None:
+def _print(finding: Finding, screen: Screen) -> None:
     place = f"{finding.place}: " if str(finding.place) else ""
     word = (finding.severity, _COLOURS[finding.severity])
-    told.say(Text.assemble(word, f" {place}{finding.message}"))
+    screen.say(Text.assemble(word, f" {place}{finding.message}"))
     if finding.counterexample:
         row = ", ".join(f"{k} = {_cell(v)}" for k, v in finding.counterexample.items())
-        told.say(f"      for example {row}")
+        screen.say(f"      for example {row}")
     if finding.suggestion:
-        told.say(f"      {finding.suggestion}")
+        screen.say(f"      {finding.suggestion}")
 
 
 def _cell(value: object) -> str:

@@ -26,7 +26,7 @@ from .options import (
     SeparatorOption,
     SheetOption,
 )
-from .screen import ExitCode, grid_of, teller
+from .screen import ExitCode, current_screen, grid_of
 
 
 def monitor_command(
@@ -67,15 +67,15 @@ def monitor_command(
         raise FedloreError(f"{measured}: {len(days or ())} days for {len(x)} rows")
     place = record or bundle.with_name(f"{bundle.name.removesuffix('.lore')}.monitor")
     with lock_record(place, found, reference=before, alarm=alarm) as kept:
-        told = monitor_rows(kept, found, x, y, days)
+        report = monitor_rows(kept, found, x, y, days)
     if page is not None:
-        write_monitor_page(told, found.client, page)
+        write_monitor_page(report, found.client, page)
     if metrics is not None:
-        write_whole(metrics, report_metrics(told, found.client))
-    out = teller()
-    out.say(f"{told.new} new rows, {told.rows} in {place}")
-    out.show(grid_of(list_judgements(told, most=8)))
-    for line in say_alarms(told):
+        write_whole(metrics, report_metrics(report, found.client))
+    out = current_screen()
+    out.say(f"{report.new} new rows, {report.rows} in {place}")
+    out.show(grid_of(list_judgements(report, most=8)))
+    for line in say_alarms(report):
         out.say(line)
-    out.give(report_values(told) | {"record": place})
-    raise typer.Exit(ExitCode.NO if told.alarms else ExitCode.FINE)
+    out.give(report_values(report) | {"record": place})
+    raise typer.Exit(ExitCode.NO if report.alarms else ExitCode.FINE)

@@ -35,7 +35,7 @@ from .options import (
     SheetOption,
 )
 from .progress import Gauge
-from .screen import ExitCode, Grid, Teller, teller
+from .screen import ExitCode, Grid, Screen, current_screen
 
 
 def predict_command(
@@ -77,7 +77,7 @@ def predict_command(
     """Grade, probabilities, allowed classes, the expert's word and who decided, for each row."""
     torch.set_num_threads(threads)
     found = read_bundle(bundle, plugins=plugins or ())
-    told = teller()
+    screen = current_screen()
     policies = build(Policies, {"extra": extra or found.policies.extra})
     form = FileForm(separator, decimal, encoding, sheet)
     check_level(level)
@@ -91,10 +91,10 @@ def predict_command(
         kept = read_holdings_of(found, calibrate, form=form)
         others = [one for one in found.holdings if one.whose != "kept"]
         write_bundle(with_holdings(found, (*kept, *others)), store)
-        told.aside(f"{store} promises {', '.join(f'{one.level:g}' for one in kept) or 'nothing'}")
+        screen.aside(f"{store} promises {', '.join(f'{one.level:g}' for one in kept) or 'nothing'}")
 
     def answer(place: Path | None) -> Summary:
-        with Gauge(told, "percent") as gauge:
+        with Gauge(screen, "percent") as gauge:
             return predict_file(
                 found,
                 file,
@@ -109,18 +109,18 @@ def predict_command(
                 doubt=doubt,
             )
 
-    summary, answers = _answer(answer, out, told)
-    _tell(summary, file.name, out, told)
+    summary, answers = _answer(answer, out, screen)
+    _tell(summary, file.name, out, screen)
     if holding is not None:
-        told.aside(holding.sentence())
+        screen.aside(holding.sentence())
     scores: dict[str, float] = {}
     diagram: list[ReliabilityBin] = []
     if score:
         scores = score_bundle(found, file, form=form)
-        _score(scores, score_classes(found, file, form=form), told)
+        _score(scores, score_classes(found, file, form=form), screen)
         diagram = bundle_reliability(found, file, form=form)
-        _draw_reliability(diagram, found.task, told)
-    told.give(
+        _draw_reliability(diagram, found.task, screen)
+    screen.give(
         {"summary": summary, "scores": scores, "out": out, "answers": answers, "holding": holding}
         | {"reliability": diagram}
     )
@@ -128,12 +128,12 @@ def predict_command(
 
 
 def _answer(
-    answer: Callable[[Path | None], Summary], out: str, told: Teller
+    answer: Callable[[Path | None], Summary], out: str, screen: Screen
 ) -> tuple[Summary, list[dict[str, str]] | None]:
     """The answers to a file or to stdout; in a document they are rows as the CSV has them."""
     if out != "-":
         return answer(Path(out)), None
-    if not told.as_json:
+    if not screen.as_json:
         return answer(None), None
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "answers.csv"
@@ -142,13 +142,13 @@ def _answer(
             return summary, list(csv.DictReader(file))
 
 
-def _score(scores: dict[str, float], classes: Sequence[ClassScore], told: Teller) -> None:
+def _score(scores: dict[str, float], classes: Sequence[ClassScore], screen: Screen) -> None:
     grid = Grid(title="Scores on the labels", title_justify="left")
     for name in ("score", "value"):
         grid.add_column(name, justify="left" if name == "score" else "right")
     for name, value in scores.items():
         grid.add_row(name, f"{value:.4f}")
-    told.aside(grid, result=True)
+    screen.aside(grid, result=True)
     if not classes:
         return
     grid = Grid(title="Class by class", title_justify="left")
@@ -157,10 +157,10 @@ def _score(scores: dict[str, float], classes: Sequence[ClassScore], told: Teller
     for one in classes:
         cells = ("–" if v is None else f"{v:.4f}" for v in (one.precision, one.recall))
         grid.add_row(one.name, str(one.rows), *cells)
-    told.aside(grid, result=True)
+    screen.aside(grid, result=True)
 
 
-def _draw_reliability(diagram: Sequence[ReliabilityBin], task: TaskName, told: Teller) -> None:
+def _draw_reliability(diagram: Sequence[ReliabilityBin], task: TaskName, screen: Screen) -> None:
     """How sure the answers were against how often they were right."""
     if not diagram:
         return
@@ -175,21 +175,23 @@ def _draw_reliability(diagram: Sequence[ReliabilityBin], task: TaskName, told: T
         bar[round(30 * part.confidence)] = "|"
         cells = f"{part.confidence:.3f}", f"{part.right:.3f}", str(part.rows)
         grid.add_row(*cells, "".join(bar).rstrip())
-    told.aside(grid, result=True)
+    screen.aside(grid, result=True)
 
 
-def _tell(told: Summary, file: str, out: str, teller: Teller) -> None:
-    say = teller.aside
-    if told.said:
-        say(f"{file}: {told.said}")
-    by = ", ".join(f"{name} {count}" for name, count in told.decided.items() if count)
-    say(f"{told.rows} rows; decided by {by}")
-    if told.out_of_scope:
-        say(f"{told.out_of_scope} rows lie outside the declared scope (in_scope = false)")
-    if told.passed_over:
-        some = ", ".join(told.passed_over[:5]) + (", ..." if len(told.passed_over) > 5 else "")
+def _tell(summary: Summary, file: str, out: str, screen: Screen) -> None:
+    say = screen.aside
+    if summary.said:
+        say(f"{file}: {summary.said}")
+    by = ", ".join(f"{name} {count}" for name, count in summary.decided.items() if count)
+    say(f"{summary.rows} rows; decided by {by}")
+    if summary.out_of_scope:
+        say(f"{summary.out_of_scope} rows lie outside the declared scope (in_scope = false)")
+    if summary.passed_over:
+        some = ", ".join(summary.passed_over[:5]) + (
+            ", ..." if len(summary.passed_over) > 5 else ""
+        )
         say(f"columns passed over: {some}")
-    if told.wrong:
-        say(f"{told.wrong} rows could not be answered, the first: {told.first}")
+    if summary.wrong:
+        say(f"{summary.wrong} rows could not be answered, the first: {summary.first}")
     if out != "-":
         say(f"written to {out}")

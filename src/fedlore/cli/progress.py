@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from ..core.watching import RoundSeen, watching
-from .screen import Teller
+from .screen import Screen
 
 __all__ = ["Gauge"]
 
@@ -28,16 +28,16 @@ class Gauge:
 
     def __init__(
         self,
-        teller: Teller,
+        screen: Screen,
         unit: str,
         steps: Sequence[tuple[str, float]] = (),
         *,
         clock: Callable[[], float] = time.monotonic,
         line: Callable[[str], None] | None = None,
     ) -> None:
-        self._teller, self._unit, self._clock = teller, unit, clock
+        self._screen, self._unit, self._clock = screen, unit, clock
         self._steps = steps
-        self._line = line or teller.aside
+        self._line = line or screen.aside
         self._stack = ExitStack()
         self._bar: tuple[Progress, TaskID] | None = None
         self._what, self._done, self._total = "", 0, 0
@@ -47,15 +47,15 @@ class Gauge:
         self._base = 0.0  # what was finished before this command began
 
     def __enter__(self) -> "Gauge":
-        console = self._teller.console(stderr=True)
-        if console.is_terminal and not self._teller.quiet:
+        console = self._screen.console(stderr=True)
+        if console.is_terminal and not self._screen.quiet:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(_BAR),
-                TextColumn("{task.fields[told]}"),
+                TextColumn("{task.fields[words]}"),
             )
             bar = self._stack.enter_context(Progress(*columns, console=console, transient=True))
-            self._bar = bar, bar.add_task("", total=1.0, told="")
+            self._bar = bar, bar.add_task("", total=1.0, words="")
         self._stack.enter_context(watching(self.hear))
         if self._steps:
             self._at(0)
@@ -107,7 +107,7 @@ class Gauge:
             self._score = f"RMSE {seen.rmse:.4g}"
         self._show()
 
-    def told(self, room: int = 1000) -> str:
+    def words(self, room: int = 1000) -> str:
         """Steps, round, score and time left, in words; where there is less room, less of them."""
         count = f"{self._unit} {min(self._done + 1, self._total)} of {self._total}"
         left = say_left(self.left())
@@ -129,10 +129,10 @@ class Gauge:
             bar, task = self._bar
             at = self._share + self._part * (self._next - self._share)
             room = bar.console.width - len(self._what) - _BAR - 2
-            bar.update(task, description=self._what, completed=at, told=self.told(room))
-        elif not self._teller.quiet and self._clock() - self._spoke >= MINUTE:
+            bar.update(task, description=self._what, completed=at, words=self.words(room))
+        elif not self._screen.quiet and self._clock() - self._spoke >= MINUTE:
             self._spoke = self._clock()
-            self._line(f"{self._what}: {self.told()}" if self._what else self.told())
+            self._line(f"{self._what}: {self.words()}" if self._what else self.words())
 
 
 def say_left(seconds: float | None) -> str:

@@ -12,17 +12,17 @@ import typer
 
 from ..core.history import Row, check_writable, mean_of
 from ..experiments.approaches import effort, local_best_words
-from ..experiments.benefit import brought_path
+from ..experiments.benefit import benefit_path
 from ..experiments.runs import Finished, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
 from ..knowledge.shapes.shape import promised_shapes
 from ..personal.own.best import missing_learners
 from ..report import write_report
-from ..report.brought import write_brought
+from ..report.benefit import write_benefit
 from ..report.numbers import write_number_report
 from .lint import AcceptOption, refuse_conflicts
 from .progress import Gauge
-from .screen import Grid, Teller, keeping, teller
+from .screen import Grid, Screen, current_screen, explain_stop
 
 
 def run(
@@ -35,24 +35,24 @@ def run(
 ) -> None:
     """Train and compare approaches on your own files; a finished approach is not run again."""
     torch.set_num_threads(threads)
-    told = teller()
+    screen = current_screen()
     gathering = gather(config)
     for site in filter(knows, site_folders(config)):
         name = f"knowledge.toml of '{site.name}'"
-        refuse_conflicts(site / "knowledge.toml", name, told, accept=accept)
+        refuse_conflicts(site / "knowledge.toml", name, screen, accept=accept)
     check_writable(out / "results.jsonl")
     clients = gathering.clients
-    told.remark(
+    screen.remark(
         f"{gathering.setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
         f"{gathering.learned}, {' / '.join(str(len(c.data)) for c in clients)} "
         "training rows.\n"
     )
     for name in gathering.quiet:
-        told.remark(f"{name} has no knowledge.toml: it takes part as in plain federated learning")
-    _tell(gathering, _watch(gathering, out, told), out, told)
+        screen.remark(f"{name} has no knowledge.toml: it takes part as in plain federated learning")
+    _tell(gathering, _watch(gathering, out, screen), out, screen)
 
 
-def _watch(gathering: Gathering, out: Path, told: Teller) -> Finished:
+def _watch(gathering: Gathering, out: Path, screen: Screen) -> Finished:
     """The run, with what is finished shown, and said when it is stopped."""
     approaches = gathering.approaches
     finished: list[str] = []
@@ -63,7 +63,7 @@ def _watch(gathering: Gathering, out: Path, told: Teller) -> Finished:
         return f"{done}{names} and kept in {out}; the same command goes on"
 
     steps = [(approach.name, effort(approach)) for approach in approaches]
-    with keeping(kept), Gauge(told, "approach", steps) as gauge:
+    with explain_stop(kept), Gauge(screen, "approach", steps) as gauge:
 
         def on_approach(name: str, fresh: bool) -> None:
             finished.append(name)
@@ -72,11 +72,11 @@ def _watch(gathering: Gathering, out: Path, told: Teller) -> Finished:
         return run_federation(gathering, out, on_approach=on_approach)
 
 
-def _tell(gathering: Gathering, found: Finished, out: Path, told: Teller) -> None:
+def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> None:
     for name, reason in found.left_out.items():
-        told.say(f"{name} is left out: {reason}")
-    report = _show(gathering, found, out, told) if found.rows else None
-    told.give(
+        screen.say(f"{name} is left out: {reason}")
+    report = _show(gathering, found, out, screen) if found.rows else None
+    screen.give(
         {
             "name": gathering.setting.name,
             "rows": found.rows,
@@ -88,28 +88,28 @@ def _tell(gathering: Gathering, found: Finished, out: Path, told: Teller) -> Non
     )
 
 
-def _show(gathering: Gathering, found: Finished, out: Path, told: Teller) -> Path | None:
+def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> Path | None:
     """Tables and lines for people, and the page, where it can be drawn."""
-    told.show(_table(gathering.setting.name, found.rows))
+    screen.show(_table(gathering.setting.name, found.rows))
     ours = [row for row in found.rows if row["approach"] == "lore"]
     chosen = next((row["chosen"] for row in ours if row.get("chosen")), None)
     if chosen is not None:
-        told.say(f"lore chose: {chosen}")
-    if missing_learners() and any(row["approach"] == "own best" for row in found.rows):
-        told.remark(f"own best: {local_best_words()}")
+        screen.say(f"lore chose: {chosen}")
+    if missing_learners() and any(row["approach"] == "local best" for row in found.rows):
+        screen.remark(f"local best: {local_best_words()}")
     for client in gathering.clients:
         brought = _brought(out, client.id)
         if brought is not None:
-            page = write_brought(brought_path(out, client.id))
-            told.say(f"{client.id}: {brought['sentence']} ({page})")
+            page = write_benefit(benefit_path(out, client.id))
+            screen.say(f"{client.id}: {brought['sentence']} ({page})")
             if brought.get("left out"):
-                told.say(f"{client.id}: {brought['left out']}")
+                screen.say(f"{client.id}: {brought['left out']}")
     for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
         if spent:
-            told.say(f"{name}: {spent}")
-    told.remark(f"Rows and personal weights written to {out}")
+            screen.say(f"{name}: {spent}")
+    screen.remark(f"Rows and personal weights written to {out}")
     if find_spec("matplotlib") is None:
-        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
         return None
     title, facts = (
         gathering.setting.name,
@@ -127,13 +127,13 @@ def _show(gathering: Gathering, found: Finished, out: Path, told: Teller) -> Pat
             history=found.history,
             classes=gathering.schema.classes,
         )
-    told.remark(f"Report written to {report}")
+    screen.remark(f"Report written to {report}")
     return report
 
 
 def _brought(out: Path, client: str) -> dict[str, object] | None:
     """What taking part brought a site, where it was found out."""
-    path = brought_path(out, client)
+    path = benefit_path(out, client)
     if not path.exists():
         return None
     found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
@@ -173,7 +173,7 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
     shaped = {c.id: promised_shapes(c.knowledge) for c in gathering.clients}
     kept = "; ".join(f"{name}: {', '.join(said)}" for name, said in shaped.items() if said)
     return {
-        "own best": local_best_words(),
+        "local best": local_best_words(),
         "data": f"{gathering.size[0]} features, {gathering.learned}; training + test rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",

@@ -19,7 +19,7 @@ from typer.core import TyperOption
 
 from ..look.tables import TextTable
 
-__all__ = ["ExitCode", "Grid", "Teller", "grid_of", "keeping", "teller"]
+__all__ = ["ExitCode", "Grid", "Screen", "grid_of", "explain_stop", "current_screen"]
 
 
 class ExitCode(IntEnum):
@@ -44,13 +44,13 @@ CODE_MEANINGS: dict[ExitCode, str] = {
 }
 
 
-_KEY = "fedlore.teller"
+_KEY = "fedlore.screen"
 #: Commands that run until they are stopped, and so have no result to print.
 SERVICES = ("server", "join", "serve", "studio")
 
 
 @dataclass(frozen=True)
-class Teller:
+class Screen:
     """What is shown where: results on stdout; remarks, progress and errors on stderr."""
 
     as_json: bool = False
@@ -75,7 +75,7 @@ class Teller:
             where.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def aside(self, text: RenderableType, *, result: bool = False) -> None:
-        """What is told beside answers that themselves go to stdout."""
+        """What is shown beside answers that themselves go to stdout."""
         if result or not self.quiet:
             self._err.print(text, markup=False, highlight=False, soft_wrap=isinstance(text, str))
 
@@ -99,11 +99,11 @@ class Teller:
         return Console(stderr=stderr, color_system=None)
 
 
-def teller() -> Teller:
+def current_screen() -> Screen:
     """How the command that runs now was asked to speak."""
     context = click.get_current_context(silent=True)
     found = None if context is None else context.meta.get(_KEY)
-    return found if isinstance(found, Teller) else Teller()
+    return found if isinstance(found, Screen) else Screen()
 
 
 def plain_values(value: object) -> object:
@@ -120,13 +120,13 @@ def plain_values(value: object) -> object:
 
 
 @contextmanager
-def keeping(told: str | Callable[[], str]) -> Iterator[None]:
+def explain_stop(kept: str | Callable[[], str]) -> Iterator[None]:
     """On Ctrl-C say what was kept and how to go on, and end with its exit code."""
     try:
         yield
     except KeyboardInterrupt:
-        sentence = told if isinstance(told, str) else told()
-        Teller().aside(f"stopped: {sentence}")
+        sentence = kept if isinstance(kept, str) else kept()
+        Screen().aside(f"stopped: {sentence}")
         raise typer.Exit(ExitCode.STOPPED) from None
 
 
@@ -145,9 +145,9 @@ def add_options(command: click.Command, name: str) -> None:
 def _flag(option: str, field: str, help: str) -> click.Option:
     def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
         if given:
-            told = context.meta.get(_KEY, Teller())
-            kept = {"as_json": told.as_json, "quiet": told.quiet, "colour": told.colour}
-            context.meta[_KEY] = Teller(**kept | {field: field != "colour"})
+            screen = context.meta.get(_KEY, Screen())
+            kept = {"as_json": screen.as_json, "quiet": screen.quiet, "colour": screen.colour}
+            context.meta[_KEY] = Screen(**kept | {field: field != "colour"})
 
     return TyperOption(
         param_decls=[option],

@@ -10,7 +10,7 @@ import typer
 from ..errors import FedloreError
 from .lint import AcceptOption, refuse_bundle
 from .options import PluginOption
-from .screen import keeping, teller
+from .screen import current_screen, explain_stop
 
 
 def serve_command(
@@ -52,16 +52,16 @@ def serve_command(
     limits = ServeLimits(body=bytes_of(max_body), rows=max_rows)
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     opened = read_bundle(bundle, plugins=plugins or ())
-    told = teller()
-    refuse_bundle(opened, told, accept=accept, beside=bundle.parent)
+    screen = current_screen()
+    refuse_bundle(opened, screen, accept=accept, beside=bundle.parent)
     guarded = "needs a token" if token else "open to whoever can connect"
 
     def ready(address: str) -> None:
-        told.say(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
+        screen.say(f"{opened.client} ({opened.fingerprint[:12]}) at {address}, {guarded}")
 
     before = None if reference is None else read_labelled(opened, reference)
     kept = "a service keeps nothing" if monitor is None else f"measured rows are in {monitor}"
-    with ExitStack() as held, keeping(f"{kept}; fedlore serve {bundle} starts it again"):
+    with ExitStack() as held, explain_stop(f"{kept}; fedlore serve {bundle} starts it again"):
         record = None
         if monitor is not None:
             record = held.enter_context(lock_record(monitor, opened, reference=before))
@@ -75,4 +75,4 @@ def serve_command(
             record=record,
             on_ready=ready,
         )
-    told.say("stopped")
+    screen.say("stopped")

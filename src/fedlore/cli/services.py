@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import FedloreError
-from .screen import teller
+from .screen import current_screen
 
 if TYPE_CHECKING:
     from ..federation.logs import LogForm
@@ -29,22 +29,22 @@ LevelOption = Annotated[str, typer.Option(help="debug, info, warning or error.")
 JsonLogOption = Annotated[bool, typer.Option("--log-json", help="One JSON object per line.")]
 
 
-def telling(level: str, *, as_json: bool) -> tuple[Callable[[str], None], "LogForm"]:
+def log_lines(level: str, *, as_json: bool) -> tuple[Callable[[str], None], "LogForm"]:
     """How a long-running command prints its lines, and how it writes its logs."""
     from ..federation.logs import LogForm
 
     form = LogForm(level, as_json)
 
-    def told(line: str) -> None:
+    def say(line: str) -> None:
         if form.shows("info"):
-            print(form.line(line), flush=True) if as_json else teller().say(line)
+            print(form.line(line), flush=True) if as_json else current_screen().say(line)
 
-    return told, form
+    return say, form
 
 
 @contextmanager
 def page_beside(
-    folder: Path, page: str, *, token_file: Path | None, told: Callable[[str], None]
+    folder: Path, page: str, *, token_file: Path | None, say: Callable[[str], None]
 ) -> Iterator[None]:
     """A page to watch a folder by, while something else is done; none where none is wanted."""
     with ExitStack() as stack:
@@ -58,5 +58,5 @@ def page_beside(
                 ) from None
             place = USUAL_PAGE if page == "auto" else PagePlace.read(page)
             token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
-            stack.enter_context(showing_folder(folder, place, token=token, told=told))
+            stack.enter_context(showing_folder(folder, place, token=token, told=say))
         yield

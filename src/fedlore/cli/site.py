@@ -9,8 +9,8 @@ import typer
 
 from ..errors import ConfigError
 from .federation import end_service, need_flower
-from .screen import ExitCode, Grid, Teller, teller
-from .services import JsonLogOption, LevelOption, PageOption, TokenOption, page_beside, telling
+from .screen import ExitCode, Grid, Screen, current_screen
+from .services import JsonLogOption, LevelOption, PageOption, TokenOption, log_lines, page_beside
 
 if TYPE_CHECKING:
     from ..federation.pages.overview import Overview
@@ -33,11 +33,11 @@ def join_command(
     from ..federation.processes import stopping
     from ..federation.site.joining import join_federation as take_part
 
-    told, form = telling(log_level, as_json=log_json)
+    say, form = log_lines(log_level, as_json=log_json)
     folder = unpack(kit)
-    with stopping() as stop, page_beside(folder, page, token_file=token_file, told=told):
-        take_part(folder, stop=stop, told=told, form=form)
-    told("left")
+    with stopping() as stop, page_beside(folder, page, token_file=token_file, say=say):
+        take_part(folder, stop=stop, told=say, form=form)
+    say("left")
     end_service(stop, f"what this site holds is kept in {folder}; fedlore join {folder} goes on")
 
 
@@ -48,11 +48,11 @@ def doctor(kit: _Kit) -> None:
     from ..federation.site.doctor import examine
 
     checks = examine(unpack(kit))
-    told = teller()
+    screen = current_screen()
     for check in checks:
-        told.say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
+        screen.say(f"{'ok  ' if check.fine else 'FAIL'}  {check.name}: {check.detail}")
     fine = all(check.fine for check in checks)
-    told.give({"fine": fine, "checks": checks})
+    screen.give({"fine": fine, "checks": checks})
     raise typer.Exit(ExitCode.FINE if fine else ExitCode.NO)
 
 
@@ -71,23 +71,23 @@ def accept(
 
     found = read_kit(unpack(kit))
     terms = offered_terms(found)
-    told, name = teller(), found.file.name
+    screen, name = current_screen(), found.file.name
     given = {"site": name, "agreed": found.file.agreed, "changes": list[str]()}
     if found.file.agreed == terms.fingerprint():
-        told.say(f"site '{name}' has agreed to these terms already ({found.file.agreed[:12]})")
-        told.give(given)
+        screen.say(f"site '{name}' has agreed to these terms already ({found.file.agreed[:12]})")
+        screen.give(given)
         return
     before = None if found.file.agreed is None else found.terms()
     changes = describe_changes(before, terms)
     for line in changes:
-        told.say(f"  {line}")
-    if told.as_json and not yes:
+        screen.say(f"  {line}")
+    if screen.as_json and not yes:
         raise ConfigError("--json asks nothing: read the terms without it, or agree with --yes")
     if not yes:
         typer.confirm(f"Does site '{name}' agree to this?", abort=True)
     agreed = accept_terms(found, terms, policy=policy)
-    told.say(f"agreed to {agreed[:12]}")
-    told.give(given | {"agreed": agreed, "changes": changes})
+    screen.say(f"agreed to {agreed[:12]}")
+    screen.give(given | {"agreed": agreed, "changes": changes})
 
 
 _Folder = Annotated[Path, typer.Argument(help="The coordinator's folder, or a site's.")]
@@ -107,36 +107,36 @@ def status(
     from ..federation.pages.app import as_plain, watch_folder
     from ..federation.pages.overview import Overview
 
-    told, shown = teller(), watch_folder(folder)
+    screen, shown = current_screen(), watch_folder(folder)
     seen = shown.state()
-    if told.as_json and follow:  # one document a line
+    if screen.as_json and follow:  # one document a line
         print(json.dumps(as_plain(seen)), flush=True)
     else:
-        told.give(as_plain(seen))
-    _show(seen, told) if isinstance(seen, Overview) else _show_site(seen, told)
+        screen.give(as_plain(seen))
+    _show(seen, screen) if isinstance(seen, Overview) else _show_site(seen, screen)
     if not follow and page == "none":
         return
-    with page_beside(folder, page, token_file=token_file, told=told.say):
+    with page_beside(folder, page, token_file=token_file, say=screen.say):
         while True:
             time.sleep(every)
             before, seen = seen, shown.state()
             if not follow:
                 continue
             lines = changes(before, seen)
-            if told.as_json and lines:
+            if screen.as_json and lines:
                 print(json.dumps(as_plain(seen)), flush=True)
             for line in lines:
-                told.say(f"{time.strftime('%H:%M:%S')} {line}")
+                screen.say(f"{time.strftime('%H:%M:%S')} {line}")
 
 
 def changes(before: Any, now: Any) -> list[str]:
     """What is different, one line for each thing."""
     from ..federation.pages.overview import Overview
 
-    return _told(before, now) if isinstance(now, Overview) else _told_by_site(before, now)
+    return _changes(before, now) if isinstance(now, Overview) else _site_changes(before, now)
 
 
-def _told(before: "Overview", now: "Overview") -> list[str]:
+def _changes(before: "Overview", now: "Overview") -> list[str]:
     from ..federation.pages.coordinator import sum_up
 
     lines = [] if sum_up(before) == sum_up(now) else [sum_up(now)]
@@ -152,7 +152,7 @@ def _told(before: "Overview", now: "Overview") -> list[str]:
     return lines
 
 
-def _told_by_site(before: "SiteOverview", now: "SiteOverview") -> list[str]:
+def _site_changes(before: "SiteOverview", now: "SiteOverview") -> list[str]:
     lines = [] if before.joined == now.joined else ["in" if now.joined else "not in"]
     news = len(now.events) if not before.events else 0
     news = next((i for i, e in enumerate(now.events) if before.events[:1] == (e,)), news)
@@ -162,13 +162,13 @@ def _told_by_site(before: "SiteOverview", now: "SiteOverview") -> list[str]:
     return lines
 
 
-def _show(seen: "Overview", told: Teller) -> None:
+def _show(seen: "Overview", screen: Screen) -> None:
     from ..federation.pages.coordinator import say_bytes, say_seconds, sum_up
 
-    told.say(sum_up(seen))
+    screen.say(sum_up(seen))
     for line in (seen.reason, *seen.privacy):
         if line:
-            told.say(line)
+            screen.say(line)
     table = Grid()
     for heading in (
         *("site", "state", "last heard", "last round", "answers", "rejected", "refused"),
@@ -182,19 +182,19 @@ def _show(seen: "Overview", told: Teller) -> None:
         table.add_row(
             site.name, site.state, heard, str(site.round or ""), *counts, *size, site.note
         )
-    told.show(table)
+    screen.show(table)
 
 
-def _show_site(seen: "SiteOverview", told: Teller) -> None:
+def _show_site(seen: "SiteOverview", screen: Screen) -> None:
     from ..federation.pages.site import describe_site
 
-    told.say(f"site '{seen.name}' is {'in' if seen.joined else 'not in'}, at {seen.coordinator}")
+    screen.say(f"site '{seen.name}' is {'in' if seen.joined else 'not in'}, at {seen.coordinator}")
     for name, value in describe_site(seen).items():
-        told.say(f"{name}: {value}")
+        screen.say(f"{name}: {value}")
     table = Grid()
     for heading in ("time", "round", "kind", "event", "what left, or why not"):
         table.add_column(heading, overflow="fold")
     for event in reversed(seen.events[:10]):
         when = event.time[:19].replace("T", " ")
         table.add_row(when, str(event.round), event.kind, event.event, event.reason or event.left)
-    told.show(table)
+    screen.show(table)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import FedloreError
-from .screen import keeping, teller
+from .screen import current_screen, explain_stop
 
 
 def studio_command(
@@ -30,12 +30,12 @@ def studio_command(
         raise FedloreError(str(error)) from None
     token = read_token(token_file, os.environ.get("FEDLORE_TOKEN"))
     place = find_workplace(site, data=data, bundle=bundle)
-    told = teller()
+    screen = current_screen()
     guarded = "needs a token" if token else "for this machine alone"
 
     def ready(address: str) -> None:
-        told.say(f"{site.resolve().name} at {address}, {guarded}")
+        screen.say(f"{site.resolve().name} at {address}, {guarded}")
 
-    with keeping(f"what was saved is kept in {site}; fedlore studio {site} opens it again"):
+    with explain_stop(f"what was saved is kept in {site}; fedlore studio {site} opens it again"):
         run_studio(place, host=host, port=port, token=token, on_ready=ready)
-    told.say("stopped")
+    screen.say("stopped")

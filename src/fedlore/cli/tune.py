@@ -16,7 +16,7 @@ from ..engine.tuning import Trust, Tuning, choose_trust
 from ..errors import FedloreError
 from ..experiments.sites import gather, site_folders
 from .progress import Gauge
-from .screen import Grid, keeping, teller
+from .screen import Grid, current_screen, explain_stop
 
 
 def tune_sites(
@@ -33,9 +33,9 @@ def tune_sites(
     tuning = build(Tuning, {"method": method, "folds": folds})
     gathering = gather(config)
     setting = gathering.setting
-    told = teller()
+    screen = current_screen()
     kept = "nothing was kept and nothing written; the same command begins anew"
-    with keeping(kept), Gauge(told, "training") as gauge:
+    with explain_stop(kept), Gauge(screen, "training") as gauge:
 
         def on_training(done: int, total: int) -> None:
             gauge.step(f"λ by {method}", done, total)
@@ -47,15 +47,15 @@ def tune_sites(
             seed=setting.seed,
             on_training=on_training,
         )
-    told.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
+    screen.show(_table([c.id for c in gathering.clients], found, gathering.bins is not None))
     if write:
         for folder in site_folders(config):
             if folder.name in found:
                 write_trust(folder / "knowledge.toml", found[folder.name])
-        told.say(f"Written to the knowledge.toml of {len(found)} sites.")
+        screen.say(f"Written to the knowledge.toml of {len(found)} sites.")
     else:
-        told.remark("Nothing was written; --write puts them into each knowledge.toml.")
-    told.give({"sites": found, "written": write})
+        screen.remark("Nothing was written; --write puts them into each knowledge.toml.")
+    screen.give({"sites": found, "written": write})
 
 
 def write_trust(path: Path, chosen: Trust) -> None:

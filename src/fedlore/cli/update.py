@@ -15,7 +15,7 @@ from ..knowledge.shapes.shape import promised_shapes
 from ..words.en import share_words
 from .lint import AcceptOption, check_with_rows, refuse_errors
 from .options import PluginOption
-from .screen import Grid, Teller, teller
+from .screen import Grid, Screen, current_screen
 
 
 def update_command(
@@ -34,35 +34,35 @@ def update_command(
     if out is None:
         raise ConfigError("say where to write the new bundle: --out NAME.lore")
     old = read_bundle(bundle, plugins=plugins or ())
-    told, scores = teller(), dict[str, dict[str, float]]()
+    screen, scores = current_screen(), dict[str, dict[str, float]]()
     if knowledge is not None:
-        _audit(knowledge, data, told, accept=accept)
+        _audit(knowledge, data, screen, accept=accept)
     new = renew(old, knowledge, trust=trust, client=client)
     if data is not None:
         before, after = (score_bundle(one, data) for one in (old, new))
         new = renew(old, knowledge, trust=trust, client=client, metrics=after)
         scores = {"before": before, "after": after}
-        _compare(before, after, told)
+        _compare(before, after, screen)
     was, now = (one.personal.knowledge.trust_at_prediction for one in (old, new))
     if trust is None and new.personal.beside is None and was != now:
-        told.say(
+        screen.say(
             f"λ at prediction was {was:g} and is now "
             f"{now:g}, as the new file says (--trust says otherwise)"
         )
     if new.personal.beside is not None:
         kept = "the weights of the mixture stay" if trust is None else "the mixture's weights"
-        told.say(f"{kept}: {share_words(member_weights(new.personal.beside))}")
+        screen.say(f"{kept}: {share_words(member_weights(new.personal.beside))}")
     if new.personal.knowledge.row_trust is not None:
-        told.say(f"λ row by row: {new.personal.knowledge.row_trust}")
+        screen.say(f"λ row by row: {new.personal.knowledge.row_trust}")
     elif old.personal.knowledge.row_trust is not None:
-        told.say(f"λ is one number now; it was {old.personal.knowledge.row_trust}")
-    _say_shapes(old, new, told)
-    _say_signed(old, new, told)
+        screen.say(f"λ is one number now; it was {old.personal.knowledge.row_trust}")
+    _say_shapes(old, new, screen)
+    _say_signed(old, new, screen)
     write_bundle(new, out)
-    told.say(f"written to {out}")
-    told.say(f"fingerprint {new.fingerprint}")
+    screen.say(f"written to {out}")
+    screen.say(f"fingerprint {new.fingerprint}")
     shapes = promised_shapes(new.personal.knowledge)
-    told.give(
+    screen.give(
         {
             "bundle": out,
             "fingerprint": new.fingerprint,
@@ -73,40 +73,40 @@ def update_command(
     )
 
 
-def _say_shapes(old: Bundle, new: Bundle, told: Teller) -> None:
+def _say_shapes(old: Bundle, new: Bundle, screen: Screen) -> None:
     """Which way features can move the answers now, and what is no longer promised."""
     was, now = (promised_shapes(one.personal.knowledge) for one in (old, new))
     if now:
-        told.say(f"the answers keep: {', '.join(now)}")
+        screen.say(f"the answers keep: {', '.join(now)}")
     lost = [words for words in was if words not in now]
     if lost:
-        told.say(f"no longer kept: {', '.join(lost)}")
+        screen.say(f"no longer kept: {', '.join(lost)}")
 
 
-def _say_signed(old: Bundle, new: Bundle, told: Teller) -> None:
+def _say_signed(old: Bundle, new: Bundle, screen: Screen) -> None:
     """Whose word the rules are now; rules that nobody signed are a draft."""
     signed = read_signature(new.members)
     if signed is not None:
-        told.say(f"rules signed by {signer_words(signed)}")
+        screen.say(f"rules signed by {signer_words(signed)}")
     elif new.policies.signed or read_signature(old.members) is not None:
-        told.say("the new rules are a draft: nobody has signed them")
+        screen.say("the new rules are a draft: nobody has signed them")
 
 
-def _audit(knowledge: Path, data: Path | None, told: Teller, *, accept: bool) -> None:
+def _audit(knowledge: Path, data: Path | None, screen: Screen, *, accept: bool) -> None:
     """The lint of the new knowledge; with errors it is not used, unless they are accepted."""
     found, _ = check_with_rows(knowledge, data)
     for finding in found.findings:
-        told.say(str(finding))
+        screen.say(str(finding))
     if found.audit is not None:
-        told.say(f"audit: {found.audit}")
-    refuse_errors(found.findings, knowledge.name, told, accept=accept)
+        screen.say(f"audit: {found.audit}")
+    refuse_errors(found.findings, knowledge.name, screen, accept=accept)
 
 
-def _compare(before: dict[str, float], after: dict[str, float], told: Teller) -> None:
+def _compare(before: dict[str, float], after: dict[str, float], screen: Screen) -> None:
     grid = Grid(title="Scores on the data", title_justify="left")
     for name in ("score", "before", "after"):
         grid.add_column(name, justify="left" if name == "score" else "right")
     for name in dict.fromkeys((*before, *after)):
         cells = (f"{said[name]:.4f}" if name in said else "" for said in (before, after))
         grid.add_row(name, *cells)
-    told.show(grid)
+    screen.show(grid)

@@ -1,6 +1,6 @@
 """The approaches that are compared, as values.
 
-First what a site would do without anybody, its own best model; then the paper's five (Fan et al.
+First what a site would do on its own, its local best model; then the paper's five (Fan et al.
 2022, section 6.1); FL+mask, which its authors' code contains and the paper leaves out; and lore,
 our own recipe.
 """
@@ -38,7 +38,7 @@ class Approach:
 
 
 #: What a site gets without us: never left out because it wins.
-OWN_BEST = Approach("own best", "own", None, guarded=True, alone=True)
+LOCAL_BEST = Approach("local best", "own", None, guarded=True, alone=True)
 ML = Approach("ML", "own", Alone())
 PKM = Approach("P-KM", "expert", None, guarded=True)
 MLWKM = Approach("MLwKM", "own", Alone(), trained=True, guarded=True)
@@ -54,7 +54,7 @@ LORE_1 = Approach(
     "lore 1", "shared", FedAvg(), trained=True, guarded=True, hears=True, plain=0.5, trust=0.0
 )
 
-APPROACHES = (OWN_BEST, ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
+APPROACHES = (LOCAL_BEST, ML, PKM, MLWKM, FL, FLWKM, FL_MASK, LORE)
 
 
 def training(approach: Approach) -> Approach:

@@ -25,7 +25,7 @@ WITHOUT = "federation without knowledge"
 
 
 def write_tables(gathering: Gathering, fitted: Fitted[Any], out: Path) -> None:
-    """Each site's table as brought.json in its own folder."""
+    """Each site's table as benefit.json in its own folder."""
     plain = losses_without_knowledge(gathering)
     for client in gathering.clients:
         if client.id not in fitted.tables:
@@ -33,7 +33,7 @@ def write_tables(gathering: Gathering, fitted: Fitted[Any], out: Path) -> None:
         table = fitted.brought(client.id)
         if client.id in plain:
             table = with_line(table, plain[client.id])
-        path = brought_path(out, client.id)
+        path = benefit_path(out, client.id)
         text = json.dumps({"site": client.id, **table.plain()}, indent=2, ensure_ascii=False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,9 +42,9 @@ def write_tables(gathering: Gathering, fitted: Fitted[Any], out: Path) -> None:
             raise FedloreError(f"cannot write to '{path}': {error.strerror}") from None
 
 
-def brought_path(out: Path, client: str) -> Path:
+def benefit_path(out: Path, client: str) -> Path:
     """Where the table of one site stands."""
-    return out / "sites" / client / "brought.json"
+    return out / "sites" / client / "benefit.json"
 
 
 def with_line(table: Brought, losses: Tensor) -> Brought:

@@ -34,7 +34,7 @@ class ClassJudge:
     ordered: bool | None = None  # whether they are, where no schema says so
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
-        """Each site's own best model, by client, chosen by cross-validation on its own rows."""
+        """Each site's local best model, by client, chosen by cross-validation on its own rows."""
         return local_best(clients, seed=seed, ordered=self.ordered)
 
     def score(
@@ -85,7 +85,7 @@ def ordered_classes(clients: Sequence[Client], said: bool | None = None) -> bool
 def local_best(
     clients: Sequence[Client], *, seed: int, ordered: bool | None = None
 ) -> dict[str, OwnModel]:
-    """Each site's own best model, by client: chosen by cross-validation on its own rows.
+    """Each site's local best model, by client: chosen by cross-validation on its own rows.
 
     With and without the expert's word as input, behind the same range as everything else.
     """

@@ -27,7 +27,7 @@ class NumberJudge:
     bins: Bins
 
     def local_best(self, clients: Sequence[Any], *, seed: int) -> dict[str, OwnModel]:
-        """Each site's own best model of the number, by client, chosen on its own rows."""
+        """Each site's local best model of the number, by client, chosen on its own rows."""
         seen = {c.id: _encode(c, self._examine(c, training=True)) for c in clients}
         return {name: own_numbers(known, seed=seed, site=name).best for name, known in seen.items()}
 

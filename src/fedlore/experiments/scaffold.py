@@ -22,7 +22,7 @@ scale = true              # standardise features by sums that the sites add up f
 
 [run]
 sites = "sites"           # a folder with a folder per site, or a list of folders
-approaches = ["own best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
+approaches = ["local best", "ML", "P-KM", "MLwKM", "FL", "FLwKM", "FL+mask", "lore"]
 
 [model]
 kind = "mlp"

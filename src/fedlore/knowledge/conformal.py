@@ -44,7 +44,7 @@ class ConformalRange:
     """An R-KM: the classes that are not stranger than most calibration labels were.
 
     A class whose threshold is infinite (too few calibration rows) is always allowed, the scorer's
-    own best class is too, and where the scorer abstains everything is.
+    local best class is too, and where the scorer abstains everything is.
     """
 
     kind: ClassVar[RangeKind] = "statistical"

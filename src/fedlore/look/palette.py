@@ -4,7 +4,7 @@ import zlib
 
 # after Okabe and Ito's palette, with grey for black so that dark pages show it
 COLOURS = {
-    "own best": "#F0E442",
+    "local best": "#F0E442",
     "ML": "#8c8c8c",
     "P-KM": "#CC79A7",
     "MLwKM": "#E69F00",
@@ -14,7 +14,7 @@ COLOURS = {
     "lore": "#D55E00",
 }
 MARKERS = {
-    "own best": "h",
+    "local best": "h",
     "ML": "o",
     "P-KM": "P",
     "MLwKM": "s",

@@ -25,7 +25,7 @@ class Brought:
     lines: tuple[BroughtLine, ...]
     weights: dict[str, float]  # of the mixture, by member
     costs: dict[str, float]  # what removing a member would cost; above 0 it is missed
-    gain: BroughtLine  # the mixture over own best, paired; above 0 it is better
+    gain: BroughtLine  # the mixture over local best, paired; above 0 it is better
     sentence: str
     diagram: tuple[ReliabilityBin, ...] = ()  # of the mixture: how sure, and how often right
     probabilities: dict[str, float] = field(default_factory=dict)  # scores of probabilities

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 MEANINGS = {
-    "own best": "what a site gets without anybody: the best of its own models (linear, extra "
+    "local best": "a site on its own: the best of the models it can make itself (linear, extra "
     "trees, boosted trees; with and without the expert's word), chosen by cross-validation on its "
     "own rows, behind the same range",
     "ML": "each client trains alone, without knowledge",
@@ -12,8 +12,8 @@ MEANINGS = {
     "FL": "one network trained together (federated), without knowledge",
     "FLwKM": "one network trained together, seen through each client's knowledge (the paper's)",
     "FL+mask": "the weights of FL, with the knowledge added only when predicting",
-    "lore": "our own recipe: a server model chosen by trials on training rows, and at each site a "
-    "mixture of it with the site's own models and the expert, weights private",
+    "lore": "our own recipe: a shared model chosen by trials on training rows, and at each site an "
+    "ensemble of it with the site's own models and the expert, weights private",
     "lore 1": "our first recipe, one fixed combination: the network hears the expert, half of the "
     "loss is ordinary cross-entropy, λ = 0",
 }

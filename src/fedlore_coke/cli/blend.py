@@ -19,7 +19,7 @@ from fedlore.cli.options import (
     SheetOption,
 )
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import ExitCode, Grid, Teller, keeping, teller
+from fedlore.cli.screen import ExitCode, Grid, Screen, current_screen, explain_stop
 from fedlore.core.history import check_writable
 from fedlore.core.store import write_whole
 from fedlore.errors import FedloreError
@@ -151,30 +151,30 @@ def blend_command(
         order, tests = take_results(order, results), len(results)
     if trial:
         check_teachable(order)
-    told = teller()
+    screen = current_screen()
     if change is not None:
         blend = read_blend(change, order, form=form)
         check_writable(out / "change.json")
-        _change(smallest_change(order, blend, seed=seed), out, told)
+        _change(smallest_change(order, blend, seed=seed), out, screen)
         return
     check_writable(out / "plan.json")
     if scenarios is not None:
         order = lean_order(order, scenarios, seed=seed)
-    with keeping("nothing was kept and nothing written; the same command begins anew"):
-        with Gauge(told, "step") as gauge:
+    with explain_stop("nothing was kept and nothing written; the same command begins anew"):
+        with Gauge(screen, "step") as gauge:
             found = replace(plan(order, seed=seed, progress=gauge.step), tests=tests)
         if scenarios is not None:
             costs = scenario_costs(found, scenarios)
             found = replace(found, costs=costs, choice=scenarios.choose)
         if trial:
             found = replace(found, test=propose_test(order, found, seed=seed))
-        _show(found, told)
+        _show(found, screen)
         if trial and found.blend is not None:
             for line in trial_words(found):
-                told.say(line)
+                screen.say(line)
         page = write_plan(found, out, facts=_facts(found, bundle, coals, seed))
-    told.remark(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots")
-    told.give(json.loads((out / "plan.json").read_text(encoding="utf-8")))
+    screen.remark(f"Written to {page.parent}: plan.html, plan.md, plan.json, front.jsonl, plots")
+    screen.give(json.loads((out / "plan.json").read_text(encoding="utf-8")))
     raise typer.Exit(ExitCode.FINE if found.blend is not None else ExitCode.NO)
 
 
@@ -185,7 +185,7 @@ def _models(asked: Sequence[AskedLimit], plugins: Collection[str]) -> list[Bundl
     return [None if one.model is None else found[one.model] for one in asked]
 
 
-def _change(found: BlendChange, out: Path, told: Teller) -> None:
+def _change(found: BlendChange, out: Path, screen: Screen) -> None:
     """Tell what must change, and write it down."""
     if found.then is not None and not found.reached:
         grid = Grid(title="The smallest change", title_justify="left")
@@ -197,13 +197,13 @@ def _change(found: BlendChange, out: Path, told: Teller) -> None:
                 grid.add_row(
                     name, f"{100 * now:.2f}", f"{100 * then:.2f}", f"{more:+.2f}" * bool(more)
                 )
-        told.show(grid)
+        screen.show(grid)
     for line in change_words(found):
-        told.say(line)
+        screen.say(line)
     values = change_values(found)
     write_whole(out / "change.json", json.dumps(values, indent=2, allow_nan=False) + "\n")
-    told.remark(f"Written to {out / 'change.json'}")
-    told.give(values)
+    screen.remark(f"Written to {out / 'change.json'}")
+    screen.give(values)
     raise typer.Exit(ExitCode.NO if found.then is None else ExitCode.FINE)
 
 
@@ -241,15 +241,15 @@ def _facts(found: BlendPlan, bundle: Bundle, coals: Path, seed: int) -> dict[str
     }
 
 
-def _show(found: BlendPlan, told: Teller) -> None:
+def _show(found: BlendPlan, screen: Screen) -> None:
     wide = {"Blended features", "Predicted distribution"}  # in the files
     for table in blend_tables(found):
         if table.title not in wide and not table.title.startswith("What"):
-            told.show(_grid(table))
+            screen.show(_grid(table))
     for line in plan_summary(found):
-        told.say(line)
+        screen.say(line)
     if found.order.coals.stock is not None and found.order.tonnes is None:
-        told.remark("Stock was not counted: --tonnes says how much is wanted")
+        screen.remark("Stock was not counted: --tonnes says how much is wanted")
 
 
 def _grid(table: TextTable) -> Grid:

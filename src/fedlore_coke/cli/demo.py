@@ -11,7 +11,7 @@ import typer
 
 from fedlore import __version__
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, keeping, teller
+from fedlore.cli.screen import Grid, current_screen, explain_stop
 from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client
@@ -30,21 +30,21 @@ def demo(
     sites: Annotated[Path | None, typer.Option(help="Site folders to use instead.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
-    """Four simulated coking plants: what each gets alone, and what eight approaches bring."""
+    """Compare eight approaches on four simulated coking plants, in about a minute."""
     setting = Demo() if config is None else build(Demo, read_toml(config))
     results = out / "results.jsonl"
     check_writable(results)
     torch.set_num_threads(threads)
-    told = teller()
+    screen = current_screen()
     clients = None if sites is None else read_sites(sites)
     data = _data(setting, clients, sites)
-    told.remark(f"{data[0].upper()}{data[1:]}.\n")
+    screen.remark(f"{data[0].upper()}{data[1:]}.\n")
     rows: list[Row] = []
     history: list[Row] = []
     confusion: list[Row] = []
     kept = "nothing was kept, the demo writes at its end; fedlore run goes on where it was stopped"
     steps = [(approach.name, effort(approach)) for approach in APPROACHES] * seeds
-    with keeping(kept), Gauge(told, "approach", steps) as gauge:
+    with explain_stop(kept), Gauge(screen, "approach", steps) as gauge:
         for one in range(seed, seed + seeds):
             rows += run_demo(
                 setting,
@@ -56,16 +56,16 @@ def demo(
             )
         write_rows(rows, results)
     what = "Simulated coke" if clients is None else "Sites"
-    told.show(_scores(rows, seeds, what))
+    screen.show(_scores(rows, seeds, what))
     if seeds > 1:
-        told.show(_margins(rows, seeds))
-    told.say(f"\n{verdict(rows)}")
+        screen.show(_margins(rows, seeds))
+    screen.say(f"\n{verdict(rows)}")
     if missing_learners():
-        told.remark(f"own best: {local_best_words()}")
-    told.remark(f"Rows written to {results}")
+        screen.remark(f"local best: {local_best_words()}")
+    screen.remark(f"Rows written to {results}")
     report = None
     if find_spec("matplotlib") is None:
-        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
     else:
         named = "four simulated coking plants" if sites is None else sites.name
         report = write_report(
@@ -76,8 +76,8 @@ def demo(
             confusion=confusion,
             history=history,
         )
-        told.remark(f"Report written to {report}")
-    told.give({"rows": rows, "verdict": verdict(rows), "results": results, "report": report})
+        screen.remark(f"Report written to {report}")
+    screen.give({"rows": rows, "verdict": verdict(rows), "results": results, "report": report})
 
 
 def _data(setting: Demo, clients: Sequence[Client] | None, sites: Path | None) -> str:
@@ -94,7 +94,7 @@ def _facts(setting: Demo, rows: Sequence[Row], data: str) -> dict[str, str]:
     plan = setting.plan
     return {
         "in short": verdict(rows),
-        "own best": local_best_words(),
+        "local best": local_best_words(),
         "data": data,
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, the same for every approach",

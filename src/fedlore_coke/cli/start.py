@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedlore.cli.federation import CoordinatorFolder, bring_up, need_flower
-from fedlore.cli.screen import teller
+from fedlore.cli.screen import current_screen
 from fedlore.errors import ConfigError
 from fedlore.experiments import write_alike
 
@@ -21,7 +21,7 @@ def new(
     sites_: Annotated[int, typer.Option("--sites", min=1, help="With --like: how many.")] = 4,
 ) -> None:
     """Write a federation to start from: four simulated plants, or one like your own rows."""
-    told, left_out = teller(), dict[str, str]()
+    screen, left_out = current_screen(), dict[str, str]()
     if like is None:
         sites = write_starter(folder)
     elif label is None:
@@ -31,10 +31,10 @@ def new(
         sites = sorted((folder / "sites").iterdir())
         left_out = dict(draft.left_out)
         for name, why in left_out.items():
-            told.say(f"'{name}' is left out: {why}")
-    told.say(f"{len(sites)} sites written to {folder / 'sites'}")
-    told.remark(f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}")
-    told.give({"folder": folder, "sites": [s.name for s in sites], "left_out": left_out})
+            screen.say(f"'{name}' is left out: {why}")
+    screen.say(f"{len(sites)} sites written to {folder / 'sites'}")
+    screen.remark(f"Next: fedlore run {folder / 'federation.toml'} --out {folder / 'results'}")
+    screen.give({"folder": folder, "sites": [s.name for s in sites], "left_out": left_out})
 
 
 def up(
@@ -50,5 +50,5 @@ def up(
     need_flower()
     if not (folder / "federation.toml").exists():
         make_trial_here(folder, sites=sites, rounds=rounds, recipe=recipe)
-        teller().say(f"made '{folder}' with {sites} simulated coking plants")
+        current_screen().say(f"made '{folder}' with {sites} simulated coking plants")
     bring_up(folder, resume=resume)

@@ -9,7 +9,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, keeping, teller
+from fedlore.cli.screen import Grid, current_screen, explain_stop
 from fedlore.core.history import Row
 from fedlore.errors import ConfigError
 from fedlore.experiments import package_versions
@@ -59,12 +59,12 @@ def leak_command(
         draw, name = of_sites(sites), "sites"
     else:
         raise ConfigError(f"there is no '{sites}'")
-    told = teller()
+    screen = current_screen()
     if not named and find_spec("cryptography") is None:
         chosen = [one for one in chosen if not one.masked]
-        told.remark(f"Without '{DEFAULT}', which needs: pip install 'fedlore[secagg]'")
+        screen.remark(f"Without '{DEFAULT}', which needs: pip install 'fedlore[secagg]'")
     done = 0
-    with keeping(lambda: _kept(done, out)), Gauge(told, "setting") as gauge:
+    with explain_stop(lambda: _kept(done, out)), Gauge(screen, "setting") as gauge:
         gauge.step("drawing", 0, seeds * len(chosen))
 
         def on_cell(what: str, at: int) -> None:
@@ -81,20 +81,20 @@ def leak_command(
             on_cell=on_cell,
         )
     found = lines(rows)
-    told.show(_table(found, name, seeds))
-    told.say(
+    screen.show(_table(found, name, seeds))
+    screen.say(
         "Leaks: 0 is chance, 1 exact; * at chance (95 % interval reaches 0); - nothing to find."
     )
-    told.say(leak_verdict(found))
-    told.remark(f"Rows: {out / f'leak-{name}.jsonl'}")
+    screen.say(leak_verdict(found))
+    screen.remark(f"Rows: {out / f'leak-{name}.jsonl'}")
     page = None
     if find_spec("matplotlib") is None:
-        told.remark("For a page with plots: pip install 'fedlore[plot]'")
+        screen.remark("For a page with plots: pip install 'fedlore[plot]'")
     else:
         title = f"Leak audit: {name}"
         page = write_leaks(rows, out, title=title, facts=_facts(rows, found, chosen))
-        told.remark(f"Page: {page}")
-    told.give({"verdict": leak_verdict(found), "lines": found, "rows": rows, "page": page})
+        screen.remark(f"Page: {page}")
+    screen.give({"verdict": leak_verdict(found), "lines": found, "rows": rows, "page": page})
 
 
 def _kept(done: int, out: Path) -> str:

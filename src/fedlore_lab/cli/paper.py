@@ -9,7 +9,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Teller, grid_of, keeping, teller
+from fedlore.cli.screen import Screen, current_screen, explain_stop, grid_of
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell
@@ -78,39 +78,41 @@ def trust(
 def case(seeds: Seeds = 5, out: Out = OUT, threads: Threads = 1) -> None:
     """The coking case: simulated plants, and real cokes where their file is at hand."""
     torch.set_num_threads(threads)
-    told = teller()
-    with keeping(_kept(out)), Gauge(told, "seed") as gauge:
+    screen = current_screen()
+    with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
         gauge.step("simulated plants", 0, seeds)
         rows = run_simulated(
             seeds, out, on_seed=lambda seed, *_: gauge.step("simulated plants", seed + 1, seeds)
         )
-    given = {"simulated": _show_case(rows, "case-coke", out, "four coking plants, simulated", told)}
+    given = {
+        "simulated": _show_case(rows, "case-coke", out, "four coking plants, simulated", screen)
+    }
     try:
-        with keeping(_kept(out)), Gauge(told, "seed") as gauge:
+        with explain_stop(_kept(out)), Gauge(screen, "seed") as gauge:
             gauge.step("real cokes", 0, seeds)
             rows = run_measured(
                 seeds, out, on_seed=lambda seed, *_: gauge.step("real cokes", seed + 1, seeds)
             )
     except FedloreError as error:
-        told.remark(f"The real cokes are left out: {error}")
+        screen.remark(f"The real cokes are left out: {error}")
     else:
         name, what = "case-coke-real", "public cokes, graded by CSR"
-        given["measured"] = _show_case(rows, name, out, what, told)
-    told.give(given)
+        given["measured"] = _show_case(rows, name, out, what, screen)
+    screen.give(given)
 
 
 def _run(study: Study, out: Path, threads: int) -> None:
     torch.set_num_threads(threads)
-    told = teller()
-    with keeping(_kept(out)), Gauge(told, "cell") as gauge:
+    screen = current_screen()
+    with explain_stop(_kept(out)), Gauge(screen, "cell") as gauge:
 
         def on_cell(cell: ResultCell, done: int, total: int) -> None:
             gauge.step(f"seed {cell.seed}, {cell.range}, {cell.approach}", done, total)
 
         rows = run_study(study, out, on_cell=on_cell)
-    _show(rows, study.name, out, told)
-    page = _write_page(lambda: study_page(study, out), told)
-    told.give({"name": study.name, "rows": rows, "page": page})
+    _show(rows, study.name, out, screen)
+    page = _write_page(lambda: study_page(study, out), screen)
+    screen.give({"name": study.name, "rows": rows, "page": page})
 
 
 def _kept(out: Path) -> str:
@@ -118,30 +120,30 @@ def _kept(out: Path) -> str:
 
 
 def _show_case(
-    rows: Sequence[Row], name: str, out: Path, data: str, told: Teller
+    rows: Sequence[Row], name: str, out: Path, data: str, screen: Screen
 ) -> dict[str, object]:
-    _show(rows, name, out, told)
-    return {"rows": rows, "page": _write_page(lambda: case_page(rows, name, out, data), told)}
+    _show(rows, name, out, screen)
+    return {"rows": rows, "page": _write_page(lambda: case_page(rows, name, out, data), screen)}
 
 
-def _show(rows: Sequence[Row], name: str, out: Path, told: Teller) -> None:
+def _show(rows: Sequence[Row], name: str, out: Path, screen: Screen) -> None:
     """Write the tables of these rows as NAME.md beside NAME.jsonl, and show them."""
     made = paper_tables(rows, name)
     (out / f"{name}.md").write_text(markdown(made), encoding="utf-8")
     for table in made:
-        told.show(grid_of(table))
+        screen.show(grid_of(table))
         for note in table.notes:
-            told.say(note)
-        told.say("")
-    told.remark(f"Rows and tables: {out / name}.jsonl and {out / name}.md")
+            screen.say(note)
+        screen.say("")
+    screen.remark(f"Rows and tables: {out / name}.jsonl and {out / name}.md")
 
 
-def _write_page(write: Callable[[], Path], told: Teller) -> Path | None:
+def _write_page(write: Callable[[], Path], screen: Screen) -> Path | None:
     if find_spec("matplotlib") is None:
-        told.remark("For a report with plots: pip install 'fedlore[plot]'")
+        screen.remark("For a report with plots: pip install 'fedlore[plot]'")
         return None
     page = write()
-    told.remark(f"Report written to {page}")
+    screen.remark(f"Report written to {page}")
     return page
 
 

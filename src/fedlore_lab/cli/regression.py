@@ -7,7 +7,7 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, keeping, teller
+from fedlore.cli.screen import Grid, current_screen, explain_stop
 from fedlore.core.history import Row, check_writable, read_rows, write_rows
 from fedlore.errors import ConfigError
 from fedlore.look.page import Section, page
@@ -33,11 +33,11 @@ _TERMS = {
     "ML, FL": "networks over bins without knowledge, each client alone or all together",
     "MLwKM, FLwKM": "the paper's method, knowledge in the loss and at prediction, λ = 0.3",
     "FL+mask": "FL, with the range put on at prediction",
-    "own best": "what a site gets without anybody: the best by cross-validation on its own rows of "
-    "ridge, quadratic ridge, extra trees and boosted trees, with and without the expert's number, "
-    "moved into S(x)",
-    "lore": "a server model chosen by trials, and at each site a mixture of it with the site's own "
-    "models and the expert, weights private",
+    "local best": "a site on its own: the best by cross-validation on its own rows of ridge, "
+    "quadratic ridge, extra trees and boosted trees, with and without the expert's number, moved "
+    "into S(x)",
+    "lore": "a shared model chosen by trials, and at each site an ensemble of it with the site's "
+    "own models and the expert, weights private",
     "direct": "a network without bins, squared loss, moved to the nearest number of S(x)",
 }
 CAVEATS = {
@@ -57,21 +57,21 @@ def regression(
     ] = Path("results"),  # fmt: skip
     threads: Annotated[int, typer.Option(min=1, help="Torch threads; 1 is fastest here.")] = 1,
 ) -> None:
-    """Own best, seven approaches and a network without bins on a number: appendix C."""
+    """Local best, seven approaches and a network without bins on a number: appendix C."""
     torch.set_num_threads(threads)
     study = NumberStudy(dataset, bins=_numbers(bins), seeds=seeds)
     path = out / f"regression-{dataset}.jsonl"
     check_writable(path)
     done = read_rows(path) if path.exists() else []
-    told = teller()
+    screen = current_screen()
     kept = f"finished parts are kept in {path}; the same command goes on"
-    with keeping(kept), Gauge(told, "part") as gauge:
+    with explain_stop(kept), Gauge(screen, "part") as gauge:
         total = seeds * 2 * (len(study.bins) + 1)
         gauge.step("loading", 0, total)
 
         def on_rows(rows: list[Row], part: str) -> None:
             write_rows(rows, path)
-            stands = ("own best", "direct FL", "FLwKM", "lore")  # one for each part
+            stands = ("local best", "direct FL", "FLwKM", "lore")  # one for each part
             have = len(
                 {(r["seed"], r["k"], r["approach"]) for r in rows if r["approach"] in stands}
             )
@@ -80,20 +80,20 @@ def regression(
         rows = run_regression(study, done=done, on_rows=on_rows)
     unit = SOURCES[dataset].unit
     for kind in RANGES:
-        told.show(_table(rmse_table(rows, kind), f"{dataset}: RMSE in {unit}, {kind} ranges"))
+        screen.show(_table(rmse_table(rows, kind), f"{dataset}: RMSE in {unit}, {kind} ranges"))
     for kind in RANGES:
         won = [str(k) for k in bins_of(rows) if beats(rows, k=k, kind=kind)]
         at = f"for k = {', '.join(won)}" if won else "nowhere"
-        told.say(f"{kind} ranges: lore is below own best, P-KM, ML, MLwKM and FL {at}.")
+        screen.say(f"{kind} ranges: lore is below local best, P-KM, ML, MLwKM and FL {at}.")
     worst = worst_violation(rows)
     inside = "no prediction left its set" if worst == 0 else f"up to {worst:.2%} LEFT their set"
-    told.say(f"Of all approaches that carry the range {inside}.")
+    screen.say(f"Of all approaches that carry the range {inside}.")
     tables = path.with_suffix(".md")
     tables.write_text(report(rows, unit=unit), encoding="utf-8")
     html = path.with_suffix(".html")
     html.write_text(_page(rows, study, unit), encoding="utf-8")
-    told.remark(f"Rows: {path}, tables: {tables}, page: {html}")
-    told.give({"dataset": dataset, "unit": unit, "rows": rows, "worst": worst, "page": html})
+    screen.remark(f"Rows: {path}, tables: {tables}, page: {html}")
+    screen.give({"dataset": dataset, "unit": unit, "rows": rows, "worst": worst, "page": html})
 
 
 def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:

@@ -134,7 +134,7 @@ def test_a_running_training_goes_on_where_it_was():
 def test_fit_needs_no_model_and_tells_what_it_brought():
     fitted = fit(federation(), recipe=replace(FEW, own=True), plan=PLAN, rounds=3, evaluate=3)
     table = fitted.brought("site-2")
-    assert {"own best", "network", "expert", "mixture"} <= {line.name for line in table.lines}
+    assert {"local best", "network", "expert", "mixture"} <= {line.name for line in table.lines}
     assert table.measure == "accuracy" and table.rows == 47
     for line in table.lines:
         assert line.low <= line.value <= line.high
@@ -276,7 +276,7 @@ def test_numbers_are_mixed_inside_their_bounds():
         )
         table = fitted.brought("site-0")
         assert table.measure == "rmse"
-        assert table.value("mixture") <= 1.2 * table.value("own best")
+        assert table.value("mixture") <= 1.2 * table.value("local best")
         personal = fitted.model("site-0")
         x = number_sites()[0].test.x
         said = personal.predict(x)

@@ -69,7 +69,7 @@ class Unseen:
         return weigh_classes(some, self.y, rows)
 
 
-NETWORK, EXPERT, OWN_BEST, ONE_ROUND = "network", "expert", "own best", "exact"
+NETWORK, EXPERT, LOCAL_BEST, ONE_ROUND = "network", "expert", "local best", "exact"
 
 Weigh = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, rows (bool) -> weights
 Mixed = Callable[[Sequence[Voice], Tensor], Tensor]  # voices, weights -> what they say together
@@ -162,12 +162,12 @@ def compose(
     if NETWORK not in share:
         share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
     members = [voice for voice in kept if voice.member is not None]
-    said = {OWN_BEST: cross_chosen(own, losses, rows)} if own else {}
+    said = {LOCAL_BEST: cross_chosen(own, losses, rows)} if own else {}
     said |= {v.name: v.held for v in voices if v.shared or v.name == EXPERT}
     said["mixture"] = together
     each = {name: errors(values) for name, values in said.items()}
     lines = tuple(measure_line(name, e, measure) for name, e in each.items())
-    against = next((n for n in (OWN_BEST, EXPERT, NETWORK) if n in each), "mixture")
+    against = next((n for n in (LOCAL_BEST, EXPERT, NETWORK) if n in each), "mixture")
     gain = _gain(each[against], each["mixture"], measure)
     sentence = _sentence(gain, against, rows, measure)
     return Weighed(

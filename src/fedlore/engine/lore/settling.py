@@ -92,7 +92,7 @@ def settle_classes(
         return (decide(said, heard.prior, heard.signs) != y).double()
 
     def losses(said: Tensor) -> Tensor:
-        """As `own best` is chosen: by likelihood where classes have an order."""
+        """As `local best` is chosen: by likelihood where classes have an order."""
         if not seat.common.ordered:
             return errors(said)
         return -said.gather(1, y.unsqueeze(1)).squeeze(1).clamp(min=WORST)

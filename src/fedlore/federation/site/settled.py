@@ -28,7 +28,7 @@ from ..terms import Terms
 from .folder import Kit, agree_schema
 
 PERSONAL = "personal.weights"
-BROUGHT = "brought.json"  # what taking part brought this site
+BENEFIT = "benefit.json"  # what taking part brought this site
 _EXACT = "exact"  # the model of one round among the members
 
 
@@ -49,9 +49,9 @@ def write_settled(
     write_state(kit.path(PERSONAL), header, payload, private=True)
     if private.brought is not None:
         text = json.dumps({**about_run(about), **private.brought.plain()}, indent=1)
-        write_whole(kit.path(BROUGHT), text, private=True)
+        write_whole(kit.path(BENEFIT), text, private=True)
     else:
-        kit.path(BROUGHT).unlink(missing_ok=True)  # of an earlier run
+        kit.path(BENEFIT).unlink(missing_ok=True)  # of an earlier run
 
 
 def _learned(rows: RowTrust | None, about: Mapping[str, Any]) -> RowTrust | None:

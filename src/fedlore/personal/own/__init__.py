@@ -1,4 +1,4 @@
-"""A site's own models: what it gets without anybody, and what it adds to the shared one."""
+"""A site's own models: what it gets on its own, and what it adds to the shared one."""
 
 from .best import Own, OwnModel, missing_learners, own_classes, own_numbers, own_order
 from .crossfit import FOLDS, folds

@@ -1,4 +1,4 @@
-"""What a site gets without anybody: its own learners, cross-validated, and the best of them."""
+"""What a site gets on its own: its own learners, cross-validated, and the best of them."""
 
 import math
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Own:
 
     @property
     def best(self) -> OwnModel:
-        """The baseline `own best`."""
+        """The baseline `local best`."""
         return min(self.candidates, key=lambda c: c.error)
 
 

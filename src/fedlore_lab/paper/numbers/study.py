@@ -33,10 +33,10 @@ from fedlore.experiments import (
     FL,
     FL_MASK,
     FLWKM,
+    LOCAL_BEST,
     LORE,
     ML,
     MLWKM,
-    OWN_BEST,
     PKM,
     Approach,
     Drawing,
@@ -209,7 +209,7 @@ _SHOWN = ("rmse", "mae", "r2", "pov", "coverage", "width")
 
 def _parts_of(study: NumberStudy) -> Iterator[tuple[int, str, _Make]]:
     """What is computed at once, by the number of bins and an approach that stands for it."""
-    yield NO_BINS, OWN_BEST.name, partial(_compared, (OWN_BEST,))
+    yield NO_BINS, LOCAL_BEST.name, partial(_compared, (LOCAL_BEST,))
     yield NO_BINS, "direct FL", _direct
     for k in study.bins:
         yield k, FLWKM.name, partial(_compared, _BINNED)

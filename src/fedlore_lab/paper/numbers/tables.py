@@ -8,9 +8,9 @@ from fedlore.experiments import MeanInterval, interval, pair_interval
 from .study import NO_BINS, RANGES
 
 SEVEN = ("P-KM", "ML", "MLwKM", "FL", "FLwKM", "FL+mask", "lore")
-WITHOUT_BINS = ("own best", "direct ML", "direct FL")
-_ORDER = ("own best", *SEVEN, "direct ML", "direct FL")  # the honest baseline first
-BEATEN = ("own best", "P-KM", "ML", "MLwKM", "FL")  # what lore has to beat
+WITHOUT_BINS = ("local best", "direct ML", "direct FL")
+_ORDER = ("local best", *SEVEN, "direct ML", "direct FL")  # the honest baseline first
+BEATEN = ("local best", "P-KM", "ML", "MLwKM", "FL")  # what lore has to beat
 GUARDED = ("P-KM", "MLwKM", "FLwKM", "FL+mask", "lore", *WITHOUT_BINS)
 
 
@@ -95,7 +95,7 @@ def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanI
 
 
 def beats(rows: Sequence[Row], *, k: int, kind: str) -> bool:
-    """Whether lore's mean RMSE is below that of own best, P-KM, ML, MLwKM and FL."""
+    """Whether lore's mean RMSE is below that of local best, P-KM, ML, MLwKM and FL."""
     gaps = number_margins(rows, k=k, kind=kind)
     return all(name in gaps and gaps[name].mean < 0 for name in BEATEN)
 

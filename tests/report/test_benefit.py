@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fedlore.errors import FedloreError
-from fedlore.report.brought import brought_page, write_brought
+from fedlore.report.benefit import benefit_page, write_benefit
 
 
 def told(measure: str = "accuracy") -> dict:
@@ -15,7 +15,7 @@ def told(measure: str = "accuracy") -> dict:
         "measure": measure,
         "rows": 40,
         "lines": [
-            {"name": "own best", "value": 0.45, **line},
+            {"name": "local best", "value": 0.45, **line},
             {"name": "network", "value": 0.5, **line},
             {"name": "mixture", "value": 0.55, **line},
         ],
@@ -27,22 +27,22 @@ def told(measure: str = "accuracy") -> dict:
 
 
 def test_the_page_has_every_way_with_its_interval_and_every_member_with_its_cost():
-    html = brought_page(told())
+    html = benefit_page(told())
     assert "Taking part pays for this site" in html and "<b>plant" not in html
     assert '<td class="best">55.0</td>' in html and "40.0 to 60.0" in html
     assert "federation with knowledge" in html and "+5.0" in html and "–" in html
 
 
 def test_of_errors_the_smallest_is_best():
-    html = brought_page(told("rmse"))
+    html = benefit_page(told("rmse"))
     assert '<td class="best">0.45</td>' in html and "RMSE" in html
 
 
 def test_the_page_stands_beside_its_table_and_is_its_owners(tmp_path):
-    path = tmp_path / "brought.json"
+    path = tmp_path / "benefit.json"
     path.write_text(json.dumps(told()))
-    page = write_brought(path)
-    assert page == tmp_path / "brought.html" and page.stat().st_mode & 0o077 == 0
+    page = write_benefit(path)
+    assert page == tmp_path / "benefit.html" and page.stat().st_mode & 0o077 == 0
     path.write_text("{}")
     with pytest.raises(FedloreError, match="is no table of a site"):
-        write_brought(path)
+        write_benefit(path)

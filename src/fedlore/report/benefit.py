@@ -1,4 +1,4 @@
-"""A site's private page: what did taking part bring me?"""
+"""A site's private page: what it gains by taking part, measured on its own rows."""
 
 import json
 from collections.abc import Mapping
@@ -17,77 +17,78 @@ from .reliability import held_table, reliability_plot, scores_table
 from .scores import plain_text
 
 _SHOWN = {
-    "own best": "own best, without anybody",
+    "local best": "local best, without the others",
     "network": "federation with knowledge",
-    "exact": "federation of one round",
-    "mixture": "mixture of all of them",
+    "exact": "one-shot model of the federation",
+    "mixture": "ensemble of all of them",
 }
 _TERMS = {
-    "own best": "the best by cross-validation of the models that this site makes from its own rows",
+    "local best": "the best by cross-validation of the models that this site makes from its own "
+    "rows",
     "expert": "the expert's own answer",
     "federation without knowledge": "one network that all sites train together, unaware of any "
     "expert",
     "federation with knowledge": "the shared network of the recipe, seen through this site's "
     "knowledge",
-    "federation of one round": "a linear model from sums that every site sends once",
-    "mixture": "all of these together, with weights that this site chose on its own rows: what it "
-    "predicts with",
-    "cost of removing": "how much worse the mixture would be without a member; below 0 it would "
+    "one-shot model of the federation": "a linear model from sums that every site sends once",
+    "ensemble": "all of these, with weights that this site chose on its own rows: what it predicts "
+    "with",
+    "cost of removing": "how much worse the ensemble would be without a member; below 0 it would "
     "be better",
 }
 _READING = (
     "Every number stands on this site's own training rows, each predicted by models that had not "
-    "seen it; the intervals hold for 95 % of such drawings of rows. The weights of the mixture "
+    "seen it; the intervals hold for 95 % of such drawings of rows. The weights of the ensemble "
     "were tried on rows they were not learned from.",
     "This page is this site's own: nothing of it was sent to anybody.",
 )
 
 
-def write_brought(path: Path) -> Path:
-    """The page of a brought.json, beside it; returns its path."""
+def write_benefit(path: Path) -> Path:
+    """The page of a benefit.json, beside it; returns its path."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        html = brought_page(told)
+        table = json.loads(path.read_text(encoding="utf-8"))
+        html = benefit_page(table)
         target = path.with_suffix(".html")
         write_private(target, html.encode())
     except OSError as error:
         raise FedloreError(f"cannot write beside '{path}': {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise FedloreError(f"'{path}' is no table of a site: {error!r}") from None
+        raise FedloreError(f"'{path}' is not a table of a site: {error!r}") from None
     return target
 
 
-def brought_page(told: Mapping[str, Any]) -> str:
+def benefit_page(table: Mapping[str, Any]) -> str:
     """The page of one site's table, as `Brought.plain` gives it, with its name under `site`."""
-    site = plain_text(told["site"])
-    facts = {"in short": plain_text(told["sentence"]), "rows": str(int(told["rows"]))}
-    if told.get("left out"):  # for the sake of shapes
-        facts["left out"] = plain_text(told["left out"])
-    sections = [Section("What each way is worth here", (), (_ways(told), _members(told)))]
+    site = plain_text(table["site"])
+    facts = {"in short": plain_text(table["sentence"]), "rows": str(int(table["rows"]))}
+    if table.get("left out"):  # for the sake of shapes
+        facts["left out"] = plain_text(table["left out"])
+    sections = [Section("What each way is worth here", (), (_ways(table), _members(table)))]
     terms = _TERMS
-    if told.get("diagram"):
-        sections.append(_believed(told))
-        terms = _TERMS | (RELIABILITY if told["measure"] == "accuracy" else {})
-    title = f"What taking part brought {site}"
+    if table.get("diagram"):
+        sections.append(_reliability(table))
+        terms = _TERMS | (RELIABILITY if table["measure"] == "accuracy" else {})
+    title = f"What {site} gains by taking part"
     return page(title, facts=facts, reading=_READING, terms=terms, sections=sections)
 
 
-def _believed(told: Mapping[str, Any]) -> Section:
+def _reliability(table: Mapping[str, Any]) -> Section:
     """Whether the mixture's probabilities mean what they say, on rows that it had not seen."""
-    number = told["measure"] != "accuracy"
-    bins = [ReliabilityBin(**part) for part in told["diagram"]]
-    table = held_table(bins) if number else scores_table(told["probabilities"])
+    number = table["measure"] != "accuracy"
+    bins = [ReliabilityBin(**part) for part in table["diagram"]]
+    shown = held_table(bins) if number else scores_table(table["probabilities"])
     drawn: tuple[Drawing, ...] = ()
     if find_spec("matplotlib") is not None:  # the table says it without
         plots = reliability_plot({"mixture": bins}, "reliability", "", number=number)
         drawn = tuple(draw(plot) for plot in plots)
     title = "Do its intervals hold?" if number else "Do its probabilities mean what they say?"
-    return Section(title, (), (table,), drawn)
+    return Section(title, (), (shown,), drawn)
 
 
-def _ways(told: Mapping[str, Any]) -> TextTable:
-    share = told["measure"] == "accuracy"
-    values = [float(line["value"]) for line in told["lines"]]
+def _ways(table: Mapping[str, Any]) -> TextTable:
+    share = table["measure"] == "accuracy"
+    values = [float(line["value"]) for line in table["lines"]]
     best = max(values) if share else min(values)
     body = tuple(
         (
@@ -95,7 +96,7 @@ def _ways(told: Mapping[str, Any]) -> TextTable:
             Cell(_number(line["value"], share), float(line["value"]) == best),
             Cell(f"{_number(line['low'], share)} to {_number(line['high'], share)}"),
         )
-        for line in told["lines"]
+        for line in table["lines"]
     )
     what = "rows predicted right, %" if share else "RMSE"
     return TextTable(
@@ -106,20 +107,20 @@ def _ways(told: Mapping[str, Any]) -> TextTable:
     )
 
 
-def _members(told: Mapping[str, Any]) -> TextTable:
-    share = told["measure"] == "accuracy"
-    costs = told["costs"]
+def _members(table: Mapping[str, Any]) -> TextTable:
+    share = table["measure"] == "accuracy"
+    costs = table["costs"]
     body = tuple(
         (
             Cell(_show(name)),
             Cell(f"{100 * float(weight):.0f}"),
             Cell(_sign(costs[name], share) if name in costs else "–"),
         )
-        for name, weight in told["weights"].items()
+        for name, weight in table["weights"].items()
     )
     unit = "points" if share else "RMSE"
     head = ("member", "weight, %", f"cost of removing it, {unit}")
-    return TextTable("Who speaks in the mixture", head, body)
+    return TextTable("Members of the ensemble", head, body)
 
 
 def _show(name: object) -> str:
