@@ -38,8 +38,7 @@ from fedlore.knowledge.intervals import Band
 from fedlore.knowledge.models import Knowledge
 from fedlore.personal.tasks.regression import LEVEL
 from fedlore_coke.demo import Demo
-from fedlore_coke.experts import Expert
-from fedlore_coke.law import BOUND
+from fedlore_coke.experts import BOUND, Expert
 from fedlore_coke.plants import Plant, coking_plants
 
 from .seeds import parse_seeds

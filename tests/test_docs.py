@@ -23,6 +23,7 @@ STARTS = (ROOT, ROOT / "src", ROOT / "src" / "fedlore")
 MADE = {
     "reference/commands.md",
     "reference/columns.md",
+    "reference/api/building.md",
     *(page.path for page in file_pages()),
     *map(page_path, MODULES),
     *(f"notebooks/{path.stem}.md" for path in ROOT.glob("docs/notebooks/*.ipynb")),

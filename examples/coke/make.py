@@ -23,8 +23,7 @@ from fedlore.knowledge.card import Card
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
-from fedlore_coke.experts import COKE, EDGES, kobe
-from fedlore_coke.law import BOUND
+from fedlore_coke.experts import BOUND, COKE, EDGES, kobe
 from fedlore_coke.plants import coking_plants
 
 HERE = Path(__file__).parent

@@ -26,8 +26,20 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, Mask
 
 from .coal import CoalTable, blend_coals, deliveries, market, proportions
-from .experts import Bounds, Equation, Expert, ExpertVerdict, arch, grade, kobe, refit
-from .law import NOISE, UNSEEN, PlantLaw, strength
+from .experts import (
+    NOISE,
+    UNSEEN,
+    Bounds,
+    Equation,
+    Expert,
+    ExpertVerdict,
+    PlantLaw,
+    arch,
+    grade,
+    kobe,
+    refit,
+    strength,
+)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from fedlore.knowledge import (
     SoftFormula,
 )
 
-from .experts import COKE, EDGES
-from .law import BOUND
+from .experts import BOUND, COKE, EDGES
 from .plants import Plant, coking_plants
 
 REFERENCE = "Diez, Alvarez, Barriocanal 2002, Int. J. Coal Geol. 50:389-412"

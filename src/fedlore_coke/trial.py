@@ -10,8 +10,7 @@ from fedlore.federation.processes import free_port
 from fedlore.knowledge import dump
 from fedlore.privacy import LEAST
 
-from .experts import COKE, EDGES
-from .law import BOUND
+from .experts import BOUND, COKE, EDGES
 from .plants import PROFILES, Plant, coking_plants
 
 

@@ -62,7 +62,7 @@ def test_a_trial_among_many_does_not_pretend_to_know():
     with gauge:
         clock.now = 10.0
         gauge.hear(RoundSeen(5, 10, trial="0/0/10"))
-        assert gauge.left() is None and "trial, round 5/10" in gauge.told()
+        assert gauge.left() is None and "trial, round 5/10" in gauge.words()
 
 
 def test_quiet_is_quiet():
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_left_out_and_time_last(room):
     with gauge:
         clock.now = 100.0
         gauge.hear(RoundSeen(12, 40, ta=0.7654))
-        told = gauge.told(room)
+        told = gauge.words(room)
         assert len(told) <= room and ("4 min left" in told or room < len("4 min left"))
 
 

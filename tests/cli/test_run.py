@@ -68,7 +68,7 @@ def test_only_the_two_lambdas_of_a_file_change():
 
 def test_what_a_person_wrote_behind_the_lambdas_stays():
     """And so do lines of their own, wherever they stand."""
-    text = "# ours\ntrust = 0.3  # Eva, in May\n# the file\nrely = 0.2 # too low?\n[card]\n"
+    text = "# ours\ntrust = 0.3  # Eva, in May\n# the file\nreliance = 0.2 # too low?\n[card]\n"
     assert _with_trust(text, Trust(0.0, 0.25, 0.8, 10)) == (
         "trust = 0.0  # Eva, in May\nreliance = 0.25  # too low?\n# ours\n# the file\n[card]\n"
     )

@@ -44,5 +44,5 @@ def test_the_page_stands_beside_its_table_and_is_its_owners(tmp_path):
     page = write_benefit(path)
     assert page == tmp_path / "benefit.html" and page.stat().st_mode & 0o077 == 0
     path.write_text("{}")
-    with pytest.raises(FedloreError, match="is no table of a site"):
+    with pytest.raises(FedloreError, match="is not a table of a site"):
         write_benefit(path)

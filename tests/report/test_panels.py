@@ -2,8 +2,7 @@
 
 import pytest
 
-from fedlore.report.panels import cases, label, panel_margins
-from fedlore.report.scores import read_scores
+from fedlore.report.panels import cases, label, panel_margins, read_scores
 
 from .rows import row, table
 

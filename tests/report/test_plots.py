@@ -8,9 +8,8 @@ import pytest
 from fedlore import FedloreError
 from fedlore.look.palette import COLOURS, colour, shades
 from fedlore.look.plots import draw, figure, inline, short_text
-from fedlore.report.heat import confusion_matrix
-from fedlore.report.panels import cases
-from fedlore.report.scores import read_scores
+from fedlore.report.panels import cases, read_scores
+from fedlore.report.plots import confusion_matrix
 from fedlore.report.write import plots
 
 from .rows import confusion, history, row, table

@@ -8,7 +8,7 @@ from fedlore.report.reliability import coverages_of, diagrams_of, probability_ta
 from fedlore.report.write import write_report
 
 from .rows import row
-from .test_brought import told
+from .test_benefit import told
 
 SURE = "0.5000 0.5000 100; 0.9000 0.6000 100"  # 30 points too sure in one half: 15 % in all
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.report.scores import by_convention, plain_text, read_scores
+from fedlore.report.panels import by_convention, plain_text, read_scores
 
 from .rows import row
 

@@ -12,9 +12,9 @@ from ..errors import FedloreError
 from ..look.page import Section, page
 from ..look.plots import Drawing, draw
 from ..look.tables import Cell, TextTable
+from .panels import plain_text
 from .reliability import TERMS as RELIABILITY
 from .reliability import held_table, reliability_plot, scores_table
-from .scores import plain_text
 
 _SHOWN = {
     "local best": "local best, without the others",

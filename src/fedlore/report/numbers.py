@@ -11,8 +11,8 @@ from ..look.page import Section, page
 from ..look.palette import colour
 from ..look.plots import Plot, draw, save_drawing
 from ..look.tables import Cell, TextTable
+from .panels import by_convention, plain_text
 from .reliability import coverage_table, coverages_of, reliability_plot
-from .scores import by_convention, plain_text
 from .words import MEANINGS, WHOSE_WEIGHTS, caveats
 
 if TYPE_CHECKING:

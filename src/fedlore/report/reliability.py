@@ -9,7 +9,7 @@ from ..core.reliability import ReliabilityBin, bins_error, bins_interval, merge_
 from ..look.palette import colour, marker
 from ..look.plots import INK, Plot, short_text
 from ..look.tables import Cell, TextTable
-from .scores import by_convention
+from .panels import by_convention
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,7 @@ from ..core.history import Row
 from ..experiments.intervals import MeanInterval
 from ..look.tables import Cell, TextTable
 from . import published
-from .panels import Case, Line, Metric, Panel, cases, panel_margins
-from .scores import mean_score, read_scores
+from .panels import Case, Line, Metric, Panel, cases, mean_score, panel_margins, read_scores
 from .words import caveats, percent
 
 PAPER_DATA, PAPER_PROTOCOLS = ("covtype", "fmnist"), ("paper", "fair")

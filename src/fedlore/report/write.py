@@ -10,13 +10,17 @@ from ..look.markdown import literal, markdown
 from ..look.page import Section, page
 from ..look.plots import Plot, draw, save_drawing
 from . import words
-from .bars import panel_plots
-from .curves import rounds_curve, share_curve, trust_curve
-from .heat import confusion_matrix
-from .marks import class_tables, marks_table
-from .panels import Case, cases
+from .panels import Case, Score, cases, plain_text, read_scores
+from .plots import (
+    class_tables,
+    confusion_matrix,
+    marks_table,
+    panel_plots,
+    rounds_curve,
+    share_curve,
+    trust_curve,
+)
 from .reliability import TERMS, diagrams_of, probability_table, reliability_plot
-from .scores import Score, plain_text, read_scores
 from .tables import case_tables
 
 
@@ -43,7 +47,7 @@ def write_report(
         facts={
             plain_text(k): plain_text(v) for k, v in (*facts.items(), *_find(rows, scores).items())
         },
-        reading=_reading(scores),
+        reading=_how_to_read(scores),
         terms=_terms(scores) | (TERMS if diagrams_of(rows) else {}),
         sections=sections,
     )
@@ -138,7 +142,7 @@ def _find(rows: Sequence[Row], scores: Sequence[Score]) -> dict[str, str]:
     return found
 
 
-def _reading(scores: Sequence[Score]) -> list[str]:
+def _how_to_read(scores: Sequence[Score]) -> list[str]:
     seeds = len({score.seed for score in scores})
     chance = words.INTERVALS.format(seeds=seeds) if seeds > 1 else words.ONE_SEED
     return [words.METRICS + chance]
