@@ -10,7 +10,7 @@ from fedlore.core.rng import stream
 from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.settled import BROUGHT
+from fedlore.federation.site.settled import BENEFIT
 from fedlore.knowledge.soft import has_soft
 
 from .inside import Inside, edited, small
@@ -98,5 +98,5 @@ def test_a_site_keeps_its_knowledge_and_tells_nobody(kind, lore, tmp_path, monke
     if shaped and lore:
         names = [member.name for member in found.personal.beside.members]
         assert not any(name.startswith("quadratic") for name in names)
-        left = json.loads((home / BROUGHT).read_text())["left out"]
+        left = json.loads((home / BENEFIT).read_text())["left out"]
         assert left.startswith("Left out so that the shapes hold for sure (MBI lowers)")
