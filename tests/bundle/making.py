@@ -1,5 +1,7 @@
 """Bundles to test with."""
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
@@ -56,3 +58,40 @@ def regressor(hears: bool = False) -> PersonalRegressor:
     model = mlp(2 + 4 * hears, 10, hidden=(8,), seed=3)
     seen = torch.cat([rows(), torch.rand(50, 4, generator=stream("heard"))], 1) if hears else rows()
     return PersonalRegressor(model, bins, numbers, scaler=Scaler.of(seen), hears=hears)
+
+
+def number_bundle(folder: Path, *, conflict: str = "abstain") -> Bundle:
+    """Of a number, from files: a table that names it, one that limits it, and an owner."""
+    (folder / "p.csv").write_text("ash [%],then\n> 12,40\n<= 8,20.5\n")
+    (folder / "r.csv").write_text("ash [%],then\n> 30,[50..90]\n<= 30,<= 70\n")
+    (folder / "knowledge.toml").write_text(
+        f"""trust = 0.5
+outside = "widen"
+conflict = "{conflict}"
+[target]
+lower = 0.0
+upper = 100.0
+bins = 4
+[card]
+owner = "Erika Mustermann"
+[[features]]
+name = "ash"
+unit = "%"
+low = 0.0
+high = 40.0
+[[features]]
+name = "s"
+unit = "%"
+low = 0.0
+high = 5.0
+[[predict.sources]]
+table = "p.csv"
+[[range.sources]]
+table = "r.csv"
+"""
+    )
+    known = Knowledge.read(folder / "knowledge.toml")
+    assert known.bins is not None
+    model = mlp(2, len(known.bins.edges) - 1, hidden=(8,), seed=3)
+    made = PersonalRegressor(model, known.bins, known, scaler=Scaler.of(rows()))
+    return bundle_of(made, "plant", schema=known.schema)

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from fedlore import Knowledge
 from fedlore.bundle import DECIDED, answer_rows, bundle_of, read_rows_checked, reasons
+from fedlore.bundle.explain import answer_with_reasons
 from fedlore.errors import FedloreError
+from fedlore.knowledge.tables.table import Table
 from fedlore.personal.tasks import classification
 
-from .making import SCHEMA, bundle, known, regressor, rows
+from .making import SCHEMA, bundle, known, number_bundle, regressor, rows
 
 
 @settings(max_examples=30, deadline=None)
@@ -90,6 +92,32 @@ def test_reasons_name_rules_and_scope():
     assert any("ash = 50 %" in line and "0 to 40" in line for line in beyond)
     assert "the expert says A, which the range forbids: he is not heard" in clash
     assert answer_rows(made, x).in_scope.tolist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("conflict", "words"), [("abstain", "he is not heard"), ("project", "the nearest number")]
+)
+def test_a_number_that_the_range_forbids_is_explained_too(tmp_path, conflict, words):
+    made = number_bundle(tmp_path, conflict=conflict)
+    clash, fine = reasons(made, torch.tensor([[35.0, 1.0], [20.0, 1.0]]))
+    said = [line for line in clash if line.startswith("the expert says 40, which the range")]
+    assert len(said) == 1 and words in said[0]
+    assert not any("forbids" in line for line in fine)
+
+
+def test_the_card_of_a_number_names_the_owner(tmp_path):
+    assert "- knowledge, owner: Erika Mustermann" in number_bundle(tmp_path).card
+
+
+def test_knowledge_is_evaluated_once_to_answer_and_to_explain(monkeypatch):
+    made, x, calls = bundle(), rows(), []
+    plain = Table.__call__
+    monkeypatch.setattr(Table, "__call__", lambda t, x: calls.append(t.kind) or plain(t, x))
+    answers, why = answer_with_reasons(made, x)
+    assert sorted(calls) == ["predict", "range"]
+    monkeypatch.undo()
+    assert torch.equal(answers.predicted, answer_rows(made, x).predicted)
+    assert [list(map(str, some)) for some in why] == reasons(made, x, answers)
 
 
 RECORDS = [{"s": 1.0, "ash": 10}, {"s": 2.0, "ash": 20.5}]

@@ -19,7 +19,7 @@ from fedlore.bundle.monitor.report import (
 from fedlore.errors import FedloreError
 from fedlore.knowledge.tables.sheets import table_of
 
-from .making import SCHEMA, bundle, regressor, rows
+from .making import SCHEMA, bundle, number_bundle, regressor, rows
 
 
 def labels(x, *, right=1.0, seed=0):
@@ -135,7 +135,22 @@ def test_numbers_are_monitored_too(tmp_path):
     y = (x[:, 0] + 25).double()
     record = open_record(tmp_path / "a.monitor", one, reference=(x, y))
     told = monitor_rows(record, one, x[:30], y[:30] + 60.0)
-    assert "the range" in [v.question.name for v in told.alarms]
+    assert "range 1 (lower)" in [v.question.name for v in told.alarms]
+
+
+def test_rules_about_a_number_are_monitored_one_by_one(tmp_path):
+    one, x = number_bundle(tmp_path), rows(400)
+    right = torch.where(x[:, 0] > 30, 60.0, torch.where(x[:, 0] > 12, 40.0, 20.5)).double()
+    facts = {f.question.name: f for f in find_facts(one, x, right + 5.0)}
+    named = {name: f.question.kind for name, f in facts.items() if ", row" in name}
+    assert sorted(named.values()) == ["miss", "miss", "range", "range"]
+    (low,) = (f for name, f in facts.items() if named.get(name) == "miss" and "row 3" in name)
+    assert low.values[x[:, 0] <= 8].allclose(torch.tensor(5.0).double())
+    assert low.values[x[:, 0] > 8].isnan().all()
+    record = open_record(tmp_path / "a.monitor", one, reference=(x[:200], right[:200]))
+    moved = torch.where(x[200:, 0] > 30, 20.0, right[200:])
+    alarms = [v.question.name for v in monitor_rows(record, one, x[200:], moved).alarms]
+    assert any("row 2" in name and "r" in name for name in alarms)
 
 
 def test_it_is_told_to_machines_and_to_people(tmp_path):

@@ -1,12 +1,14 @@
 """Why a bundle answers as it does: rules, formulas, trust and scope, row by row."""
 
+from itertools import chain, compress
+
 import torch
 from torch import Tensor
 
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.door import hide_others
-from ..knowledge.missing import allow, hear
+from ..knowledge.missing import allow, evaluate_once, hear
 from ..knowledge.shapes.shape import shape_reasons
 from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
@@ -15,6 +17,7 @@ from ..knowledge.sources.words import reasons_of
 from ..personal.answers import BOTH, EXPERT, RANGE, Answers
 from ..personal.beside import AnyBeside
 from ..personal.classifier import Personal
+from ..personal.tasks import task_of
 from ..words import Reason
 from .ensemble import member_weights
 from .header import Bundle
@@ -26,58 +29,72 @@ _FAULT = "predict"  # the code of errors raised here
 def reasons(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> list[list[str]]:
     """Why each row is answered so, in words: what limited it, who decided, what is out of scope.
 
-    `answers` saves computing them again where they are there already.
+    Where there are no answers yet, `answer_with_reasons` evaluates the knowledge once for both.
     """
-    return [list(map(str, some)) for some in explain_rows(bundle, x, answers)]
+    found = answer_with_reasons(bundle, x)[1] if answers is None else explain(bundle, x, answers)
+    return [[one.text for one in some] for some in found]
+
+
+def answer_with_reasons(bundle: Bundle, x: Tensor) -> tuple[Answers, Reasons]:
+    """Answers for rows in raw units, and why they are so; each table is evaluated once."""
+    answers, why = [], []
+    chunk = task_of(bundle.personal).chunk
+    for start in range(0, max(len(x), 1), chunk):
+        part = x[start : start + chunk]
+        with evaluate_once():
+            answers.append(answer_rows(bundle, part))
+            why += explain(bundle, part, answers[-1])
+    return Answers.join(answers), why
 
 
 @torch.no_grad()
-def explain_rows(bundle: Bundle, x: Tensor, answers: Answers | None = None) -> Reasons:
-    """The same as values."""
-    found = answer_rows(bundle, x) if answers is None else answers
+def explain(bundle: Bundle, x: Tensor, found: Answers) -> Reasons:
+    """What limited each row, who decided, and what lies out of scope, as values."""
     raw = shape_rows(bundle, x)
     rows = hide_others(raw, bundle.schema)
     personal = bundle.personal
-    lines: Reasons = [[] for _ in range(len(rows))]
-    if isinstance(personal, Personal):
-        known = personal.knowledge
-        _add(lines, reasons_of(known.range, rows, "range"))
-        _add(lines, reasons_of(known.prediction, rows, "prediction"))
-        _add(lines, _explain_silence(known, rows, bundle.schema))
-        us = "network" if personal.beside is None else "mixture"
-        _add(lines, _say_decision(found, bundle.schema, known, rows, us))
-    else:
-        _add(lines, reasons_of(personal.knowledge.range, rows, "set"))
-        _add(lines, reasons_of(personal.knowledge.prediction, rows, "number"))
-        _add(lines, _numbers_decided(found, "network" if personal.beside is None else "mixture"))
-    _add(lines, _say_trust(found, personal.knowledge, personal.reliance, rows))
+    known = personal.knowledge
+    us = "network" if personal.beside is None else "mixture"
+    classes = isinstance(personal, Personal)
+    parts = [
+        reasons_of(known.range, rows, "range" if classes else "set"),
+        reasons_of(known.prediction, rows, "prediction" if classes else "number"),
+        _conflicts(known, rows, bundle.schema),
+        _classes_decided(found, bundle.schema, known, rows, us)
+        if classes
+        else _numbers_decided(found, us),
+        _say_trust(found, known, personal.reliance, rows),
+    ]
     if personal.beside is not None:
-        _add(lines, _say_members(found, personal.beside))
+        parts.append(_say_members(found, personal.beside))
     if rows.ndim == 2:
-        both = (personal.knowledge.range, personal.knowledge.prediction)
-        _add(lines, missing_reasons(both, rows, bundle.schema))
-    if personal.knowledge.shapes is not None:
-        _add(lines, shape_reasons(personal.knowledge, rows, found.in_scope))
-    _add(lines, _scope(bundle.schema, raw.flatten(1)))
-    return lines
+        parts.append(missing_reasons((known.range, known.prediction), rows, bundle.schema))
+    if known.shapes is not None:
+        parts.append(shape_reasons(known, rows, found.in_scope))
+    parts.append(_scope(bundle.schema, raw.flatten(1)))
+    return [list(chain.from_iterable(some)) for some in zip(*parts, strict=True)]
 
 
-def _add(lines: Reasons, more: Reasons) -> None:
-    for line, some in zip(lines, more, strict=True):
-        line += some
+_FORBIDDEN = {"restrict": "forbidden-part", "project": "forbidden-moved"}
 
 
-def _explain_silence(known: Knowledge, x: Tensor, schema: Schema) -> Reasons:
+def _conflicts(known: Knowledge, x: Tensor, schema: Schema) -> Reasons:
     """Where the expert said something that the range forbids."""
     lines: Reasons = [[] for _ in range(len(x))]
     if known.prediction is None or known.range is None or not len(x):
         return lines
-    prior, allowed = hear(known.prediction, x), allow(known.range, x).bool()
-    outside = (prior > 0) & ~allowed
-    for row in outside.any(1).nonzero().flatten().tolist():
-        names = ", ".join(schema.classes[c] for c in outside[row].nonzero().flatten().tolist())
-        kind = "forbidden-part" if known.conflict == "restrict" else "forbidden"
-        lines[row].append(Reason(kind, {"outcome": names}))
+    said, allowed = hear(known.prediction, x), allow(known.range, x)
+    clash = known.answers.find_conflicts(said, allowed)
+    rows = clash.nonzero().flatten()
+    kind = _FORBIDDEN.get(known.conflict, "forbidden")
+    if known.line is not None:
+        outcomes = [f"{value:.6g}" for value in said[rows].tolist()]
+    else:
+        outside = ((said[rows] > 0) & ~allowed[rows].bool()).tolist()
+        outcomes = [", ".join(compress(schema.classes, one)) for one in outside]
+    made = {text: Reason(kind, {"outcome": text}) for text in set(outcomes)}
+    for row, text in zip(rows.tolist(), outcomes, strict=True):
+        lines[row].append(made[text])
     return lines
 
 
@@ -90,27 +107,34 @@ def _favoured(known: Knowledge, x: Tensor, schema: Schema) -> list[str]:
     return [" or ".join(schema.classes[c] for c in row.nonzero().flatten()) for row in top]
 
 
-def _say_decision(found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str) -> Reasons:
+def _classes_decided(
+    found: Answers, schema: Schema, known: Knowledge, x: Tensor, us: str
+) -> Reasons:
     classes = schema.classes
     names = (found.predicted.tolist(), found.expert.tolist(), found.decided.tolist())
     said = _favoured(known, x, schema) or [classes[e] for e in names[1]]
-    lines: Reasons = []
-    for p, e, d, λ, own in zip(*names, found.trust.tolist(), said, strict=True):
-        if d == RANGE:
-            kind = "only-class"
-        elif d == EXPERT:
-            kind = "expert-outweighs"
-        elif d == BOTH:
-            kind = "both-say" if p == e else "both-favour"
-        elif known.prediction is None:
-            kind = "no-expert"
-        elif e < 0:
-            kind = "expert-silent"
-        else:
-            kind = "expert-unheard" if λ == 0 else "model-outweighs"
+    each = list(zip(*names, found.trust.tolist(), said, strict=True))
+    silent = known.prediction is None
+    made = {}
+    for one in set(each):  # many rows are decided alike
+        p, e, d, λ, own = one
         args = {"answer": classes[p], "expert": own, "trust": λ, "model": us}
-        lines.append([Reason(kind, args)])
-    return lines
+        made[one] = Reason(_class_kind(d, silent, agree=p == e, heard=e >= 0, trust=λ), args)
+    return [[made[one]] for one in each]
+
+
+def _class_kind(decided: int, silent: bool, *, agree: bool, heard: bool, trust: float) -> str:
+    if decided == RANGE:
+        return "only-class"
+    if decided == EXPERT:
+        return "expert-outweighs"
+    if decided == BOTH:
+        return "both-say" if agree else "both-favour"
+    if silent:
+        return "no-expert"
+    if not heard:
+        return "expert-silent"
+    return "expert-unheard" if trust == 0 else "model-outweighs"
 
 
 _NUMBER_KINDS = {RANGE: "only-number", EXPERT: "expert-number", BOTH: "mixed-number"}

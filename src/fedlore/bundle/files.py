@@ -14,7 +14,7 @@ from ..data.rows.cells import passed_over
 from ..errors import ConfigError, FedloreError
 from ..personal.answers import DECIDED, Answers
 from ..personal.doubt import Doubt
-from .explain import reasons
+from .explain import answer_with_reasons
 from .header import Bundle, Policies
 from .predict import answer_rows, doubt_rows
 from .write import AnswerColumn, Gaps, Sink, answer_columns, sink
@@ -91,8 +91,7 @@ def predict_file(
                 if lenient:
                     _answer_marked(bundle, chunk, answers_go, tally, why, keep, on_error, extras)
                 else:
-                    answers = answer_rows(bundle, chunk.x)
-                    said = reasons(bundle, chunk.x, answers) if why else None
+                    answers, said = _answer(bundle, chunk.x, why)
                     kept = list(zip(keep, chunk.kept, strict=True))
                     more = extras(chunk.x)
                     answers_go.write(answer_columns(bundle, answers, why=said, kept=kept, **more))
@@ -124,6 +123,13 @@ class _Tally:
         self.counts += np.bincount(answers.decided.numpy(), minlength=len(DECIDED))
 
 
+def _answer(bundle: Bundle, x: Tensor, why: bool) -> tuple[Answers, list[list[str]] | None]:
+    if not why:
+        return answer_rows(bundle, x), None
+    answers, said = answer_with_reasons(bundle, x)
+    return answers, [[one.text for one in some] for some in said]
+
+
 def _answer_marked(
     bundle: Bundle,
     chunk: RowChunk,
@@ -141,8 +147,7 @@ def _answer_marked(
     wrong |= {lines[i]: text for i, text in faults.items()}
     good = [i for i in range(len(lines)) if i not in faults]
     x = chunk.x[good]
-    answers = answer_rows(bundle, x)
-    said = reasons(bundle, x, answers) if why else None
+    answers, said = _answer(bundle, x, why)
     tally.add(answers)
     tally.wrong += len(wrong)
     if wrong and not tally.first:

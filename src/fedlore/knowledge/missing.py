@@ -8,7 +8,9 @@ of them, and is asked about whole rows only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ..answers.axis import Allowed, axis_of
@@ -58,7 +60,36 @@ def allow(model: Any, x: Tensor) -> Allowed:
     return said if asked is None else axis_of(said).fill_whole(said, asked)
 
 
-def _ask(model: Any, x: Tensor) -> tuple[Any, Tensor | None]:
+_Said = tuple[Any, "Tensor | None"]
+#: Model and rows, by which both are kept alive, and what the one said of the other.
+_SAID: ContextVar[dict[tuple[int, int], tuple[Any, Tensor, _Said]] | None] = ContextVar(
+    "said", default=None
+)
+
+
+@contextmanager
+def evaluate_once() -> Iterator[None]:
+    """Inside, each model is evaluated once on the same rows: to answer, and to explain that."""
+    token = _SAID.set({})
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
+
+
+def _ask(model: Any, x: Tensor) -> _Said:
+    """The same, kept inside of `evaluate_once`."""
+    kept = _SAID.get()
+    if kept is None:
+        return _evaluate(model, x)
+    key = (id(model), x.data_ptr())
+    before = kept.get(key)
+    if before is None or before[1].shape != x.shape:
+        before = kept[key] = (model, x, _evaluate(model, x))
+    return before[2]
+
+
+def _evaluate(model: Any, x: Tensor) -> _Said:
     """A model's answers; one that knows nothing of holes is asked about whole rows, (n,) bool."""
     see = getattr(model, "see", None)
     if see is not None:  # a view: what its model looks at is among what it sees

@@ -40,11 +40,12 @@ class Reason:
         return fill(LANGUAGES[language].REASONS[self.kind], self.args)
 
     @cached_property
-    def _text(self) -> str:
+    def text(self) -> str:
+        """In English; a rule that holds of many rows is put into words once."""
         return self.words()
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
 
 def fill(sentence: Sentence, arguments: Arguments) -> str:

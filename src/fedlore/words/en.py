@@ -447,6 +447,8 @@ REASONS: dict[str, _Sentence] = {
     "missing": _missing,
     "forbidden": "the expert says {outcome}, which the range forbids: he is not heard",
     "forbidden-part": "the expert says {outcome}, which the range forbids: that part is cut off",
+    "forbidden-moved": "the expert says {outcome}, which the range forbids: the nearest number "
+    "that it allows is taken",
     "shape": lambda a: (
         f"'{a['shape']}' holds here: more {a['feature']} never "
         f"{'lowers' if a['sign'] > 0 else 'raises'} the answer{'' if a['kept'] else SAME_RANGE}"

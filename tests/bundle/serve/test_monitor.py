@@ -127,7 +127,7 @@ def test_a_number_is_monitored_and_a_contradiction_is_named(tmp_path):
     rows = [{"row": {"a": 0.5, "b": i / 9}, "measured": 3.5} for i in range(9)]
     assert bring(app, rows).json() == {"new": 9, "rows": 9}
     told = ask(app, "GET", "/monitor").json()
-    assert "the range" in told["alarms"] and "since row 1" in told["sentences"][0]
+    assert "range 1 (lower)" in told["alarms"] and "since row 1" in told["sentences"][0]
     for wrong in ("3.5", True, 1e31):
         assert bring(app, {"row": {"a": 0, "b": 0}, "measured": wrong}).status_code == 422
     (tmp_path / "b").mkdir()

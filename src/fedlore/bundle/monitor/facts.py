@@ -10,21 +10,26 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ...answers.axis import axis_of
+from ...answers.sets import Sets
 from ...kernel.schema import Schema
+from ...kernel.sheets import Rule
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.door import hide_others
 from ...knowledge.missing import allow, find_lacking, hear
 from ...knowledge.soft import SoftFormulas, SoftRange
 from ...knowledge.sources.writing import kind_of_model, parts_of
 from ...knowledge.stated import list_statements
+from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
 from ..header import Bundle
 from ..predict import answer_rows, shape_rows
 
 #: `rule` and `range`: a fault is 1, and a claim says how many there are at most. The others are
-#: numbers whose order says nothing while nothing changes.
-QuestionKind = Literal["rule", "range", "expert", "answers", "input"]
+#: numbers whose order says nothing while nothing changes; `miss` is how far a rule's number lies
+#: from the measured one.
+QuestionKind = Literal["rule", "range", "miss", "expert", "answers", "input"]
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,10 @@ def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
     answers = answer_rows(bundle, x)
     rows = hide_others(shape_rows(bundle, x), bundle.schema)
     known = bundle.personal.knowledge
-    found: list[Fact] = []
+    kind: QuestionKind = "rule" if known.line is None else "miss"
+    found = [*_ask_sources(known.prediction, rows, y, kind)]
+    found += _ask_sources(known.range, rows, y, "range")
     if known.line is None:
-        found += _ask_sources(known.prediction, rows, y, "rule")
-        found += _ask_sources(known.range, rows, y, "range")
         right = (answers.predicted == y).double()
         spoke = answers.expert >= 0
         better = torch.where(spoke, (answers.expert == y).double() - right, torch.nan)
@@ -67,10 +72,6 @@ def find_facts(bundle: Bundle, x: Tensor, y: Tensor) -> list[Fact]:
         said = answers.probabilities.gather(1, y.unsqueeze(1)).squeeze(1).double()
         found.append(Fact(Question("the answers", "answers"), -said.clamp(min=1e-6).log()))
     else:
-        assert answers.low is not None and answers.high is not None  # of a number
-        outside = ((y < answers.low) | (y > answers.high)).double()
-        if known.range is not None:
-            found.append(Fact(Question("the range", "range"), outside))
         off = (answers.predicted - y).abs()
         if known.prediction is not None:
             better = off - (answers.expert - y).abs()
@@ -88,7 +89,7 @@ def _ask_inputs(schema: Schema, rows: Tensor) -> Iterator[Fact]:
 def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterator[Fact]:
     """Rules of tables one by one, other sources as a whole."""
     for place, (leaf, seen) in enumerate(_leaves(model, x), 1):
-        if isinstance(leaf, Table):
+        if isinstance(leaf, Table | NumberTable | IntervalTable):
             yield from _ask_rules(leaf, seen, y, kind)
             continue
         if isinstance(leaf, SoftTable | SoftFormulas):
@@ -96,19 +97,25 @@ def _ask_sources(model: Any, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
             continue
         told = kind_of_model(leaf)
         what = type(leaf).__name__ if told is None else told.name
-        if kind == "rule":
-            said = hear(leaf, seen)
-            fault = torch.where((said > 0).any(1), (said.argmax(1) != y).double(), torch.nan)
-            name = f"prediction {place} ({what})"
+        if kind == "range":
+            allowed = allow(leaf, seen)
+            if isinstance(allowed, Sets):
+                fault = (~allowed.holds(y.double())).double()
+            else:
+                fault = (~allowed.bool().gather(1, y.unsqueeze(1)).squeeze(1)).double()
         else:
-            allowed = allow(leaf, seen).bool()
-            fault = (~allowed.gather(1, y.unsqueeze(1)).squeeze(1)).double()
-            name = f"range {place} ({what})"
-        yield Fact(Question(name, kind), fault)
+            said = hear(leaf, seen)
+            wrong = (said - y).abs() if kind == "miss" else (said.argmax(1) != y).double()
+            fault = torch.where(axis_of(said).speaks(said), wrong.double(), torch.nan)
+        side = "range" if kind == "range" else "prediction"
+        yield Fact(Question(f"{side} {place} ({what})", kind), fault)
 
 
-def _ask_rules(table: Table, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterator[Fact]:
+def _ask_rules(
+    model: Table | NumberTable | IntervalTable, x: Tensor, y: Tensor, kind: QuestionKind
+) -> Iterator[Fact]:
     """Each rule where it speaks: of a prediction the one that is heard, of a range all that hit."""
+    table = model if isinstance(model, Table) else model.table
     lacking = find_lacking(table, x).unsqueeze(1)
     hits = torch.zeros(len(x), len(table.rules), dtype=torch.bool)
     hits[~lacking.squeeze(1)] = table.hits(x[~lacking.squeeze(1)])
@@ -117,9 +124,19 @@ def _ask_rules(table: Table, x: Tensor, y: Tensor, kind: QuestionKind) -> Iterat
         earlier = hits[:, order].cumsum(1)[:, order.argsort()]
         hits &= earlier == 1
     for index, rule in enumerate(table.rules):
-        wrong = ~torch.isin(y, torch.tensor(rule.outcome))
+        wrong = _wrong_by(model, rule, y)
         values = torch.where(hits[:, index], wrong.double(), torch.nan)
         yield Fact(Question(f"{table.place}, {table.label(index)}", kind), values)
+
+
+def _wrong_by(model: Table | NumberTable | IntervalTable, rule: Rule, y: Tensor) -> Tensor:
+    """Whether a rule is wrong about each label; of one that names a number, by how much."""
+    if isinstance(model, Table):
+        return ~torch.isin(y, torch.tensor(rule.outcome))
+    if isinstance(model, NumberTable):
+        return (y - model.values[rule.outcome[0]]).abs()
+    inside = [(low <= y) & (y <= high) for low, high in model.sets[rule.outcome[0]]]
+    return ~torch.stack(inside).any(0)
 
 
 def _ask_soft(model: SoftRange, x: Tensor, y: Tensor, place: int) -> Iterator[Fact]:

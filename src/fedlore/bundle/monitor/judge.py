@@ -16,6 +16,7 @@ from .record import Record
 SHARES: dict[QuestionKind, float] = {
     "rule": 0.5,
     "range": 0.1,
+    "miss": 0.5,  # of numbers, where no rule has a rate
     "expert": 0.08,
     "answers": 0.07,
     "input": 0.25,
@@ -23,6 +24,7 @@ SHARES: dict[QuestionKind, float] = {
 ADVICE: dict[QuestionKind, str] = {
     "rule": "correct or drop the rule, then fedlore update",
     "range": "widen it, then fedlore update",
+    "miss": "correct the rule's number or formula, then fedlore update",
     "expert": "let λ and the weights be chosen anew: fedlore tune, or train again",
     "answers": "recalibrate on new rows, or train again",
     "input": "look whether the scope still fits, and train again with new rows",
@@ -100,7 +102,7 @@ def _judge(record: Record, question: Question, needed: float) -> Judgement:
     else:
         before = record.before.get(question.name, np.empty(0))
         draws = _draw(record.seed, question.name, len(heard))
-        both = question.kind != "answers"  # those may become better
+        both = question.kind not in ("answers", "miss")  # those may become better
         course = bet_on_order(heard, before, draws, falls=both)
         claim = "as before"
         seen = _compare(np.concatenate([before, heard]), len(before) + course.since)

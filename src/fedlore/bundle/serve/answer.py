@@ -12,7 +12,7 @@ from ...core.conformal import Holding
 from ...errors import FedloreError
 from ...personal.answers import DECIDED, Answers
 from .. import Bundle
-from ..explain import reasons
+from ..explain import answer_with_reasons
 from ..predict import answer_rows, can_doubt, doubt_rows
 from ..score import hold_classes, hold_numbers, stored_holding
 
@@ -105,10 +105,10 @@ class Answering:
         """Rows in raw units, (n, d) float64, -> values for JSON, and the columns they came from."""
         x = x.to(self.kind)
         try:
-            found = answer_rows(self.bundle, x)
+            found, why = answer_with_reasons(self.bundle, x)
         except FedloreError:  # such as a lower bound above the upper one
             raise self.find_silence(x) from None
-        told = write_answers(self.bundle, found, reasons(self.bundle, x, found))
+        told = write_answers(self.bundle, found, [[one.text for one in some] for some in why])
         for row, more in zip(told, self._more(x, found), strict=True):
             row |= more
         return told, found

@@ -10,12 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...core.tensors import torch
 from ...kernel.cells import TableKind as Outcome
 from ...kernel.cells import format_condition, format_outcome
 from ...kernel.schema import Schema
 from ...kernel.sheets import MOST_RULES, Rule, Sheet, TablePolicy
 from ...words import Reason
+from ..missing import is_heard
 from ..tables.numbers import IntervalTable, NumberTable, parse_numbers_table
 from ..tables.sheets import (
     check_written,
@@ -196,31 +199,31 @@ def _rules(
     confidences: Sequence[float] = (),
 ) -> Reasons:
     """A reason per rule that hits; a rule that allows all `every` classes limits nothing."""
-    said: dict[int, Reason] = {}  # most rules hit no row: only those that do are put into words
-    found: Reasons = [[] for _ in range(len(x))]
-    for row, rule in hits.nonzero().tolist():
-        if every is None or len(table.rules[rule].outcome) < every:
-            if rule not in said:
-                args = {
-                    "place": table.place,
-                    "rule": table.label(rule),
-                    "text": rule_text(table.rules[rule], table.schema, table.kind, text=texts),
-                    "confidence": confidences[rule] if confidences else 1.0,
-                }
-                said[rule] = Reason("rule", args)
-            found[row].append(said[rule])
-    return found
+    limits = [every is None or len(rule.outcome) < every for rule in table.rules]
+    rows, rules = (hits.cpu() & torch.tensor(limits)).numpy().nonzero()
+    said = np.empty(len(table.rules), dtype=object)
+    for rule in np.unique(rules).tolist():  # most rules hit no row: only the others are described
+        args = {
+            "place": table.place,
+            "rule": table.label(rule),
+            "text": rule_text(table.rules[rule], table.schema, table.kind, text=texts),
+            "confidence": confidences[rule] if confidences else 1.0,
+        }
+        said[rule] = Reason("rule", args)
+    each = said[rules].tolist()
+    ends = np.searchsorted(rows, np.arange(len(x) + 1)).tolist()
+    return [each[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
 def _speaking(table: Table, x: Tensor) -> Tensor:
     """The rule whose word counts in each row, (n, rules) bool."""
-    hits = table.hits(x) & table(x).any(1, keepdim=True)  # a hole may leave open who speaks
+    hits = table.hits(x) & is_heard(table, x).unsqueeze(1)  # a hole may leave open who speaks
     if table.policy == "unique":
         return hits
     order = torch.tensor(table.order)
-    ranked = hits[:, order]
-    first = ranked & (ranked.cumsum(1) == 1)
-    return torch.zeros_like(hits).index_copy_(1, order, first)
+    first = hits[:, order].to(torch.uint8).argmax(1, keepdim=True)  # of equals the first
+    found = torch.zeros_like(hits).scatter_(1, order[first.squeeze(1)].unsqueeze(1), True)
+    return found & hits
 
 
 TABLE = SourceKind(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...words import Reason
 from ..combine import AllOf, AnyOf, Average, FirstOf
@@ -38,14 +38,13 @@ def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
         return join_reasons([reasons_of(part, x, asked) for part in model.predictions], x)
     kind = kind_of_model(model)
     if kind is not None and kind.words is not None:
-        return [[_reason(one) for one in some] for some in kind.words(model, x)]
+        words = kind.words(model, x)
+        if isinstance(next((some[0] for some in words if some), None), Reason):
+            return cast(Reasons, words)
+        # those of other packages may say it in plain text
+        return [[Reason("text", {"text": one}) for one in some] for some in words]
     name = {"model": type(model).__name__}
     if asked in ("range", "set"):
         return [[Reason("range-model", name)] for _ in range(len(x))]
     heard = is_heard(model, x).tolist()
     return [[Reason("prediction-model", name)] if h else [] for h in heard]
-
-
-def _reason(said: Reason | str) -> Reason:
-    """What a source says of a row; those of other packages may say it in plain text."""
-    return said if isinstance(said, Reason) else Reason("text", {"text": said})
