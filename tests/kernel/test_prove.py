@@ -12,7 +12,6 @@ from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.checker.bundles import knowledge_texts
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
-from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.kernel.prove import inside, never_empty
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
 from fedlore.knowledge.bridge import known_of, source_of
@@ -92,7 +91,7 @@ def test_predictions_leave_the_range_where_the_models_do(expert, model):
 @CALM
 @given(number_worlds())
 def test_sets_of_numbers_are_empty_where_the_models_refuse(world):
-    known = read_number_knowledge(knowledge_texts(bundle_of(world.personal, "site").members))
+    known = read_knowledge(knowledge_texts(bundle_of(world.personal, "site").members))
     bins, model = world.personal.bins, replace(world.personal.knowledge, prediction=None)
 
     def refused(x):
@@ -109,7 +108,7 @@ def test_sets_of_numbers_are_empty_where_the_models_refuse(world):
 @given(number_worlds())
 def test_numbers_leave_their_sets_where_the_models_do(world):
     bins, model = world.personal.bins, replace(world.personal.knowledge, conflict="abstain")
-    known = read_number_knowledge(knowledge_texts(bundle_of(world.personal, "site").members))
+    known = read_knowledge(knowledge_texts(bundle_of(world.personal, "site").members))
 
     def left(x):
         try:

@@ -22,7 +22,6 @@ from fedlore.checker.graphs import Graph
 from fedlore.errors import FedloreError
 from fedlore.kernel.answers import numbers_of, said_of, sets_of
 from fedlore.kernel.knowledge import read_knowledge
-from fedlore.kernel.numbersets import read_number_knowledge
 from fedlore.knowledge.door import hide_others
 from fedlore.knowledge.sources.unapplied import count_unapplied
 
@@ -89,7 +88,7 @@ class Numbers:
         return np.nanmin(got["lower"][i]), np.nanmax(got["upper"][i]), got["number"][i]
 
     def kernel(self, texts, x):
-        known = read_number_knowledge(texts)
+        known = read_knowledge(texts)
         sets, (_, refused) = sets_of(known, x), numbers_of(known, x)
         ends = zip(sets.lower, sets.upper, strict=True)
         with np.errstate(all="ignore"):

@@ -24,7 +24,6 @@ from ..kernel.graph.outputs import (
 )
 from ..kernel.graph.sets import SetNodes
 from ..kernel.knowledge import Known
-from ..kernel.numbersets import NumberKnown
 from .expect import Free, Mismatch, Named, Needed, Terms, expect
 from .graphs import Graph, learned_names, plain_faults
 
@@ -51,10 +50,10 @@ def structure(graph: Graph, *, number: bool) -> list[str]:
     return wrong
 
 
-def other_forms(graph: Graph, known: Known | NumberKnown) -> tuple[list[str], int]:
+def other_forms(graph: Graph, known: Known) -> tuple[list[str], int]:
     """What the graph computes otherwise than the knowledge demands, and how many nodes say so."""
     try:
-        if isinstance(known, NumberKnown):
+        if known.line is not None:
             outputs = _number_forms(graph, known)
         else:
             outputs = _class_forms(graph, known)
@@ -69,10 +68,10 @@ def other_forms(graph: Graph, known: Known | NumberKnown) -> tuple[list[str], in
     return wrong, count
 
 
-def differences(graph: Graph, known: Known | NumberKnown, x: Array) -> list[str]:
+def differences(graph: Graph, known: Known, x: Array) -> list[str]:
     """Where the graph does not do on rows what the knowledge and the definition demand."""
     got = graph.run(x)
-    if isinstance(known, NumberKnown):
+    if known.line is not None:
         return _other_number(got, known, x)
     return _other_class(got, known, x)
 
@@ -178,7 +177,7 @@ def _other_trust(found: Mixture, known: Known) -> str | None:
     spoken = bool(known.predict.sources or known.soft)
     if (found.prior is not None) != spoken:
         return "the expert's part of the probabilities is not the knowledge's"
-    by_row = known.leaning is not None
+    by_row = known.row_trust is not None
     if isinstance(found.trust, str):
         return None if by_row else "it trusts the expert row by row, the knowledge by one number"
     withheld = bool(known.directions) and found.trust == 0  # what moves another way
@@ -200,11 +199,11 @@ def _read_number(graph: Graph) -> str:
     return free[refused]
 
 
-def _number_forms(graph: Graph, known: NumberKnown) -> dict[str, Needed]:
+def _number_forms(graph: Graph, known: Known) -> dict[str, Needed]:
     """The terms of all that a graph of a number must compute in one way."""
     o = Terms()
     needed = compile_number_knowledge(o, known)
-    sets = needed.sets or bound_rows(o, (known.lower, known.upper))
+    sets = needed.sets or bound_rows(o, (known.number.lower, known.number.upper))
     return {
         "lower": o.op("Identity", sets.lower),
         "upper": o.op("Identity", sets.upper),
@@ -228,7 +227,7 @@ def _other_class(got: dict[str, Array], known: Known, x: Array) -> list[str]:
     return wrong
 
 
-def _other_number(got: dict[str, Array], known: NumberKnown, x: Array) -> list[str]:
+def _other_number(got: dict[str, Array], known: Known, x: Array) -> list[str]:
     single = x.astype(SINGLE)
     sets, refused = sets_of(known, single), numbers_of(known, single)[1]
     wrong = _first(x, got["refused"] != refused, "it refuses other rows than the knowledge does")

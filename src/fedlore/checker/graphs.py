@@ -7,7 +7,6 @@ import numpy as np
 
 from ..errors import KnowledgeError
 from ..kernel.knowledge import Known
-from ..kernel.numbersets import NumberKnown
 from .bundles import digest
 from .headers import name_faults, read_json
 from .rowwise import OPERATORS, crossing
@@ -132,16 +131,16 @@ def learned_names(graph: Graph, name: str) -> list[str]:
     return sorted(one for one in names if _is_weight(one) or one.startswith(_LEARNED))
 
 
-def other_names(graph: Graph, known: Known | NumberKnown) -> list[str]:
+def other_names(graph: Graph, known: Known) -> list[str]:
     """What the graph calls its columns, and its classes or number, otherwise than the knowledge."""
     try:
         features = _told(graph, "features")
-        if isinstance(known, Known):
+        if known.line is None:
             return name_faults(_told(graph, "classes"), features, known)
         target = _told(graph, "target")
     except KeyError as error:
         return [f"it does not say {error}"]
-    own = {"lower": known.lower, "upper": known.upper, "name": known.target.get("name", "y")}
+    own = {"lower": known.number.lower, "upper": known.number.upper, "name": known.number.name}
     other = [key for key, told in own.items() if target.get(key) != told]
     wrong = [f"its target has another '{other[0]}' than the knowledge"] if other else []
     return wrong + name_faults([], features, known)

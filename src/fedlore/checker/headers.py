@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import KnowledgeError
-from ..kernel.knowledge import Known, Scoped
-from ..kernel.numbersets import NumberKnown
+from ..kernel.knowledge import Known
 from ..kernel.signature import holds, meaning_in
 
 CLAIMS = (
@@ -54,17 +53,17 @@ def certificate_faults(said: Mapping[str, Any]) -> list[str]:
     return [] if said["verdict"] == verdict else [f"its verdict is '{said['verdict']}'"]
 
 
-def header_faults(header: Mapping[str, Any], known: Known | NumberKnown) -> list[str]:
+def header_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     """What bundle.json says otherwise than the knowledge, or what is not understood in it."""
     wrong, schema = [], header["schema"]
-    number = isinstance(known, NumberKnown)
+    number = known.line is not None
     task = "regression" if number else "classification"
     if header.get("format") != _FORMAT or header.get("task") != task:
         wrong.append("it is of another format or task")
     wrong += name_faults([] if number else schema["classes"], schema["features"], known)
-    if isinstance(known, NumberKnown):
+    if known.line is not None:
         ends = (header["bins"][0], header["bins"][-1])
-        if ends != (known.lower, known.upper):
+        if ends != (known.number.lower, known.number.upper):
             wrong.append(f"its bins reach from {ends[0]:g} to {ends[1]:g}, the bounds otherwise")
     trust, conflict = float(header["rely"]), header["conflict"]
     withheld = bool(known.directions) and trust == 0.0  # what moves another way
@@ -86,7 +85,7 @@ def _model_faults(header: Mapping[str, Any]) -> list[str]:
     return wrong
 
 
-def _input_faults(header: Mapping[str, Any], known: Scoped) -> list[str]:
+def _input_faults(header: Mapping[str, Any], known: Known) -> list[str]:
     """What is wrong with how features reach the network, beside what the knowledge says of them."""
     inputs = header.get("inputs")
     if inputs is None:
@@ -117,14 +116,14 @@ def _layers(layer: Mapping[str, Any], depth: int = _DEEPEST) -> Iterator[str]:
             yield from _layers(part, depth - 1)
 
 
-def name_faults(classes: Any, features: Any, known: Scoped) -> list[str]:
+def name_faults(classes: Any, features: Any, known: Known) -> list[str]:
     """What columns and classes are called otherwise than the knowledge calls them."""
     wrong = []
     try:
         told = [(f["name"], f["unit"], f["low"], f["high"], list(f["levels"])) for f in features]
     except (KeyError, TypeError):
         return ["it does not name its features and classes"]
-    if isinstance(known, Known) and classes != list(known.classes):
+    if known.line is None and classes != list(known.classes):
         wrong.append(f"its classes are {classes}, those of the knowledge {list(known.classes)}")
     for place, column in enumerate(known.columns):
         low, high = (end if np.isfinite(end) else None for end in (column.low, column.high))

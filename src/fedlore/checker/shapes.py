@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..kernel.expressions import columns_in
-from ..kernel.knowledge import Known, Scoped
+from ..kernel.knowledge import Known
 from ..kernel.movement import looks, prediction_moves, range_moves
-from ..kernel.numbersets import NumberKnown
 from ..kernel.search import Verdict
 from .bundles import pick_tensors
 
@@ -22,9 +21,7 @@ Array = Any  # of numpy
 _HEARD = 3  # the expert's place, middle and half width of the range
 
 
-def monotone(
-    known: Known | NumberKnown, header: Mapping[str, Any], tensors: Mapping[str, Any] | None
-) -> Verdict:
+def monotone(known: Known, header: Mapping[str, Any], tensors: Mapping[str, Any] | None) -> Verdict:
     """Whether more of a feature never moves the answer against its shape, over the whole scope.
 
     `tensors` are those of the members beside the network.
@@ -38,7 +35,7 @@ def monotone(
         looked = set() if shape.region is None else set(columns_in(shape.region))
         if shaped.count(shape.column) > 1 or looked & ({*shaped} - {shape.column}):
             return Verdict("unknown")
-    if known.leaning is not None and known.leaning.columns & {*shaped}:
+    if known.row_trust is not None and known.row_trust.columns & {*shaped}:
         return Verdict("unknown")  # λ moves with the feature
     for shape in known.directions:
         found = range_moves(known, shape)
@@ -46,9 +43,9 @@ def monotone(
             return found
     weight = float(header["rely"] if beside is None else beside["expert"])
     heard = options["hears"] or options["start"] == "expert" or weight > 0
-    heard = heard or known.leaning is not None
+    heard = heard or known.row_trust is not None
     told = Verdict("proved")
-    soft = isinstance(known, Known) and bool(known.soft)
+    soft = bool(known.soft)
     for shape in known.directions if known.predict.sources or soft else ():
         found = prediction_moves(known, shape)
         told = found if told.status == "proved" else told
@@ -60,7 +57,7 @@ def monotone(
 
 
 def odd_member(
-    known: Scoped, header: Mapping[str, Any], tensors: Mapping[str, Array], told: bool
+    known: Known, header: Mapping[str, Any], tensors: Mapping[str, Array], told: bool
 ) -> str | None:
     """The name of a member that is not seen to keep the shapes; `told`: the prediction keeps them.
 
@@ -75,7 +72,7 @@ def odd_member(
     return None
 
 
-def _signs(known: Scoped, header: Mapping[str, Any], told: bool) -> Array:
+def _signs(known: Known, header: Mapping[str, Any], told: bool) -> Array:
     """Of every input and what is heard behind: 1, -1, 0 (free), NaN (no weight is allowed)."""
     inputs = header.get("inputs")
     spots = spots_of(inputs, len(known.columns))

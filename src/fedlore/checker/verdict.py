@@ -18,7 +18,6 @@ from ..kernel.graph.numbers import bound_rows, compile_number_knowledge, number_
 from ..kernel.graph.ops import SINGLE
 from ..kernel.graph.outputs import Part, add_expert, inside_range, mask_range, mix_parts
 from ..kernel.knowledge import Known, read_knowledge, scope_of
-from ..kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
 from ..kernel.prove import agrees, inside, never_empty, sample_rows
 from ..kernel.soft import is_soft
 from .bundles import (
@@ -85,7 +84,7 @@ def _check_graph(graph: Graph, said: Mapping[str, Any], key: str | None) -> Iter
     yield from _signature(texts, said, key)
     yield _weights(graph.weights, said)
     known = _read(texts, said)
-    number = isinstance(known, NumberKnown)
+    number = known.line is not None
     yield from _claims(known, said)
     yield _same_graph(graph, said)
     wrong = structure(graph, number=number)
@@ -134,10 +133,8 @@ def _check_bundle(
     yield _definition(known)
 
 
-def _read(texts: Mapping[str, str], said: Mapping[str, Any]) -> Known | NumberKnown:
+def _read(texts: Mapping[str, str], said: Mapping[str, Any]) -> Known:
     """The knowledge, its expert behind the confusion that the certificate tells of."""
-    if is_about_number(texts):
-        return read_number_knowledge(texts)
     known, rows = read_knowledge(texts), said.get("confusion")
     return known if rows is None else replace(known, confusion=np.array(rows, dtype=np.float64))
 
@@ -184,14 +181,14 @@ def _weights(weights: Mapping[str, Any], said: Mapping[str, Any]) -> Line:
     )
 
 
-def _claims(known: Known | NumberKnown, said: Mapping[str, Any]) -> Iterator[Line]:
+def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
     """The scope with its names, and every claim over it, established anew."""
     scope = scope_of(known.columns)
     names = [column.name for column in known.columns]
     told = [(entry["feature"], entry["low"], entry["high"]) for entry in said["scope"]]
     same = told == list(zip(names, scope.low.tolist(), scope.high.tolist(), strict=True))
-    if isinstance(known, NumberKnown):
-        what, own = "set", {"lower": known.lower, "upper": known.upper}
+    if known.line is not None:
+        what, own = "set", {"lower": known.number.lower, "upper": known.number.upper}
         same = same and said.get("target") == own
     else:
         what, own = "range", {}
@@ -211,14 +208,14 @@ def _claims(known: Known | NumberKnown, said: Mapping[str, Any]) -> Iterator[Lin
         if known.conflict == "error":
             yield compare_claim(words, found, claimed)
         else:  # its policy takes care of it; the claim must not say more than is so
-            soft = isinstance(known, Known) and is_soft(known)
+            soft = is_soft(known)
             fine = claimed != "proved" or not (found.status == "refuted" or soft)
             policy = f"{found.status}; policy {known.conflict} takes care of what is outside"
             yield Line(words, fine, policy)
 
 
 def _shapes(
-    known: Known | NumberKnown,
+    known: Known,
     header: Mapping[str, Any],
     tensors: Mapping[str, Any] | None,
     said: Mapping[str, Any],
@@ -231,7 +228,7 @@ def _shapes(
     return Line(what, told != "proved" or found.status == "proved", words)
 
 
-def _definition(known: Known | NumberKnown) -> Line:
+def _definition(known: Known) -> Line:
     """The definition of a personal model on rows of the scope, with scores of every size.
 
     Whatever a network and its members say, of a finite score in each class the definition makes
@@ -240,10 +237,10 @@ def _definition(known: Known | NumberKnown) -> Line:
     x = sample_rows(known, 1_000, seed=1).astype(SINGLE)
     draw, o = np.random.default_rng(1), Numpy(x)
     with np.errstate(all="ignore"):
-        if isinstance(known, NumberKnown):
+        if known.line is not None:
             what = "numbers inside the set on rows of the scope"
             found = compile_number_knowledge(o, known)
-            sets = found.sets or bound_rows(o, (known.lower, known.upper))
+            sets = found.sets or bound_rows(o, (known.number.lower, known.number.upper))
             values = [_scores(draw, len(x), 1).astype(np.float64) for _ in range(3)]
             number, _, refused = number_outputs(o, sets, found.refused, values)
             good = sets_of(known, x).holds(number)[~refused].all()

@@ -11,7 +11,6 @@ from .graph.knowledge import compile_knowledge, prior_answer, range_answer, see_
 from .graph.numbers import compile_number_knowledge, point_answer, set_answer
 from .graph.ops import SINGLE
 from .knowledge import Known
-from .numbersets import NumberKnown
 
 Array = Any  # of numpy
 
@@ -68,17 +67,17 @@ def prior_of(known: Known, x: Array) -> tuple[Array, Array]:
     return rows, _flags(None if found is None else found.refused, len(x))
 
 
-def sets_of(known: NumberKnown, x: Array) -> Sets:
+def sets_of(known: Known, x: Array) -> Sets:
     """The sets of rows (n, d), in single precision, within the bounds, and who is refused."""
     with np.errstate(all="ignore"):
         found = set_answer(see_rows(Numpy(x), known), known)
     if found is None:
-        ends = (np.full((len(x), 1), end) for end in (known.lower, known.upper))
+        ends = (np.full((len(x), 1), end) for end in (known.number.lower, known.number.upper))
         return Sets(next(ends), next(ends), _flags(None, len(x)))
     return Sets(found.lower, found.upper, _flags(found.refused, len(x)))
 
 
-def points_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
+def points_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The number that the expert names, (n,), NaN where he is silent, and who is refused."""
     with np.errstate(all="ignore"):
         found = point_answer(see_rows(Numpy(x), known), known)
@@ -87,7 +86,7 @@ def points_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
     return found.rows[:, 0], _flags(found.refused, len(x))
 
 
-def numbers_of(known: NumberKnown, x: Array) -> tuple[Array, Array]:
+def numbers_of(known: Known, x: Array) -> tuple[Array, Array]:
     """The expert's number under the policies, (n,), and rows that get no answer, (n,)."""
     with np.errstate(all="ignore"):
         found = compile_number_knowledge(Numpy(x), known)

@@ -1,4 +1,4 @@
-"""Formulas as sources: a class that one names, and a range between two."""
+"""Formulas as sources: a class or a number that one names, and a range between two."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -84,3 +84,23 @@ class Graded:
 
     def safe(self, boxes: Boxes) -> Array:
         return np.ones(len(boxes.low), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedNumber:
+    """A formula that names a number."""
+
+    tree: Tree
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [self.tree]
+
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which every row gets a number, (b,)."""
+        return ~boxes.interval(self.tree).undefined
+
+    def safe(self, boxes: Boxes) -> Array:
+        """It refuses no row."""
+        return np.ones(len(boxes), bool)

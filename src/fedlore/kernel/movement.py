@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from .answers import numbers_of, said_of, sets_of, value
-from .directions import Direction
 from .expressions import Tree, columns_in, numbers_in
-from .graded import Graded, Limits
-from .knowledge import Known, Scoped, scope_of
-from .numbersets import NamedNumber, NumberKnown
+from .graded import Graded, Limits, NamedNumber
+from .knowledge import Direction, Known, scope_of
 from .prove import inside
 from .schema import Feature
 from .search import Verdict
@@ -30,13 +28,13 @@ def looks(sources: list[Any], column: int) -> bool:
     return any(column in source.columns for source in sources) or any(column in t for t in trees)
 
 
-def range_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
+def range_moves(known: Known, shape: Direction) -> Verdict:
     """Whether what is allowed rises or falls as the shape says, all over the scope."""
     side = known.range
     if not looks(side.sources, shape.column):
         return Verdict("proved")
     if all(isinstance(source, Table) for source in side.sources):
-        if isinstance(known, NumberKnown):
+        if known.line is not None:
             return _along(known, shape, side.sources, lambda x: _pieces(known, x), _intervals_rise)
         return _along(known, shape, side.sources, lambda x: said_of(known, x).allowed, sets_rise)
     kept = all(
@@ -50,28 +48,28 @@ def range_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
     )
     # between rising ends, what all sources leave has rising ends; a set that a policy opens has not
     strict = side.combine == "all" and side.empty == "error"
-    if isinstance(known, NumberKnown):
+    if known.line is not None:
         kept = kept and all(isinstance(source, Limits) for source in side.sources)
     else:
         strict = strict or (side.combine == "all" and len(side.sources) == 1)
     return Verdict("proved" if kept and strict and not _has_holes(known) else "unknown")
 
 
-def prediction_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
+def prediction_moves(known: Known, shape: Direction) -> Verdict:
     """Whether what the expert says moves as the shape says and is never silenced on the way."""
     sources = known.predict.sources
-    soft = known.soft if isinstance(known, Known) else ()
+    soft = known.soft
     around = [*sources, *known.range.sources, *soft]
     if not looks(around, shape.column):
         return Verdict("proved")
     if all(isinstance(source, Table) for source in around):
-        if isinstance(known, NumberKnown):
+        if known.line is not None:
             return _along(known, shape, around, lambda x: _points(known, x), numbers_rise)
         return _along(known, shape, around, lambda x: said_of(known, x).prior, dominates)
     first = sources[0] if sources else None
     if soft or not isinstance(first, Graded | NamedNumber) or _has_holes(known):
         return Verdict("unknown")
-    if isinstance(known, NumberKnown):
+    if known.line is not None:
         silenced = known.conflict == "abstain"
     else:
         silenced = bool(known.range.sources) and known.conflict != "error"
@@ -82,13 +80,13 @@ def prediction_moves(known: Known | NumberKnown, shape: Direction) -> Verdict:
     return Verdict("proved" if kept else "unknown")
 
 
-def _has_holes(known: Scoped) -> bool:
+def _has_holes(known: Known) -> bool:
     """Whether a value may be missing, or be none that anybody named."""
     return any(column.may_miss or column.other for column in known.columns)
 
 
 def _along(
-    known: Scoped,
+    known: Known,
     shape: Direction,
     sources: list[Any],
     ask: Callable[[Array], Array | None],
@@ -150,17 +148,17 @@ def compares_columns(tree: Tree) -> bool:
     return op in ("number", "column") or all(compares_columns(part) for part in parts)
 
 
-def _pieces(known: NumberKnown, x: Array) -> Array | None:
+def _pieces(known: Known, x: Array) -> Array | None:
     """The pieces of the line in each row's set, (n, p); None where a row is refused."""
     if numbers_of(known, x)[1].any():
         return None
-    sets, (first, last) = sets_of(known, x), known.pieces.T
+    sets, (first, last) = sets_of(known, x), known.number.pieces.T
     inside = (first >= sets.lower[:, :, None]) & (last <= sets.upper[:, :, None])
     found: Array = inside.any(1)
     return found
 
 
-def _points(known: NumberKnown, x: Array) -> Array | None:
+def _points(known: Known, x: Array) -> Array | None:
     """The number that counts in each row, (n,); NaN where the expert is silent."""
     point, refused = numbers_of(known, x)
     return None if refused.any() else point

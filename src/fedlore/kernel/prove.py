@@ -13,11 +13,10 @@ from .answers import points_of, prior_of, range_of, sets_of, value
 from .cells import single
 from .enclosure import Boxes, grade, never_above
 from .expressions import Tree, columns_in, numbers_in
-from .graded import Graded, Limits
+from .graded import Graded, Limits, NamedNumber
 from .graph.evaluate import Numpy
 from .graph.knowledge import see_rows
-from .knowledge import Known, Scoped, scope_of
-from .numbersets import NamedNumber, NumberKnown
+from .knowledge import Known, scope_of
 from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows, try_rows
 from .soft import is_soft
 from .tables import Table
@@ -133,11 +132,11 @@ def _marks_of(trees: Sequence[Tree], scope: Scope) -> list[list[float]]:
     return [numbers if column in columns else [] for column in range(len(scope.low))]
 
 
-def never_empty(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
+def never_empty(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether every row of the scope is left an answer, and is not refused by the range."""
     side = known.range
 
-    if isinstance(known, NumberKnown):
+    if known.line is not None:
 
         def broken(x: Array) -> Array:
             sets = sets_of(known, x)
@@ -154,7 +153,7 @@ def never_empty(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
             safe &= source.safe(boxes)
         if side.empty != "error":
             return safe
-        if isinstance(known, NumberKnown):
+        if known.line is not None:
             return safe & _number_left(known, boxes)
         if len(side.sources) > 1 and side.combine == "all":
             safe &= sure_range(known, boxes).any(1)
@@ -177,7 +176,7 @@ def never_apart(known: Known, budget: int = CERTIFIED) -> Verdict:
     return _ask_sources(known, holds, broken, sources, budget)
 
 
-def agrees(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
+def agrees(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether the rules of a unique table never disagree, so that no row is refused by them."""
     sources = known.predict.sources
 
@@ -185,20 +184,20 @@ def agrees(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
         return np.all([source.safe(boxes) for source in sources], axis=0)
 
     def broken(x: Array) -> Array:
-        return (points_of(known, x) if isinstance(known, NumberKnown) else prior_of(known, x))[1]
+        return (points_of(known, x) if known.line is not None else prior_of(known, x))[1]
 
     return _ask_sources(known, holds, broken, sources, budget)
 
 
-def inside(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
+def inside(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether the prediction stays in the range by itself, in every row that is not refused."""
-    if isinstance(known, Known) and is_soft(known):
+    if is_soft(known):
         return Verdict("unknown")  # nothing is claimed of what holds in most cases only
 
     def holds(boxes: Boxes) -> Array:
         fine, spoken = np.ones(len(boxes), bool), np.zeros(len(boxes), bool)
         for source in known.predict.sources:
-            stays = _number_stays if isinstance(known, NumberKnown) else _class_stays
+            stays = _number_stays if known.line is not None else _class_stays
             fine &= spoken | stays(known, source, boxes)
             if known.predict.combine != "average":
                 spoken |= source.speaks(boxes)  # nobody behind it is asked
@@ -208,9 +207,9 @@ def inside(known: Known | NumberKnown, budget: int = CERTIFIED) -> Verdict:
     return _ask_sources(known, holds, lambda x: leaves(known, x), sources, budget)
 
 
-def leaves(known: Known | NumberKnown, x: Array) -> Array:
+def leaves(known: Known, x: Array) -> Array:
     """The rows whose prediction leaves their range, (n,)."""
-    if isinstance(known, NumberKnown):
+    if known.line is not None:
         said, sets = points_of(known, x)[0], sets_of(known, x)
         out: Array = ~np.isnan(said) & ~sets.holds(said) & ~sets.refused
         return out
@@ -254,7 +253,7 @@ def sure_range(known: Known, boxes: Boxes) -> Array:
     return found
 
 
-def _number_left(known: NumberKnown, boxes: Boxes) -> Array:
+def _number_left(known: Known, boxes: Boxes) -> Array:
     """Boxes in which the range surely leaves a number of the bounds, (b,)."""
     sources = known.range.sources
     if not sources:
@@ -264,12 +263,12 @@ def _number_left(known: NumberKnown, boxes: Boxes) -> Array:
     return _share_number(sources, known, boxes)
 
 
-def _share_number(sources: Sequence[Any], known: NumberKnown, boxes: Boxes) -> Array:
+def _share_number(sources: Sequence[Any], known: Known, boxes: Boxes) -> Array:
     """Boxes in which some sources surely have a number of the bounds in common, (b,)."""
     limits = [one for one in sources if isinstance(one, Limits)]
     tables = [one for one in sources if not isinstance(one, Limits)]
     # a piece that all tables allow all over the box, and that lies between all formulas
-    allowed = np.broadcast_to(known.inside, (len(boxes), len(known.pieces))).copy()
+    allowed = np.broadcast_to(known.number.inside, (len(boxes), len(known.number.pieces))).copy()
     for table in tables:
         allowed &= table.sure(boxes)
     for one in limits:
@@ -278,7 +277,7 @@ def _share_number(sources: Sequence[Any], known: NumberKnown, boxes: Boxes) -> A
     if any(table.policy == "union" or not _is_plain(table) for table in tables):
         return found
     # or every lower end lies below every upper one, which is enough where sets have no gaps
-    ends = [(np.full(len(boxes), known.lower), np.full(len(boxes), known.upper))]
+    ends = [(np.full(len(boxes), known.number.lower), np.full(len(boxes), known.number.upper))]
     ends += [_narrow(table, known, boxes) for table in tables]
     begins, stops = [one[0] for one in ends], [one[1] for one in ends]
     meets = np.maximum.reduce(begins) <= np.minimum.reduce(stops)
@@ -298,12 +297,12 @@ def _is_plain(table: Table) -> bool:
     )
 
 
-def _narrow(table: Table, known: NumberKnown, boxes: Boxes) -> tuple[Array, Array]:
+def _narrow(table: Table, known: Known, boxes: Boxes) -> tuple[Array, Array]:
     """The highest lower and the lowest upper end that rules which may hit leave, (b,) each."""
-    may = table.over(boxes)[0]
+    may, pieces = table.over(boxes)[0], known.number.pieces
     none = (np.inf, -np.inf)  # a rule that allows no number at all
     ends = [
-        (known.pieces[min(r.outcome), 0], known.pieces[max(r.outcome), 1]) if r.outcome else none
+        (pieces[min(r.outcome), 0], pieces[max(r.outcome), 1]) if r.outcome else none
         for r in table.rules
     ]
     lows, tops = np.array(ends).T
@@ -313,10 +312,10 @@ def _narrow(table: Table, known: NumberKnown, boxes: Boxes) -> tuple[Array, Arra
     )
 
 
-def _pieces_within(one: Limits, known: NumberKnown, boxes: Boxes) -> Array:
+def _pieces_within(one: Limits, known: Known, boxes: Boxes) -> Array:
     """The pieces of the line that surely lie between two formulas, (b, p)."""
     begin, end = one.outer(boxes)
-    first, last = known.pieces.T
+    first, last = known.number.pieces.T
     return (begin[:, None] <= first) & (last <= end[:, None])
 
 
@@ -327,7 +326,7 @@ def _number_stays(known: Any, source: Any, boxes: Boxes) -> Array:
     if isinstance(source, NamedNumber):
         return _formula_stays(known, source, boxes)
     said = source.may_say(boxes)
-    fine = ~(said & ~known.inside[None]).any(1)
+    fine = ~(said & ~known.number.inside[None]).any(1)
     for one in known.range.sources:
         limits = isinstance(one, Limits)
         sure = _pieces_within(one, known, boxes) if limits else one.sure(boxes)
@@ -335,10 +334,10 @@ def _number_stays(known: Any, source: Any, boxes: Boxes) -> Array:
     return fine
 
 
-def _formula_stays(known: NumberKnown, source: NamedNumber, boxes: Boxes) -> Array:
+def _formula_stays(known: Known, source: NamedNumber, boxes: Boxes) -> Array:
     least, most = boxes.bounds(source.tree)
-    fine = (least >= known.lower) & (most <= known.upper)
-    first, last = known.pieces.T
+    fine = (least >= known.number.lower) & (most <= known.number.upper)
+    first, last = known.number.pieces.T
     touched = (last >= least[:, None]) & (first <= most[:, None])
     for one in known.range.sources:
         if not isinstance(one, Limits):
@@ -352,7 +351,7 @@ def _formula_stays(known: NumberKnown, source: NamedNumber, boxes: Boxes) -> Arr
 
 
 def _ask_sources(
-    known: Scoped, holds: Holds, broken: Broken, sources: Sequence[Any], budget: int
+    known: Known, holds: Holds, broken: Broken, sources: Sequence[Any], budget: int
 ) -> Verdict:
     trees = [tree for source in sources for tree in source.trees]
     return decide(
@@ -366,7 +365,7 @@ def _ask_sources(
     )
 
 
-def sample_rows(known: Scoped, count: int, seed: int) -> Array:
+def sample_rows(known: Known, count: int, seed: int) -> Array:
     """Rows of the scope, (3·count, d), with values missing here and there, where they may be.
 
     What is proved of whole rows holds for those too: a hole only widens the range, and no
@@ -383,7 +382,7 @@ def sample_rows(known: Scoped, count: int, seed: int) -> Array:
     return rows
 
 
-def _marks(known: Scoped) -> list[list[float]]:
+def _marks(known: Known) -> list[list[float]]:
     """For each column the numbers near which something happens, in single precision."""
     found: list[set[float]] = [set() for _ in known.columns]
     soft = getattr(known, "soft", ())  # of classes

@@ -17,7 +17,7 @@ from fedlore.checker.shapes import monotone
 from fedlore.checker.verdict import seal
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.errors import FedloreError
-from fedlore.kernel.numbersets import read_number_knowledge
+from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
@@ -230,7 +230,7 @@ def test_members_are_read_by_both(member, status, tmp_path):
     bundle = number_bundle(**parts, beside=replace(beside, members=(), weights=(), network=0.7))
     header = json.loads(bundle.members["bundle.json"])
     told, tensors = describe_beside(beside, bundle.personal.knowledge)
-    known = read_number_knowledge(
+    known = read_knowledge(
         {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
     )
     arrays = {name: t.numpy() for name, t in tensors.items()}

@@ -25,7 +25,6 @@ from ...checker.verdict import FORMAT, VERSION, seal
 from ...core.store import write_whole
 from ...errors import FedloreError, KnowledgeError
 from ...kernel.knowledge import Known, read_knowledge, scope_of
-from ...kernel.numbersets import NumberKnown, is_about_number, read_number_knowledge
 from ...kernel.prove import agrees, inside, never_empty
 from ...kernel.search import ProofStatus, Verdict
 from ...kernel.soft import is_soft
@@ -106,7 +105,7 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     claims.append(_state("never-empty", never_empty(known), needed=True))
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
         claims.append(_state("prediction-agrees", agrees(known), needed=True))
-    bounded = isinstance(known, NumberKnown) or bool(known.range.sources)
+    bounded = known.line is not None or bool(known.range.sources)
     if bounded and (known.predict.sources or is_soft(known)):
         needed = known.conflict == "error"
         claims.append(
@@ -117,13 +116,11 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     return _sealed(bundle, known, claims, confusion)
 
 
-def _read(bundle: Bundle) -> tuple[Known | NumberKnown, Any]:
+def _read(bundle: Bundle) -> tuple[Known, Any]:
     """The knowledge of a bundle as the kernel reads it, and an expert's confusion."""
     texts = {n: d.decode() for n, d in bundle.members.items() if n.endswith((".toml", ".csv"))}
     _, confusion = unwrap_confusion(bundle.personal.knowledge)
     try:
-        if is_about_number(texts):
-            return read_number_knowledge(texts), None
         known = read_knowledge(texts)
     except KnowledgeError as error:
         raise KnowledgeError(f"a certificate speaks of tables and formulas: {error}") from None
@@ -132,16 +129,14 @@ def _read(bundle: Bundle) -> tuple[Known | NumberKnown, Any]:
     return known, confusion
 
 
-def _sealed(
-    bundle: Bundle, known: Known | NumberKnown, claims: list[Claim], confusion: Any
-) -> dict[str, Any]:
+def _sealed(bundle: Bundle, known: Known, claims: list[Claim], confusion: Any) -> dict[str, Any]:
     """Claims about the very bytes of a bundle, with their hash."""
     signed = check_signature(bundle.members)
     scope = scope_of(known.columns)
     ends = scope.low.tolist(), scope.high.tolist()
     bounds = {}
-    if isinstance(known, NumberKnown):
-        bounds = {"target": {"lower": known.lower, "upper": known.upper}}
+    if known.line is not None:
+        bounds = {"target": {"lower": known.number.lower, "upper": known.number.upper}}
     values = {
         "format": FORMAT,
         "version": VERSION,
@@ -226,7 +221,7 @@ def _state(name: Name, found: Verdict, *, needed: bool, soft: bool = False) -> C
     return Claim(name, found.status, how, found.example, needed)
 
 
-def _monotone(bundle: Bundle, known: Known | NumberKnown) -> Claim:
+def _monotone(bundle: Bundle, known: Known) -> Claim:
     """What is proved of the site's shapes."""
     stored = bundle.members.get("beside.safetensors")
     tensors = None if stored is None else read_weights(stored)

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import KnowledgeError
 from ...kernel import graded, soft
 from ...kernel.expressions import Tree
+from ...kernel.graded import NamedNumber
 from ...kernel.graph.knowledge import every_class
 from ...kernel.graph.numbers import (
     NumberNodes,
@@ -38,8 +39,7 @@ from ...kernel.graph.sources import (
     meet_ranges,
 )
 from ...kernel.graph.tables import Answer, hit_rules
-from ...kernel.numbersets import NamedNumber
-from ...kernel.trusting import Leaning
+from ...kernel.knowledge import RowTrust
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
@@ -224,7 +224,7 @@ def trust_rows(rows: Rows, known: Any, constant: float) -> Value | None:
         return None
     regions = tuple((tree_of(region.formula), share) for share, region in trust.stated)
     learned = None if trust.learned is None else tree_of(trust.learned)
-    return rows.view.trust(Leaning(regions, learned), constant)
+    return rows.view.trust(RowTrust(regions, learned), constant)
 
 
 def _mask(rows: Rows, model: Mask) -> Answer:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ..knowledge import Known, Scoped
+from ..knowledge import Known
 from ..soft import Soft
 from .ops import BOOL, SINGLE, Ops, Value
 from .soft import weigh_odds
@@ -35,12 +35,12 @@ def compile_knowledge(o: Ops, known: Known) -> KnowledgeNodes:
     view = see_rows(o, known)
     allowed = range_answer(view, known)
     prior = prior_answer(view, known, allowed)
-    trust = None if known.leaning is None else view.trust(known.leaning, known.trust)
+    trust = None if known.row_trust is None else view.trust(known.row_trust, known.trust)
     unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
     return join_sides(o, prior, allowed, known.conflict, unusable)._replace(trust=trust)
 
 
-def see_rows(o: Ops, known: Scoped) -> View:
+def see_rows(o: Ops, known: Known) -> View:
     """The graph's rows as knowledge sees them."""
     x = hide_levels(o, o.cast(o.rows, SINGLE), known.columns)
     return View(o, x, holes=any(c.may_miss or c.other for c in known.columns))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..expressions import Tree
-from ..graded import Limits
-from ..numbersets import NamedNumber, NumberKnown
+from ..graded import Limits, NamedNumber
+from ..knowledge import Known
 from ..tables import Table
 from .knowledge import see_rows
 from .ops import DOUBLE, SINGLE, Array, Ops, Value
@@ -40,18 +40,18 @@ class NumberNodes(NamedTuple):
     trust: Value | None = None  # λ, (n, 1), where a row has one of its own
 
 
-def compile_number_knowledge(o: Ops, known: NumberKnown) -> NumberNodes:
+def compile_number_knowledge(o: Ops, known: Known) -> NumberNodes:
     """Knowledge about a number on the graph's rows."""
     view = see_rows(o, known)
     sets, point = set_answer(view, known), point_answer(view, known)
     unusable = refuse_rows(o, o.cast(o.rows, SINGLE), known.columns)
-    trust = None if known.leaning is None else view.trust(known.leaning, known.trust)
-    bounds = (known.lower, known.upper)
+    trust = None if known.row_trust is None else view.trust(known.row_trust, known.trust)
+    bounds = (known.number.lower, known.number.upper)
     nodes = join_number(o, point, sets, bounds, known.conflict, unusable)
     return nodes._replace(trust=trust)
 
 
-def set_answer(view: View, known: NumberKnown) -> SetNodes | None:
+def set_answer(view: View, known: Known) -> SetNodes | None:
     """What the sources of the range allow together, within the bounds; None: there are none."""
     o, side = view.o, known.range
     if not side.sources:
@@ -62,10 +62,10 @@ def set_answer(view: View, known: NumberKnown) -> SetNodes | None:
     else:
         found = meet_all(o, parts, strict=side.empty == "error")
     lacking = None if side.empty == "error" else view.lacking(looked_at(side.sources))
-    return bound_set(o, found, (known.lower, known.upper), side.empty, lacking)
+    return bound_set(o, found, (known.number.lower, known.number.upper), side.empty, lacking)
 
 
-def point_answer(view: View, known: NumberKnown) -> Answer | None:
+def point_answer(view: View, known: Known) -> Answer | None:
     """The number that the experts name, before the range; None where there are none."""
     sources = known.predict.sources
     if not sources:
@@ -201,17 +201,17 @@ def number_outputs(
     return squeeze(o, shown[0]), interval, squeeze(o, refused)
 
 
-def _set(view: View, known: NumberKnown, source: Table | Limits) -> SetNodes:
+def _set(view: View, known: Known, source: Table | Limits) -> SetNodes:
     if isinstance(source, Limits):
         return limit_set(view, source.lower, source.upper)
-    outcomes = [_pairs(known.pieces, sorted(rule.outcome)) for rule in source.rules]
+    outcomes = [_pairs(known.number.pieces, sorted(rule.outcome)) for rule in source.rules]
     return table_set(view, source, outcomes)
 
 
-def _point(view: View, known: NumberKnown, source: Table | NamedNumber) -> Answer:
+def _point(view: View, known: Known, source: Table | NamedNumber) -> Answer:
     if isinstance(source, NamedNumber):
         return formula_point(view, source)
-    values = [float(known.pieces[min(rule.outcome), 0]) for rule in source.rules]
+    values = [float(known.number.pieces[min(rule.outcome), 0]) for rule in source.rules]
     return table_point(view, source, values)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..expressions import columns_in
 from ..graded import Graded, Limits
+from ..knowledge import RowTrust
 from ..schema import Feature
 from ..soft import Soft
 from ..tables import Table
-from ..trusting import Leaning
 from .formulas import Formulas, answer_graded, answer_limits
 from .ops import BOOL, DOUBLE, SINGLE, Array, Ops, Value
 from .soft import Hits, Odds, odds_rows, set_odds, table_odds, table_rows
@@ -70,7 +70,7 @@ class View:
         perhaps = hit_rules(self.o, self.x, table, perhaps=True) if self.holes else None
         return Hits(hit_rules(self.o, self.x, table), perhaps)
 
-    def trust(self, rows: Leaning, constant: float) -> Value:
+    def trust(self, rows: RowTrust, constant: float) -> Value:
         """λ of each row, (n, 1), in [0, 1] whatever the rows hold; `constant` where unknown."""
         o, one = self.o, self.o.constant([[constant]])
         found = one
