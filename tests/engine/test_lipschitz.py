@@ -10,8 +10,8 @@ from fedlore.answers import Bins, Measured
 from fedlore.core.exact import Posterior, posterior
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from fedlore.engine.lore import menu_for
-from fedlore.engine.lore.candidates import SHAPED
-from fedlore.engine.lore.oneround import given_signs
+from fedlore.engine.lore.one_shot import given_signs
+from fedlore.engine.lore.space import SHAPED
 from fedlore.engine.stacked.params import Batch, StackedParams, Traced
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema

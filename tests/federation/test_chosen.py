@@ -11,7 +11,7 @@ from fedlore import ConfigError, FedloreError
 from fedlore.algorithms.catalog import Method
 from fedlore.core.scaler import from_moments
 from fedlore.core.wire import Reply, Task
-from fedlore.engine.lore import ORDERED, Candidate, Menu, Private, Seat, Trial, train_lore
+from fedlore.engine.lore import ORDERED, Candidate, Menu, SiteModel, SiteRows, Trial, train_lore
 from fedlore.engine.training import Training
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.household import local_sites
@@ -430,12 +430,12 @@ def test_own_members_come_back_as_they_were(tmp_path, terms):
     kit = read_kit(local_sites(chosen(tmp_path / "fed", sites=3))[0])
     client = kit.client(terms.schema)
     scaled = terms.scaled(from_moments(client.sums()))
-    seat = Seat(client, scaled.common())
+    seat = SiteRows(client, scaled.common())
     places, y = see_order(client.data, 20), client.data.y.double()
     inputs = places.inputs(hears=True)
     line = Linear(*moments_of(inputs), torch.full((inputs.shape[1], 1), 0.1).double(), y[:1])
     member = OrderMember("ridge", line, True, False, 1.5, 20)
-    private = Private(Beside((member,), (0.4,), 0.5, 0.1, 2.0), client.knowledge)
+    private = SiteModel(Beside((member,), (0.4,), 0.5, 0.1, 2.0), client.knowledge)
     network = {n: p.detach() for n, p in scaled.recipe("0/main/3").model.named_parameters()}
     about = {"run": "r", "round": 3, "terms": scaled.text(), "trial": "0/main/3", "key": "k"}
     write_settled(kit, about, seat, private, network)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fedlore.cli.app import app
 from fedlore.core.wire import Task
 from fedlore.engine.lore import Menu
-from fedlore.engine.lore.candidates import Candidate
+from fedlore.engine.lore.space import Candidate
 from fedlore.errors import FedloreError
 from fedlore.federation.processes import limit_memory
 from fedlore.federation.remote import Refusal

@@ -179,7 +179,7 @@ def test_a_site_without_knowledge_learns_a_number_too(tmp_path):
 
 def test_a_vote_cannot_be_larger_than_the_worst(tmp_path):
     """Else the coordinator would reject the vote of a site whose numbers are all alike."""
-    from fedlore.engine.lore import Agreement, Seat, Trial, menu_for, vote
+    from fedlore.engine.lore import Agreement, SiteRows, Trial, menu_for, vote
 
     clients = members(deployed(tmp_path))
     bins = read_deployed(tmp_path / "fed").target.cut()
@@ -188,7 +188,7 @@ def test_a_vote_cannot_be_larger_than_the_worst(tmp_path):
     data = clients[0].data
     odd = replace(data, y=torch.ones_like(data.y))  # no variance to measure misses by
     calm = replace(clients[0].knowledge, prediction=None, range=None)
-    seat = Seat(replace(clients[0], data=odd, knowledge=calm), common)
+    seat = SiteRows(replace(clients[0], data=odd, knowledge=calm), common)
     params = dict(common.recipe(menu.candidates[0]).model.state_dict())
     for fold in range(menu.folds):
         ballot = vote(seat, Trial(0, fold, common.rounds), params)

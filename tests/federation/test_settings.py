@@ -7,7 +7,7 @@ import torch
 
 from fedlore import ConfigError
 from fedlore.engine.lore import menu_for
-from fedlore.engine.lore.candidates import MOST_FEATURES
+from fedlore.engine.lore.space import MOST_FEATURES
 from fedlore.experiments.sites import approaches_of
 from fedlore.federation.settings import Federation, Model, read_deployed, read_federation
 from fedlore.federation.terms import read_terms, terms_of

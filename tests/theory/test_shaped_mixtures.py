@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
-from fedlore.engine.lore.private import few_rows
+from fedlore.engine.lore.stacking import best_of_each
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
@@ -39,7 +39,7 @@ def mixed_site(seed, task, *, kept=True):
     personal, shapes, draw = random_site(seed, task)
     pick = random.Random(seed)
     signs = input_signs(personal.knowledge, None)
-    found = few_rows(own_models(personal, draw, seed, signs if kept else None))
+    found = best_of_each(own_models(personal, draw, seed, signs if kept else None))
     members = tuple(one.member for one in found)
     parts = [pick.random() + 0.05 for _ in range(len(members) + 2)]
     expert, network, *weights = (part / sum(parts) for part in parts)

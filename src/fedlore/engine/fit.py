@@ -16,7 +16,7 @@ from ..personal.tasks import TaskKind, TaskName, task_for
 from ..privacy.settings import Privacy
 from .loop import Run, Weights
 from .lore import Menu, train_lore
-from .lore.agreement import ModelMaker
+from .lore.space import ModelMaker
 from .training import Fitted, Training, train
 from .tuning.members import choose_trust
 from .tuning.trust import trusting

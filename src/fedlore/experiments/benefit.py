@@ -14,7 +14,7 @@ from ..core.metrics import decide
 from ..core.rng import stream
 from ..core.store import write_private
 from ..engine import Client, Fitted, NumberClient
-from ..engine.lore.private import measure_line
+from ..engine.lore.report import measure_line
 from ..errors import FedloreError
 from ..personal.brought import Brought
 from ..personal.client import Member

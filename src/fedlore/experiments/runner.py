@@ -19,7 +19,7 @@ from ..core.scaler import Scaler
 from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
 from ..engine.lore import Menu, train_lore
-from ..engine.lore.agreement import ModelMaker
+from ..engine.lore.space import ModelMaker
 from ..personal.client import Member
 from ..personal.own.best import OwnModel
 from ..personal.own.memory import remembering

@@ -30,7 +30,7 @@ from fedlore.engine.lore import (
     DoneStep,
     Menu,
     Progress,
-    Seat,
+    SiteRows,
     Trial,
     menu_for,
     train_lore,
@@ -197,7 +197,7 @@ def test_a_budget_allows_one_candidate_and_no_trials():
 def test_a_vote_counts_the_rows_that_were_held_back():
     clients = federation()
     agreement = training_room._common(clients, Training(plan=PLAN), None, FEW, None, None, (8,))
-    seats = [Seat(client, agreement) for client in clients]
+    seats = [SiteRows(client, agreement) for client in clients]
     for seat in seats:
         folds = seat.folds
         ballots = []
@@ -208,7 +208,7 @@ def test_a_vote_counts_the_rows_that_were_held_back():
             ballots.append(vote(seat, Trial(0, fold, 3), weights))
         assert sum(float(b["rows"]) for b in ballots) == len(folds)
         assert all(0 <= float(b["loss"]) <= 1.02 * float(b["rows"]) for b in ballots)
-    lone = Seat(replace(clients[0], data=clients[0].data[:1]), agreement)
+    lone = SiteRows(replace(clients[0], data=clients[0].data[:1]), agreement)
     assert lone.folds is None
     weights = dict(agreement.model(FEW.candidates[0]).state_dict())
     assert float(vote(lone, Trial(0, 0, 3), weights)["rows"]) == 0.0
@@ -300,7 +300,7 @@ def test_one_round_has_few_features(features, terms):
 def test_one_round_sees_numbers_finer_than_their_bins():
     bins, menu = Bins(0.0, 50.0, 5), menu_for(3, numbers=True)
     common = Agreement(3, 5, menu, bins=bins)
-    seats = [Seat(site, common) for site in number_sites()]
+    seats = [SiteRows(site, common) for site in number_sites()]
     rows = {s.id: exact_rows(s.plain, menu.exact, None, classes=5) for s in seats}
     for seat in seats:
         told, found = seat.told, rows[seat.id]
@@ -318,7 +318,9 @@ def test_a_bare_site_is_not_shown_the_knowledge():
 
 def test_examples_keep_their_rows_in_folds():
     clients = federation()
-    seat = Seat(clients[0], training_room._common(clients, Training(), None, FEW, None, None, (8,)))
+    seat = SiteRows(
+        clients[0], training_room._common(clients, Training(), None, FEW, None, None, (8,))
+    )
     counts = torch.bincount(seat.folds)
     assert int(counts.max() - counts.min()) <= 1
     assert isinstance(seat.part(FEW.candidates[2], 0)[1], Examples)

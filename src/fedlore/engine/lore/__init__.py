@@ -1,38 +1,48 @@
-"""The recipe lore over any transport: trials, votes, the main training, and a private mixture."""
+"""The recipe lore over any transport: trials, votes, the main training, and private ensembles."""
 
-from .agreement import Agreement
-from .candidates import NUMBERS, ORDERED, UNORDERED, Candidate, Menu, menu_for
-from .inside import Inside, part_of
-from .private import Private
-from .seat import Seat
+from .client import LORE_TASKS, LoreClient, Shelf, fit_ensemble, part_of, vote
+from .rows import SiteRows
 from .server import DoneStep, Outcome, Progress, conduct
-from .site import settle, vote
-from .train import train_lore
-from .trial import MAIN, Trial, cost, rungs
-
-_FAULT = "recipe"  # the code of errors raised here
+from .space import (
+    MAIN,
+    NUMBERS,
+    ORDERED,
+    UNORDERED,
+    Agreement,
+    Candidate,
+    Menu,
+    Trial,
+    cost,
+    menu_for,
+    rungs,
+)
+from .stacking import SiteModel
+from .train import InProcess, train_lore
 
 __all__ = [
-    "Candidate",
     "Agreement",
-    "Inside",
+    "Candidate",
+    "DoneStep",
+    "InProcess",
+    "LORE_TASKS",
+    "LoreClient",
     "MAIN",
     "Menu",
     "NUMBERS",
     "ORDERED",
     "Outcome",
-    "Private",
     "Progress",
-    "Seat",
-    "DoneStep",
+    "Shelf",
+    "SiteModel",
+    "SiteRows",
     "Trial",
     "UNORDERED",
     "conduct",
     "cost",
+    "fit_ensemble",
     "menu_for",
     "part_of",
     "rungs",
-    "settle",
     "train_lore",
     "vote",
 ]

@@ -17,9 +17,7 @@ from ...core.wire import Reply, Task, Transport
 from ...errors import FedloreError
 from ..exact import solve_together
 from ..loop import Run, federate
-from .agreement import Agreement
-from .candidates import Candidate
-from .trial import MAIN, Trial, rungs
+from .space import MAIN, Agreement, Candidate, Trial, rungs
 
 STATE = "state."  # before the names of a state's bundles in a step
 

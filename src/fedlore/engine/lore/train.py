@@ -1,6 +1,7 @@
-"""One call in this process: sites take seats, the server conducts, each site gets its model."""
+"""lore in one process: a transport to all sites, the server over it, a model for each site."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,128 @@ from ...core.lipschitz import keeps_shapes
 from ...core.metrics import accuracy, decide, nll, violation
 from ...core.nets import server
 from ...core.scaler import Scaler, leave_unscaled
-from ...core.wire import Transport
+from ...core.tree import Params, Payload
+from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.confusion import reread_rows
 from ...personal.client import Client, Member, NumberClient, knowledge_within
 from ...personal.tasks import Classification, Regression
 from ...privacy.filters import Placement, filter_context, guard_transport
 from ...privacy.settings import filters_of, privacy_lines
-from ..training import Fitted, Training, brought_home, fit_inputs, inputs_of_all, scaler_of
-from .agreement import Agreement, ModelMaker
-from .candidates import Menu, menu_for
-from .inside import Inside
-from .seat import Seat
+from ..loop import Local
+from ..stacked import Stacked
+from ..training import (
+    Fitted,
+    Training,
+    brought_home,
+    engine_for,
+    fit_inputs,
+    inputs_of_all,
+    scaler_of,
+)
+from .client import LORE_TASKS, LoreClient
+from .rows import SiteRows
 from .server import Progress, conduct
+from .space import MAIN, Agreement, Menu, ModelMaker, Trial, menu_for
+from .stacking import SiteModel
+
+
+class InProcess:
+    """All sites in this process, with an engine for the training that runs.
+
+    Close it, or use it in a with statement.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[SiteRows],
+        common: Agreement,
+        *,
+        engine: str = "auto",
+        workers: int | None = None,
+    ) -> None:
+        self._clients = {r.id: LoreClient(r, _Memory(self, r.id)) for r in rows}
+        self._common, self._engine, self._workers = common, engine, workers
+        self._stack = ExitStack()
+        self._running: tuple[Trial, Local | Stacked] | None = None
+        self.memories: dict[tuple[Trial, str], Payload] = {}  # of trainings that are over
+        self.models: dict[str, SiteModel] = {}
+
+    def clients(self) -> Sequence[str]:
+        return list(self._clients)
+
+    @property
+    def sums(self) -> bool:
+        """Whether a reply may stand for many clients; the engine of a trial says the rest."""
+        return True
+
+    def exchange(self, task: Task, to: Sequence[str]) -> Iterator[Reply]:
+        if task.kind in LORE_TASKS:
+            if task.trial:
+                self._end(Trial.read(task.trial), task)
+            yield from (self._clients[name].answer(task) for name in to)
+        else:
+            yield from self._engine_of(Trial.read(task.trial)).exchange(task, to)
+
+    def close(self) -> None:
+        """End the training that runs, if there is one."""
+        self._running = None
+        self._stack.close()
+
+    def __enter__(self) -> "InProcess":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def _engine_of(self, trial: Trial) -> Local | Stacked:
+        """The engine of a training, made when its first task comes."""
+        if self._running is None or self._running[0] != trial:
+            self.close()
+            rounds = self._common.rounds
+            self.memories = {k: m for k, m in self.memories.items() if k[0].rounds == rounds}
+            candidate = self._common.candidate(trial)
+            clients = [c.rows.part(candidate, trial.fold)[0] for c in self._clients.values()]
+            recipe = self._common.recipe(candidate)
+            chosen = engine_for(clients, recipe, engine=self._engine, workers=self._workers)
+            self._running = (trial, self._stack.enter_context(chosen)[0])
+        return self._running[1]
+
+    def _end(self, trial: Trial, task: Task) -> None:
+        """Commit what the clients remember of a training, and free its engine."""
+        if self._running is not None and self._running[0] == trial:
+            for name, memory in self._running[1].memories.items():
+                self.memories[trial, name] = memory.settle(task.accepted.get(name, 0))
+            self.close()
+
+    def finished(self, trial: Trial) -> Mapping[str, Payload]:
+        """What each site remembers after the main training, its last steps included."""
+        assert trial.fold == MAIN
+        found = {}
+        for name in self._clients:
+            memory = self.memories.get((trial, name), {})
+            last = self.models[name].finished if name in self.models else None
+            found[name] = memory if last is None else memory | {"finished": last}
+        return found
+
+
+class _Memory:
+    """The shelf of a client in this process."""
+
+    def __init__(self, process: InProcess, name: str) -> None:
+        self._process, self._name = process, name
+
+    def memory(self, trial: Trial, accepted: int) -> Payload:
+        return self._process.memories.get((trial, self._name), {})
+
+    def kept(self, trial: Trial) -> Payload | None:
+        return self.memory(trial, 0)
+
+    def fitted(self, key: str) -> bool:
+        return False
+
+    def keep(self, model: SiteModel, trial: Trial, network: Params, key: str) -> None:
+        self._process.models[self._name] = model
 
 
 def train_lore(
@@ -60,7 +170,7 @@ def train_lore(
     dp = privacy is not None and privacy.dp is not None
     if dp:
         common.menu.refuse_dp()
-    seats = [Seat(site, common) for site in sites]
+    seats = [SiteRows(site, common) for site in sites]
     plain = [seat.plain for seat in seats]
     first = common.recipe(common.menu.candidates[0])
     around = filter_context(
@@ -81,13 +191,13 @@ def train_lore(
     elif (inputs := inputs_of_all(plain)) is not None:
         common = common.scaled(leave_unscaled(inputs))
     sites = [s.encode(common.scaler) if isinstance(s, Client) else s for s in sites]
-    seats = [Seat(site, common) for site in sites]
+    seats = [SiteRows(site, common) for site in sites]
     progress = progress or Progress()
     if training.on_round is not None:
         heard = training.on_round
         progress.on_round = lambda name, run: heard(run) if "/main/" in name else None
-    with Inside(seats, common, engine=training.engine, workers=training.workers) as inside:
-        reached = guard_transport(inside, filters) if filters else inside
+    with InProcess(seats, common, engine=training.engine, workers=training.workers) as process:
+        reached = guard_transport(process, filters) if filters else process
         found = conduct(
             reached if door is None else door(reached),
             common,
@@ -95,7 +205,7 @@ def train_lore(
             evaluate=training.evaluate,
             private=dp,
         )
-        memories, private = inside.finished(found.trial), inside.private
+        memories, private = process.finished(found.trial), process.models
     recipe = common.recipe(found.candidate)
     like = replace(common, device=None).model(found.candidate)
     run, at_home = brought_home(found.run, dict(memories), like)

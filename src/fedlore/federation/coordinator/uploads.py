@@ -6,7 +6,7 @@ from ...algorithms import Algorithm
 from ...core.inputs import Inputs
 from ...core.uploads import find_bad_metric, find_flaw, wanted_of
 from ...core.wire import Reply, Task, Transport
-from ...engine.lore.seat import WORST
+from ...engine.lore.rows import WORST
 from ...privacy.filters import SUMMED
 from ..remote import QuorumLost
 

@@ -1,14 +1,12 @@
 """What may be asked under the terms: a task outside what was agreed to is never answered."""
 
 from ...core.wire import TASK_KINDS, Task
-from ...engine.lore import MAIN, Trial, rungs
+from ...engine.lore import LORE_TASKS, MAIN, Trial, rungs
 from ...errors import FedloreError
 from ..remote import Refusal
 from ..terms import Terms
 
 _ROUNDED = 1e-9
-#: Tasks that a recipe which is chosen has in addition.
-CHOOSING = ("gram", "vote", "settle")
 
 
 def refuse_breach(terms: Terms, task: Task) -> None:
@@ -28,7 +26,7 @@ def find_breach(terms: Terms, task: Task) -> str | None:
             return "sums of features are asked for once, before the first round"
         return None
     if menu is None:
-        if task.trial or kind in CHOOSING:
+        if task.trial or kind in LORE_TASKS:
             return f"'{kind}' of a trial was asked for, and these terms have no candidates"
         last = terms.rounds if kind == "train" else terms.rounds + 1
         if not 1 <= task.round <= last:

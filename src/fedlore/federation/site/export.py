@@ -7,7 +7,7 @@ from ...bundle import Bundle, Policies, bundle_of
 from ...bundle.knowledge import read_held
 from ...bundle.update import check_columns
 from ...engine.lore import Trial
-from ...engine.lore.seat import number_task
+from ...engine.lore.rows import number_task
 from ...errors import FedloreError
 from ...knowledge.signing import find_signature
 from ...personal.tasks import Classification, Regression

@@ -12,8 +12,8 @@ from ...core.exact import Home, Posterior
 from ...core.foresight import Foresight
 from ...core.store import write_whole
 from ...core.tree import Params, Payload
-from ...engine.lore import Private, Seat, Trial
-from ...engine.lore.seat import number_task
+from ...engine.lore import SiteModel, SiteRows, Trial
+from ...engine.lore.rows import number_task
 from ...errors import FedloreError
 from ...knowledge.confusion import Recalibrated
 from ...knowledge.rowtrust import RowTrust
@@ -33,22 +33,22 @@ _EXACT = "exact"  # the model of one round among the members
 
 
 def write_settled(
-    kit: Kit, about: Mapping[str, Any], seat: Seat, private: Private, network: Params
+    kit: Kit, about: Mapping[str, Any], rows: SiteRows, model: SiteModel, network: Params
 ) -> None:
     """What a site chose for itself, readable by its owner alone."""
-    known, beside = private.knowledge, private.beside
+    known, beside = model.knowledge, model.beside
     header = {**about, "trust": known.trust, "rely": known.reliance, "mixture": None}
     header["row_trust"] = "" if known.row_trust is None else known.row_trust.formula
-    header["holdings"] = [asdict(one) for one in private.holdings]
+    header["holdings"] = [asdict(one) for one in model.holdings]
     payload: Payload = {"model": network}
     if isinstance(known.prediction, Recalibrated):
         payload["confusion"] = {"rows": known.prediction.confusion}
     if beside is not None:
-        header["mixture"], more = describe_mixture(seat, beside)
+        header["mixture"], more = describe_mixture(rows, beside)
         payload |= more
     write_state(kit.path(PERSONAL), header, payload, private=True)
-    if private.brought is not None:
-        text = json.dumps({**about_run(about), **private.brought.plain()}, indent=1)
+    if model.brought is not None:
+        text = json.dumps({**about_run(about), **model.brought.plain()}, indent=1)
         write_whole(kit.path(BENEFIT), text, private=True)
     else:
         kit.path(BENEFIT).unlink(missing_ok=True)  # of an earlier run
@@ -102,7 +102,9 @@ def is_settled(kit: Kit, run: str) -> bool:
     return about.get("run") == run and "mixture" in about
 
 
-def describe_mixture(seat: Seat, beside: Beside | NumberBeside) -> tuple[dict[str, Any], Payload]:
+def describe_mixture(
+    rows: SiteRows, beside: Beside | NumberBeside
+) -> tuple[dict[str, Any], Payload]:
     """A mixture as values for JSON and as tensors."""
     own = [m for m in beside.members if not isinstance(m, Foreseen | ForeseenNumber)]
     said, tensors = write_own_members(own)  # type: ignore[arg-type]  # what is not exact is own
@@ -111,7 +113,7 @@ def describe_mixture(seat: Seat, beside: Beside | NumberBeside) -> tuple[dict[st
             _EXACT if isinstance(m, Foreseen | ForeseenNumber) else "own" for m in beside.members
         ],
         "own": said,
-        "heard": _sight(seat).heard.shape[1],
+        "heard": _sight(rows).heard.shape[1],
         "weights": list(beside.weights),
         "network": beside.network,
         "expert": beside.expert,
@@ -127,12 +129,12 @@ def describe_mixture(seat: Seat, beside: Beside | NumberBeside) -> tuple[dict[st
     return values, payload
 
 
-def _sight(seat: Seat) -> Sight:
+def _sight(rows: SiteRows) -> Sight:
     """What members of this site hear of its expert."""
-    if seat.common.bins is not None:
-        return see_numbers(seat.told)
-    data = seat.plain.data
-    return see_order(data, seat.common.classes) if seat.common.ordered else see_classes(data)
+    if rows.common.bins is not None:
+        return see_numbers(rows.told)
+    data = rows.plain.data
+    return see_order(data, rows.common.classes) if rows.common.ordered else see_classes(data)
 
 
 def _last(beside: Beside | NumberBeside) -> dict[str, Any]:

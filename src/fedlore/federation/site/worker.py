@@ -30,7 +30,7 @@ from ..terms import (
 from .agreed import refuse_breach
 from .agreeing import refuse_other_terms
 from .audit import AuditLog, describe_payload
-from .choosing import Choosing
+from .choosing import ChoosingSite
 from .folder import Kit
 from .guard import Guard
 from .held import HeldReceipts
@@ -61,7 +61,7 @@ class Worker:
         self._asked = AuditLog(kit.state / "asked")
         self._held = HeldReceipts(kit.folder, raw_key(read_public_key(kit.path("site.pub"))))
         self._vain = 0  # refusals since the last answer
-        self._ready: tuple[str, _Plain | Choosing, Guard, Questions] | None = None
+        self._ready: tuple[str, _Plain | ChoosingSite, Guard, Questions] | None = None
 
     def __call__(self, asked: Task, text: str) -> Reply:
         task = asked.question() if asked.kind in TASK_KINDS else asked
@@ -149,7 +149,7 @@ class Worker:
         own = guard.answer(task)
         if own is not None:
             return own
-        if isinstance(part, Choosing) and part.takes(task):
+        if isinstance(part, ChoosingSite) and part.takes(task):
             return guard.hidden(asked, self._checked(task, terms, part.answer(task), (), guard))
         site, recipe, buffer = part.bench(task.trial)
         policy.refuse_work(recipe.plan, len(site.lesson), buffer.flat.numel())
@@ -164,7 +164,7 @@ class Worker:
         reply = self._checked(task, terms, reply, recipe.algorithm.uploads, guard)
         if task.kind in ("train", "finish"):
             store.commit(task, accepted, memory, reply)
-        if isinstance(part, Choosing):
+        if isinstance(part, ChoosingSite):
             if task.kind == "train":
                 part.over(task, memory)
         elif task.kind == "evaluate":
@@ -188,7 +188,9 @@ class Worker:
         """What may be reported of test rows, which no privacy budget covers."""
         return self._kit.file.policy.metrics if terms.privacy.scores else ()
 
-    def _prepared(self, terms: Terms, text: str) -> tuple["_Plain | Choosing", Guard, Questions]:
+    def _prepared(
+        self, terms: Terms, text: str
+    ) -> tuple["_Plain | ChoosingSite", Guard, Questions]:
         """Rows, knowledge and model made ready once for the same terms."""
         if self._ready is None or self._ready[0] != text:
             try:
@@ -201,9 +203,9 @@ class Worker:
                 ) from error
             try:
                 client = self._kit.client(terms.schema, terms.bins)
-                part: _Plain | Choosing
+                part: _Plain | ChoosingSite
                 if terms.menu is not None:
-                    part = Choosing(self._kit, terms, text, client)
+                    part = ChoosingSite(self._kit, terms, text, client)
                 else:
                     task = terms.task() or Classification()
                     part = _Plain(task.enter(client), recipe)

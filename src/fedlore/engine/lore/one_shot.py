@@ -14,7 +14,7 @@ from ...core.exact import Posterior, leave_out
 from ...core.foresight import ExactRows
 from ...personal.own.linear import Linear
 from ...personal.own.sight import HEARD_OF_ORDER
-from .agreement import Agreement
+from .space import Agreement
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,28 @@
-"""What the sites may choose from together: plain values, part of what they agree to."""
+"""The search space: what the sites may choose from together, and the trainings that decide.
 
-from dataclasses import dataclass, replace
+Plain values, part of what all sites agree to: candidates and how they are compared, the name of a
+training, and what every candidate shares, so that server and clients make the same recipe of it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, get_args
 
-from ...algorithms import Algorithm, FedPer, Plan
+from torch import nn
+
+from ...algorithms import Algorithm, FedAvg, FedPer, Plan
+from ...answers import HEARD, Bins
+from ...core.aggregate import Aggregate, Mean
 from ...core.exact import Basis, Products
 from ...core.foresight import Exact
-from ...core.lipschitz import Shaping
-from ...core.ordinal import Ordinal, Start
-from ...errors import ConfigError
+from ...core.lipschitz import Shaping, lipschitz_mlp
+from ...core.nets import mlp, server
+from ...core.ordinal import Ordinal, Start, ordered_mlp
+from ...core.scaler import Scaler
+from ...errors import ConfigError, FedloreError
+from ..loop import Recipe, Weights
 
 Head = Literal["classes", "ordered", "shaped"]
 
@@ -197,3 +211,163 @@ def menu_for(
     usual = NUMBERS if numbers else ORDERED
     kept = SHAPED_NUMBERS if numbers else SHAPED
     return Menu(kept if shaped else usual, exact=exact)
+
+
+MAIN = -1  # the fold of the main training: nothing is held back
+MANY = 8  # candidates above which the better ones are tried a second time
+_LEAST = 3  # rounds of the shortest trial, below which a vote says nothing
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training: a candidate, the fold that it leaves out, and its length in rounds."""
+
+    candidate: int
+    fold: int
+    rounds: int
+
+    def __str__(self) -> str:
+        fold = "main" if self.fold == MAIN else self.fold
+        return f"{self.candidate}/{fold}/{self.rounds}"
+
+    @staticmethod
+    def read(text: str) -> "Trial":
+        """The trial that a task names.
+
+        >>> Trial.read("3/main/40") == Trial(3, MAIN, 40)
+        True
+        """
+        parts = text.split("/")
+        if len(parts) == 3 and parts[1] == "main":
+            parts[1] = "0"
+            fold = MAIN
+        elif len(parts) == 3 and parts[1].isdecimal():
+            fold = int(parts[1])
+        if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+            raise FedloreError(f"a trial is named candidate/fold/rounds, got '{text[:40]}'")
+        return Trial(int(parts[0]), fold, int(parts[2]))
+
+
+def rungs(candidates: int, rounds: int) -> list[tuple[int, int]]:
+    """Successive halving on one fold: how many candidates are trained for how many rounds each.
+
+    Every rung but the last costs at most one training of full length, the last has two of them.
+
+    >>> rungs(12, 60), rungs(8, 40), rungs(1, 40)
+    ([(12, 5), (4, 15), (2, 60)], [(8, 5), (2, 40)], [])
+    """
+    found = []
+    left = candidates
+    if left > 2:
+        length = max(rounds // left, min(_LEAST, rounds))
+        left = min(left, rounds // length)
+        found.append((left, length))
+        if left > MANY:
+            left = math.ceil(left / 3)
+            found.append((left, rounds // left))
+    if left > 1:
+        found.append((2, rounds))
+    return found
+
+
+def cost(candidates: int, rounds: int, folds: int) -> float:
+    """Trainings of full length and of all rows before the main one.
+
+    >>> round(cost(12, 60, 3), 2)
+    4.0
+    """
+    steps = rungs(candidates, rounds)
+    tried = sum(count * length for count, length in steps)
+    # the winner's training on the first fold is one of the last rung, where there was one
+    rest = (folds - 1 if steps else folds) * rounds
+    return (1 - 1 / folds) * (tried + rest) / rounds
+
+
+ModelMaker = Callable[[bool], nn.Module]  # hears -> a fresh server model with a head of classes
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """A federation that chooses its recipe; made of its terms on either side."""
+
+    features: int
+    classes: int  # k, or the number of bins
+    menu: Menu
+    plan: Plan = field(default_factory=Plan)
+    rounds: int = 10
+    seed: int = 0
+    sample: float = 1.0
+    algorithm: Algorithm = field(default_factory=FedAvg)
+    weights: Weights = "equal"
+    aggregate: Aggregate = field(default_factory=Mean)
+    scaler: Scaler | None = None  # of the features alone
+    hidden: tuple[int, ...] = (64, 64)
+    bins: Bins | None = None  # of a number
+    ordered: bool = False
+    make_model: ModelMaker | None = None  # in place of a perceptron, in one process
+    device: str | None = None
+
+    def candidate(self, trial: Trial) -> Candidate:
+        """What a trial tries; one that is not on the menu was never agreed to."""
+        if trial.candidate >= len(self.menu.candidates):
+            raise ConfigError(
+                f"the menu has {len(self.menu.candidates)} candidates, number {trial.candidate} "
+                "was asked for"
+            )
+        return self.menu.candidates[trial.candidate]
+
+    def recipe(self, candidate: Candidate) -> Recipe:
+        """The same on either side: even the initial weights follow from the seed."""
+        if candidate not in self._recipes:
+            self._recipes[candidate] = self._made(candidate)
+        return self._recipes[candidate]
+
+    @cached_property
+    def _recipes(self) -> dict[Candidate, Recipe]:
+        return {}
+
+    def _made(self, candidate: Candidate) -> Recipe:
+        return Recipe(
+            self.model(candidate),
+            candidate.algorithm(self.algorithm),
+            candidate.plan(self.plan),
+            self.seed,
+            self.scale(candidate),
+            self.weights,
+            self.aggregate,
+            exact=self.menu.exact,
+        )
+
+    def model(self, candidate: Candidate) -> nn.Module:
+        """A fresh server model with the head of a candidate."""
+        hidden = self.hidden if candidate.hidden is None else candidate.hidden
+        told = HEARD if self._widened(candidate) else 0
+        if candidate.head == "ordered":
+            options = candidate.ordinal(self.classes, between=self.bins is not None)
+            made: nn.Module = ordered_mlp(
+                self.features, self.classes, hidden=hidden, options=options, seed=self.seed
+            )
+        elif candidate.head == "shaped":
+            shaping = candidate.shaping(self.features)
+            made = lipschitz_mlp(self.classes, shaping, hidden=hidden, seed=self.seed)
+        elif self.make_model is not None:
+            made = server(self.make_model(candidate.hears))
+        else:
+            hears = candidate.hears and not told
+            made = mlp(
+                self.features + told, self.classes, hidden=hidden, hears=hears, seed=self.seed
+            )
+        return made if self.device is None else made.to(self.device)
+
+    def scale(self, candidate: Candidate) -> Scaler | None:
+        """The common scaling; what a network hears of numbers is on its scale already."""
+        if self.scaler is None or not self._widened(candidate):
+            return self.scaler
+        return self.scaler.widen(HEARD)
+
+    def _widened(self, candidate: Candidate) -> bool:
+        """Whether the expert's word comes as columns of the rows."""
+        return self.bins is not None and candidate.hears and candidate.head == "classes"
+
+    def scaled(self, scaler: Scaler | None) -> "Agreement":
+        return replace(self, scaler=scaler)

@@ -7,8 +7,14 @@ from fedlore.answers import Bins, Measured
 from fedlore.core.cells import log_cells
 from fedlore.core.reliability import calibration_error
 from fedlore.core.rng import stream
-from fedlore.engine.lore.calibrating import _Number, mixture_sharpness, number_width, sharpen
-from fedlore.engine.lore.private import NETWORK, Voice
+from fedlore.engine.lore.temperature import (
+    NETWORK,
+    StackMember,
+    _Number,
+    best_factor,
+    number_width,
+    sharpen,
+)
 from fedlore.personal.distribution import Distribution
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import ClassMember, OrderMember
@@ -20,16 +26,16 @@ def disagreeing(rows, seed=0):
     draw = stream("calibrating", seed)
     place = 3.0 + 5.0 * torch.rand(rows, generator=draw, dtype=torch.float64)
     y = (place + 0.5 * torch.randn(rows, generator=draw, dtype=torch.float64)).round().clamp(0, 11)
-    voices = []
+    members = []
     for name in (NETWORK, "a", "b"):
         seen = place + 1.0 * torch.randn(rows, generator=draw, dtype=torch.float64)
         said = log_cells(seen, torch.full_like(seen, 1.25**0.5), 12, "normal")
-        voices.append(Voice(name, said, shared=name == NETWORK))
-    return voices, y.long()
+        members.append(StackMember(name, said, shared=name == NETWORK))
+    return members, y.long()
 
 
-def mixed(voices, factor):
-    parts = torch.stack([torch.log_softmax(factor * v.held, 1).exp() for v in voices])
+def mixed(members, factor):
+    parts = torch.stack([torch.log_softmax(factor * v.oof, 1).exp() for v in members])
     return mix(parts, [0.4, 0.3, 0.3])
 
 
@@ -37,21 +43,21 @@ SHARE = {NETWORK: 0.4, "a": 0.3, "b": 0.3}
 
 
 def test_each_member_is_calibrated_and_their_mixture_is_not_until_it_is_sharpened():
-    voices, y = disagreeing(20_000)
-    assert all(calibration_error(voice.held.exp(), y) < 0.02 for voice in voices)
-    factor = mixture_sharpness(voices, SHARE, y)
-    raw, sharp = (calibration_error(mixed(voices, f), y) for f in (1.0, factor))
+    members, y = disagreeing(20_000)
+    assert all(calibration_error(member.oof.exp(), y) < 0.02 for member in members)
+    factor = best_factor(members, SHARE, y)
+    raw, sharp = (calibration_error(mixed(members, f), y) for f in (1.0, factor))
     assert factor > 1.3 and raw > 0.05 and sharp < 0.6 * raw
 
 
 def test_few_rows_do_not_decide_alone():
-    factors = [mixture_sharpness(*_few(seed)) for seed in range(20)]
+    factors = [best_factor(*_few(seed)) for seed in range(20)]
     assert 1.0 <= min(factors) and max(factors) <= 2.0
 
 
 def _few(seed):
-    voices, y = disagreeing(8, seed)
-    return voices, SHARE, y
+    members, y = disagreeing(8, seed)
+    return members, SHARE, y
 
 
 def test_a_sharper_member_is_steeper_by_the_factor():
@@ -105,5 +111,5 @@ def test_too_few_rows_keep_the_widest_that_any_needs():
     assert covered(centre, told, number_width(centre, told, 1.0)) == 1.0
 
 
-def test_without_voices_nothing_is_sharpened():
-    assert mixture_sharpness([], {}, torch.zeros(0, dtype=torch.long)) == 1.0
+def test_without_members_nothing_is_sharpened():
+    assert best_factor([], {}, torch.zeros(0, dtype=torch.long)) == 1.0

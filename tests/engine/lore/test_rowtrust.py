@@ -9,8 +9,8 @@ from fedlore import Client, Examples, Knowledge
 from fedlore.answers import Bins, Measured
 from fedlore.core.inputs import Inputs
 from fedlore.core.rng import stream
-from fedlore.engine.lore.private import EXPERT, NETWORK, Voice
-from fedlore.engine.lore.trusting import BY_ROW, lean_classes, lean_numbers
+from fedlore.engine.lore.rowtrust import BY_ROW, trust_classes, trust_numbers
+from fedlore.engine.lore.temperature import EXPERT, NETWORK, StackMember
 from fedlore.engine.tuning.curves import Cached
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas.formula import Formula
@@ -28,14 +28,14 @@ SHARE = {NETWORK: 0.9, EXPERT: 0.1}
 
 def voices(cached: Cached):
     held = cached.logits.double().log_softmax(1)
-    return [(Voice(NETWORK, held, shared=True), held.exp())]
+    return [(StackMember(NETWORK, held, shared=True), held.exp())]
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_mixture_learns_where_its_expert_is_good(ordered):
     seen = site(160, 1, own=0.95, other=0.15)
     known = Knowledge(schema=SCHEMA, row_trust=RowTrust(SCHEMA, features=("ash", "mine")))
-    found = lean_classes(
+    found = trust_classes(
         known, seen.known, voices(seen), SHARE, ordered=ordered, scaler=None, seed=0
     )
     trust = found.knowledge(known).row_trust(seen.known.x)
@@ -50,7 +50,7 @@ def test_nothing_to_learn_leaves_everything_as_it_was():
     seen = site(160, 2, own=0.6, other=0.6)
     for rows in (None, RowTrust(SCHEMA, features=("ash",))):
         known = Knowledge(schema=SCHEMA, row_trust=rows)
-        found = lean_classes(
+        found = trust_classes(
             known, seen.known, voices(seen), SHARE, ordered=False, scaler=None, seed=0
         )
         assert found.rows is None and found.knowledge(known) == known
@@ -61,7 +61,7 @@ def test_the_owners_word_counts_on_the_sites_own_rows_too():
     rows = RowTrust(SCHEMA, (TrustRegion("mine == 'own'", 0.9),))
     heard = replace(seen.known, trust=rows(seen.known.x))
     known = Knowledge(schema=SCHEMA, row_trust=rows)
-    found = lean_classes(known, heard, voices(seen), SHARE, ordered=False, scaler=None, seed=0)
+    found = trust_classes(known, heard, voices(seen), SHARE, ordered=False, scaler=None, seed=0)
     own = seen.known.x[:, 1] == 0
     assert (found.rows[own] == 0.9).all() and found.rows[~own].isnan().all()
 
@@ -74,8 +74,8 @@ def test_of_a_number_the_mixture_moves_to_the_expert_where_he_is_good():
     said = y + torch.where(x[:, 0] > 0, 0.1, 3.0) * torch.randn(120, generator=draw)
     told = Measured(x, y, said.clamp(0, 10), None, Bins(0.0, 10.0, 5))
     known = Knowledge(schema=SCHEMA, row_trust=RowTrust(SCHEMA, features=("ash",)))
-    both = [Voice(NETWORK, rest, shared=True)]
-    found, together = lean_numbers(known, told, both, SHARE, rest, scaler=None, seed=0)
+    both = [StackMember(NETWORK, rest, shared=True)]
+    found, together = trust_numbers(known, told, both, SHARE, rest, scaler=None, seed=0)
     assert found.choice.formula
     assert (together - y).square().mean() < 0.8 * (rest - y).square().mean()
 

@@ -1,4 +1,4 @@
-"""One site in a federation that chooses its recipe: its rows, folds, and networks at work."""
+"""A site's rows as the recipe uses them: folds, the rows of each part, and networks on them."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -19,15 +19,14 @@ from ...personal.own.signs import input_signs
 from ...personal.tasks.regression import Regression
 from ..client import ready, see_rows
 from ..tuning.recalibrate import recalibrate_client
-from .agreement import Agreement
-from .candidates import Candidate
+from .space import Agreement, Candidate
 
 WORST = -20.0  # log-probability of a label that is called impossible
 
 
 @dataclass(frozen=True, eq=False)
-class Seat:
-    """One site in a federation that chooses its recipe."""
+class SiteRows:
+    """The rows and knowledge of one site, under what all sites agreed to."""
 
     member: Client | NumberClient
     common: Agreement
@@ -118,7 +117,25 @@ class Seat:
         """What a network with these weights says of rows in raw units, (n, k)."""
         model = self._model(candidate)
         model.load_state_dict(params)
-        return said_by(model, self, candidate, rows)
+        with torch.no_grad():
+            inside = self.member.injected
+            known = see_rows(inside, rows, self.common.scale(candidate), model)
+            heard = (known.prior, known.allowed) if inside else (None, None)
+            return guard(model(known.x, *heard)).cpu()
+
+    def polish(self, candidate: Candidate, client: Client, params: Params, steps: int) -> Params:
+        """A network's weights after `steps` more steps on the site's own rows."""
+        common = self.common
+        model = common.recipe(candidate).model
+        plan = candidate.plan(common.plan)
+        plan = replace(plan, lr=common.menu.finish_rate * plan.lr, schedule="constant")
+        lesson = ready(client, model, common.scale(candidate)).lesson
+        address = common.rounds + 1
+        work = Solo(
+            FlatParams(model), lesson, plan, client=self.id, seed=common.seed, round=address
+        )
+        with torch.enable_grad():
+            return work.descend(params, steps=steps)
 
     def _model(self, candidate: Candidate) -> nn.Module:
         """A network to load weights into, the same one for a candidate."""
@@ -139,31 +156,8 @@ def number_task(candidate: Candidate, bins: Bins) -> Regression:
     )
 
 
-@torch.no_grad()
-def said_by(model: nn.Module, seat: Seat, candidate: Candidate, rows: Examples) -> Tensor:
-    """A network's logits on rows in raw units, (n, k), on the processor."""
-    known = see_rows(seat.member.injected, rows, seat.common.scale(candidate), model)
-    heard = (known.prior, known.allowed) if seat.member.injected else (None, None)
-    return guard(model(known.x, *heard)).cpu()
-
-
 def nll_rows(logits: Tensor, known: Examples) -> Tensor:
     """-log p of each label behind the range, (n,); one outside counts as very improbable."""
     assert known.y is not None
     log_probs = inject(logits.double(), None, known.allowed)
     return -log_probs.gather(1, known.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
-
-
-def polish_seat(
-    seat: Seat, candidate: Candidate, client: Client, params: Params, steps: int
-) -> Params:
-    """A network's weights after `steps` more steps on the site's own rows."""
-    common = seat.common
-    model = common.recipe(candidate).model
-    plan = candidate.plan(common.plan)
-    plan = replace(plan, lr=common.menu.finish_rate * plan.lr, schedule="constant")
-    lesson = ready(client, model, common.scale(candidate)).lesson
-    address = common.rounds + 1
-    work = Solo(FlatParams(model), lesson, plan, client=seat.id, seed=common.seed, round=address)
-    with torch.enable_grad():
-        return work.descend(params, steps=steps)

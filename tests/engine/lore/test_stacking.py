@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.core.examples import Examples
-from fedlore.engine.lore.private import (
+from fedlore.engine.lore.stacking import (
     EXPERT,
     NETWORK,
     PARTS,
     SMALL,
-    Voice,
+    StackMember,
     cross_chosen,
-    prune_voices,
+    prune_members,
 )
 from fedlore.personal.beside import Beside, with_expert
 from fedlore.personal.own.members import mask_logits
@@ -34,8 +34,8 @@ def test_no_share_of_a_mixture_leaves_its_bounds_by_an_ulp(network, own, expert,
     """A network without any weight was once given -2e-16 of it."""
     raw = torch.tensor([network, *own, expert], dtype=torch.float64)
     names = [NETWORK, *(str(place) for place in range(len(own))), EXPERT]
-    voices = [Voice(name, torch.zeros(2, 3), shared=False, member=name) for name in names]
-    kept, shares = prune_voices(voices, raw / raw.sum())
+    voices = [StackMember(name, torch.zeros(2, 3), shared=False, model=name) for name in names]
+    kept, shares = prune_members(voices, raw / raw.sum())
     share = dict(zip((voice.name for voice in kept), shares, strict=True))
     members = tuple(Even() for name in share if name not in (NETWORK, EXPERT))
     weights = tuple(w for name, w in share.items() if name not in (NETWORK, EXPERT))

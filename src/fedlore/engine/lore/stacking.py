@@ -1,0 +1,490 @@
+"""Stacking: a site's ensemble of all that it has, weighed by what members say of unseen rows.
+
+Out-of-fold predictions of every member decide the weights (Wolpert 1992, *Stacked generalization*),
+drawn to a fixed start. One implementation for classes, one for numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ...core.conformal import Holding, unseen_holdings
+from ...core.exact import Posterior, leave_out
+from ...core.examples import Examples
+from ...core.foresight import Foresight
+from ...core.inject import inject
+from ...core.metrics import decide
+from ...core.tree import Params
+from ...knowledge.models import Knowledge
+from ...personal.beside import Beside, NumberBeside
+from ...personal.brought import Brought
+from ...personal.client import Client, NumberClient
+from ...personal.foreseen import Foreseen, ForeseenNumber
+from ...personal.own.best import Own, OwnModel, judge_places, own_classes, own_numbers, own_order
+from ...personal.own.crossfit import FOLDS
+from ...personal.own.members import NumberMember, OrderMember, mask_logits, within
+from ...personal.own.mixture import mix, scale_weights
+from ...personal.own.weights import SHARED, class_weights, number_weights, start_weights
+from ...personal.regressor import network_number
+from ..exact import exact_rows
+from .one_shot import sign_line
+from .report import compare, gain_of, left_out, measure_line
+from .rows import WORST, SiteRows, nll_rows
+from .rowtrust import BY_ROW, trust_classes, trust_numbers
+from .space import MAIN, Candidate
+from .temperature import (
+    EXPERT,
+    NETWORK,
+    StackMember,
+    best_factor,
+    cross_mixed,
+    judge_classes,
+    judge_number,
+    network_factor,
+    number_width,
+    sharpen,
+    temper,
+)
+
+HARDLY = 0.001  # the expert's weight before any row has spoken
+SMALL = 0.01  # a weight below which a member is left out
+PARTS = 5  # in which the weights are tried on rows they were not learned from
+LOCAL_BEST, ONE_ROUND, MIXTURE = "local best", "exact", "mixture"
+
+
+@dataclass(frozen=True, eq=False)
+class SiteModel:
+    """What one site made for itself: it stays there, in its own bundle."""
+
+    beside: Beside | NumberBeside | None
+    knowledge: (
+        Knowledge  # what the network is seen through, the expert reread where that was chosen
+    )
+    finished: Params | None = None  # the network after last steps at home, where they paid
+    brought: Brought | None = None
+    scores: Tensor | None = None  # (n,) how far labels lie from answers, out of fold
+
+    @property
+    def holdings(self) -> tuple[Holding, ...]:
+        """What these scores allow to be said of the site's new rows."""
+        return () if self.scores is None else unseen_holdings(self.scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Members that count, by name their weights, and what they say together of unseen rows."""
+
+    members: tuple[Any, ...]
+    weights: tuple[float, ...]
+    share: dict[str, float]
+    mixed: Tensor
+    report: Brought
+
+
+class Stack(Protocol):
+    """What stacking needs to know of one kind of answer."""
+
+    y: Tensor  # (n,) labels
+    measure: str  # accuracy or rmse
+    knowledge: Knowledge  # what the finished network is seen through
+
+    def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
+        """The network of each fold on the rows it had not seen, and the last steps that pay."""
+        ...
+
+    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+        """The one-shot model with the site's own level, each row left out in closed form."""
+        ...
+
+    def local(self) -> list[StackMember]:
+        """The site's own learners."""
+        ...
+
+    def expert(self, silent: Tensor) -> list[StackMember]:
+        """The expert; where he is silent he says what `silent` says."""
+        ...
+
+    def local_oof(self) -> list[Tensor]:
+        """What every one of the site's own models says out of fold, for the local baseline."""
+        ...
+
+    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor: ...
+    def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor: ...
+    def errors(self, said: Tensor) -> Tensor: ...
+    def losses(self, said: Tensor) -> Tensor: ...
+
+    def finish(
+        self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
+    ) -> SiteModel:
+        """The site's model: temperature or width, row trust, and its report."""
+        ...
+
+
+def stack_of(rows: SiteRows, candidate: Candidate) -> "ClassStack | NumberStack | None":
+    """The stack for what a site learns; None where it has too few rows to choose by."""
+    if rows.folds is None:
+        return None
+    if isinstance(rows.member, NumberClient):
+        return None if rows.told.y is None else NumberStack(rows, candidate)
+    return None if rows.member.data.y is None else ClassStack(rows, candidate)
+
+
+def choose_members(members: Sequence[StackMember], stack: Stack) -> Chosen:
+    """Weights from rows that no member had seen, and the site's report.
+
+    Where no network could be tried on unseen rows it gets what shared members start with.
+    """
+    rows, measure = len(stack.y), stack.measure
+    kept, shares = prune_members(members, stack.weigh(members, torch.ones(rows, dtype=torch.bool)))
+    mixed = cross_mixed(kept, stack.weigh, stack.mix, rows)
+    costs = {}
+    for member in kept if len(kept) > 1 else []:
+        less = cross_mixed(kept, stack.weigh, stack.mix, rows, without=member.name)
+        costs[member.name] = gain_of(stack.errors(less), stack.errors(mixed), measure).value
+    share = {member.name: w for member, w in zip(kept, shares, strict=True)}
+    if NETWORK not in share:
+        share = {NETWORK: SHARED, **{name: (1.0 - SHARED) * w for name, w in share.items()}}
+    own = stack.local_oof()
+    said = {LOCAL_BEST: cross_chosen(own, stack.losses, rows)} if own else {}
+    said |= {m.name: m.oof for m in members if m.shared or m.name == EXPERT}
+    said[MIXTURE] = mixed
+    errors = {name: stack.errors(values) for name, values in said.items()}
+    against = next((n for n in (LOCAL_BEST, EXPERT, NETWORK) if n in errors), MIXTURE)
+    report = compare(errors, against, weights=share, costs=costs, measure=measure)
+    used = [member for member in kept if member.model is not None]
+    models, weights = (m.model for m in used), (share[m.name] for m in used)
+    return Chosen(tuple(models), tuple(weights), share, mixed, report)
+
+
+def prune_members(
+    members: Sequence[StackMember], weights: Tensor
+) -> tuple[list[StackMember], list[float]]:
+    """The members that count; the network is always one of them."""
+    kept = [
+        (member, float(w))
+        for member, w in zip(members, weights, strict=True)
+        if w >= SMALL or member.name == NETWORK
+    ]
+    return [member for member, _ in kept], list(scale_weights([w for _, w in kept]))
+
+
+def cross_chosen(own: Sequence[Tensor], losses: Any, rows: int) -> Tensor:
+    """What the best own model says of each row, chosen by its losses on the other rows.
+
+    Chosen by the same rows the best of a dozen models would look better than it is.
+    """
+    each = torch.stack([losses(said) for said in own])  # (j, n)
+    part = torch.arange(rows) % PARTS
+    found = own[int(each.mean(1).argmin())].clone()
+    for place in range(PARTS):
+        out = part == place
+        if out.any() and not out.all():
+            best = own[int(each[:, ~out].mean(1).argmin())]
+            found[out] = best[out]
+    return found
+
+
+def pays(before: Tensor, after: Tensor) -> bool:
+    """Whether the losses of rows went down by more than the standard error of the difference."""
+    gain = before - after
+    error = float(gain.std(correction=0)) / math.sqrt(len(gain))
+    return float(gain.mean()) > error
+
+
+def first_weights(members: Sequence[StackMember]) -> Tensor:
+    """Where the weights of members in any order begin, (j,).
+
+    The expert begins at almost nothing: others have heard him, and rows must speak for more.
+    """
+    shared = sum(member.shared for member in members)
+    own = sum(not member.shared and member.name != EXPERT for member in members)
+    if not shared + own:
+        return torch.ones(1, dtype=torch.float64)
+    start = start_weights(shared, own)
+    each = [start[0] if m.shared else start[-1] for m in members if m.name != EXPERT]
+    found = [start.new_tensor(HARDLY) if m.name == EXPERT else each.pop(0) for m in members]
+    return torch.stack(found) / torch.stack(found).sum()
+
+
+def best_of_each(own: Own) -> list[OwnModel]:
+    """Of each kind of learner the best way to use the expert."""
+    best: dict[str, OwnModel] = {}
+    for one in sorted(own.candidates, key=lambda c: c.error):
+        best.setdefault(one.member.name.partition(",")[0], one)
+    return list(best.values())
+
+
+def out_of_fold(stack: "ClassStack | NumberStack", folds: Sequence[Params]) -> tuple[Tensor, int]:
+    """What the networks of the folds say of the rows they had not seen, and last steps that pay."""
+    site, candidate = stack.site, stack.candidate
+    places = site.folds
+    assert places is not None
+    found: dict[int, Tensor] = {}
+    for steps in sorted(set(site.common.menu.finishes) | {0}):
+        for fold, params in enumerate(folds):
+            rest, held = site.part(candidate, fold)
+            assert held is not None
+            last = site.polish(candidate, rest, params, steps) if steps else params
+            away = places == fold
+            said = stack.read(site.logits(candidate, last, held), away)
+            at = found.setdefault(steps, said.new_empty(len(places), *said.shape[1:]))
+            at[away] = said
+    best = 0
+    for steps in sorted(found):
+        if steps and pays(stack.step_losses(found[best]), stack.step_losses(found[steps])):
+            best = steps
+    return found[best], best
+
+
+def _members_of(own: Own | None) -> list[StackMember]:
+    some = [] if own is None else best_of_each(own)
+    return [StackMember(c.member.name, c.held, shared=False, model=c.member) for c in some]
+
+
+class ClassStack:
+    """Stacking of classes."""
+
+    measure = "accuracy"
+
+    def __init__(self, site: SiteRows, candidate: Candidate) -> None:
+        self.site, self.candidate = site, candidate
+        self.client, _ = site.part(candidate, MAIN)
+        data = self.client.data
+        if not self.client.injected:
+            data = Examples(data.x, data.y)
+        assert data.y is not None
+        self.y, self.data, self.heard = data.y, data, data
+        self.knowledge = self.client.knowledge
+        self.factor = 1.0  # on the network's logits
+        self._own = self._local_models()
+
+    def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
+        self.heard = self._without_folds(len(folds))
+        logits, steps = out_of_fold(self, folds)
+        self.factor = network_factor(logits, self.heard)
+        said = inject(self.factor * logits.double(), None, self.heard.allowed)
+        return StackMember(NETWORK, said, shared=True), steps
+
+    def read(self, logits: Tensor, away: Tensor) -> Tensor:
+        """What a network says of rows that were left out, as it is kept."""
+        return logits.double()
+
+    def step_losses(self, logits: Tensor) -> Tensor:
+        """What last steps must lower: the likelihood where classes have an order, else errors."""
+        if self.site.common.ordered:
+            return nll_rows(logits, self.heard)
+        return inject(logits, None, self.heard.allowed).argmax(1).ne(self.y).double()
+
+    def _without_folds(self, folds: int) -> Examples:
+        """The rows as their folds have them: a reread expert was reread without them."""
+        data, places = self.client.data, self.site.folds
+        if not self.client.injected:
+            return Examples(data.x, data.y)
+        prior = None if data.prior is None else torch.empty_like(data.prior)
+        for fold in range(folds):
+            _, held = self.site.part(self.candidate, fold)
+            if prior is not None and held is not None and held.prior is not None:
+                prior[places == fold] = held.prior
+        return Examples(data.x, data.y, prior, data.allowed, signs=data.signs, trust=data.trust)
+
+    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+        common, client = self.site.common, self.client
+        exact, k = common.menu.exact, common.classes
+        if posterior is None or exact is None:
+            return []
+        rows = exact_rows(client, exact, common.scaler, classes=k)
+        if self.site.signs is not None:
+            line = sign_line(common, rows, posterior, self.site.signs)
+            if line is None:
+                return []
+            judged = judge_places(line.held, client.data, k)
+            member = OrderMember(ONE_ROUND, line.body, line.hears, line.over, judged.width, k)
+            return [StackMember(ONE_ROUND, judged.held, True, member)]
+        foresight = Foresight(exact, posterior, rows.home, k)
+        allowed = client.data.allowed if client.injected else None
+        said = mask_logits(foresight.held_out(rows), allowed)
+        return [StackMember(ONE_ROUND, said, True, Foreseen(foresight, common.scaler), firm=True)]
+
+    def local(self) -> list[StackMember]:
+        return _members_of(self._own)
+
+    def local_oof(self) -> list[Tensor]:
+        return [] if self._own is None else [one.held for one in self._own.candidates]
+
+    def _local_models(self) -> Own | None:
+        """The site's own learners; none for images and for a handful of rows."""
+        common, data = self.site.common, self.data
+        if not common.menu.own or data.x.ndim != 2 or len(data) < FOLDS:
+            return None
+        if common.ordered:
+            signs = self.site.signs
+            return own_order(data, common.classes, seed=common.seed, site=self.site.id, signs=signs)
+        return own_classes(data, common.classes, seed=common.seed, site=self.site.id)
+
+    def expert(self, silent: Tensor) -> list[StackMember]:
+        if self.heard.prior is None:
+            return []
+        said = self.heard.prior.double()
+        total = said.sum(1, keepdim=True)
+        spoken = torch.where(total > 0, said / torch.where(total > 0, total, 1.0), silent.exp())
+        return [StackMember(EXPERT, spoken.log(), shared=False, firm=True)]
+
+    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
+        return class_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+
+    def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
+        return mix(torch.stack([m.oof.double().exp() for m in members]), weights.tolist()).log()
+
+    def errors(self, said: Tensor) -> Tensor:
+        return (decide(said, self.heard.prior, self.heard.signs) != self.y).double()
+
+    def losses(self, said: Tensor) -> Tensor:
+        """As the local baseline is chosen: by likelihood where classes have an order."""
+        if not self.site.common.ordered:
+            return self.errors(said)
+        return -said.gather(1, self.y.unsqueeze(1)).squeeze(1).clamp(min=WORST)
+
+    def finish(
+        self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
+    ) -> SiteModel:
+        common, share = self.site.common, chosen.share
+        kept = [member for member in members if member.name in share]
+        factor = best_factor(kept, share, self.y)
+        beside = Beside(
+            tuple(sharpen(model, factor) for model in chosen.members),
+            chosen.weights,
+            share[NETWORK],
+            share.get(EXPERT, 0.0),
+            factor * self.factor,
+        )
+        trust = trust_classes(
+            self.knowledge,
+            self.heard,
+            [(member, temper(member, factor).exp()) for member in members],
+            share,
+            ordered=common.ordered,
+            scaler=common.scaler,
+            seed=common.seed,
+        )
+        verdict = judge_classes(
+            kept,
+            self.weigh,
+            self.y,
+            factor,
+            ordered=common.ordered,
+            prior=self.heard.prior,
+            trust=trust.rows,
+        )
+        report = verdict.add_to(chosen.report)
+        if trust.rows is not None:
+            report = _add_line(report, self.errors(verdict.said.log()))
+        report = replace(report, left_out=left_out(self.site))
+        known = trust.knowledge(self.knowledge)
+        return SiteModel(beside, known, finished, report, verdict.scores)
+
+
+class NumberStack:
+    """Stacking of a number."""
+
+    measure = "rmse"
+
+    def __init__(self, site: SiteRows, candidate: Candidate) -> None:
+        self.site, self.candidate, self.told = site, candidate, site.told
+        assert self.told.y is not None
+        self.y, self.knowledge = self.told.y, site.member.knowledge
+        self._own: Own | None = None
+        common, told = site.common, self.told
+        if common.menu.own and told.x.ndim == 2 and len(told) >= FOLDS:
+            self._own = own_numbers(told, seed=common.seed, site=site.id, signs=site.signs)
+
+    def network(self, folds: Sequence[Params]) -> tuple[StackMember, int]:
+        said, steps = out_of_fold(self, folds)
+        return StackMember(NETWORK, said, shared=True), steps
+
+    def read(self, logits: Tensor, away: Tensor) -> Tensor:
+        """What a network says of rows that were left out, as it is kept."""
+        return network_number(logits, self.told[away]).double()
+
+    def step_losses(self, said: Tensor) -> Tensor:
+        """What last steps must lower."""
+        return self.errors(said)
+
+    def one_shot(self, posterior: Posterior | None) -> list[StackMember]:
+        common, told = self.site.common, self.told
+        exact = common.menu.exact
+        if posterior is None or exact is None:
+            return []
+        client: Client = self.site.plain
+        rows = exact_rows(client, exact, common.scaler, classes=common.classes)
+        if self.site.signs is not None:
+            line = sign_line(common, rows, posterior, self.site.signs)
+            if line is None:
+                return []
+            said = within(line.held, told)
+            width = max(float(self.errors(said).mean()) ** 0.5, 1e-12)
+            member = NumberMember(ONE_ROUND, line.body, line.hears, line.over, width)
+            return [StackMember(ONE_ROUND, said, True, member)]
+        foresight = Foresight(exact, posterior, rows.home, common.classes)
+        mean, _ = leave_out(posterior, rows.home, rows.features, rows.target)
+        said = within(told.bins.numbers(rows.start + mean), told)
+        return [StackMember(ONE_ROUND, said, True, ForeseenNumber(foresight, common.scaler))]
+
+    def local(self) -> list[StackMember]:
+        return _members_of(self._own)
+
+    def local_oof(self) -> list[Tensor]:
+        return [] if self._own is None else [one.held for one in self._own.candidates]
+
+    def expert(self, silent: Tensor) -> list[StackMember]:
+        if self.told.said is None:
+            return []
+        spoken = torch.where(self.told.said.isnan(), silent, self.told.said)
+        return [StackMember(EXPERT, spoken, shared=False)]
+
+    def weigh(self, members: Sequence[StackMember], rows: Tensor) -> Tensor:
+        return number_weights([m.oof[rows] for m in members], self.y[rows], first_weights(members))
+
+    def mix(self, members: Sequence[StackMember], weights: Tensor) -> Tensor:
+        return within(weights @ torch.stack([m.oof for m in members]), self.told)
+
+    def errors(self, said: Tensor) -> Tensor:
+        return (said - self.y).square()
+
+    def losses(self, said: Tensor) -> Tensor:
+        return self.errors(said)
+
+    def finish(
+        self, members: Sequence[StackMember], chosen: Chosen, finished: Params | None
+    ) -> SiteModel:
+        common, told, share = self.site.common, self.told, chosen.share
+        trust, mixed = trust_numbers(
+            self.knowledge,
+            told,
+            members,
+            share,
+            chosen.mixed,
+            scaler=common.scaler,
+            seed=common.seed,
+        )
+        usual = max(float(self.errors(mixed).mean()) ** 0.5, 1e-12)
+        width = number_width(mixed, told, usual)
+        beside = NumberBeside(
+            chosen.members, chosen.weights, share[NETWORK], share.get(EXPERT, 0.0), width
+        )
+        verdict = judge_number(mixed, told, width)
+        report = verdict.add_to(chosen.report)
+        if trust.rows is not None:
+            report = _add_line(report, self.errors(mixed))
+        report = replace(report, left_out=left_out(self.site))
+        known = trust.knowledge(self.knowledge)
+        return SiteModel(beside, known, finished, report, verdict.scores)
+
+
+def _add_line(report: Brought, errors: Tensor) -> Brought:
+    """The report with a line for λ row by row."""
+    line = measure_line(BY_ROW, errors, report.measure)
+    return replace(report, lines=(*report.lines, line))
