@@ -12,9 +12,9 @@ import torch
 from setting import machine, write_csv
 
 from fedlore.core.nets import mlp
-from fedlore.engine.lore import inside as room
 from fedlore.engine.lore import train_lore
 from fedlore.engine.training import Training, train
+from fedlore.kernel.prove import inside as room
 from fedlore_coke.demo import Demo, plants_of
 
 

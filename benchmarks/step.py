@@ -15,8 +15,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from fedlore import Examples, Plan
 from fedlore.algorithms import FlatParams, Solo
-from fedlore.core.inject import inject
-from fedlore.core.lesson import teach
+from fedlore.core.inject import inject, teach
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 

@@ -26,9 +26,8 @@ from torch import Tensor
 from fedlore.answers import Bins, Line, Measured
 from fedlore.answers.scores import region_scores, rmse
 from fedlore.core.history import Row, read_rows, write_rows
-from fedlore.core.metrics import nll
+from fedlore.core.metrics import BINS, brier, calibration_error, nll, ranked_score
 from fedlore.core.nets import mlp
-from fedlore.core.reliability import BINS, brier, calibration_error, ranked_score
 from fedlore.engine import Client, NumberClient, Training
 from fedlore.engine.lore import train_lore
 from fedlore.experiments import LORE, Drawing, train_approach
@@ -36,7 +35,7 @@ from fedlore.experiments.classes import foresee_local, local_best
 from fedlore.experiments.intervals import interval
 from fedlore.knowledge.intervals import Band
 from fedlore.knowledge.models import Knowledge
-from fedlore.personal.tasks.regression import LEVEL
+from fedlore.personal.tasks import LEVEL
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import BOUND, Expert
 from fedlore_coke.plants import Plant, coking_plants

@@ -62,7 +62,6 @@ LATE = {
 }
 #: The second level: parts of a room from the ground up; what is not named is its ground floor.
 PARTS = {
-    "personal": ("tasks",),
     "privacy": ("dp", "secagg", "ckks"),
     "engine": ("stacked", "tuning", "lore"),
     "bundle": ("monitor", "onnx", "certificate", "serve"),

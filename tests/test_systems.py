@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from fedlore import FedAvg, Knowledge, Plan, mlp
-from fedlore.core import locking
-from fedlore.core.locking import lock_file
+from fedlore.core import store as locking
+from fedlore.core.store import lock_file
 from fedlore.engine import Recipe, Stacked
 from fedlore.engine.stacked import transport
 from fedlore.errors import FedloreError
@@ -46,7 +46,7 @@ def test_text_files_name_their_encoding():
 def test_a_file_is_held_by_one_process_at_a_time(tmp_path):
     path = tmp_path / "lock"
     code = (
-        "import os, sys; from fedlore.core.locking import lock_file\n"
+        "import os, sys; from fedlore.core.store import lock_file\n"
         "lock_file(os.open(sys.argv[1], os.O_RDWR), wait=False)"
     )
     with open(path, "w") as file:

@@ -17,13 +17,13 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalInterval, ConformalRange
-from fedlore.knowledge.confusion import Recalibrated
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.learned import from_sklearn
 from fedlore.knowledge.sources.entry import EntryPoint
 from fedlore.knowledge.tables.numbers import read_numbers_table
+from fedlore.knowledge.views import Recalibrated
 from fedlore.personal.regressor import PersonalRegressor
 
 from .making import SCHEMA, bundle, known, personal, regressor, rows

@@ -8,7 +8,7 @@ from rich.console import Console
 from fedlore import fit, mlp
 from fedlore.cli.progress import Gauge
 from fedlore.cli.screen import Screen
-from fedlore.core.watching import RoundSeen, watching
+from fedlore.core.history import RoundSeen
 
 from ..engine.federation import CLASSES, FEATURES, federation
 
@@ -98,7 +98,7 @@ def test_what_does_not_fit_is_left_out_and_time_last(room):
 
 def test_every_round_of_every_training_is_heard():
     seen = []
-    with watching(seen.append):
+    with listen_to_rounds(seen.append):
         fit(federation(), mlp(FEATURES, CLASSES), rounds=3, evaluate=2)
     assert [(one.round, one.rounds) for one in seen] == [(1, 3), (2, 3), (3, 3)]
     assert seen[0].ta is None and 0.0 <= seen[1].ta <= 1.0

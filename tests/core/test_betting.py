@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.core.betting import bet_on_order, bet_on_rate, rank_numbers
-from fedlore.core.rates import wilson
+from fedlore.core.statistics import bet_on_order, bet_on_rate, rank_numbers, wilson
 
 
 @given(

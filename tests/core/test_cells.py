@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlore.core.cells import log_cells
+from fedlore.core.ordinal import log_cells
 
 K = 20
 PLACES = (-300.0, -40.0, -3.0, -0.5, 0.0, 0.49, 0.5, 3.2, 9.0, 19.3, 60.0, 400.0)

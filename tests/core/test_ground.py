@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedlore import Examples, FedloreError
 from fedlore.core import rng, tree
-from fedlore.core.lesson import teach
+from fedlore.core.inject import teach
 from fedlore.core.scaler import Scaler, from_moments, moments
 
 

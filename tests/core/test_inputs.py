@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from fedlore.core.inputs import HISTOGRAM_BINS, Input, Inputs
-from fedlore.core.scaler import Scaler, from_moments
+from fedlore.core.scaler import HISTOGRAM_BINS, Input, Inputs, Scaler, from_moments
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Feature, Schema
 from fedlore.knowledge.scope import count_inputs, inputs_of, scaler_of_scope

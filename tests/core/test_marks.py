@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedlore.core.marks import class_scores, count_pairs, grade_error, per_class, quadratic_kappa
+from fedlore.core.metrics import class_scores, count_pairs, grade_error, per_class, quadratic_kappa
 
 
 def drawn(seed: int, k: int = 4) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedlore.answers.scores import quantile_score
-from fedlore.core.reliability import (
+from fedlore.core.metrics import (
     ReliabilityBin,
     bins_error,
     bins_interval,

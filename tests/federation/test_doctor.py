@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fedlore import FedloreError
 from fedlore.cli.app import app
-from fedlore.core.locking import alone
+from fedlore.core.store import alone
 from fedlore.federation.coordinator.server import serve_federation
 from fedlore.federation.flower.node import Signing, Unsigned, read_signer
 from fedlore.federation.kits.certificates import new_authority, raw_key

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.core.plain import DTYPES, from_bytes, layout_of, to_bytes
-from fedlore.core.store import pack_payload
+from fedlore.core.store import DTYPES, from_bytes, layout_of, pack_payload, to_bytes
 from fedlore.engine import Run
 from fedlore.federation.journal import Damaged, Journal, read_state, write_state
 

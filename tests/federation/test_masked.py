@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from fedlore import FedloreError
-from fedlore.core.uploads import wanted_of
-from fedlore.core.wire import Reply, Task
+from fedlore.core.wire import Reply, Task, wanted_of
 from fedlore.federation.coordinator import training as coordinator
 from fedlore.federation.coordinator.status import read_status
 from fedlore.federation.coordinator.uploads import Judged, flaw

@@ -16,7 +16,7 @@ from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
-from fedlore.knowledge.kinds import kind_of
+from fedlore.knowledge.protocols import kind_of
 
 X = torch.zeros(2, 1)
 

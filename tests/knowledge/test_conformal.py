@@ -12,7 +12,7 @@ from fedlore.core.examples import Examples
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.knowledge import Knowledge, Mask
 from fedlore.knowledge.conformal import ConformalRange, quantile, strangeness
-from fedlore.knowledge.kinds import kind_of
+from fedlore.knowledge.protocols import kind_of
 
 
 def identity(x):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples, Knowledge, KnowledgeError
+from fedlore.knowledge.content import dump
 from fedlore.knowledge.files import fingerprint
-from fedlore.knowledge.toml import dump
 
 FILE = """
 classes = ["III", "II", "I"]

@@ -13,7 +13,7 @@ from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
-from fedlore.knowledge.kinds import kind_of
+from fedlore.knowledge.protocols import kind_of
 
 GRADES = ("III", "II", "I")
 SCHEMA = name_columns(("csr", "spread"), GRADES)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedlore.core.examples import Examples
-from fedlore.core.rates import exact_share
+from fedlore.core.statistics import exact_share
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.cells import parse_confidence
 from fedlore.knowledge import (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core import tree
-from ..core.lesson import Lesson
+from ..core.inject import Lesson
 from ..core.rng import bits, join_keys, key, orders, stream
 from ..core.tree import Params, Payload
 from .base import Plan, Slopes, reach

@@ -6,8 +6,7 @@ from typing import Any
 
 from ..kernel.schema import Feature
 from ..knowledge import Knowledge
-from ..knowledge.card import Card
-from ..knowledge.kinds import kind_of
+from ..knowledge.protocols import Card, kind_of
 from ..knowledge.shapes.shape import promised_shapes
 from ..knowledge.soft import has_soft
 from .archive import Members

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
-from ..knowledge.door import hide_others
-from ..knowledge.missing import allow, evaluate_once, hear
+from ..knowledge.missing import allow, evaluate_once, hear, hide_others
 from ..knowledge.shapes.shape import shape_reasons
 from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons

@@ -12,14 +12,13 @@ import torch
 
 from ..config import build
 from ..core.conformal import Holding, check_level
-from ..core.inputs import Input, Inputs
-from ..core.scaler import Scaler
+from ..core.scaler import Input, Inputs, Scaler
 from ..data.rows.cells import Extra
 from ..errors import ConfigError, FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
-from ..knowledge.confusion import Recalibrated
 from ..knowledge.scope import inputs_of
+from ..knowledge.views import Recalibrated
 from ..personal.classifier import Personal
 from ..personal.client import Predictor
 from ..personal.regressor import PersonalRegressor

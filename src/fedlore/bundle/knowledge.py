@@ -13,14 +13,13 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..kernel.signature import meaning_in
 from ..knowledge import Knowledge
-from ..knowledge.confusion import Recalibrated
-from ..knowledge.content import FILE, Where, files_at, toml_in
+from ..knowledge.content import FILE, Where, dump, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.rowtrust import trust_values
 from ..knowledge.signing import Signature, SignedBy, holds
 from ..knowledge.sources.found import forbidden_in, plugins_in
 from ..knowledge.sources.writing import kind_of_model, leaves, plain
-from ..knowledge.toml import dump
+from ..knowledge.views import Recalibrated
 from .archive import Members, Refused
 
 #: The files of sources; those of other packages' kinds are called source-N.

@@ -19,14 +19,12 @@ from ..core.conformal import (
     least_rows,
     number_misses,
 )
-from ..core.marks import count_pairs, per_class
-from ..core.reliability import ReliabilityBin, reliability
+from ..core.metrics import ReliabilityBin, count_pairs, per_class, reliability
 from ..data.rows import FileForm, read_measured, read_table
 from ..kernel.schema import Schema
 from ..personal.answers import Answers
 from ..personal.classifier import Personal
-from ..personal.tasks import TaskName, task_of
-from ..personal.tasks.regression import number_reliability
+from ..personal.tasks import TaskName, number_reliability, task_of
 from .header import Bundle
 from .predict import answer_rows, shape_rows
 

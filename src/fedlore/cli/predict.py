@@ -23,7 +23,7 @@ from ..bundle.score import (
 from ..bundle.store import with_holdings
 from ..config import build
 from ..core.conformal import check_level
-from ..core.reliability import ReliabilityBin
+from ..core.metrics import ReliabilityBin
 from ..errors import FedloreError
 from ..personal.tasks import TaskName
 from .options import (

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from ..core.watching import RoundSeen, watching
+from ..core.history import RoundSeen
 from .screen import Screen
 
 __all__ = ["Gauge"]
@@ -56,7 +56,7 @@ class Gauge:
             )
             bar = self._stack.enter_context(Progress(*columns, console=console, transient=True))
             self._bar = bar, bar.add_task("", total=1.0, words="")
-        self._stack.enter_context(watching(self.hear))
+        self._stack.enter_context(listen_to_rounds(self.hear))
         if self._steps:
             self._at(0)
         return self

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from .cells import log_cells
 from .exact import Basis, Home, Posterior, foresee, leave_out, sum_rows, take_in
-from .ordinal import Start, find_places, heard_numbers
+from .ordinal import Start, find_places, heard_numbers, log_cells
 from .tree import Params
 
 __all__ = ["Exact", "Foresight"]

@@ -1,8 +1,10 @@
-"""What happened, as flat rows of plain values."""
+"""What happened, as flat rows of plain values, and who listens to each round."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import FedloreError
@@ -49,3 +51,35 @@ def mean_of(rows: Sequence[Row], name: str) -> float | None:
     """The mean of a score over rows that have it."""
     found = [float(row[name] or 0.0) for row in rows if row.get(name) is not None]
     return sum(found) / len(found) if found else None
+
+
+@dataclass(frozen=True)
+class RoundSeen:
+    """A round that is over."""
+
+    round: int
+    rounds: int
+    trial: str = ""  # the name of a short training among several
+    ta: float | None = None  # mean over the clients, where they were scored in this round
+    rmse: float | None = None
+
+
+RoundListener = Callable[[RoundSeen], None]
+_LISTENER: ContextVar[RoundListener | None] = ContextVar("listener of rounds", default=None)
+
+
+@contextmanager
+def listen_to_rounds(listener: RoundListener) -> Iterator[None]:
+    """Inside this block the listener is told of each round of every training in this process."""
+    before = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(before)
+
+
+def tell_round(seen: RoundSeen) -> None:
+    """Say that a round is over to whoever listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(seen)

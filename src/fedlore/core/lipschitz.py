@@ -18,11 +18,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad, softplus
 
 from ..errors import ConfigError, FedloreError
-from .cells import Bell, log_cells
 from .examples import Examples
-from .inputs import Inputs
 from .nets import initialise
-from .ordinal import HeadAtHome, Start, find_places
+from .ordinal import Bell, HeadAtHome, Start, find_places, log_cells
+from .scaler import Inputs
 
 HEARD_PLACES = 2  # the middle of the range and the expert's place
 #: The trunk stays this much below κ, so that rounding cannot turn what is flat.

@@ -12,10 +12,9 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError, FedloreError
-from .cells import Bell
 from .lipschitz import Lipschitz, Shaping, lipschitz_mlp
 from .nets import mlp, server
-from .ordinal import Ordinal, Start, ordered_mlp
+from .ordinal import Bell, Ordinal, Start, ordered_mlp
 from .plugins import make_named
 from .rng import key
 

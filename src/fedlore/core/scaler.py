@@ -1,12 +1,155 @@
-"""Per-feature standardisation from sums, so that it can be learned without sharing rows."""
+"""Rows as a network takes them: encoded, and standardised from sums without sharing rows.
 
-from dataclasses import dataclass
+A number stays one number; of levels each has a column of its own; where a value may be missing
+there is a column that says so, and something stands for the value. Columns keep the order of the
+features. What the expert says of a row may stand behind them, and stays as it is.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from .inputs import Inputs
+from ..errors import FedloreError
 from .tree import Params
+
+Stand = Literal["mean", "median", "given"]  # where what stands for a missing value comes from
+
+HISTOGRAM_BINS = 512  # of the histogram that a median is read from
+
+
+@dataclass(frozen=True)
+class Input:
+    """One feature: how many columns it becomes, and what stands for it where it is missing."""
+
+    levels: int = 0  # 0: a number
+    other: bool = False  # a level more, for all that are not named
+    missing: bool = False
+    stand: Stand = "given"
+    fill: float = 0.0  # in raw units; of levels a position, NaN for none of them
+    low: float = -math.inf  # the scope, for medians
+    high: float = math.inf
+
+    @property
+    def width(self) -> int:
+        return (self.levels + self.other or 1) + self.missing
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All features of a row."""
+
+    features: tuple[Input, ...]
+
+    @property
+    def width(self) -> int:
+        """How many inputs a network has for a row."""
+        return sum(one.width for one in self.features)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """(n, d) in raw units, NaN where a value is missing -> (n, width) without holes."""
+        return self._spread(x, filled=True)
+
+    def decode(self, x: Tensor) -> Tensor:
+        """Encoded rows in raw units again, with their holes; rows that are raw stay as they are."""
+        if x.ndim != 2 or x.shape[1] != self.width:
+            return x
+        parts: list[Tensor] = []
+        column = 0
+        for one in self.features:
+            part = x[:, column : column + one.width]
+            column += one.width
+            value = part[:, 0]
+            if one.levels:
+                places = part[:, : one.levels + one.other]
+                value = torch.where(places.sum(1) > 0, places.argmax(1).to(x.dtype), torch.nan)
+            hole = part[:, -1] > 0 if one.missing else torch.zeros_like(value).bool()
+            parts.append(torch.where(hole, torch.nan, value))
+        return torch.stack(parts, 1)
+
+    def moments(self, x: Tensor) -> Params:
+        """Counts, sums and sums of squares of every column over the values that are there.
+
+        For medians there is a histogram over the scope beside them, (m, BINS).
+        """
+        wide = self._spread(x, filled=False).double()
+        there = ~wide.isnan()
+        wide = wide.nan_to_num()
+        found = {"rows": there.double().sum(0), "sum": wide.sum(0), "squares": wide.square().sum(0)}
+        if any(one.stand == "median" for one in self.features):
+            found["histograms"] = torch.stack(
+                [
+                    torch.histc(_inside(x[:, i], one), HISTOGRAM_BINS, one.low, one.high)
+                    for i, one in enumerate(self.features)
+                    if one.stand == "median"
+                ]
+            )
+        return found
+
+    def fill_from(self, shift: Tensor, histograms: Tensor | None) -> "Inputs":
+        """The same with what the sites' sums say: means of columns, medians of histograms."""
+        found, column, place = [], 0, 0
+        for one in self.features:
+            if one.stand == "median" and histograms is not None:
+                one = replace(one, fill=_median(histograms[place], one.low, one.high))
+                place += 1
+            elif one.stand == "mean" and not shift[column].isnan():
+                one = replace(one, fill=float(shift[column]))
+            column += one.width
+            found.append(one)
+        return Inputs(tuple(found))
+
+    @property
+    def fills(self) -> Tensor:
+        """What stands for a missing value of each feature, (d,) float64."""
+        return torch.tensor([one.fill for one in self.features], dtype=torch.float64)
+
+    def alike(self) -> "Inputs":
+        """The same without what is still to be found out: equal where rows may be pooled."""
+        return Inputs(
+            tuple(replace(f, fill=0.0) if f.stand == "mean" else f for f in self.features)
+        )
+
+    def with_fills(self, fills: Sequence[float]) -> "Inputs":
+        pairs = zip(self.features, fills, strict=True)
+        return Inputs(tuple(replace(one, fill=float(fill)) for one, fill in pairs))
+
+    def _spread(self, x: Tensor, *, filled: bool) -> Tensor:
+        d = len(self.features)
+        if x.ndim != 2 or x.shape[1] < d:
+            raise FedloreError(f"rows must have {d} features, got shape {tuple(x.shape)}")
+        parts: list[Tensor] = []
+        for i, one in enumerate(self.features):
+            value = x[:, i : i + 1]
+            hole = value.isnan()
+            if one.missing and filled and not math.isnan(one.fill):
+                value = torch.where(hole, one.fill, value)
+            if one.levels:
+                places = torch.arange(one.levels + one.other, dtype=x.dtype, device=x.device)
+                value = (value == places).to(x.dtype)
+            parts += [value, hole.to(x.dtype)] if one.missing else [value]
+        return torch.cat([*parts, x[:, d:]], 1)
+
+
+def _inside(values: Tensor, one: Input) -> Tensor:
+    """The values that are there, those out of scope at its ends."""
+    return values[~values.isnan()].double().clamp(one.low, one.high)
+
+
+def _median(counts: Tensor, low: float, high: float) -> float:
+    """Where half of a histogram lies below; the middle where it is empty."""
+    total = counts.cumsum(0)
+    if float(total[-1]) <= 0:
+        return (low + high) / 2
+    half = float(total[-1]) / 2
+    place = int((total < half).sum())
+    before = float(total[place] - counts[place])
+    step = (high - low) / len(counts)
+    return low + step * (place + (half - before) / max(float(counts[place]), 1e-12))
+
 
 __all__ = ["Scaler", "from_moments", "moments"]
 

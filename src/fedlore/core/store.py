@@ -6,19 +6,22 @@ so that both write the same bytes. A file of fedlore's own has a checksum of its
 """
 
 import hashlib
+import importlib
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from torch import Tensor
 
 from ..errors import FedloreError
-from .plain import to_bytes
 from .tree import Params, Payload, flatten
 
 _FAULT = "storage"  # the code of errors raised here
@@ -197,3 +200,103 @@ def _entry(value: Any) -> tuple[torch.dtype, tuple[int, ...], int, int]:
     if not all(type(n) is int and n >= 0 for n in numbers):
         raise ValueError("shapes and places must be whole numbers")
     return TENSOR_KINDS[value["dtype"]], tuple(value["shape"]), begin, end
+
+
+DTYPES = {
+    str(kind).removeprefix("torch."): kind
+    for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    + (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
+}
+
+Layout = list[tuple[str, str, tuple[int, ...]]]  # name, kind and shape of each tensor in order
+
+
+def layout_of(bundle: Params) -> Layout:
+    """What stands where in the bytes of a bundle."""
+    return [(n, str(t.dtype).removeprefix("torch."), tuple(t.shape)) for n, t in bundle.items()]
+
+
+def read_layout(found: Any) -> Layout:
+    """A layout as it arrives from elsewhere; what is none is refused."""
+    entries = map(_layout_entry, found if isinstance(found, list) else [found])
+    return [(name, str(kind).removeprefix("torch."), shape) for name, kind, shape in entries]
+
+
+def to_bytes(bundle: Params) -> bytes:
+    return b"".join(_bytes(t) for t in bundle.values())
+
+
+def bytes_of_layout(layout: Sequence[Any]) -> int:
+    """How many bytes a layout asks for."""
+    return sum(math.prod(shape) * kind.itemsize for _, kind, shape in map(_layout_entry, layout))
+
+
+def from_bytes(layout: Sequence[Any], data: bytes | bytearray) -> Params:
+    """The bundle that has this layout; bytes that do not fit it are refused."""
+    bundle: Params = {}
+    place = 0
+    for entry in layout:
+        name, kind, shape = _layout_entry(entry)
+        end = place + math.prod(shape) * kind.itemsize
+        if end > len(data):
+            break
+        piece = bytearray(data[place:end])  # a copy of its own: the tensor may be written to
+        flat = torch.frombuffer(piece, dtype=kind) if piece else torch.empty(0, dtype=kind)
+        bundle[name] = flat.view(shape)
+        place = end
+    if len(bundle) != len(layout) or place != len(data):
+        raise FedloreError(f"{len(data)} bytes do not fit a layout of {len(layout)} tensors")
+    return bundle
+
+
+def _layout_entry(entry: Any) -> tuple[str, torch.dtype, tuple[int, ...]]:
+    try:
+        name, kind, shape = entry
+        sizes = tuple(shape)
+        legal = isinstance(name, str) and all(type(n) is int and n >= 0 for n in sizes)
+        if legal:
+            return name, DTYPES[kind], sizes
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise FedloreError(f"no such entry in a layout: {str(entry)[:80]}")
+
+
+def _bytes(t: Tensor) -> bytes:
+    return t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+_WINDOWS: bool = sys.platform == "win32"
+_PATIENCE = 0.05  # seconds between two looks at a byte that somebody else holds
+
+
+def lock_file(handle: int, *, wait: bool) -> None:
+    """Hold a file for this process until it is closed; without `wait` an OSError says it is held.
+
+    The modules are looked up by name: each exists on its own system alone.
+    """
+    if not _WINDOWS:
+        unix = importlib.import_module("fcntl")
+        unix.flock(handle, unix.LOCK_EX | (0 if wait else unix.LOCK_NB))
+        return
+    windows = importlib.import_module("msvcrt")
+    while True:
+        os.lseek(handle, 0, os.SEEK_SET)
+        try:
+            windows.locking(handle, windows.LK_NBLCK, 1)
+            return
+        except OSError:
+            if not wait:
+                raise
+            time.sleep(_PATIENCE)
+
+
+@contextmanager
+def alone(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file: two processes on one folder would spoil each other's books."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            lock_file(file.fileno(), wait=False)
+        except OSError:
+            raise FedloreError(f"{what} is running already (lock '{path}')") from None
+        yield

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     import torch as torch
@@ -18,3 +20,18 @@ else:
             return value
 
     torch = _Torch()
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def without_gradient(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`torch.no_grad()` over a function, asked for at the call and not where it is defined."""
+
+    @functools.wraps(function)
+    def still(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return still

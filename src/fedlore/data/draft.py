@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FedloreError, unknown
-from ..knowledge.toml import dump
+from ..knowledge.content import dump
 from .rows import FileForm, open_file
 from .rows.cells import BLANK, Problems, name_and_unit, number_cells, text_cells
 

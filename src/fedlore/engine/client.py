@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from ..core.examples import Examples
-from ..core.inject import fill_trust, guard, inject
-from ..core.lesson import Lesson, teach
+from ..core.inject import Lesson, fill_trust, guard, inject, teach
 from ..core.lipschitz import lay_shapes
 from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Scaler

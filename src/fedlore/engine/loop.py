@@ -12,14 +12,11 @@ from ..algorithms import Algorithm, FlatParams, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
 from ..core.foresight import Exact
-from ..core.history import Row, mean_of
-from ..core.inputs import Inputs
+from ..core.history import RoundSeen, Row, mean_of, tell_round
 from ..core.rng import draw_numbers
-from ..core.scaler import Scaler, from_moments
+from ..core.scaler import Inputs, Scaler, from_moments
 from ..core.tree import Params, Payload
-from ..core.uploads import find_flaw
-from ..core.watching import RoundSeen, tell_round
-from ..core.wire import Reply, Task, Transport
+from ..core.wire import Reply, Task, Transport, find_flaw
 from ..errors import ConfigError, FedloreError
 from ..personal.client import Client
 from ..privacy.dp.records import Records

@@ -15,9 +15,8 @@ from ..algorithms import Algorithm, FedAvg, Plan
 from ..core.aggregate import Aggregate, aggregate_of
 from ..core.conformal import Holding
 from ..core.history import Row
-from ..core.inputs import Inputs
 from ..core.nets import server
-from ..core.scaler import Scaler, leave_unscaled
+from ..core.scaler import Inputs, Scaler, leave_unscaled
 from ..core.tree import Payload
 from ..core.wire import Reply, Task
 from ..data.rows import as_examples

@@ -11,14 +11,22 @@ from torch import Tensor
 
 from ..core.examples import Examples
 from ..core.history import Row
-from ..core.marks import class_scores
-from ..core.metrics import accuracy, decide, nll, violation
-from ..core.reliability import brier, ranked_score, reliability, write_bins
+from ..core.metrics import (
+    accuracy,
+    brier,
+    class_scores,
+    decide,
+    nll,
+    ranked_score,
+    reliability,
+    violation,
+    write_bins,
+)
 from ..core.scaler import from_moments
 from ..engine import Client, Fitted
 from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
-from ..knowledge.confusion import reread_rows
+from ..knowledge.views import reread_rows
 from ..personal.classifier import Personal
 from ..personal.own.best import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client

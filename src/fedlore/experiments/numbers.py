@@ -9,14 +9,14 @@ import torch
 from ..answers import Bins, Line, Measured
 from ..answers.scores import all_scores, quantile_score, region_scores
 from ..core.history import Row
-from ..core.reliability import write_bins
+from ..core.metrics import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
 from ..personal.own.best import OwnModel, own_numbers
 from ..personal.own.members import NumberMember
 from ..personal.regressor import PersonalRegressor
-from ..personal.tasks.regression import LEVEL, SCORED_LEVELS, number_reliability
+from ..personal.tasks import LEVEL, SCORED_LEVELS, number_reliability
 from .approaches import Approach, trust_client
 
 

@@ -8,7 +8,7 @@ from ..algorithms import FedAvg
 from ..core.history import Row, read_rows
 from ..engine import Client, NumberClient
 from ..federation.settings import Federation
-from ..knowledge.kinds import kind_of
+from ..knowledge.protocols import kind_of
 from ..personal.own.crossfit import FOLDS
 from ..personal.own.memory import remembering
 from .approaches import Approach, trust_of

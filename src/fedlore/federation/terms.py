@@ -12,8 +12,7 @@ from ..algorithms import Plan
 from ..algorithms.catalog import Method
 from ..answers import HEARD, Bins
 from ..config import build
-from ..core.inputs import Inputs
-from ..core.scaler import Scaler, leave_unscaled
+from ..core.scaler import Inputs, Scaler, leave_unscaled
 from ..engine import Recipe
 from ..engine.loop import Weights
 from ..engine.lore import Agreement, Menu, Trial

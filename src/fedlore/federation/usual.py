@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..core.uploads import longest
-from ..core.wire import Reply, Task, Transport
+from ..core.wire import Reply, Task, Transport, longest
 from .remote import Notice, OnNotice, QuorumLost
 
 _KEPT = 40  # norms that are remembered

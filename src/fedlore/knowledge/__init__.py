@@ -3,20 +3,18 @@
 from ..kernel.findings import Finding, Place
 from ..kernel.schema import Feature, Schema, name_columns
 from .audit import Audit, count
-from .card import Card
 from .combine import AllOf, AnyOf, Average, FirstOf
 from .conformal import ConformalInterval, ConformalRange, quantile
+from .content import dump
 from .formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
-from .intervals import Band, Between, Written
-from .kinds import RangeKind
+from .intervals import Band, Between
 from .learned import from_sklearn, from_torch
-from .lookup import Lookup
+from .lookup import Lookup, Written
 from .models import Knowledge
-from .protocols import PredictionModel, RangeModel
+from .protocols import Card, PredictionModel, RangeKind, RangeModel
 from .sources.entry import entry_point
 from .sources.onnx import OnnxModel
 from .tables import Rule, Table, read_rules, table_of, write_table
-from .toml import dump
 from .views import Mask, MaxPool, SeenModel
 
 _FAULT = "knowledge"  # the code of errors raised here

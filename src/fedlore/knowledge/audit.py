@@ -9,7 +9,7 @@ from ..answers import Bins, Line, Measured
 from ..answers.axis import find_outside
 from ..answers.scores import rmse
 from ..core.examples import Examples
-from ..core.still import without_gradient
+from ..core.tensors import without_gradient
 
 
 @dataclass(frozen=True)

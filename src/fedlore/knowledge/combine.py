@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from ..answers.axis import axis_of
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .kinds import RangeKind, kind_of
 from .missing import allow, find_lacking, hear, join_columns
-from .protocols import PredictionModel, RangeModel
+from .protocols import PredictionModel, RangeKind, RangeModel, kind_of
 
 if TYPE_CHECKING:
     from torch import Tensor

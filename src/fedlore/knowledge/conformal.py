@@ -25,13 +25,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from ..answers import Measured, Sets
 from ..core.examples import Examples
-from ..core.still import without_gradient
-from ..core.tensors import torch
+from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
 from .intervals import Band
-from .kinds import RangeKind
 from .missing import hear, list_columns
-from .protocols import Number, PredictionModel
+from .protocols import Number, PredictionModel, RangeKind
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,17 +12,15 @@ from ..answers import Axis, Bins, Classes, Line
 from ..config import build
 from ..errors import KnowledgeError
 from ..kernel.schema import Feature, Schema, in_order
-from .card import Card
 from .combine import AllOf, AnyOf, Average, Empty, FirstOf
-from .content import FILE, Files, Where, files_at, toml_in
-from .policies import Conflict, Outside
+from .content import FILE, Files, Where, dump, files_at, toml_in
+from .protocols import Card, Conflict, Outside
 from .rowtrust import TrustTable, read_trust, trust_values
 from .shapes.shape import FeatureShape, SiteShapes, shape_values
 from .soft import Softened, soften, split_ranges
 from .sources.kind import Setting
 from .sources.opening import check_entry, naming, open_source, open_sources
 from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
-from .toml import dump
 
 Stated = Any  # a `Knowledge`, whose file reads and writes by this one
 

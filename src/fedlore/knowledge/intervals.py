@@ -1,17 +1,15 @@
-"""R-KMs for numbers: between two formulas, a band around one, what was written down."""
+"""R-KMs for numbers: between two formulas, or a band around one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ..answers import Line, Sets
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .kinds import RangeKind
 from .missing import hear, join_columns, list_columns
-from .protocols import Number
+from .protocols import Number, RangeKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,36 +76,6 @@ class Band:
         return list_columns(self.point, width)
 
 
-@dataclass(frozen=True)
-class Written:
-    """The paper's hash map for numbers: sets written down for rows seen before, by features.
-
-    A row that was never written down may be any number.
-    """
-
-    sets: Mapping[bytes, tuple[tuple[float, ...], tuple[float, ...]]]
-
-    @staticmethod
-    def of(x: Tensor, sets: Sets) -> Written:
-        """Write down one set per row; rows with the same features share the union of theirs."""
-        ends: dict[bytes, tuple[tuple[float, ...], tuple[float, ...]]] = {}
-        for name, low, high in zip(_keys(x), sets.lower.tolist(), sets.upper.tolist(), strict=True):
-            before = ends.get(name, ((), ()))
-            ends[name] = (before[0] + tuple(low), before[1] + tuple(high))
-        return Written(ends)
-
-    def __call__(self, x: Tensor, /) -> Sets:
-        anything = ((-torch.inf,), (torch.inf,))
-        found = [self.sets.get(name, anything) for name in _keys(x)]
-        width = max((len(low) for low, _ in found), default=1)
-
-        def side(which: int) -> Tensor:
-            rows = [[*ends[which], *[torch.nan] * (width - len(ends[which]))] for ends in found]
-            return torch.tensor(rows, dtype=torch.float64, device=x.device).reshape(-1, width)
-
-        return Sets.of(side(0), side(1))
-
-
 def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
     if side is None:
         return torch.full((len(x),), absent, dtype=torch.float64, device=x.device)
@@ -119,7 +87,3 @@ def _side(side: Number | float | None, x: Tensor, absent: float) -> Tensor:
 
 def _values(number: Number, x: Tensor) -> Tensor:
     return Line().prediction(hear(number, x), x)
-
-
-def _keys(x: Tensor) -> list[bytes]:
-    return [row.tobytes() for row in x.detach().cpu().flatten(1).numpy()]

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from ..core.still import without_gradient
-from ..core.tensors import torch
+from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
 
 if TYPE_CHECKING:

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 
 from ..answers import Axis, Bins, Classes, Line, Measured
 from ..core.examples import Examples
-from ..core.still import without_gradient
+from ..core.tensors import without_gradient
 from ..errors import KnowledgeError
 from ..kernel.schema import Schema
 from .audit import Audit, count
-from .card import Card
 from .combine import AllOf, Empty
 from .content import Where
-from .door import hide_others
-from .missing import allow, find_lacking, hear
-from .policies import Conflict, Outside
-from .protocols import PredictionModel, RangeModel
+from .missing import allow, find_lacking, hear, hide_others
+from .protocols import Card, Conflict, Outside, PredictionModel, RangeModel
 from .rowtrust import RowTrust, check_row_trust, find_trust
 from .shapes.shape import Orders, SiteShapes, ears_for
 from .soft import place_within

@@ -1,12 +1,14 @@
-"""What a knowledge model is: rows in, answers or ranges out (Fan et al. 2022, Definition 4.2)."""
+"""What a knowledge model is, and the policies around it (Fan et al. 2022, Definition 4.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 Number = Callable[["Tensor"], "Tensor"]  # (n, *features) -> (n,), NaN to abstain; a Formula is one
 
@@ -25,3 +27,33 @@ class RangeModel(Protocol):
     def __call__(self, x: Tensor, /) -> Any:
         """(n, *features) -> (n, k) bool, no empty row; of numbers n closed `Sets`."""
         ...
+
+
+Outside = Literal["error", "widen", "drop"]  # a training label outside its range
+Conflict = Literal["abstain", "restrict", "project", "error"]  # a prediction outside the range
+
+
+RangeKind = Literal["certain", "statistical"]
+
+
+def kind_of(model: object) -> RangeKind:
+    """The kind of a range: what it says itself, else what the model behind a view says.
+
+    A range that says nothing is an expert's, as the paper has it: certain.
+    """
+    said = getattr(model, "kind", None)
+    if said is not None:
+        return "statistical" if said == "statistical" else "certain"
+    inner = getattr(model, "model", None)
+    return "certain" if inner is None else kind_of(inner)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a person should know before trusting a piece of knowledge."""
+
+    owner: str = ""  # who answers for it
+    version: str = ""  # as the owner counts
+    date: str = ""  # of the last change, as the owner writes it
+    reference: str = ""  # a paper, a standard, a works instruction
+    note: str = ""  # anything else

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..core.still import without_gradient
-from ..core.tensors import torch
+from ..core.tensors import torch, without_gradient
 from ..errors import KnowledgeError
 from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Feature, Schema

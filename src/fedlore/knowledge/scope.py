@@ -2,8 +2,7 @@
 
 import math
 
-from ..core.inputs import Input, Inputs, Stand
-from ..core.scaler import Scaler
+from ..core.scaler import Input, Inputs, Scaler, Stand
 from ..core.tensors import torch
 from ..errors import ConfigError
 from ..kernel.schema import Feature, Schema

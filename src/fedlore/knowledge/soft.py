@@ -6,14 +6,14 @@ never excludes a class: a range is made of rules that always hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.findings import Place
 from .combine import Average, FirstOf
-from .confusion import Recalibrated
 from .formulas.grading import FormulaRange, GradedFormula
 from .missing import allow, find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
@@ -26,9 +26,11 @@ from .tables.soft import (
     share_weight,
     split_rules,
 )
+from .views import Recalibrated
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 _FAULT = "soft-rule"  # the code of errors raised here
 
@@ -185,3 +187,54 @@ def _same(some: Sequence[object], others: Sequence[object]) -> bool:
 
 def _dtype(x: Tensor) -> torch.dtype:
     return x.dtype if x.is_floating_point() else torch.float32
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One rule, or the formulas of one source, on n rows."""
+
+    name: str
+    place: Place
+    confidence: float  # the share of cases in which it is said to hold
+    spoken: Tensor  # (n,) bool  where it is heard
+    named: Tensor  # (n, k) or (1, k) bool  what it says
+
+    def right(self, y: Tensor) -> Tensor:
+        """Where it is heard and names the label, (n,) bool."""
+        named = self.named.expand(len(y), -1).gather(1, y.unsqueeze(1)).squeeze(1)
+        return self.spoken & named
+
+
+def list_statements(model: SoftRange, x: Tensor) -> Iterator[Statement]:
+    """Every statement of a soft model, in the order of its file.
+
+    A rule that always holds, as some of a prediction table do, has confidence 1.
+    """
+    if isinstance(model, SoftFormulas):
+        yield _state_formulas(model, x)
+        return
+    table = model.table
+    spoken = model.speaking(x)
+    for index, rule in enumerate(table.rules):
+        named = torch.zeros(1, len(table.schema.classes), dtype=torch.bool)
+        named[0, list(rule.outcome)] = True
+        yield Statement(
+            table.label(index),
+            rule.place,
+            model.confidences[index],
+            spoken[:, index],
+            named.to(x.device),
+        )
+
+
+def _state_formulas(model: SoftFormulas, x: Tensor) -> Statement:
+    if isinstance(model.model, GradedFormula):
+        named = hear(model.model, x) > 0
+        text = getattr(model.model.formula, "text", "a formula")
+    else:
+        named = allow(model.model, x).bool()
+        sides = {"lower": model.model.lower, "upper": model.model.upper}
+        parts = [f"{key} = {getattr(one, 'text', '')}" for key, one in sides.items() if one]
+        text = ", ".join(parts)
+    spoken = named.any(1) & ~named.all(1) & ~find_lacking(model.model, x)
+    return Statement(f"'{text}'", Place(), model.confidence, spoken, named)

@@ -1,17 +1,23 @@
-"""What an expert sees of a row (Fan et al. 2022, appendix B)."""
+"""How an expert sees a row and how he is heard: some columns, low resolution, his confusion.
+
+Fan et al. 2022, appendix B.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..core.examples import Examples
 from ..core.tensors import torch
 from ..errors import KnowledgeError
-from .missing import list_columns
+from .missing import hear, list_columns
+from .protocols import PredictionModel
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 SeenModel = Callable[["Tensor"], "Tensor"]
 
@@ -56,3 +62,37 @@ class MaxPool:
         images = x if x.ndim == 4 else x.unsqueeze(1)
         pooled = torch.nn.functional.max_pool2d(images, self.size)
         return pooled.reshape(*x.shape[:-2], *pooled.shape[-2:])
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibrated:
+    """A P-KM behind its own confusion: soft rows, silent where the expert is silent."""
+
+    expert: PredictionModel | None  # None where his rows came with the data
+    confusion: Tensor  # (k, k)  row i: how labels fell where the expert said i; sums to 1
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """(n, *features) -> (n, k)."""
+        if self.expert is None:
+            raise KnowledgeError("this expert's rows came with the data: there is nobody to ask")
+        return reread(hear(self.expert, x), self.confusion)
+
+    def looks_at(self, width: int) -> tuple[int, ...]:
+        """The columns that the expert looks at."""
+        return list_columns(self.expert, width)
+
+
+def reread(prior: Tensor, confusion: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The expert's rows as distributions within the range, (n, k)."""
+    soft = prior.double() @ confusion.to(prior.device)
+    if allowed is not None:
+        soft = soft * allowed
+    total = soft.sum(1, keepdim=True)
+    return (soft / torch.where(total > 0, total, 1.0)).to(prior.dtype)
+
+
+def reread_rows(expert: PredictionModel | None, rows: Examples) -> Examples:
+    """Rows that came with the word of an expert, as this model of him has it."""
+    if rows.prior is None or not isinstance(expert, Recalibrated):
+        return rows
+    return replace(rows, prior=reread(rows.prior, expert.confusion, rows.allowed))

@@ -14,8 +14,7 @@ from .doubt import (
 )
 from .foreseen import Foreseen
 from .regressor import PersonalRegressor
-from .tasks import TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
-from .tasks.regression import LEVEL
+from .tasks import LEVEL, TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
 from .taught import take_tests
 
 _FAULT = "model"  # the code of errors raised here

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.reliability import ReliabilityBin
+from ..core.metrics import ReliabilityBin
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,23 @@
 
 import copy
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from ..core.examples import Examples
 from ..core.inject import fill_trust, guard, inject
-from ..core.lipschitz import lay_shapes
+from ..core.lipschitz import keeps_shapes, lay_shapes
 from ..core.metrics import decide
 from ..core.nets import server
-from ..core.scaler import Scaler
+from ..core.scaler import Inputs, Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
-from ..knowledge.door import check_values
-from .beside import Beside
-from .shaped import admit_shapes
+from ..knowledge.missing import check_values
+from .beside import Beside, NumberBeside, with_expert
+from .own.signs import input_signs, keeps_signs
 
 
 class Personal(nn.Module):
@@ -118,3 +119,38 @@ class Personal(nn.Module):
     def with_knowledge(self, knowledge: Knowledge | None) -> "Personal":
         """The same network seen through other knowledge, without retraining."""
         return Personal(self.model, knowledge, scaler=self.scaler, beside=self.beside)
+
+
+_B = TypeVar("_B", bound=Beside | NumberBeside)
+
+
+def admit_shapes(
+    model: nn.Module,
+    known: Knowledge,
+    beside: _B | None,
+    inputs: Inputs | None,
+) -> _B | None:
+    """The members beside the network, the expert only where he is shown to move as shapes say.
+
+    A network or a member that cannot keep the shapes is refused.
+    """
+    if known.shapes is None:
+        return beside
+    said = ", ".join(map(str, known.shapes))
+    if not keeps_shapes(model):
+        raise FedloreError(
+            f"this network cannot keep the shapes ({said}): that needs one of [model] lipschitz = "
+            "true, agreed by all"
+        )
+    signs = input_signs(known, inputs)
+    if beside is None or signs is None:
+        return beside
+    for member in beside.members:
+        if not keeps_signs(member, signs):
+            name = getattr(member, "name", type(member).__name__)
+            raise FedloreError(
+                f"'{name}' beside the network does not keep the shapes ({said}): a site that has "
+                "them when it settles leaves such members out"
+            )
+    assert known.orders is not None
+    return beside if known.orders.hears_prediction else with_expert(beside, 0.0)

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from ..answers import Measured
 from ..core.examples import Examples
-from ..core.inputs import Inputs
-from ..core.scaler import Scaler, moments
+from ..core.scaler import Inputs, Scaler, moments
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..kernel.schema import Schema
 from ..knowledge import Audit, Knowledge
 from ..knowledge.audit import count
-from ..knowledge.door import check_values, hide_others
+from ..knowledge.missing import check_values, hide_others
 from ..knowledge.rowtrust import find_trust
 from ..knowledge.scope import inputs_of
 from .classifier import Personal

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from ..answers import Measured
-from ..core.cells import log_cells
 from ..core.exact import Products
 from ..core.examples import Examples
 from ..core.inject import guard, inject
+from ..core.ordinal import log_cells
 from .classifier import Personal
 from .foreseen import Foreseen
 from .own.members import mask_logits

@@ -15,12 +15,11 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
-from ..knowledge.door import check_values
+from ..knowledge.missing import check_values
 from .beside import NumberBeside
-from .classifier import Personal
+from .classifier import Personal, admit_shapes
 from .distribution import Distribution
 from .own.members import within
-from .shaped import admit_shapes
 
 Decode = Literal["mean", "mode", "median"]
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ..core.reliability import ReliabilityBin
+from ..core.metrics import ReliabilityBin
 from ..core.store import write_private
 from ..errors import FedloreError
 from ..look.page import Section, page

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..core.history import Row, mean_of
-from ..core.marks import per_class
+from ..core.metrics import per_class
 from ..experiments.intervals import MeanInterval
 from ..look.palette import colour, shades
 from ..look.plots import INK, Plot, short_text

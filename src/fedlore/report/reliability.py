@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.history import Row, mean_of
-from ..core.reliability import ReliabilityBin, bins_error, bins_interval, merge_bins, read_bins
+from ..core.metrics import ReliabilityBin, bins_error, bins_interval, merge_bins, read_bins
 from ..look.palette import colour, marker
 from ..look.plots import INK, Plot, short_text
 from ..look.tables import Cell, TextTable

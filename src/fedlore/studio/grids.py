@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from ..core.files.dialect import find_separator
-from ..core.files.text import HEAD_BYTES, marked_encoding
+from ..core.textfiles import HEAD_BYTES, find_separator, marked_encoding
 from ..errors import KnowledgeError
 from ..kernel.cells import LONGEST
 from ..kernel.sheets import MOST_RULES, Broken, SheetCell

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from ..errors import KnowledgeError
 from ..knowledge import Knowledge
-from ..knowledge.door import hide_others
 from ..knowledge.findings.checkup import Checkup
-from ..knowledge.missing import hear
+from ..knowledge.missing import hear, hide_others
 from ..knowledge.soft import Softened
 from ..knowledge.sources.table import is_of_number, rule_text
 from ..knowledge.sources.unapplied import missing_reasons

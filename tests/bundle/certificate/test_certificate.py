@@ -33,7 +33,7 @@ from fedlore.knowledge import (
     SoftFormula,
     table_of,
 )
-from fedlore.knowledge.confusion import Recalibrated
+from fedlore.knowledge.views import Recalibrated
 from fedlore.personal.classifier import Personal
 
 from ..onnx.worlds import EDGES, SCHEMA, rows

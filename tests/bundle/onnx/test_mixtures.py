@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 
 from fedlore.bundle.onnx import to_onnx
-from fedlore.core.cells import log_cells
 from fedlore.core.exact import Basis
+from fedlore.core.ordinal import log_cells
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, table_of
 from fedlore.personal.beside import Beside

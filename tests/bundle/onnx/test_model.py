@@ -27,7 +27,7 @@ from fedlore.knowledge import (
     from_torch,
     table_of,
 )
-from fedlore.knowledge.confusion import Recalibrated
+from fedlore.knowledge.views import Recalibrated
 from fedlore.personal.classifier import Personal
 
 from .worlds import EDGES, HOLED, SCHEMA, rows, thin, worlds

@@ -7,7 +7,6 @@ import torch
 
 from fedlore import Client, Examples, Knowledge
 from fedlore.answers import Bins, Measured
-from fedlore.core.inputs import Inputs
 from fedlore.core.rng import stream
 from fedlore.engine.lore.rowtrust import BY_ROW, trust_classes, trust_numbers
 from fedlore.engine.lore.temperature import EXPERT, NETWORK, StackMember

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fedlore.answers import Bins, Measured
-from fedlore.core.cells import log_cells
-from fedlore.core.reliability import calibration_error
+from fedlore.core.metrics import calibration_error
+from fedlore.core.ordinal import log_cells
 from fedlore.core.rng import stream
 from fedlore.engine.lore.temperature import (
     NETWORK,

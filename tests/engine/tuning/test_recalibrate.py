@@ -7,7 +7,7 @@ from torch.nn.functional import one_hot
 
 from fedlore import Examples, inject
 from fedlore.engine.tuning.recalibrate import confusion_of, recalibrate_client
-from fedlore.knowledge.confusion import Recalibrated, reread
+from fedlore.knowledge.views import Recalibrated, reread
 
 from ..federation import CLASSES, federation
 

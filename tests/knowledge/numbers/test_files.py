@@ -11,7 +11,7 @@ from fedlore import KnowledgeError
 from fedlore.answers import Bins, Line, Measured
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.kinds import kind_of
+from fedlore.knowledge.protocols import kind_of
 from fedlore.knowledge.tables.numbers import read_numbers_table
 
 SCHEMA = name_columns(["ash", "water"], ["low", "high"])

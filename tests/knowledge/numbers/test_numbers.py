@@ -14,8 +14,9 @@ from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.combine import AllOf
 from fedlore.knowledge.conformal import ConformalInterval
 from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.intervals import Band, Between, Written
-from fedlore.knowledge.kinds import kind_of
+from fedlore.knowledge.intervals import Band, Between
+from fedlore.knowledge.lookup import Written
+from fedlore.knowledge.protocols import kind_of
 
 CUT = Bins(0.0, 10.0, 5)
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import Examples
-from fedlore.core.inject import inject, odds_of, pair_of, slope
-from fedlore.core.lesson import teach
+from fedlore.core.inject import inject, odds_of, pair_of, slope, teach
 
 from ...strategies import cases
 

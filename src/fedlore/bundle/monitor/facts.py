@@ -14,15 +14,13 @@ from ...answers.axis import axis_of
 from ...answers.sets import Sets
 from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
-from ...knowledge.confusion import Recalibrated
-from ...knowledge.door import hide_others
-from ...knowledge.missing import allow, find_lacking, hear
-from ...knowledge.soft import SoftFormulas, SoftRange
+from ...knowledge.missing import allow, find_lacking, hear, hide_others
+from ...knowledge.soft import SoftFormulas, SoftRange, list_statements
 from ...knowledge.sources.writing import kind_of_model, parts_of
-from ...knowledge.stated import list_statements
 from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
+from ...knowledge.views import Recalibrated
 from ..header import Bundle
 from ..predict import answer_rows, shape_rows
 

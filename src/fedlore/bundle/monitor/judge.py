@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from ...core.betting import Course, Reals, bet_on_order, bet_on_rate
 from ...core.rng import key
+from ...core.statistics import Course, Reals, bet_on_order, bet_on_rate
 from ..header import Bundle
 from .facts import Question, QuestionKind
 from .record import Record

@@ -17,10 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...core.betting import Reals
-from ...core.locking import alone
-from ...core.rates import wilson
-from ...core.store import write_private
+from ...core.statistics import Reals, wilson
+from ...core.store import alone, write_private
 from ...errors import FedloreError
 from ..header import Bundle
 from .facts import Fact, Question, find_facts

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.cells import _FARTHEST, BEND, STEEP
+from ...core.ordinal import _FARTHEST, BEND, STEEP
 from ...kernel.graph.ops import DOUBLE, SINGLE, Value
 from .builder import Builder
 

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 
 from ...core.foresight import Exact
-from ...core.inputs import Inputs
 from ...core.rng import stream
-from ...core.scaler import Scaler
+from ...core.scaler import Inputs, Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value

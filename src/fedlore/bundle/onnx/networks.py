@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ...core import nets
-from ...core.inputs import Inputs
 from ...core.lipschitz import SHARP, SLACK, Lipschitz, columns_of_features
 from ...core.nets import Deaf, Hearing
 from ...core.ordinal import Ordered
+from ...core.scaler import Inputs
 from ...errors import FedloreError
 from ...kernel.graph.formulas import Formulas
 from ...kernel.graph.knowledge import KnowledgeNodes

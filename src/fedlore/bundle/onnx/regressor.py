@@ -20,7 +20,7 @@ from ...personal.beside import NumberBeside
 from ...personal.foreseen import ForeseenNumber
 from ...personal.own.members import NumberMember
 from ...personal.regressor import PersonalRegressor
-from ...personal.tasks.regression import LEVEL
+from ...personal.tasks import LEVEL
 from .bins import (
     BinNodes,
     SpreadNodes,

@@ -43,7 +43,6 @@ from ...kernel.knowledge import RowTrust
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
-from ...knowledge.confusion import Recalibrated
 from ...knowledge.formulas.formula import Formula
 from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.intervals import Band, Between
@@ -56,7 +55,7 @@ from ...knowledge.sources.writing import kind_of_model, parts_of
 from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
-from ...knowledge.views import Mask, MaxPool
+from ...knowledge.views import Mask, MaxPool, Recalibrated
 from .builder import OPSET, Builder, GraphOutput
 from .networks import network
 

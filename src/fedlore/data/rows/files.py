@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from ...core.files.dialect import Dialect
-from ...core.files.text import find_dialect, open_text
-from ...core.files.workbook import read_page
+from ...core.textfiles import Dialect, find_dialect, open_text
+from ...core.workbooks import read_page
 from ...errors import ConfigError, FedloreError
 from ...kernel.schema import Schema
 from .cells import BLANK, Stumbled, refusal

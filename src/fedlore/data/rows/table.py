@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...answers import Measured
 from ...core.examples import Examples
-from ...core.files.workbook import SUFFIXES
+from ...core.workbooks import SUFFIXES
 from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.schema import Feature, Schema
 from ...kernel.sheets import Broken

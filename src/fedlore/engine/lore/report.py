@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from ...core.reliability import ReliabilityBin
+from ...core.metrics import ReliabilityBin
 from ...personal.brought import Brought, BroughtLine
 from .rows import SiteRows
 

@@ -16,7 +16,7 @@ from ...core.tree import Params
 from ...knowledge.shapes import SiteShapes
 from ...personal.client import Client, NumberClient
 from ...personal.own.signs import input_signs
-from ...personal.tasks.regression import Regression
+from ...personal.tasks import Regression
 from ..client import ready, see_rows
 from ..tuning.recalibrate import recalibrate_client
 from .space import Agreement, Candidate

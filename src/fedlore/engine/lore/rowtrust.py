@@ -9,7 +9,7 @@ from torch import Tensor
 from ...answers import Measured
 from ...core.examples import Examples
 from ...core.scaler import Scaler
-from ...knowledge.door import hide_others
+from ...knowledge.missing import hide_others
 from ...knowledge.models import Knowledge
 from ...personal.own.members import within
 from ...personal.own.mixture import mix, scale_weights

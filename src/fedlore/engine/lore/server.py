@@ -12,8 +12,7 @@ import torch
 from ...core import tree
 from ...core.exact import Posterior
 from ...core.tree import Payload
-from ...core.uploads import find_flaw, wanted_of
-from ...core.wire import Reply, Task, Transport
+from ...core.wire import Reply, Task, Transport, find_flaw, wanted_of
 from ...errors import FedloreError
 from ..exact import solve_together
 from ..loop import Run, federate

@@ -19,18 +19,11 @@ from ...answers.scores import quantile_score
 from ...core.conformal import class_misses, number_misses
 from ...core.examples import Examples
 from ...core.inject import fill_trust
-from ...core.reliability import (
-    bins_error,
-    bins_interval,
-    brier,
-    held_shares,
-    ranked_score,
-    reliability,
-)
+from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranked_score, reliability
 from ...personal.distribution import Distribution
 from ...personal.own.members import ClassMember, OrderMember
 from ...personal.own.mixture import NumberMixture, mix
-from ...personal.tasks.regression import LEVEL, NOMINAL, SCORED_LEVELS
+from ...personal.tasks import LEVEL, NOMINAL, SCORED_LEVELS
 from .report import Verdict
 from .rows import nll_rows
 

@@ -21,7 +21,7 @@ from ...core.scaler import Scaler, leave_unscaled
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
-from ...knowledge.confusion import reread_rows
+from ...knowledge.views import reread_rows
 from ...personal.client import Client, Member, NumberClient, knowledge_within
 from ...personal.tasks import Classification, Regression
 from ...privacy.filters import Placement, filter_context, guard_transport

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.examples import Examples
-from ...core.inject import pair_of
-from ...core.lesson import Lesson
+from ...core.inject import Lesson, pair_of
 from ...core.lipschitz import Lipschitz
 from ...core.ordinal import Ordered
 from ...core.rng import key

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ...core.cells import BEND, CURVE, HALF_LOG_TAU, STEEP, Bell, log_ratio
-from ...core.ordinal import PLACES_HEARD, Ordinal
+from ...core.ordinal import BEND, CURVE, HALF_LOG_TAU, PLACES_HEARD, STEEP, Bell, Ordinal, log_ratio
 from .layers import Dense, LayerPlace, Plain, Scratch
 
 _FARTHEST = 1e12  # classes: farther out a place changes nothing but could overflow

@@ -1,6 +1,6 @@
 """What is chosen on training rows before the main training: private λ."""
 
-from ...knowledge.confusion import Recalibrated
+from ...knowledge.views import Recalibrated
 from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
 from .members import choose_trust
 from .numbers import tune_numbers

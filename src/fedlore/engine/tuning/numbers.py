@@ -10,8 +10,7 @@ from ...answers import Line
 from ...answers.scores import rmse
 from ...core.rng import stream
 from ...errors import ConfigError
-from ...knowledge.door import hide_others
-from ...knowledge.missing import hear
+from ...knowledge.missing import hear, hide_others
 from ...personal.client import NumberClient
 from ...personal.regressor import PersonalRegressor
 from ..training import Fitted

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...core.examples import Examples
-from ...knowledge.confusion import Recalibrated, reread_rows
+from ...knowledge.views import Recalibrated, reread_rows
 from ...personal.client import Client
 
 

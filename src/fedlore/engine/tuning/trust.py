@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from ...core.inject import inject
-from ...knowledge.door import hide_others
+from ...knowledge.missing import hide_others
 from ...knowledge.rowtrust import RowTrust
 from ...personal.classifier import Personal
 from ...personal.client import Client, Member, NumberClient, Predictor, trust_anew

@@ -10,8 +10,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ...core.locking import alone
-from ...core.store import write_whole
+from ...core.store import alone, write_whole
 from ...errors import ConfigError, FedloreError
 from ..bell import DoorBell, Ringer, bell_token
 from ..flower.transport import Link

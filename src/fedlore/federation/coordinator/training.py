@@ -13,10 +13,9 @@ import torch
 
 from ...algorithms import Algorithm
 from ...core.history import write_rows
-from ...core.locking import alone
 from ...core.scaler import Scaler
-from ...core.uploads import wanted_of
-from ...core.wire import Reply, Task, Transport
+from ...core.store import alone
+from ...core.wire import Reply, Task, Transport, wanted_of
 from ...engine import Run, federate
 from ...engine.loop import scale_together
 from ...engine.lore import MAIN, DoneStep, Trial

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from ...algorithms import Algorithm
-from ...core.inputs import Inputs
-from ...core.uploads import find_bad_metric, find_flaw, wanted_of
-from ...core.wire import Reply, Task, Transport
+from ...core.scaler import Inputs
+from ...core.wire import Reply, Task, Transport, find_bad_metric, find_flaw, wanted_of
 from ...engine.lore.rows import WORST
 from ...privacy.filters import SUMMED
 from ..remote import QuorumLost

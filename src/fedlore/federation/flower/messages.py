@@ -9,7 +9,7 @@ from typing import Any, Protocol, get_type_hints
 import numpy as np
 
 from ...config import build
-from ...core.plain import bytes_of_layout, from_bytes, layout_of, read_layout, to_bytes
+from ...core.store import bytes_of_layout, from_bytes, layout_of, read_layout, to_bytes
 from ...core.tree import Payload
 from ...core.wire import Reply, Task
 from .names import (

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ...core.store import write_private, write_whole
 from ...errors import FedloreError, unknown
 from ...kernel.schema import Feature, Schema
+from ...knowledge.content import dump
 from ...knowledge.files import Target
-from ...knowledge.toml import dump
 from ...privacy.settings import privacy_table
 from ..settings import ROUNDS, read_deployed
 from ..terms import terms_of

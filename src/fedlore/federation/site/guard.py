@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from ...core.uploads import longest
-from ...core.wire import TASK_KINDS, Reply, Task
+from ...core.wire import TASK_KINDS, Reply, Task, longest
 from ...engine import Recipe
 from ...errors import FedloreError
 from ...privacy.filters import SUMMED, apply_halves, filter_context, half_for

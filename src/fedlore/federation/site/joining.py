@@ -10,8 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from ...core.locking import alone
-from ...core.store import write_whole
+from ...core.store import alone, write_whole
 from ...errors import FedloreError
 from ..flower.node import door
 from ..flower.transport import Link

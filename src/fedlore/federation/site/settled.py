@@ -15,8 +15,8 @@ from ...core.tree import Params, Payload
 from ...engine.lore import SiteModel, SiteRows, Trial
 from ...engine.lore.rows import number_task
 from ...errors import FedloreError
-from ...knowledge.confusion import Recalibrated
 from ...knowledge.rowtrust import RowTrust
+from ...knowledge.views import Recalibrated
 from ...personal.beside import Beside, NumberBeside
 from ...personal.classifier import Personal
 from ...personal.foreseen import Foreseen, ForeseenNumber

@@ -8,8 +8,7 @@ from typing import Any
 
 from ...algorithms import FlatParams
 from ...core.tree import Payload
-from ...core.uploads import find_flaw, wanted_of
-from ...core.wire import TASK_KINDS, Reply, Task, digest
+from ...core.wire import TASK_KINDS, Reply, Task, digest, find_flaw, wanted_of
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError

@@ -13,8 +13,8 @@ from ...kernel.findings import Finding, Place, errors
 from ..audit import Audit, NumberAudit
 from ..content import Files, Where, files_at
 from ..files import assemble, read_document, setting_of
-from ..kinds import kind_of
 from ..models import Knowledge
+from ..protocols import kind_of
 from ..soft import split_ranges
 from ..sources.kind import Asked, Setting
 from ..sources.opening import examine_source, naming

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ...answers import Measured
 from ...core.examples import Examples
-from ...core.still import without_gradient
+from ...core.tensors import without_gradient
 from ...errors import KnowledgeError
 from ...kernel.findings import Finding, Place, Severity
 from ...kernel.schema import Schema
 from ..audit import Audit, NumberAudit, audit_numbers
 from ..models import Knowledge
-from ..policies import Conflict
+from ..protocols import Conflict
 from ..soft import has_soft
 from .shapes import check_shapes
 from .soft import check_soft

@@ -6,17 +6,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...core.rates import exact_share
-from ...core.still import without_gradient
+from ...core.statistics import exact_share
+from ...core.tensors import without_gradient
 from ...kernel.cells import spans_of
 from ...kernel.findings import Finding, Place
 from ...kernel.sheets import Rule
-from ..door import hide_others
 from ..formulas.grading import GradedFormula
+from ..missing import hide_others
 from ..models import Knowledge
-from ..soft import SoftFormulas, SoftRange
+from ..soft import SoftFormulas, SoftRange, list_statements
 from ..sources.writing import leaves
-from ..stated import list_statements
 from ..tables.soft import SoftTable
 from ..tables.table import Table
 from .tables import check_cells, lint_tables

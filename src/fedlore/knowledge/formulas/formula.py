@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.still import without_gradient
-from ...core.tensors import torch
+from ...core.tensors import torch, without_gradient
 from ...errors import KnowledgeError
 from ...kernel.enclosure import Boxes
 from ...kernel.expressions import Step, Tree, columns_in, parse, steps_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from ...core.tensors import torch
 from ...errors import KnowledgeError
-from ..kinds import RangeKind
 from ..missing import find_lacking, hear, join_columns, list_columns
+from ..protocols import RangeKind
 from .formula import Formula
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from ...kernel.prove import inside, stays_between
 from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ...kernel.slopes import never_against
+from ...knowledge.views import Recalibrated
 from ..bridge import known_of, source_of, table_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..confusion import Recalibrated
 from ..formulas.formula import Formula
 from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
 from ..intervals import Between

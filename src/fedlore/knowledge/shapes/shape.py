@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ...core.still import without_gradient
-from ...core.tensors import torch
+from ...core.tensors import torch, without_gradient
 from ...errors import KnowledgeError
 from ...kernel.schema import Schema
 from ...words import Reason

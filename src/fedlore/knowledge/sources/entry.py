@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import KnowledgeError
-from ..kinds import RangeKind, kind_of
+from ..protocols import RangeKind, kind_of
 from .kind import Asked, Setting, SourceKind
 from .viewed import look_through
 

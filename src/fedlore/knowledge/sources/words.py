@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...words import Reason
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..confusion import Recalibrated
 from ..missing import find_lacking, is_heard
 from ..soft import Softened
+from ..views import Recalibrated
 from .kind import Asked, Reasons
 from .lines import first_reasons, join_reasons
 from .writing import kind_of_model

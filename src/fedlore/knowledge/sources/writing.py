@@ -6,9 +6,8 @@ from typing import Any
 from ...errors import KnowledgeError
 from ...kernel.schema import Schema
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..confusion import Recalibrated
 from ..soft import Softened
-from ..views import Mask, MaxPool
+from ..views import Mask, MaxPool, Recalibrated
 from .catalog import SOURCE_KINDS
 from .found import plugin_of
 from .kind import Attached, SourceKind

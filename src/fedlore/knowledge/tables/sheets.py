@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ...core.files.text import marked_encoding
-from ...core.files.workbook import openpyxl_package, parse_page
+from ...core.textfiles import marked_encoding
+from ...core.workbooks import openpyxl_package, parse_page
 from ...errors import FedloreError, KnowledgeError
 from ...kernel.cells import TableKind, format_condition, format_outcome, number
 from ...kernel.findings import Finding

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from ...core.inputs import Inputs
 from ...core.lipschitz import HEARD_PLACES, columns_of_features
+from ...core.scaler import Inputs
 from ...knowledge.models import Knowledge
 from ...knowledge.shapes.shape import ears_for
 from .linear import Linear

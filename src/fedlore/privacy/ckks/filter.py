@@ -24,10 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ...core.plain import Layout
+from ...core.store import Layout
 from ...core.tree import Params, Payload, nest
-from ...core.uploads import find_bad_metric
-from ...core.wire import Reply, Task, Transport, digest
+from ...core.wire import Reply, Task, Transport, digest, find_bad_metric
 from ...errors import FedloreError
 from ..dp.noise import Entropy, gaussian
 from ..filters import SUMMED, Filter, FilterContext, Half, Placement, RoundVoid, common_steps

@@ -20,8 +20,7 @@ from typing import Any, Literal, get_args
 
 from ...core import tree
 from ...core.aggregate import Aggregate
-from ...core.locking import lock_file
-from ...core.store import write_whole
+from ...core.store import lock_file, write_whole
 from ...core.tree import Payload
 from ...errors import ConfigError, FedloreError
 from .noise import Release, affordable, check_delta, check_epsilon, epsilon_of, noise_for

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ...algorithms import Algorithm, FlatParams, Plan, Slopes, reach
 from ...core import tree
-from ...core.lesson import Lesson
+from ...core.inject import Lesson
 from ...core.rng import stream
 from ...core.tree import Params, Payload
 from ...errors import ConfigError, FedloreError

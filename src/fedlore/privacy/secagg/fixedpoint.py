@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...core.plain import Layout, layout_of, read_layout
+from ...core.store import Layout, layout_of, read_layout
 from ...core.tree import Params, Payload, flatten, nest
 from ...errors import FedloreError
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from ...core.tree import Params, Payload
-from ...core.uploads import MISFIT
-from ...core.wire import ASIDE, Reply, Task
+from ...core.wire import ASIDE, MISFIT, Reply, Task
 from ...errors import FedloreError
 from ..filters import SUMMED
 from .fixedpoint import FixedPoint, encode_words, summands

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ...core.plain import Layout
-from ...core.store import write_whole
+from ...core.store import Layout, write_whole
 from ...core.wire import ONLY, Reply, Task, Transport
 from ...errors import FedloreError
 from ..filters import SUMMED, RoundVoid, common_steps

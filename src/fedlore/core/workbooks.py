@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ...errors import FedloreError
-from ...kernel.sheets import Broken, SheetCell
+from ..errors import FedloreError
+from ..kernel.sheets import Broken, SheetCell
 
 SUFFIXES = (".xlsx", ".xlsm")
 
