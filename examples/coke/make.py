@@ -18,7 +18,7 @@ from openpyxl import Workbook
 
 from fedlore.core.examples import Examples
 from fedlore.kernel.schema import Schema
-from fedlore.knowledge import Knowledge
+from fedlore.knowledge import Card, Knowledge
 from fedlore.knowledge.conformal import ConformalRange
 from fedlore.knowledge.formulas.formula import Formula
 from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula

@@ -8,7 +8,7 @@ from rich.console import Console
 from fedlore import fit, mlp
 from fedlore.cli.progress import Gauge
 from fedlore.cli.screen import Screen
-from fedlore.core.history import RoundSeen
+from fedlore.core.history import RoundSeen, listen_to_rounds
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from ..core.history import RoundSeen
+from ..core.history import RoundSeen, listen_to_rounds
 from .screen import Screen
 
 __all__ = ["Gauge"]
