@@ -8,6 +8,7 @@ import torch
 from fedlore import Client, Examples, Knowledge
 from fedlore.answers import Bins, Measured
 from fedlore.core.rng import stream
+from fedlore.core.scaler import Inputs
 from fedlore.engine.lore.rowtrust import BY_ROW, trust_classes, trust_numbers
 from fedlore.engine.lore.temperature import EXPERT, NETWORK, StackMember
 from fedlore.engine.tuning.curves import Cached
