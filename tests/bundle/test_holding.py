@@ -18,7 +18,7 @@ from fedlore.bundle.score import (
     read_holding,
     stored_holding,
 )
-from fedlore.bundle.serve.answer import Answering
+from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.store import open_members, with_holdings
 from fedlore.cli.app import app
 from fedlore.core.conformal import Holding, unseen_holdings
@@ -157,7 +157,7 @@ def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(class
     again = CliRunner().invoke(app, ["predict", str(kept), str(new), "--out", str(out)])
     assert again.exit_code == 0 and "Holds with 0.9" in again.output
     assert out.read_text() == first  # the same sets, now without the rows
-    told, _ = Answering.of(found)(labelled(10, 5)[0].double())
+    told, _ = Answerer.of(found)(labelled(10, 5)[0].double())
     sets = hold_classes(answer_rows(found, labelled(10, 5)[0]), found.holdings[1].cut)
     assert [len(row["held"]) for row in told] == sets.sum(1).tolist()
     assert all(row["noise"] > 0 and row["far"] == (row["ignorance"] > row["noise"]) for row in told)
@@ -166,7 +166,7 @@ def test_what_kept_rows_promise_is_stored_and_answered_by_file_and_service(class
 def test_a_bundle_that_promises_nothing_says_nothing():
     alone = bundle_of(Personal(mlp(2, 8, hidden=(4,)), Knowledge(schema=STEPS), scaler=SCALE), "n")
     assert alone.holdings == () and stored_holding(alone, 0.9) is None
-    told, _ = Answering.of(alone)(rows(1, 2)[0].double())
+    told, _ = Answerer.of(alone)(rows(1, 2)[0].double())
     assert {(row["held"], row["noise"], row["far"]) for row in told} == {(None, None, None)}
 
 

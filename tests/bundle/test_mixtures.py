@@ -248,7 +248,7 @@ def test_members_stay_inside_the_range_whatever_overflows():
 
 
 def test_it_is_served(tmp_path):
-    answering = pytest.importorskip("fedlore.bundle.serve.answer").Answering
+    answering = pytest.importorskip("fedlore.bundle.serve.answer").Answerer
     for model in (mixed(), number_mixture(regressor(), rows())):
         made = stored(model)
         (said, _), x = answering.of(made)(rows(3).double()), rows(3)

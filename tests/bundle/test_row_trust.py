@@ -15,7 +15,7 @@ from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
 from fedlore.bundle.predict import answer_rows
-from fedlore.bundle.serve.answer import Answering
+from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.store import open_members
 from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
@@ -130,7 +130,7 @@ def test_a_bundle_answers_as_the_model_and_says_why(tmp_path, number, mixed):
     assert not any("here" in line for line in why[3])  # he is silent there
     if mixed:  # the others share the rest
         assert "spoke: network 13.3 %, line 6.67 %, expert 80 %" in why[0]
-    served, _ = Answering.of(again)(X.double())
+    served, _ = Answerer.of(again)(X.double())
     assert [row["trust"] for row in served] == pytest.approx(wanted.tolist(), abs=1e-6)
     assert why[0][-1] in served[0]["reasons"]
     assert "trust row by row: 0.8 where origin != 'import'; elsewhere 1 / (1" in again.card

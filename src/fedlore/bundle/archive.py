@@ -212,7 +212,7 @@ def _replace_folder(path: Path, members: Members) -> None:
     """A new folder takes the old one's name; only a bundle or nothing is ever replaced."""
     if path.exists() and not (path.is_dir() and _only_a_bundle(path)):
         raise FedloreError(f"'{path}' is there and is no bundle: choose another name")
-    part = _beside(path)
+    part = _hidden_name(path)
     part.mkdir()
     old = part.with_name(f"{part.name}.old")
     try:
@@ -245,6 +245,6 @@ def _only_a_bundle(path: Path) -> bool:
     return there <= {MANIFEST, *(line.partition("  ")[2] for line in lines)}
 
 
-def _beside(path: Path) -> Path:
+def _hidden_name(path: Path) -> Path:
     """A new hidden name in the same folder; what is made there has the rights the user sets."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")

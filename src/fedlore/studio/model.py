@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from ..bundle import Bundle, read_bundle
-from ..bundle.serve.answer import Answering, Silent
+from ..bundle.serve.answer import Answerer, Silent
 from ..errors import FedloreError
 from ..knowledge.findings.checkup import Checkup
 
@@ -16,7 +16,7 @@ class SiteModel:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._answering: Answering | None = None
+        self._answering: Answerer | None = None
 
     def bundle(self) -> Bundle:
         """The bundle itself, or a sentence why there is none."""
@@ -24,9 +24,9 @@ class SiteModel:
             raise FedloreError("there is no model in this folder: put its .lore file here")
         return self._open(self._path).bundle
 
-    def _open(self, path: Path) -> Answering:
+    def _open(self, path: Path) -> Answerer:
         if self._answering is None:
-            self._answering = Answering.of(read_bundle(path))
+            self._answering = Answerer.of(read_bundle(path))
         return self._answering
 
     def say(self, x: Tensor, checkup: Checkup) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ import torch
 
 from fedlore.bundle import answer_rows
 from fedlore.bundle.serve import ServeLimits, make_app
-from fedlore.bundle.serve.together import DIRECT
+from fedlore.bundle.serve.answer import DIRECT
 
 from .asking import ask, ask_all, predict
 from .sites import ROW, TOKEN, crossing, grades, number
@@ -204,7 +204,7 @@ def test_a_fault_of_ours_is_a_sentence_and_not_a_trace(bundle, monkeypatch, capl
     def broken(*_):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("fedlore.bundle.serve.answer.answer_rows", broken)
+    monkeypatch.setattr("fedlore.bundle.serve.answer.answer_with_reasons", broken)
     with caplog.at_level(logging.CRITICAL, "fedlore"):
         answer = predict(app, ROW)
     assert answer.status_code == 500

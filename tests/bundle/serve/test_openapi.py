@@ -81,7 +81,7 @@ def test_schemathesis_would_find_a_failing_answer(monkeypatch):
     def broken(*_):
         raise RuntimeError
 
-    monkeypatch.setattr("fedlore.bundle.serve.answer.answer_rows", broken)
+    monkeypatch.setattr("fedlore.bundle.serve.answer.answer_with_reasons", broken)
     monkeypatch.setattr("fedlore.bundle.serve.guard._log.exception", lambda *_: None)
     found, _ = findings(make_app(grades()), 3)
     assert any("POST /predict: not_a_server_error" in text for text in found)

@@ -1,11 +1,15 @@
-"""A bundle's answers as plain values for JSON."""
+"""Rows in, answers as JSON out; rows that wait are answered in one batch."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Literal
 
 import torch
+from fastapi import Request
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 from torch import Tensor
 
 from ...core.conformal import Holding
@@ -82,7 +86,7 @@ class Silent(FedloreError):
 
 
 @dataclass(frozen=True)
-class Answering:
+class Answerer:
     """A bundle made ready to answer rows of JSON numbers."""
 
     bundle: Bundle
@@ -91,9 +95,9 @@ class Answering:
     doubts: bool = False  # whether it can tell noise from ignorance
 
     @staticmethod
-    def of(bundle: Bundle) -> "Answering":
+    def of(bundle: Bundle) -> "Answerer":
         inner = bundle.personal.inner
-        return Answering(
+        return Answerer(
             bundle,
             next(inner.model.parameters()).dtype,
             stored_holding(bundle, SERVED_LEVEL),
@@ -183,3 +187,94 @@ def write_answers(bundle: Bundle, found: Answers, why: list[list[str]]) -> list[
             }
         )
     return rows
+
+
+#: Rows that are answered in the event loop. More go to a thread, so that others need not wait.
+DIRECT = 32
+
+_Told = tuple[list[dict[str, Any]], Sequence[bool]]  # values for JSON, and whether in scope
+
+
+class Batcher:
+    """The queue before a bundle; it belongs to one event loop.
+
+    A request that comes alone is answered at once and alone. Those that arrive while another is
+    being answered wait for it, and then share one pass through knowledge and network.
+    """
+
+    def __init__(self, answering: Answerer) -> None:
+        self._answering = answering
+        self._waiting: list[tuple[Tensor, asyncio.Future[_Told]]] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._many = asyncio.Lock()
+
+    async def __call__(self, x: Tensor) -> _Told:
+        """Answers for rows in raw units, (n, d)."""
+        if len(x) > DIRECT:
+            async with self._many:  # two at once would only fight for the interpreter
+                return _reply(*await asyncio.to_thread(self._answering, x))
+        answer: asyncio.Future[_Told] = asyncio.get_running_loop().create_future()
+        self._waiting.append((x, answer))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        return await answer
+
+    async def _work(self) -> None:
+        while self._waiting:
+            rows, some = 0, []
+            while self._waiting and rows + len(self._waiting[0][0]) <= DIRECT:
+                some.append(self._waiting.pop(0))
+                rows += len(some[-1][0])
+            self._answer(some)
+            await asyncio.sleep(0)  # let answers out and new requests in
+
+    def _answer(self, some: list[tuple[Tensor, asyncio.Future[_Told]]]) -> None:
+        try:
+            values, scope = _reply(*self._answering(torch.cat([x for x, _ in some])))
+        except Silent as error:
+            if len(some) > 1:  # one request's bad row is no other's business
+                for one in some:
+                    self._answer([one])
+                return
+            _resolve(some[0][1], error)
+        except Exception as error:  # each asker gets the failure, and the queue goes on
+            for _, answer in some:
+                _resolve(answer, error)
+        else:
+            start = 0
+            for x, answer in some:
+                end = start + len(x)
+                _resolve(answer, (values[start:end], scope[start:end]))
+                start = end
+
+
+def _resolve(answer: "asyncio.Future[_Told]", result: _Told | Exception) -> None:
+    if answer.done():  # whoever asked has left
+        return
+    if isinstance(result, Exception):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)
+
+
+def _reply(values: list[dict[str, Any]], found: Answers) -> _Told:
+    return values, found.in_scope.tolist()
+
+
+def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of refusals."""
+    return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
+
+
+def needs_token(guarded: bool, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What OpenAPI says about an operation that needs the token."""
+    needed: dict[str, Any] = {"security": [{"bearer": []}]} if guarded else {}
+    return {"openapi_extra": {**needed, **(extra or {})}}
+
+
+def need_json(request: Request) -> None:
+    """Refuse a body that says to be anything but JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # also what keeps other web pages out: a browser asks before it sends this type
+        raise HTTPException(415, "the body must be application/json")

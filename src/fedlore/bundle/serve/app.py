@@ -15,14 +15,21 @@ from .. import Bundle
 from ..monitor.record import Record
 from ..monitor.report import report_metrics
 from ..score import stored_holding
-from .answer import SERVED_LEVEL, Answering, Prediction, Silent
+from .answer import (
+    SERVED_LEVEL,
+    Answerer,
+    Batcher,
+    Prediction,
+    Silent,
+    need_json,
+    needs_token,
+    problems,
+)
 from .guard import Doorkeeper
-from .keeper import RecordKeeper, add_monitor
 from .limits import ServeLimits
-from .measures import Measures
+from .metrics import Metrics
+from .monitor import RecordKeeper, add_monitor
 from .rows import Reader, row_schema
-from .together import Together
-from .told import need_json, needs_token, problems
 from .web import Page
 
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
@@ -98,7 +105,7 @@ def make_app(
     use for this service, None for any. With a record measured rows are taken in and monitored.
     """
     limits = limits or ServeLimits()
-    measures, guarded = Measures(), token is not None
+    measures, guarded = Metrics(), token is not None
     keeper = None if record is None else RecordKeeper(bundle, record)
     app = FastAPI(
         title=f"fedlore: {bundle.client}",
@@ -122,7 +129,7 @@ def _describe(
     app: FastAPI,
     bundle: Bundle,
     limits: ServeLimits,
-    measures: Measures,
+    measures: Metrics,
     keeper: RecordKeeper | None,
     *,
     guarded: bool,
@@ -175,11 +182,11 @@ def _describe(
 
 
 def _predict(
-    app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Measures, *, guarded: bool
+    app: FastAPI, bundle: Bundle, limits: ServeLimits, measures: Metrics, *, guarded: bool
 ) -> None:
     schema = bundle.schema
     reader = Reader(schema, limits.rows)
-    answering = Together(Answering.of(bundle))
+    answering = Batcher(Answerer.of(bundle))
     row = row_schema(schema)
     several = {"type": "array", "items": row, "minItems": 1, "maxItems": limits.rows}
     asked = {"application/json": {"schema": {"title": "Rows", "anyOf": [row, several]}}}

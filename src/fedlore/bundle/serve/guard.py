@@ -34,7 +34,7 @@ _ALWAYS = (
 _log = logging.getLogger("fedlore")
 
 
-class Noting(Protocol):
+class Recorder(Protocol):
     """Whoever counts requests."""
 
     def note(self, path: str, method: str, status: int, seconds: float) -> None: ...
@@ -50,7 +50,7 @@ class Doorkeeper:
 
     app: App
     limits: ServeLimits
-    measures: Noting | None = None
+    measures: Recorder | None = None
     token: str | None = None
     hosts: Sequence[str] | None = None
     without_token: Sequence[str] = OPEN  # what holds no data of the site

@@ -14,7 +14,7 @@ _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True)
-class Measures:
+class Metrics:
     """What one service has done since it started."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)

@@ -14,12 +14,11 @@ from ..monitor.facts import QuestionKind
 from ..monitor.judge import MonitorReport, judge_record
 from ..monitor.record import Record
 from ..monitor.report import report_values, say_alarms
-from .answer import Answering
-from .measured import MeasuredReader, MeasuredRows, measured_schema
-from .told import need_json, needs_token, problems
+from .answer import Answerer, need_json, needs_token, problems
+from .rows import MeasuredReader, MeasuredRows, measured_schema
 
 
-class QuestionTold(BaseModel):
+class QuestionReply(BaseModel):
     """One thing that is monitored."""
 
     name: str = Field(description="the rule, the range, the expert, the answers or the input")
@@ -43,10 +42,10 @@ class MonitorReply(BaseModel):
     alarm_rate: float = Field(description="the chance that one of all claims ever cries wolf")
     alarms: list[str] = Field(description="the names of the questions that raise one")
     sentences: list[str] = Field(description="each alarm in a sentence, or that there is none")
-    questions: list[QuestionTold]
+    questions: list[QuestionReply]
 
 
-class Taken(BaseModel):
+class RowsTaken(BaseModel):
     """What became of measured rows."""
 
     new: int = Field(description="rows that were not in the record yet; the others are passed over")
@@ -58,7 +57,7 @@ class RecordKeeper:
 
     def __init__(self, bundle: Bundle, record: Record) -> None:
         self._bundle, self._record = bundle, record
-        self._find_silence = Answering.of(bundle).find_silence
+        self._find_silence = Answerer.of(bundle).find_silence
         self._told: MonitorReport | None = None
         self._one = asyncio.Lock()  # rows are written one request after the other
 
@@ -95,7 +94,7 @@ def add_monitor(
 
     @app.post(
         "/measured",
-        response_model=Taken,
+        response_model=RowsTaken,
         responses=problems(401, 408, 409, 413, 415, 421, 422),
         **needs_token(guarded, {"requestBody": {"required": True, "content": asked}}),
     )

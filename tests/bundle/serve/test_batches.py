@@ -5,8 +5,7 @@ import asyncio
 import pytest
 import torch
 
-from fedlore.bundle.serve.answer import Answering, Silent
-from fedlore.bundle.serve.together import DIRECT, Together
+from fedlore.bundle.serve.answer import DIRECT, Answerer, Batcher, Silent
 
 from .sites import crossing, grades
 
@@ -15,7 +14,7 @@ class Counting:
     """An answering that notes how many rows each pass had."""
 
     def __init__(self, bundle):
-        self.inner, self.passes = Answering.of(bundle), []
+        self.inner, self.passes = Answerer.of(bundle), []
 
     def __call__(self, x):
         self.passes.append(len(x))
@@ -30,7 +29,7 @@ def rows(n, seed=0):
 
 def gathered(answering, asked):
     async def talk():
-        together = Together(answering)
+        together = Batcher(answering)
         return await asyncio.gather(*map(together, asked), return_exceptions=True)
 
     return asyncio.run(talk())
@@ -72,7 +71,7 @@ def test_many_rows_do_not_wait_in_the_queue():
 
 def test_one_bad_row_spoils_no_other_request():
     good, bad = (torch.tensor([[0.0, b]], dtype=torch.float64) for b in (-1.0, 1.0))
-    found = gathered(Answering.of(crossing()), [good, bad, good])
+    found = gathered(Answerer.of(crossing()), [good, bad, good])
     assert [isinstance(f, Silent) for f in found] == [False, True, False]
     assert found[1].row == 1
 
@@ -84,10 +83,10 @@ def test_a_failure_reaches_everybody_and_the_queue_goes_on():
         calls.append(len(x))
         if len(calls) == 1:
             raise RuntimeError("broken")
-        return Answering.of(grades())(x)
+        return Answerer.of(grades())(x)
 
     async def talk():
-        together = Together(breaking)
+        together = Batcher(breaking)
         first = await asyncio.gather(*map(together, [rows(1), rows(1)]), return_exceptions=True)
         return first, await together(rows(1))
 
@@ -98,7 +97,7 @@ def test_a_failure_reaches_everybody_and_the_queue_goes_on():
 
 def test_whoever_leaves_early_holds_nobody_up():
     async def talk():
-        together = Together(Answering.of(grades()))
+        together = Batcher(Answerer.of(grades()))
         gone = asyncio.create_task(together(rows(1)))
         await asyncio.sleep(0)
         gone.cancel()
