@@ -66,7 +66,7 @@ def test_one_byte_changed_anywhere_is_found(tmp_path, packed):
         data = bytearray(packed)
         data[place] ^= 1
         path.write_bytes(data)
-        refused(path, "damaged|no bundle")
+        refused(path, "damaged|not a fedlore bundle")
     path.write_bytes(packed)
     read_bundle(path)
 
@@ -84,7 +84,7 @@ def test_one_byte_changed_in_a_folder_is_found(tmp_path, name):
 @pytest.mark.parametrize("cut", [0, 10, 200, 1000])
 def test_a_cut_file_is_refused(tmp_path, packed, cut):
     (tmp_path / "a.lore").write_bytes(packed[:cut])
-    refused(tmp_path / "a.lore", "no bundle")
+    refused(tmp_path / "a.lore", "not a fedlore bundle")
 
 
 def test_missing_and_extra_members_are_refused(tmp_path):
@@ -160,7 +160,7 @@ def test_a_list_cannot_hide_behind_a_false_end(tmp_path):
     place = len(data) - 2
     body = false[:place] + struct.pack("<H", 22 + _COMMENT) + false[place + 2 :]
     (tmp_path / "a.lore").write_bytes(body + _comment_of(body))
-    refused(tmp_path / "a.lore", "its end is not the one that fedlore writes")
+    refused(tmp_path / "a.lore", "the zip ends twice")
 
 
 def test_a_network_that_blows_up_one_row_is_refused_without_computing_it():
@@ -237,7 +237,7 @@ def test_what_is_no_bundle_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", "no manifest.sha256")
     (tmp_path / "text.lore").write_text("hello " * 100)
-    refused(tmp_path / "text.lore", "no bundle")
+    refused(tmp_path / "text.lore", "not a fedlore bundle")
 
 
 @pytest.mark.parametrize("place", ["a.lore", "a"])
@@ -291,12 +291,12 @@ def test_a_member_that_stands_there_twice_is_refused(tmp_path):
 def test_a_folder_that_is_no_bundle_is_never_replaced(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "me.jpg").write_text("x")
-    with pytest.raises(FedloreError, match="is no bundle: choose another name"):
+    with pytest.raises(FedloreError, match="is not a fedlore bundle: choose another name"):
         write_bundle(MADE, tmp_path / "photos")
     assert (tmp_path / "photos" / "me.jpg").exists()
     write_bundle(MADE, tmp_path / "a")
     (tmp_path / "a" / "notes.txt").write_text("mine")
-    with pytest.raises(FedloreError, match="is no bundle: choose another name"):
+    with pytest.raises(FedloreError, match="is not a fedlore bundle: choose another name"):
         write_bundle(MADE, tmp_path / "a")
     assert (tmp_path / "a" / "notes.txt").read_text() == "mine"
 

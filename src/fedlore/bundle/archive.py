@@ -35,7 +35,7 @@ _MOMENT = (1980, 1, 1, 0, 0, 0)  # the same bytes whenever it is written
 
 
 class Refused(FedloreError):
-    """A file that is no bundle, or not the one that was written."""
+    """A file that is not a bundle, or not the one that was written."""
 
     kind = "bundle-damaged"
 
@@ -61,7 +61,7 @@ def read_members(path: str | Path) -> dict[str, bytes]:
         raise Refused(f"cannot read '{path}': {error.strerror or error}") from None
     said = found.pop(MANIFEST, None)
     if said is None:
-        raise Refused(f"'{path}' is no bundle: it has no {MANIFEST}")
+        raise Refused(f"'{path}' is not a fedlore bundle: it has no {MANIFEST}")
     if said != manifest_of(found):
         raise Refused(f"'{path}' is damaged: {_difference(said, found)}")
     return found
@@ -100,7 +100,7 @@ def _read_folder(path: Path) -> dict[str, bytes]:
         _check_name(place.name, path)
         about = place.lstat()
         if not stat.S_ISREG(about.st_mode):
-            raise Refused(f"'{path}' is no bundle: '{place.name}' is not a plain file")
+            raise Refused(f"'{path}' is not a fedlore bundle: '{place.name}' is not a plain file")
         sizes += about.st_size
         _check_size(path, sizes, len(found))
         found[place.name] = place.read_bytes()
@@ -111,24 +111,24 @@ def _read_zip(path: Path) -> dict[str, bytes]:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < _END.size + _COMMENT:
-            raise Refused(f"'{path}' is no bundle: it has {size} bytes")
+            raise Refused(f"'{path}' is not a fedlore bundle: it has {size} bytes")
         if size > _LARGEST + CATALOGUE:
             raise Refused(f"'{path}' is too large for a bundle: {size} bytes, {_LARGEST} at most")
         data = file.read()
     body, comment = data[:-_COMMENT], data[-_COMMENT:]
     if not data.startswith(b"PK") or not comment.startswith(_MARK):
         raise Refused(
-            f"'{path}' is no bundle: its end is not the one that fedlore writes (a zip made by "
-            "hand is read as a folder: unpack it)"
+            f"'{path}' is not a fedlore bundle, or the file is cut off (was the copy "
+            "interrupted?); a zip made by hand is read as a folder: unpack it"
         )
     if comment != _comment_of(body):
-        raise Refused(f"'{path}' is damaged: its checksum does not fit")
+        raise Refused(f"'{path}' is damaged: its checksum does not match")
     if body.rfind(b"PK\x05\x06") != len(body) - _END.size:  # a reader of zips takes the last one
-        raise Refused(f"'{path}' is no bundle: its end is not the one that fedlore writes")
+        raise Refused(f"'{path}' is not a fedlore bundle: the zip ends twice")
     _, _, _, _, _, catalogue, _, _ = _END.unpack(body[-_END.size :])
     # a reader of zips makes an object per entry, so the list is measured before it is read
     if catalogue > CATALOGUE or body[-_END.size - 20 :].startswith(b"PK\x06\x07"):
-        raise Refused(f"'{path}' is no bundle: its list of members is too long")
+        raise Refused(f"'{path}' is not a fedlore bundle: its list of members is too long")
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             return _unpack(path, archive)
@@ -144,25 +144,24 @@ def _unpack(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
     for entry in entries:
         _check_name(entry.filename, path)
         if stat.S_ISLNK(entry.external_attr >> 16):
-            raise Refused(f"'{path}' is no bundle: '{entry.filename}' is a link")
+            raise Refused(f"'{path}' is not a fedlore bundle: '{entry.filename}' is a link")
     _check_size(path, sum(entry.file_size for entry in entries), len(entries))
     for entry in entries:
         if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
             raise Refused(
-                f"'{path}' is no bundle: '{entry.filename}' is compressed "
+                f"'{path}' is not a fedlore bundle: '{entry.filename}' is compressed "
                 f"({entry.compress_size} bytes for {entry.file_size}); members are stored as are"
             )
     names = [entry.filename for entry in entries]
     if len(set(names)) != len(names):
-        raise Refused(f"'{path}' is no bundle: it holds a member twice")
+        raise Refused(f"'{path}' is not a fedlore bundle: it holds a member twice")
     return {entry.filename: archive.read(entry) for entry in entries}
 
 
 def _check_name(name: str, path: Path) -> None:
     if not _NAME.fullmatch(name):
         raise Refused(
-            f"'{path}' is no bundle: the member {name[:100]!r} is not a plain file name beside the "
-            "others"
+            f"'{path}' is not a fedlore bundle: the member {name[:100]!r} is not a plain file name"
         )
 
 
@@ -173,7 +172,7 @@ def _check_size(path: Path, size: int, members: int) -> None:
             f"{_LARGEST} at most"
         )
     if members > MOST:
-        raise Refused(f"'{path}' is no bundle: it has more than {MOST} members")
+        raise Refused(f"'{path}' is not a fedlore bundle: it has more than {MOST} members")
 
 
 def _difference(said: bytes, found: Members) -> str:
@@ -211,7 +210,7 @@ def _zip(members: Members) -> bytes:
 def _replace_folder(path: Path, members: Members) -> None:
     """A new folder takes the old one's name; only a bundle or nothing is ever replaced."""
     if path.exists() and not (path.is_dir() and _only_a_bundle(path)):
-        raise FedloreError(f"'{path}' is there and is no bundle: choose another name")
+        raise FedloreError(f"'{path}' is there and is not a fedlore bundle: choose another name")
     part = _hidden_name(path)
     part.mkdir()
     old = part.with_name(f"{part.name}.old")
