@@ -19,7 +19,7 @@ from setting import machine, write_csv
 
 from fedlore import checker
 from fedlore.bundle import Bundle, bundle_of, write_bundle
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.core.nets import mlp
 from fedlore.knowledge import (

@@ -64,7 +64,7 @@ LATE = {
 PARTS = {
     "privacy": ("dp", "secagg", "ckks"),
     "engine": ("stacked", "tuning", "lore"),
-    "bundle": ("monitor", "onnx", "certificate", "serve"),
+    "bundle": ("monitor", "onnx", "certify", "serve"),
     "federation": ("kits", "flower", "coordinator", "site", "pages"),
 }
 #: Arrows between parts that point up on purpose, each with its reason.
@@ -142,9 +142,10 @@ def parts_above(path: Path) -> set[str]:
     """The parts of its own room that a file imports and may not."""
     room, *rest = path.relative_to(SOURCE).parts
     parts = PARTS.get(room)
-    if parts is None or (room, rest[0].removesuffix(".py")) in UP:
+    own = rest[0].removesuffix(".py") if rest else ""
+    if parts is None or (room, own) in UP:
         return set()
-    place = parts.index(rest[0]) if rest[0] in parts else -1
+    place = parts.index(own) if own in parts else -1
     seen = {name[1] for name in imported(path) if name[0] == room and len(name) > 1}
     return {part for part in seen if part in parts and parts.index(part) > place}
 

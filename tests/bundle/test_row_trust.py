@@ -10,7 +10,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph

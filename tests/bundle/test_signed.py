@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fedlore import Knowledge, bundle
 from fedlore.bundle.archive import fingerprint_of, read_members, write_members
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.knowledge import SIGNATURE, check_signature
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.serve.server import serve_bundle

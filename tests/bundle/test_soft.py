@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.monitor.facts import find_facts
 from fedlore.bundle.monitor.record import open_record
 from fedlore.bundle.onnx import bundle_to_onnx

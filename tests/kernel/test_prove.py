@@ -154,3 +154,32 @@ def test_combinations_are_decided_together():
         (AnyOf((low, table)), "proved"),
     ):
         assert never_empty(kernel(range=model)).status == status
+
+
+KNOWLEDGE = {
+    "knowledge.toml": """
+classes = ["low", "mid", "high"]
+conflict = "error"
+[[features]]
+name = "x"
+low = 0
+high = 1
+[[predict.sources]]
+table = "said.csv"
+[[range.sources]]
+table = "range.csv"
+""",
+    "said.csv": "x,then\n>= 0,low\n",
+    "range.csv": 'x,then\n>= 0,"low, mid"\n',
+}
+
+
+def test_an_expert_is_proved_inside_as_he_is_heard_and_not_as_he_speaks():
+    known = read_knowledge(KNOWLEDGE)
+    assert inside(known).status == "proved"
+    mid = np.array([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert inside(replace(known, confusion=mid)).status == "proved"
+    high = np.array([[0.6, 0.0, 0.4], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert inside(replace(known, confusion=high)).status == "refuted"
+    faint = high * [1.0, 1.0, 1e-60]  # no row shows it in single precision; the proof must
+    assert inside(replace(known, confusion=faint)).status == "unknown"

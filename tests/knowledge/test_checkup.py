@@ -84,13 +84,3 @@ def test_a_value_on_the_bound_of_the_scope_is_inside_it(tmp_path):
     found = check_file(folder(tmp_path, RANGE_ONLY))
     found = check_data(found, data((5, 0.7, 0, 1), (16, 1.7, 2, 0)), "rows.csv")
     assert "out-of-scope" not in {f.kind for f in found.findings}
-
-
-def test_ranges_of_which_one_is_enough_may_exclude_each_other(tmp_path):
-    head = FILE[: FILE.index("[[predict.sources]]")]
-    apart = (
-        '[[range.sources]]\ntable = "range.csv"\n[[range.sources]]\nlower = "90"\nupper = "99"\n'
-    )
-    assert codes(check_file(folder(tmp_path, head + apart)))
-    either = head + '[range]\ncombine = "any"\n' + apart
-    assert not codes(check_file(folder(tmp_path, either)))

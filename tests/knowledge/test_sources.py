@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fedlore import Client, Examples, Knowledge, KnowledgeError, Personal, Plan, fit
 from fedlore.bundle import Policies, bundle_of, load, read_bundle, write_bundle
-from fedlore.bundle.certificate import certify
+from fedlore.bundle.certify import certify
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.store import with_policies

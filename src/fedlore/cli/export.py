@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ..bundle import Bundle, Policies, read_bundle, write_bundle
-from ..bundle.certificate import certify as issue
-from ..bundle.certificate import write_certificate
+from ..bundle.certify import certify as issue
+from ..bundle.certify import write_certificate
 from ..bundle.store import with_policies
 from ..config import build
 from ..errors import ConfigError, FedloreError

@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from fedlore import checker, errors, kernel, words
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.checker import check
 from fedlore.checker.verdict import seal
@@ -154,69 +153,6 @@ def test_rules_that_disagree_are_refuted(site):
         ]
 
 
-def test_a_changed_threshold_is_found(site):
-    certificate, _, graph = site(personal())
-    moved = table_of([RULES[0] | {"ash": "> 7.75"}, *RULES[1:]], SCHEMA, kind="range")
-    _, bundle, other = site(personal(range=moved), "other")
-    found = {line.what for line in failures(certificate, bundle)}
-    assert {"knowledge as certified", "files as certified"} <= found
-    assert "knowledge as certified" in {line.what for line in failures(certificate, other)}
-    # in the graph alone, with the knowledge it claims to hold left as it was
-    model = onnx.load(graph)
-    for tensor in model.graph.initializer:
-        values = onnx.numpy_helper.to_array(tensor)
-        cut = np.nextafter(np.float32(7.7), np.float32(99))
-        if values.dtype == np.float32 and (values == cut).any():
-            moved = np.where(values == cut, np.float32(7.75), values).astype(np.float32)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
-    graph.write_bytes(model.SerializeToString())
-    found = {line.what for line in failures(certificate, graph)}
-    assert "graph as certified" in found
-    assert "graph computes what the knowledge says" in found
-
-
-def test_a_graph_without_its_mask_is_found(site):
-    certificate, _, graph = site(personal())
-    model = onnx.load(graph)
-    last = next(node for node in model.graph.node if "probabilities" in node.output)
-    free = onnx.helper.make_node("Identity", [last.input[1]], ["probabilities"])
-    last.CopyFrom(free)
-    graph.write_bytes(model.SerializeToString())
-    found = {line.what: line.found for line in failures(certificate, graph)}
-    assert "comes from Identity" in found["graph keeps the range by its structure"]
-
-
-def test_a_graph_that_forgets_the_range_altogether_is_found(site):
-    certificate, _, graph = site(personal())
-    model = onnx.load(graph)
-    for node in model.graph.node:  # every choice by the range takes its first option
-        if node.op_type == "Where" and node.input[0] == "allowed":
-            node.CopyFrom(onnx.helper.make_node("Identity", [node.input[1]], list(node.output)))
-    graph.write_bytes(model.SerializeToString())
-    found = {line.what: line.found for line in failures(certificate, graph)}
-    assert "graph keeps the range by its structure" in found
-    assert "outside the range" in found["graph run beside the knowledge"]
-
-
-def test_a_mask_that_hears_the_network_is_found(site):
-    certificate, _, graph = site(personal())
-    model = onnx.load(graph)
-    nodes = list(model.graph.node)
-    place = next(i for i, node in enumerate(nodes) if "allowed" in node.output)
-    late = next(i for i, node in enumerate(nodes) if node.op_type == "Clip")
-    mask = nodes[place].input[0]
-    nodes[place].input[0] = "tampered"
-    high = onnx.helper.make_node("Greater", [nodes[late].output[0], "far"], ["high"])
-    wide = onnx.helper.make_node("Or", [mask, "high"], ["tampered"])
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1e9), "far"))
-    model.graph.ClearField("node")
-    model.graph.node.extend([*nodes[: late + 1], high, wide])
-    model.graph.node.extend(nodes[late + 1 :])
-    graph.write_bytes(model.SerializeToString())
-    found = {line.what: line.found for line in failures(certificate, graph)}
-    assert "depends on the network" in found["graph keeps the range by its structure"]
-
-
 @pytest.mark.parametrize("size", [1e30, -1e30])
 @pytest.mark.parametrize("hears", [False, True])
 def test_adversarial_weights_stay_in_the_range(site, size, hears):
@@ -230,46 +166,19 @@ def test_adversarial_weights_stay_in_the_range(site, size, hears):
     assert failures(certificate, graph) == []
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_weights_that_are_no_numbers_are_refused(site, bad):
-    certificate, bundle, graph = site(personal())
-    model = onnx.load(graph)
-    for tensor in model.graph.initializer:
-        if tensor.name.endswith("bias"):
-            values = onnx.numpy_helper.to_array(tensor).copy()
-            values[0] = bad
-            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
-    graph.write_bytes(model.SerializeToString())
-    wrong = {line.what: line.found for line in failures(certificate, graph)}
-    assert "not finite" in wrong["weights finite and as certified"]
-    from fedlore.checker.bundles import faults
-
-    declared = {"w": {"shape": [1], "sha256": ""}}
-    assert faults({"w": np.array([bad], np.float32)}, declared) == ["'w' is not finite"]
-    net = mlp(4, 4)
-    with torch.no_grad():
-        next(iter(net.parameters()))[0, 0] = bad
-    with pytest.raises(FedloreError, match="finite"):
-        certify(replace(read_bundle(bundle), personal=broken(net)))
-
-
-def broken(net):
+def test_weights_that_are_no_numbers_are_not_certified(site):
+    _, bundle, _ = site(personal())
     model = personal()
-    model.model = net  # past the door that would have refused it
-    return model
+    model.model = mlp(4, 4)  # past the door that would have refused it
+    with torch.no_grad():
+        next(iter(model.model.parameters()))[0, 0] = torch.nan
+    with pytest.raises(FedloreError, match="finite"):
+        certify(replace(read_bundle(bundle), personal=model))
 
 
-def test_other_weights_and_an_edited_certificate_are_found(site):
-    certificate, bundle, _ = site(personal())
-    _, other, graph = site(personal(net=mlp(4, 4, hidden=(8,), seed=2)), "other")
-    for subject in (other, graph):
-        found = {line.what: line.found for line in failures(certificate, subject)}
-        assert "other values than certified" in found["weights finite and as certified"]
-    said = json.loads(certificate.read_text())
-    said["scope"][0]["high"] = 50.0
-    certificate.write_text(json.dumps(said))
-    found = {line.what for line in failures(certificate, bundle)}
-    assert found == {"certificate's own hash", "scope"}
+def resealed(certificate, **change):
+    said = json.loads(certificate.read_text()) | change
+    certificate.write_text(json.dumps(said | {"sha256": seal(said)}))
 
 
 @pytest.mark.parametrize(
@@ -280,24 +189,14 @@ def test_other_weights_and_an_edited_certificate_are_found(site):
         ({"bundle": "0" * 64}, "files as certified"),
     ],
 )
-def test_a_certificate_that_tells_of_something_else_is_found(site, change, line):
-    """Whoever issues it can hash it too, so every word in it is held against the bundle."""
+def test_every_word_of_a_certificate_is_held_against_the_bundle(site, change, line):
+    """Whoever issues it can hash it too; who only edits it fails by its hash as well."""
     certificate, bundle, _ = site(personal())
-    said = json.loads(certificate.read_text()) | change
-    certificate.write_text(json.dumps(said | {"sha256": seal(said)}))
+    resealed(certificate, **change)
     assert [one.what for one in failures(certificate, bundle)] == [line]
-    said = json.loads(certificate.read_text())
-    said["scope"][0]["feature"], said["scope"][1]["feature"] = "sulfur", "ash"
-    certificate.write_text(json.dumps(said | {"sha256": seal(said)}))
-    assert "scope" in {one.what for one in failures(certificate, bundle)}
-
-
-def test_a_graph_with_numbers_in_other_files_is_refused(site, monkeypatch):
-    certificate, _, graph = site(personal())
-    monkeypatch.chdir(graph.parent)
-    onnx.save(onnx.load(graph), graph, save_as_external_data=True, size_threshold=100)
-    (line,) = [one for one in failures(certificate, graph) if one.what == "readable"]
-    assert "in other files" in line.found
+    certificate.write_text(certificate.read_text().replace('"sulfur"', '"sulphur"'))
+    found = {one.what for one in failures(certificate, bundle)}
+    assert found >= {"certificate's own hash", "scope"}
 
 
 def test_what_is_no_bundle_is_refused_in_a_line(site, tmp_path):

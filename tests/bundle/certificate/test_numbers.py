@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore import Bins, Knowledge, KnowledgeError, mlp, write_bundle
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.onnx import write_bundle_onnx
 from fedlore.bundle.store import bundle_of
 from fedlore.checker import check, outcome_of

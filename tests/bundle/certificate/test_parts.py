@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from fedlore.bundle import bundle_of, write_bundle
-from fedlore.bundle.certificate import certify
+from fedlore.bundle.certify import certify
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.checker.bundles import MANIFEST, digest, faults, read_members
 from fedlore.checker.forms import differences
@@ -63,7 +63,7 @@ def test_a_graph_that_refuses_every_row_is_found():
 
 def graph_of(*nodes, **constants):
     rows = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["n", 2])
-    out = helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, None)
+    out = helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["n", 2])
     made = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph(list(nodes), "g", [rows], [out], initializer=made)
     opset = [helper.make_opsetid("", 17)]
@@ -86,3 +86,12 @@ def test_the_number_of_rows_is_no_number():
     cast = helper.make_node("Cast", ["size"], ["many"], to=1)
     last = helper.make_node("Add", ["rows", "many"], ["out"])
     assert "looks at the number of rows" in (crossing(*graph_of(shape, cast, last)) or "")
+
+
+def test_the_digest_of_a_graph_holds_the_attributes_of_its_nodes():
+    def digests(alpha, kind="LeakyRelu"):
+        node = helper.make_node(kind, ["rows"], ["out"], alpha=alpha)
+        return Graph(graph_of(node)[0].SerializeToString()).digests()
+
+    assert digests(0.1) == digests(0.1)
+    assert digests(0.1) not in (digests(0.2), digests(0.1, "Elu"))

@@ -8,7 +8,7 @@ import torch
 
 from fedlore.answers import Bins
 from fedlore.bundle import bundle_of, write_bundle
-from fedlore.bundle.certificate import certify, write_certificate
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.ensemble import describe_beside
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
@@ -108,14 +108,6 @@ def test_the_checker_proves_it_anew(tmp_path):
     assert all(line.holds for line in lines.values())
     assert lines[WHAT].found == "proved"
     assert lines["zeros outside the range on rows of the scope"].rows > 0
-
-
-@pytest.mark.parametrize("where", ["", "ash < 9"])
-def test_a_graph_of_it_is_certified_too(tmp_path, where):
-    bundle = bundled(IN_ORDER, hears=True, where=where)
-    kept(tmp_path, bundle)
-    save_graph(bundle_to_onnx(bundle), tmp_path / "b.onnx")
-    assert [x for x in check(tmp_path / "c.json", tmp_path / "b.onnx") if not x.holds] == []
 
 
 def test_a_claim_that_is_not_so_does_not_hold(tmp_path):
@@ -238,8 +230,17 @@ def test_members_are_read_by_both(member, status, tmp_path):
     assert monotone(known, header | {"beside": told}, arrays).status == "unknown"
 
 
-def test_a_graph_of_a_number_with_shapes_is_certified_too(tmp_path):
-    bundle = number_bundle(FALLING, numeric("30 - ash"), trust=0.4)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: bundled(IN_ORDER, hears=True),
+        lambda: bundled(IN_ORDER, hears=True, where="ash < 9"),
+        lambda: number_bundle(FALLING, numeric("30 - ash"), trust=0.4),
+    ],
+    ids=["everywhere", "in a region", "a number"],
+)
+def test_a_graph_of_it_is_certified_too(tmp_path, make):
+    bundle = make()
     kept(tmp_path, bundle)
     save_graph(bundle_to_onnx(bundle), tmp_path / "b.onnx")
     assert [x for x in check(tmp_path / "c.json", tmp_path / "b.onnx") if not x.holds] == []

@@ -17,23 +17,25 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ...checker.bundles import read_weights
-from ...checker.forms import structure
-from ...checker.graphs import Graph
-from ...checker.shapes import monotone
-from ...checker.verdict import FORMAT, VERSION, seal
-from ...core.store import write_whole
-from ...errors import FedloreError, KnowledgeError
-from ...kernel.knowledge import Known, read_knowledge, scope_of
-from ...kernel.prove import agrees, inside, never_empty
-from ...kernel.search import ProofStatus, Verdict
-from ...kernel.soft import is_soft
-from ...personal.classifier import Personal
-from ...personal.regressor import PersonalRegressor
-from ...version import __version__
-from .. import Bundle
-from ..knowledge import check_signature, unwrap_confusion
-from ..onnx import bundle_to_onnx
+from ..checker.bundles import read_weights
+from ..checker.forms import structure
+from ..checker.graphs import Graph
+from ..checker.shapes import monotone
+from ..checker.verdict import FORMAT, VERSION, seal
+from ..core.store import write_whole
+from ..errors import FedloreError, KnowledgeError
+from ..kernel.knowledge import Known, read_knowledge, scope_of
+from ..kernel.prove import agrees, inside, never_empty
+from ..kernel.search import ProofStatus, Verdict
+from ..kernel.soft import is_soft
+from ..personal.classifier import Personal
+from ..personal.regressor import PersonalRegressor
+from ..version import __version__
+from .header import Bundle
+from .knowledge import check_signature, unwrap_confusion
+from .onnx import bundle_to_onnx
+
+_FAULT = "certificate"  # the code of errors raised here
 
 Name = Literal[
     "inside-range",
