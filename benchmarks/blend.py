@@ -34,9 +34,8 @@ from fedlore.personal.foreseen import Foreseen
 from fedlore_coke.blend import Coals, Order, check, feature_limit, model_limit, order_for, plan
 from fedlore_coke.blend.judge import Goal, Judge
 from fedlore_coke.blend.limits import lattice
-from fedlore_coke.blend.stocks import COLUMNS
 from fedlore_coke.blend.tests import propose_test
-from fedlore_coke.coal import BASIC, market
+from fedlore_coke.coal import BASIC, COLUMNS, market
 from fedlore_coke.experts import COKE, Bounds, Expert, ExpertVerdict, refit
 from fedlore_coke.plants import coking_plants
 

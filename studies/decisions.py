@@ -27,7 +27,7 @@ from fedlore.core.exact import Basis, Products
 from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
-from fedlore.core.rng import key
+from fedlore.core.rng import key, stream
 from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
@@ -40,7 +40,7 @@ from fedlore_coke.blend.coals import Array, Coals
 from fedlore_coke.blend.graders import BlendTarget, ClassGrader
 from fedlore_coke.blend.limits import Limits, limits_of, sparse
 from fedlore_coke.blend.mixing import MixingRecipe, Stiffened, recipe_for, rows_of
-from fedlore_coke.blend.stocks import plant_stock
+from fedlore_coke.coal import BASIC, CLASS_PRICE, COLUMNS, LARGEST, OXIDES, CoalTable, market
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE, LOWEST, STEP, grade
 from fedlore_coke.plants import PROFILES, Plant, coking_plants
@@ -56,6 +56,46 @@ KEPT, TRADES, ROUNDS = 10, 150, 5  # blends that are searched around, how, and h
 
 _Chance = Callable[[torch.Tensor], Array]  # rows (n, 17) -> P of each target, (n, t)
 _Found = tuple[Array, float] | None  # a blend and what is promised of it
+
+
+def plant_stock(plant: Plant, seed: int, *, new: int = 4) -> Coals:
+    """The coals a plant has always bought, and some of the same classes that it never had."""
+    names, table = market(seed)
+    draw = stream(seed, "plant stock", plant.id)
+    profile = next(p for p in PROFILES if p.id == plant.id)
+    had = {round(v, 9) for v in plant.coals["ro"].tolist()}
+    other = [
+        i
+        for i, name in enumerate(names)
+        if name in profile.coals and round(float(table["ro"][i]), 9) not in had
+    ]
+    chosen = [other[i] for i in torch.randperm(len(other), generator=draw)[:new].tolist()]
+    coals = {name: torch.cat([values, table[name][chosen]]) for name, values in plant.coals.items()}
+    kinds = [*plant.kinds, *(names[i] for i in chosen)]
+    luck = torch.rand(2, len(kinds), generator=draw, dtype=torch.float64).numpy()
+    properties = properties_of(coals)
+    properties["Mt"] = profile.moisture - 2.0 + 4.0 * luck[1]
+    price = list_price(kinds, properties) + 60.0 * (luck[0] - 0.5)
+    most = np.array([LARGEST[kind] for kind in kinds]) / 100.0
+    titles = tuple(f"{kind.replace('/', '')}-{i}" for i, kind in enumerate(kinds))
+    return Coals(titles, np.round(price), properties, most=most)
+
+
+def list_price(kinds: Sequence[str], properties: dict[str, Array]) -> Array:
+    """The price per tonne of coals by class, ash and sulphur, before any luck, (c,)."""
+    level = np.array([float(CLASS_PRICE[kind]) for kind in kinds])
+    return level - 18.0 * (properties["Ad"] - 10.0) - 90.0 * (properties["St_d"] - 0.8)
+
+
+def properties_of(coals: CoalTable) -> dict[str, Array]:
+    """What a list of coals says of each: the columns of a schema, and ash oxides, (c,) each."""
+    made: dict[str, Array] = {name: coals[own].numpy() for name, own in COLUMNS.items()}
+    edges = torch.tensor([[1.4], [0.9]], dtype=torch.float64)
+    upper, lower = torch.special.ndtr((edges - coals["ro"]) / coals["ro_sd"])
+    made["V9_V13"] = (100.0 * (upper - lower)).numpy()
+    basic, typical = coals["basic"].numpy(), sum(amount for amount, _ in BASIC.values())
+    made |= {oxide: basic * amount / typical for oxide, (amount, _) in BASIC.items()}
+    return made | {"SiO2": 0.65 * (OXIDES - basic), "Al2O3": 0.35 * (OXIDES - basic)}
 
 
 def planners(plants: Sequence[Plant], seed: int, *, mixtures: bool) -> dict[str, list[_Chance]]:

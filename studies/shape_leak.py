@@ -5,7 +5,7 @@
 Four simulated plants train a network that keeps shapes. For each of two features two of the four,
 drawn by lot, declare the true direction; the attacker knows the features and that it is two. It has
 run shadow federations of its own, on other drawings, and learned from what each round's uploads say
-there (`fedlore_lab.leak.uploads`) to tell sites with a shape from those without: a logistic
+there (`shape_signs`) to tell sites with a shape from those without: a logistic
 regression or boosted trees, whichever does better on held-out shadows. Federations are appended to
 shape-leak.jsonl; what is there is not trained again.
 """
@@ -23,6 +23,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 
 from fedlore import Client
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
@@ -33,7 +34,7 @@ from fedlore.knowledge.shapes import FeatureShape
 from fedlore_coke.experts import COKE
 from fedlore_lab.leak.coordinator import Watched, watch
 from fedlore_lab.leak.settings import LeakSetting, View
-from fedlore_lab.leak.uploads import shape_signs
+from fedlore_lab.leak.uploads import Seen
 
 from .shapes import PLAN, SITES, TRUE, known_of, plants_of, read_lines
 
@@ -49,6 +50,37 @@ LOOKS: dict[str, Look] = {
     "sums": ("sum", None),
     "sums, one site colludes": ("collusion", None),
 }
+
+
+_TINY = 1e-12
+
+
+def shape_signs(seen: Seen, column: int) -> Tensor:
+    """How the coefficient and the trunk's column of one input moved, beside the others, (5,)."""
+    line = seen.moved["line.weight"][0].double()
+    first = seen.moved["trunk.0.weight"].double()  # (h, w)
+    size, wide = (line.abs() + _TINY).log10(), (first.norm(dim=0) + _TINY).log10()
+    pull = _mean_weights(seen, len(first)) @ first  # how the trunk's slopes moved, (w,)
+    return torch.stack(
+        [
+            size[column] - size.mean(),
+            line[column] / line.norm().clamp(min=_TINY),
+            wide[column] - wide.mean(),
+            pull[column] / pull.norm().clamp(min=_TINY),
+            seen.before["line.weight"][0, column].double(),
+        ]
+    )
+
+
+def _mean_weights(seen: Seen, units: int) -> Tensor:
+    """What each unit of the first layer counts at the next, on average over both orders, (h,)."""
+    after = seen.before.get("trunk.1.weight")
+    if after is None:  # without hidden layers the first is the last
+        return torch.ones(units, dtype=torch.float64)
+    total = after.double().sum(0)
+    half = units // 2
+    both = (total[:half] + total[half : 2 * half]) / 2
+    return torch.cat([both, both, total[2 * half :]])
 
 
 def draw_secret(seed: int, lot: int) -> list[list[bool]]:

@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 
 from fedlore.core.rng import stream
-from fedlore_coke.blend.stocks import CLASS_PRICE, COLUMNS, LARGEST
-from fedlore_coke.coal import BASIC, OXIDES, market
+from fedlore_coke.coal import BASIC, CLASS_PRICE, COLUMNS, LARGEST, OXIDES, market
 
 HERE = Path(__file__).parent
 ASH = 12.6  # what plant-2 buys, % dry

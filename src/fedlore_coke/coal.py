@@ -201,3 +201,14 @@ def _sound(table: Mapping[str, Tensor]) -> CoalTable:
         name: values.clamp(*SOUND[name]) if name in SOUND else values
         for name, values in table.items()
     }
+
+
+#: Made-up prices per tonne before deductions, in the order of public lists: hard coking first.
+CLASS_PRICE = {"JM": 1080, "FM": 980, "1/3JM": 860, "JM24": 800, "QF": 760, "QM": 640, "SM": 620}
+#: The largest share of a blend, %.
+LARGEST = {"JM": 60, "FM": 30, "1/3JM": 35, "JM24": 25, "QF": 30, "QM": 15, "SM": 12}
+COLUMNS = {
+    "Ad": "ash", "Vdaf": "volatile", "St_d": "sulphur", "P": "phosphorus", "Ro": "ro",
+    "Ro_sd": "ro_sd", "inerts": "inerts", "logMF": "fluidity", "CSN": "swelling", "G": "caking",
+    "X": "shrinkage", "Y": "layer", "b": "dilatation",
+}  # fmt: skip

@@ -9,7 +9,8 @@ from fedlore.core.wire import Task
 from fedlore.engine import Recipe, Stacked
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore_lab.leak.uploads import Seen, shape_signs
+from fedlore_lab.leak.uploads import Seen
+from studies.shape_leak import shape_signs
 
 SCHEMA = Schema(
     tuple(Feature(n, low=-4, high=4) for n in "abc"), tuple(f"g{i}" for i in range(6)), "grade"

@@ -6,7 +6,7 @@ import torch
 
 from fedlore.core.rng import stream
 from fedlore.engine import Client
-from fedlore_coke.blend.stocks import LARGEST, plant_stock
+from fedlore_coke.coal import LARGEST
 from fedlore_coke.experts import BOUND, NOISE
 from fedlore_coke.plants import coking_plants
 from studies.decision_figures import clustered, draw_figure, summary
@@ -21,6 +21,7 @@ from studies.decisions import (
     find,
     one_round,
     plans,
+    plant_stock,
     targets,
 )
 

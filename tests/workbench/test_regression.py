@@ -11,6 +11,7 @@ from fedlore.answers import Bins, Line, Measured
 from fedlore.answers.scores import rmse
 from fedlore.core.rng import stream
 from fedlore.data.public import first_found, places
+from fedlore.look.tables import Cell
 from fedlore_lab.cli import regression as command
 from fedlore_lab.paper.numbers import sets as regression_data
 from fedlore_lab.paper.numbers import study as regression
@@ -121,9 +122,9 @@ def test_tables_one_can_redo_by_hand():
     rows += [row(n, 10, s, 3.0 + s) for n in ("P-KM", "ML", "MLwKM", "FL") for s in (0, 1)]
     rows += [row("local best", 0, s, 2.0 + s) for s in (0, 1)]
     rows += [row("direct FL", 0, s, 0.5) for s in (0, 1)]
-    table = regression_tables.rmse_table(rows, "honest")
-    assert table[0] == ["approach", "k = 10"]
-    assert ["direct FL", "**0.500 ± 0.000**"] in table and table[1][0] == "local best"
+    table = regression_tables.rmse_table(rows, "honest", "MPa")
+    assert table.head == ("approach", "k = 10") and table.body[0][0].text == "local best"
+    assert (Cell("direct FL"), Cell("0.500 ± 0.000", True)) in table.body
     assert regression_tables.beats(rows, k=10, kind="honest")
     won = [r for r in rows if r["approach"] != "local best"]
     won += [row("local best", 0, s, 0.9 + s) for s in (0, 1)]

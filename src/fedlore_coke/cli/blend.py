@@ -19,11 +19,10 @@ from fedlore.cli.options import (
     SheetOption,
 )
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import ExitCode, Grid, Screen, current_screen, explain_stop
+from fedlore.cli.screen import ExitCode, Grid, Screen, current_screen, explain_stop, grid_of
 from fedlore.core.history import check_writable
 from fedlore.core.store import write_whole
 from fedlore.errors import FedloreError
-from fedlore.look.tables import TextTable
 
 from ..blend import (
     BlendPlan,
@@ -245,17 +244,8 @@ def _show(found: BlendPlan, screen: Screen) -> None:
     wide = {"Blended features", "Predicted distribution"}  # in the files
     for table in blend_tables(found):
         if table.title not in wide and not table.title.startswith("What"):
-            screen.show(_grid(table))
+            screen.show(grid_of(table))
     for line in plan_summary(found):
         screen.say(line)
     if found.order.coals.stock is not None and found.order.tonnes is None:
         screen.remark("Stock was not counted: --tonnes says how much is wanted")
-
-
-def _grid(table: TextTable) -> Grid:
-    grid = Grid(title=table.title, title_justify="left")
-    for i, name in enumerate(table.head):
-        grid.add_column(name, justify="left" if i in table.words else "right")
-    for row in table.body:
-        grid.add_row(*(cell.text for cell in row))
-    return grid

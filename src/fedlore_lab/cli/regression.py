@@ -1,5 +1,6 @@
 """fedlore paper regression: the method on real numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -7,12 +8,10 @@ import torch
 import typer
 
 from fedlore.cli.progress import Gauge
-from fedlore.cli.screen import Grid, current_screen, explain_stop
+from fedlore.cli.screen import current_screen, explain_stop, grid_of
 from fedlore.core.history import Row, check_writable, read_rows, write_rows
 from fedlore.errors import ConfigError
 from fedlore.look.page import Section, page
-from fedlore.look.tables import Cell
-from fedlore.look.tables import TextTable as Written
 
 from ..paper.numbers.sets import SOURCES
 from ..paper.numbers.study import RANGES, NumberStudy, run_regression
@@ -80,7 +79,8 @@ def regression(
         rows = run_regression(study, done=done, on_rows=on_rows)
     unit = SOURCES[dataset].unit
     for kind in RANGES:
-        screen.show(_table(rmse_table(rows, kind), f"{dataset}: RMSE in {unit}, {kind} ranges"))
+        table = rmse_table(rows, kind, unit)
+        screen.show(grid_of(replace(table, title=f"{dataset}: {table.title}")))
     for kind in RANGES:
         won = [str(k) for k in bins_of(rows) if beats(rows, k=k, kind=kind)]
         at = f"for k = {', '.join(won)}" if won else "nowhere"
@@ -104,8 +104,8 @@ def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
             f"{kind} ranges",
             (CAVEATS[kind],),
             (
-                _write(rmse_table(rows, kind), f"RMSE in {unit} by number of bins"),
-                _write(detail_table(rows, kind, k), f"All scores at k = {k}"),
+                rmse_table(rows, kind, unit),
+                detail_table(rows, kind, k),
             ),
         )
         for kind in RANGES
@@ -122,28 +122,8 @@ def _page(rows: list[Row], study: NumberStudy, unit: str) -> str:
     return page(title, facts=facts, reading=reading, terms=_TERMS, sections=sections)
 
 
-def _write(cells: list[list[str]], title: str) -> Written:
-    body = tuple(
-        tuple(Cell(cell.strip("*"), cell.startswith("**")) for cell in row) for row in cells[1:]
-    )
-    return Written(title, tuple(cells[0]), body)
-
-
 def _numbers(bins: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in bins.split(","))
     except ValueError:
         raise ConfigError(f"bins must be whole numbers by comma, got '{bins}'") from None
-
-
-def _table(cells: list[list[str]], title: str) -> Grid:
-    table = Grid(title=title, title_justify="left")
-    for i, name in enumerate(cells[0]):
-        table.add_column(name, justify="right" if i else "left")
-    for row in cells[1:]:
-        table.add_row(*(_bold(cell) for cell in row))
-    return table
-
-
-def _bold(cell: str) -> str:
-    return f"[bold]{cell.strip('*')}[/bold]" if cell.startswith("**") else cell

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from fedlore.core.history import Row
 from fedlore.experiments import MeanInterval, interval, pair_interval
+from fedlore.look.markdown import markdown
+from fedlore.look.tables import Cell, TextTable
 
 from .study import NO_BINS, RANGES
 
@@ -34,44 +36,43 @@ def shown_bins(rows: Sequence[Row]) -> int:
     return 50 if 50 in found else found[-1]
 
 
-def rmse_table(rows: Sequence[Row], kind: str) -> list[list[str]]:
-    """RMSE by approach and number of bins, the smallest of each column in bold; header first."""
-    columns = bins_of(rows)
-    table = [["approach", *(f"k = {k}" for k in columns)]]
-    found = {
-        (name, k): interval(values)
+def _own_k(name: str, k: int) -> int:
+    return NO_BINS if name in WITHOUT_BINS else k
+
+
+def rmse_table(rows: Sequence[Row], kind: str, unit: str) -> TextTable:
+    """RMSE by approach and number of bins, the smallest of each column marked."""
+    columns, body = bins_of(rows), []
+    values = {
+        (name, k): per_seed(rows, name, "rmse", k=_own_k(name, k), kind=kind)
         for name in _ORDER
         for k in columns
-        if (
-            values := per_seed(
-                rows, name, "rmse", k=NO_BINS if name in WITHOUT_BINS else k, kind=kind
-            )
-        )
     }
+    found = {key: interval(some) for key, some in values.items() if some}
+    best = {k: min((c.mean for (_, at), c in found.items() if at == k), default=0) for k in columns}
     for name in dict.fromkeys(name for name, _ in found):
-        cells = []
-        for k in columns:
-            if (name, k) not in found:
-                cells.append("-")
-                continue
-            best = min(cell.mean for (_, other), cell in found.items() if other == k)
-            text = _show(found[name, k])
-            cells.append(f"**{text}**" if found[name, k].mean == best else text)
-        table.append([name, *cells])
-    return table
+        cells = [found.get((name, k)) for k in columns]
+        shown = [
+            Cell("-") if c is None else Cell(_show(c), c.mean == best[k])
+            for k, c in zip(columns, cells, strict=True)
+        ]
+        body.append((Cell(name), *shown))
+    seeds = len({row["seed"] for row in rows})
+    title = f"RMSE in {unit}, {kind} ranges, {seeds} seeds ± 95 %"
+    return TextTable(title, ("approach", *(f"k = {k}" for k in columns)), tuple(body))
 
 
-def detail_table(rows: Sequence[Row], kind: str, k: int) -> list[list[str]]:
-    """All scores at one number of bins, means over clients and seeds; header first."""
+def detail_table(rows: Sequence[Row], kind: str, k: int) -> TextTable:
+    """All scores at one number of bins, means over clients and seeds."""
     metrics = ("rmse", "mae", "r2", "pov", "coverage", "width")
-    table = [["approach", "RMSE", "MAE", "R²", "POV %", "90 % interval holds %", "its width"]]
+    head = ("approach", "RMSE", "MAE", "R²", "POV %", "90 % interval holds %", "its width")
     names = dict.fromkeys(str(r["approach"]) for r in rows if r["k"] in (k, NO_BINS))
     order = [n for n in _ORDER if n in names] + [n for n in names if n not in _ORDER]
+    body = []
     for name in order:
-        own = NO_BINS if name in WITHOUT_BINS else k
         cells = []
         for metric in metrics:
-            values = per_seed(rows, name, metric, k=own, kind=kind)
+            values = per_seed(rows, name, metric, k=_own_k(name, k), kind=kind)
             if not values or (name in WITHOUT_BINS and metric in ("coverage", "width")):
                 cells.append("-")
                 continue
@@ -79,8 +80,8 @@ def detail_table(rows: Sequence[Row], kind: str, k: int) -> list[list[str]]:
             share = metric in ("pov", "coverage")
             cells.append(f"{100 * mean:.1f}" if share and mean else "0" if share else _short(mean))
         if cells[0] != "-":
-            table.append([name, *cells])
-    return table
+            body.append(tuple(map(Cell, (name, *cells))))
+    return TextTable(f"All scores, {kind} ranges, k = {k}", head, tuple(body))
 
 
 def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanInterval]:
@@ -88,7 +89,7 @@ def number_margins(rows: Sequence[Row], *, k: int, kind: str) -> dict[str, MeanI
     ours = per_seed(rows, "lore", "rmse", k=k, kind=kind)
     found = {}
     for name in _ORDER:
-        theirs = per_seed(rows, name, "rmse", k=NO_BINS if name in WITHOUT_BINS else k, kind=kind)
+        theirs = per_seed(rows, name, "rmse", k=_own_k(name, k), kind=kind)
         if name != "lore" and theirs and len(theirs) == len(ours):
             found[name] = pair_interval(ours, theirs)
     return found
@@ -105,25 +106,11 @@ def worst_violation(rows: Iterable[Row]) -> float:
     return max((float(r["pov"] or 0.0) for r in rows if r["approach"] in GUARDED), default=0.0)
 
 
-def _markdown(table: Sequence[Sequence[str]]) -> str:
-    """A table as Markdown."""
-    head, *body = table
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
 def report(rows: Sequence[Row], *, unit: str) -> str:
     """All tables of one data set as Markdown."""
-    name = str(rows[0]["dataset"])
-    seeds = len({row["seed"] for row in rows})
-    parts = [f"## {name}\n"]
-    for kind in RANGES:
-        parts.append(f"RMSE in {unit}, {kind} ranges, {seeds} seeds ± 95 %:\n")
-        parts.append(_markdown(rmse_table(rows, kind)))
-    k = shown_bins(rows)
-    parts.append(f"All scores, honest ranges, k = {k}:\n")
-    parts.append(_markdown(detail_table(rows, "honest", k)))
-    return "\n".join(parts)
+    made = [rmse_table(rows, kind, unit) for kind in RANGES]
+    made.append(detail_table(rows, "honest", shown_bins(rows)))
+    return f"## {rows[0]['dataset']}\n\n{markdown(made)}"
 
 
 def _show(cell: MeanInterval) -> str:
