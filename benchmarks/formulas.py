@@ -16,8 +16,7 @@ from setting import machine, write_csv
 
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import name_columns
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 
 NAMES = ("ro", "mf", "mbi", "vm", "inerts", "ash")
 CLASSES = tuple(str(grade) for grade in range(20))

@@ -23,7 +23,7 @@ from torch import Tensor
 from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas.grading import GradedFormula
+from fedlore.knowledge.formulas import GradedFormula
 
 GRADES = ("green", "sound", "burnt")
 EDGES = (0.95, 0.99)  # of the volatile matter gone

@@ -25,8 +25,7 @@ from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore_coke.experts import COKE, EDGES
 from fedlore_coke.plants import NOISE, UNSEEN, Plant, coking_plants

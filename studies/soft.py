@@ -18,8 +18,7 @@ import torch
 from fedlore import Client, Knowledge, Plan, fit
 from fedlore.core.nets import mlp
 from fedlore.experiments.intervals import interval
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange
+from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.soft import Softened, SoftFormulas
 from fedlore_coke.experts import COKE, EDGES
 from fedlore_coke.plants import NOISE, UNSEEN, Plant, coking_plants

@@ -20,8 +20,7 @@ from fedlore.core.examples import Examples
 from fedlore.kernel.schema import Schema
 from fedlore.knowledge import Card, Knowledge
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
 from fedlore_coke.experts import BOUND, COKE, EDGES, kobe
 from fedlore_coke.plants import coking_plants
 

@@ -12,7 +12,7 @@ from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.personal.regressor import PersonalRegressor

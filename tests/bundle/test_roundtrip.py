@@ -17,8 +17,7 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalInterval, ConformalRange
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.learned import from_sklearn
 from fedlore.knowledge.sources.entry import EntryPoint

@@ -15,8 +15,7 @@ from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange
+from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal

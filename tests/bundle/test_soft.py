@@ -16,8 +16,7 @@ from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.verdict import seal
 from fedlore.knowledge import Knowledge, table_of
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.soft import Softened, SoftFormulas
 from fedlore.knowledge.tables.soft import SoftTable
 from fedlore.knowledge.views import Recalibrated

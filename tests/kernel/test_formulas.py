@@ -24,8 +24,7 @@ from fedlore.kernel.prove import (
 )
 from fedlore.kernel.schema import Feature, Schema, name_columns
 from fedlore.kernel.search import Scope
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange
+from fedlore.knowledge.formulas import Formula, FormulaRange
 
 from .formula_trees import SCHEMA, rows, text, trees
 

@@ -14,8 +14,7 @@ from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge, Mask, MaxPool
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.protocols import kind_of
 
 X = torch.zeros(2, 1)

@@ -15,8 +15,7 @@ from fedlore.kernel.findings import Place
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.findings import check_file
 from fedlore.knowledge.findings.sources import lint_formula, lint_limits
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 
 FEATURES = """
 [[features]]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import name_columns
-from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas import Formula
 
 from ..kernel.formula_trees import NAMES, SCHEMA, Undefined, rows, text, trees, value
 

@@ -6,8 +6,7 @@ import torch
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from fedlore.knowledge.conformal import ConformalRange
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.learned import from_torch
 
 DEVICES = ["cuda"] if torch.cuda.is_available() else []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.expressions import DEEPEST, LARGEST_CONSTANT, FormulaError
 from fedlore.kernel.schema import Feature, Schema, name_columns
-from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas import Formula
 
 SCHEMA = Schema((Feature("ash"), Feature("vm"), Feature("seam", levels=("A", "B"))), ("no", "yes"))
 

@@ -16,8 +16,7 @@ from fedlore import Client, Examples, Knowledge, Plan, fit
 from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, Grading
 
 DATA = Path(os.environ.get("FEDLORE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILE = DATA / "coal_gcv_4540.csv.gz"

@@ -11,8 +11,7 @@ from fedlore.core.examples import Examples
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula, Grading
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, Grading
 from fedlore.knowledge.protocols import kind_of
 
 GRADES = ("III", "II", "I")

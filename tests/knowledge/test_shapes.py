@@ -13,7 +13,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.kernel.sheets import Rule
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.findings.checkup import check_data, check_file
-from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.shapes.order import find_trend

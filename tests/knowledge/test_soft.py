@@ -26,7 +26,7 @@ from fedlore.knowledge import (
 from fedlore.knowledge.findings.checkup import check_data, check_file
 from fedlore.knowledge.signing import meaning_of
 from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
-from fedlore.knowledge.sources.words import reasons_of
+from fedlore.knowledge.sources.reasons import reasons_of
 from fedlore.knowledge.tables.soft import SoftTable
 
 from ..cli.spoken import spoken

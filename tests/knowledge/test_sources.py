@@ -20,10 +20,8 @@ from fedlore.cli.app import app
 from fedlore.core.nets import mlp
 from fedlore.knowledge.content import files_at
 from fedlore.knowledge.findings.checkup import check_file
-from fedlore.knowledge.sources.catalog import SOURCE_KINDS
-from fedlore.knowledge.sources.found import plugins_in
+from fedlore.knowledge.sources.catalog import SOURCE_KINDS, kind_of_model, plugins_in, plugins_of
 from fedlore.knowledge.sources.kind import Asked
-from fedlore.knowledge.sources.writing import kind_of_model, plugins_of
 
 from ..installed import install
 

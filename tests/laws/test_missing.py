@@ -23,7 +23,7 @@ from fedlore.errors import FedloreError
 from fedlore.kernel.answers import numbers_of, said_of, sets_of
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge.missing import hide_others
-from fedlore.knowledge.sources.unapplied import count_unapplied
+from fedlore.knowledge.sources.reasons import count_unapplied
 
 from ..bundle.onnx.numberworlds import NUMBERED, number_worlds
 from ..bundle.onnx.worlds import CLASSES, HOLED, thin, worlds

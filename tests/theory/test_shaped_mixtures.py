@@ -10,8 +10,7 @@ from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.engine.lore.stacking import best_of_each
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import GradedFormula
+from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.classifier import Personal

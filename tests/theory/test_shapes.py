@@ -11,8 +11,7 @@ from fedlore.core.lipschitz import Lipschitz, Shaping, lay_shapes, lipschitz_mlp
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.classifier import Personal

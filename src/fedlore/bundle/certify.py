@@ -27,7 +27,7 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.knowledge import Known, read_knowledge, scope_of
 from ..kernel.prove import agrees, inside, never_empty
 from ..kernel.search import ProofStatus, Verdict
-from ..kernel.soft import is_soft
+from ..kernel.sources import is_soft
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor
 from ..version import __version__

@@ -11,8 +11,7 @@ from ..knowledge.missing import allow, evaluate_once, hear, hide_others
 from ..knowledge.shapes.shape import shape_reasons
 from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
-from ..knowledge.sources.unapplied import missing_reasons
-from ..knowledge.sources.words import reasons_of
+from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..personal.answers import BOTH, EXPERT, RANGE, Answers
 from ..personal.beside import AnyBeside
 from ..personal.classifier import Personal

@@ -17,8 +17,7 @@ from ..knowledge.content import FILE, Where, dump, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.rowtrust import trust_values
 from ..knowledge.signing import Signature, SignedBy, holds
-from ..knowledge.sources.found import forbidden_in, plugins_in
-from ..knowledge.sources.writing import kind_of_model, leaves, plain
+from ..knowledge.sources.catalog import forbidden_in, kind_of_model, leaves, plain, plugins_in
 from ..knowledge.views import Recalibrated
 from .archive import Members, Refused
 

@@ -14,7 +14,7 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.signing import Signature
-from ..knowledge.sources.found import plugins_in
+from ..knowledge.sources.catalog import plugins_in
 from ..personal.classifier import Personal
 from ..personal.client import Predictor
 from ..personal.regressor import PersonalRegressor

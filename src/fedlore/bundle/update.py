@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge.signing import find_signature
-from ..knowledge.sources.found import plugins_in
+from ..knowledge.sources.catalog import plugins_in
 from ..personal.beside import with_expert
 from ..personal.classifier import Personal
 from ..personal.regressor import PersonalRegressor

@@ -19,7 +19,7 @@ from ..kernel.graph.ops import SINGLE
 from ..kernel.graph.outputs import Part, add_expert, inside_range, mask_range, mix_parts
 from ..kernel.knowledge import Known, read_knowledge, scope_of
 from ..kernel.prove import agrees, inside, never_empty, sample_rows
-from ..kernel.soft import is_soft
+from ..kernel.sources import is_soft
 from .bundles import (
     digest,
     faults,

@@ -16,12 +16,10 @@ import numpy as np
 from ..errors import KnowledgeError
 from .cells import parse_set
 from .expressions import Tree, columns_in, parse
-from .graded import Graded, Limits, NamedNumber
 from .schema import Feature
 from .search import Scope
 from .sheets import Rules, Sheet, outcome_texts, parse_csv, read_rules
-from .soft import Soft, soften, split
-from .tables import Table
+from .sources import Graded, Limits, NamedNumber, Soft, Table, soften, split
 
 Array = Any  # of numpy
 Pair = tuple[float, float]

@@ -10,13 +10,12 @@ import numpy as np
 
 from .answers import numbers_of, said_of, sets_of, value
 from .expressions import Tree, columns_in, numbers_in
-from .graded import Graded, Limits, NamedNumber
 from .knowledge import Direction, Known, scope_of
 from .prove import inside
 from .schema import Feature
 from .search import Verdict
 from .slopes import keeps_sign
-from .tables import Table
+from .sources import Graded, Limits, NamedNumber, Table
 
 Array = Any  # of numpy
 _MOST = 200_000  # rows of a grid

@@ -13,13 +13,11 @@ from .answers import points_of, prior_of, range_of, sets_of, value
 from .cells import single
 from .enclosure import Boxes, grade, never_above
 from .expressions import Tree, columns_in, numbers_in
-from .graded import Graded, Limits, NamedNumber
 from .graph.evaluate import Numpy
 from .graph.knowledge import see_rows
 from .knowledge import Known, scope_of
 from .search import BUDGET, Broken, Holds, Scope, Verdict, decide, draw_rows, try_rows
-from .soft import is_soft
-from .tables import Table
+from .sources import Graded, Limits, NamedNumber, Table, is_soft
 
 Array = Any  # of numpy
 

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..kernel.expressions import Tree
-from ..kernel.graded import Graded, Limits
 from ..kernel.knowledge import Known, Side
 from ..kernel.schema import Schema
-from ..kernel.tables import Table as KernelTable
-from .formulas.formula import Formula
-from .formulas.grading import FormulaRange, GradedFormula
+from ..kernel.sources import Graded, Limits
+from ..kernel.sources import Table as KernelTable
+from .formulas import Formula, FormulaRange, GradedFormula
 from .tables.table import Table
 
 

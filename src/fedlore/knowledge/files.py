@@ -18,9 +18,18 @@ from .protocols import Card, Conflict, Outside
 from .rowtrust import TrustTable, read_trust, trust_values
 from .shapes.shape import FeatureShape, SiteShapes, shape_values
 from .soft import Softened, soften, split_ranges
+from .sources.catalog import (
+    check_entry,
+    kind_of_model,
+    leaves,
+    naming,
+    open_source,
+    open_sources,
+    pack_sources,
+    plain,
+    source_of,
+)
 from .sources.kind import Setting
-from .sources.opening import check_entry, naming, open_source, open_sources
-from .sources.writing import kind_of_model, leaves, pack_sources, plain, source_of
 
 Stated = Any  # a `Knowledge`, whose file reads and writes by this one
 

@@ -83,7 +83,7 @@ class Knowledge:
     def read(where: Where) -> Knowledge:
         """Read a knowledge.toml, with the tables and models it names: a path, or bytes by name."""
         from .files import read_parts
-        from .sources.opening import naming
+        from .sources.catalog import naming
 
         name, parts = read_parts(where)
         with naming(name):

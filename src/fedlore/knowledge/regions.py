@@ -15,7 +15,7 @@ from ..kernel.knowledge import scope_of
 from ..kernel.prove import stays_among
 from ..kernel.schema import Schema
 from ..kernel.search import Verdict
-from .formulas.formula import Formula
+from .formulas import Formula
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,7 +17,7 @@ from ..errors import KnowledgeError
 from ..kernel.expressions import FormulaError, parse
 from ..kernel.schema import Feature, Schema
 from ..words import Reason
-from .formulas.formula import Formula
+from .formulas import Formula
 from .regions import RowRegion
 from .shapes.shape import Orders
 

@@ -14,7 +14,7 @@ from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.findings import Place
 from .combine import Average, FirstOf
-from .formulas.grading import FormulaRange, GradedFormula
+from .formulas import FormulaRange, GradedFormula
 from .missing import allow, find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
 from .tables.soft import (

@@ -1,17 +1,15 @@
-"""How an expert sees a row and how he is heard: some columns, low resolution, his confusion.
-
-Fan et al. 2022, appendix B.
-"""
+"""What a source sees of a row: some columns, or images in low resolution."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..core.examples import Examples
 from ..core.tensors import torch
 from ..errors import KnowledgeError
+from ..kernel.schema import Schema
 from .missing import hear, list_columns
 from .protocols import PredictionModel
 
@@ -96,3 +94,23 @@ def reread_rows(expert: PredictionModel | None, rows: Examples) -> Examples:
     if rows.prior is None or not isinstance(expert, Recalibrated):
         return rows
     return replace(rows, prior=reread(rows.prior, expert.confusion, rows.allowed))
+
+
+def look_through(
+    model: Any, *, columns: tuple[str, ...], pool: int | None = None, schema: Schema
+) -> Any:
+    """The model behind its view; itself where it sees everything."""
+    if columns:
+        model = Mask(tuple(schema.column(name) for name in columns), model)
+    return model if pool is None else MaxPool(pool, model)
+
+
+def view_keys(model: Any, schema: Schema) -> tuple[Any, dict[str, Any]]:
+    """The model behind its views, and those as keys."""
+    if isinstance(model, MaxPool):
+        inner, keys = view_keys(model.model, schema)
+        return inner, keys | {"pool": model.size}
+    if isinstance(model, Mask) and not isinstance(model.model, Mask):
+        inner, keys = view_keys(model.model, schema)
+        return inner, keys | {"columns": [schema.names[column] for column in model.columns]}
+    return model, {}

@@ -14,7 +14,7 @@ from ..errors import FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
-from ..knowledge.sources.writing import leaves
+from ..knowledge.sources.catalog import leaves
 from ..knowledge.tables.table import Table
 
 

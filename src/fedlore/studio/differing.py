@@ -20,7 +20,7 @@ from ..kernel.cells import format_outcome
 from ..kernel.schema import Feature, Schema
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
-from ..knowledge.sources.writing import leaves
+from ..knowledge.sources.catalog import leaves
 from ..knowledge.tables.table import Table
 from .asking import Heard, hear_knowledge, usable
 from .checks import judge

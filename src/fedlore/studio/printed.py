@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import FedloreError
 from ..kernel.schema import Feature, Schema
-from ..knowledge.formulas.formula import Formula
+from ..knowledge.formulas import Formula
 from ..look.palette import COLOURS
 from ..look.plots import Drawing, Plot, draw
 from .maps import ends_of, middle_of

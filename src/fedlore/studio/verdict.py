@@ -12,10 +12,9 @@ from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import hear, hide_others
 from ..knowledge.soft import Softened
+from ..knowledge.sources.catalog import leaves, parts_of
+from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..knowledge.sources.table import is_of_number, rule_text
-from ..knowledge.sources.unapplied import missing_reasons
-from ..knowledge.sources.words import reasons_of
-from ..knowledge.sources.writing import leaves, parts_of
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
 from ..personal.answers import in_scope

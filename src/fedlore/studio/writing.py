@@ -8,7 +8,7 @@ from ..data.draft import draft_knowledge, read_cells
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.expressions import FormulaError
 from ..knowledge.content import FILE, files_at, toml_in
-from ..knowledge.formulas.formula import Formula
+from ..knowledge.formulas import Formula
 from .asked import DocumentChange, NewTable, TableChange
 from .checks import judge, tell_findings
 from .desk import Workdesk

@@ -15,11 +15,9 @@ from ..knowledge import Knowledge
 from ..knowledge.content import FILE, Where, files_at, toml_in
 from ..knowledge.files import describe, pack_knowledge
 from ..knowledge.findings.checkup import check_file
-from ..knowledge.sources.catalog import SOURCE_KINDS
-from ..knowledge.sources.found import plugin_named
+from ..knowledge.sources.catalog import SOURCE_KINDS, leaves, plain, plugin_named
 from ..knowledge.sources.kind import Asked, SourceKind
-from ..knowledge.sources.words import reasons_of
-from ..knowledge.sources.writing import leaves, plain
+from ..knowledge.sources.reasons import reasons_of
 from .laws import check_laws, expect
 
 

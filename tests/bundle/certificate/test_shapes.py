@@ -20,8 +20,7 @@ from fedlore.errors import FedloreError
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge import Knowledge
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of

@@ -16,7 +16,7 @@ from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.combine import AllOf, AnyOf, FirstOf
 from fedlore.knowledge.conformal import ConformalInterval
-from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet

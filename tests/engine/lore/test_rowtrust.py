@@ -13,8 +13,7 @@ from fedlore.engine.lore.rowtrust import BY_ROW, trust_classes, trust_numbers
 from fedlore.engine.lore.temperature import EXPERT, NETWORK, StackMember
 from fedlore.engine.tuning.curves import Cached
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.formulas.formula import Formula
-from fedlore.knowledge.formulas.grading import GradedFormula
+from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 from fedlore.knowledge.scope import inputs_of
 from fedlore.personal.own import best

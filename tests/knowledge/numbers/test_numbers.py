@@ -13,7 +13,7 @@ from fedlore.answers.measured import normal
 from fedlore.kernel.schema import name_columns
 from fedlore.knowledge.combine import AllOf
 from fedlore.knowledge.conformal import ConformalInterval
-from fedlore.knowledge.formulas.formula import Formula
+from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.lookup import Written
 from fedlore.knowledge.protocols import kind_of

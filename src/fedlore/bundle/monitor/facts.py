@@ -16,7 +16,7 @@ from ...kernel.schema import Schema
 from ...kernel.sheets import Rule
 from ...knowledge.missing import allow, find_lacking, hear, hide_others
 from ...knowledge.soft import SoftFormulas, SoftRange, list_statements
-from ...knowledge.sources.writing import kind_of_model, parts_of
+from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import KnowledgeError
-from ...kernel import graded, soft
 from ...kernel.expressions import Tree
-from ...kernel.graded import NamedNumber
 from ...kernel.graph.knowledge import every_class
 from ...kernel.graph.numbers import (
     NumberNodes,
@@ -40,18 +38,18 @@ from ...kernel.graph.sources import (
 )
 from ...kernel.graph.tables import Answer, hit_rules
 from ...kernel.knowledge import RowTrust
+from ...kernel.sources import Graded, Limits, NamedNumber, Soft
 from ...knowledge.bridge import table_of
 from ...knowledge.combine import AllOf, AnyOf, Average, FirstOf
 from ...knowledge.conformal import ConformalInterval, ConformalRange
-from ...knowledge.formulas.formula import Formula
-from ...knowledge.formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from ...knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ...knowledge.intervals import Band, Between
 from ...knowledge.learned import TorchModel
 from ...knowledge.missing import list_columns
 from ...knowledge.models import Knowledge
 from ...knowledge.soft import Softened, SoftFormulas, SoftRange, count_soft
+from ...knowledge.sources.catalog import kind_of_model, parts_of
 from ...knowledge.sources.onnx import OnnxModel
-from ...knowledge.sources.writing import kind_of_model, parts_of
 from ...knowledge.tables.numbers import IntervalTable, NumberTable
 from ...knowledge.tables.soft import SoftTable
 from ...knowledge.tables.table import Table
@@ -146,21 +144,21 @@ def tree_of(formula: Any) -> Tree:
     return formula.tree
 
 
-def _graded(model: GradedFormula | SoftFormula) -> graded.Graded:
-    return graded.Graded(tree_of(model.formula), model.edges, getattr(model, "spread", None))
+def _graded(model: GradedFormula | SoftFormula) -> Graded:
+    return Graded(tree_of(model.formula), model.edges, getattr(model, "spread", None))
 
 
-def _limits(model: FormulaRange) -> graded.Limits:
+def _limits(model: FormulaRange) -> Limits:
     low, high = (None if side is None else tree_of(side) for side in (model.lower, model.upper))
-    return graded.Limits(low, high, np.array(model.edges, SINGLE), model.crossed)
+    return Limits(low, high, np.array(model.edges, SINGLE), model.crossed)
 
 
-def _soft(model: SoftRange) -> soft.Soft:
+def _soft(model: SoftRange) -> Soft:
     if isinstance(model, SoftTable):
         shares = np.array([model.confidences[index] for index in model.table.order])
-        return soft.Soft(table_of(model.table), shares)
+        return Soft(table_of(model.table), shares)
     inner = _limits(model.model) if isinstance(model.model, FormulaRange) else _graded(model.model)
-    return soft.Soft(inner, np.array([model.confidence]))
+    return Soft(inner, np.array([model.confidence]))
 
 
 def _all_of(rows: Rows, model: AllOf) -> Answer:

@@ -12,7 +12,7 @@ from ...errors import ConfigError, FedloreError, unknown
 from ...kernel.schema import Schema
 from ...knowledge import Knowledge
 from ...knowledge.signing import check_signed
-from ...knowledge.sources.found import forbidden_in
+from ...knowledge.sources.catalog import forbidden_in
 from ...privacy.filters import Placement
 from ...privacy.settings import FILTERS
 from ..terms import Terms, fedlore_version, read_terms, version_of_terms

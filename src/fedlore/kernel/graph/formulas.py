@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import KnowledgeError
 from ..expressions import Tree
-from ..graded import Graded, Limits
+from ..sources import Graded, Limits
 from .ops import DOUBLE, INT64, SINGLE, Ops, Value
 from .tables import Answer
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ..knowledge import Known
-from ..soft import Soft
+from ..sources import Soft
 from .ops import BOOL, SINGLE, Ops, Value
 from .soft import weigh_odds
 from .sources import (

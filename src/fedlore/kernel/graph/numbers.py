@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..expressions import Tree
-from ..graded import Limits, NamedNumber
 from ..knowledge import Known
-from ..tables import Table
+from ..sources import Limits, NamedNumber, Table
 from .knowledge import see_rows
 from .ops import DOUBLE, SINGLE, Array, Ops, Value
 from .outputs import squeeze

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..soft import Soft
+from ..sources import Soft
 from .ops import DOUBLE, INT64, SINGLE, Array, Ops, Value
 
 

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..expressions import columns_in
-from ..graded import Graded, Limits
 from ..knowledge import RowTrust
 from ..schema import Feature
-from ..soft import Soft
-from ..tables import Table
+from ..sources import Graded, Limits, Soft, Table
 from .formulas import Formulas, answer_graded, answer_limits
 from .ops import BOOL, DOUBLE, SINGLE, Array, Ops, Value
 from .soft import Hits, Odds, odds_rows, set_odds, table_odds, table_rows

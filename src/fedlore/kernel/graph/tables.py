@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..cells import before
-from ..tables import Table
+from ..sources import Table
 from .ops import INT64, SINGLE, Array, Ops, Value
 
 

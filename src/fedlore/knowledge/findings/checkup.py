@@ -16,9 +16,8 @@ from ..files import assemble, read_document, setting_of
 from ..models import Knowledge
 from ..protocols import kind_of
 from ..soft import split_ranges
+from ..sources.catalog import examine_source, kind_of_model, leaves, naming
 from ..sources.kind import Asked, Setting
-from ..sources.opening import examine_source, naming
-from ..sources.writing import kind_of_model, leaves
 from ..tables.soft import SoftTable
 from ..tables.table import Table
 from .data import lint_data

@@ -11,11 +11,11 @@ from ...core.tensors import without_gradient
 from ...kernel.cells import spans_of
 from ...kernel.findings import Finding, Place
 from ...kernel.sheets import Rule
-from ..formulas.grading import GradedFormula
+from ..formulas import GradedFormula
 from ..missing import hide_others
 from ..models import Knowledge
 from ..soft import SoftFormulas, SoftRange, list_statements
-from ..sources.writing import leaves
+from ..sources.catalog import leaves
 from ..tables.soft import SoftTable
 from ..tables.table import Table
 from .tables import check_cells, lint_tables

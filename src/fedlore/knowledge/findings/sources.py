@@ -36,8 +36,7 @@ from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
 from ...kernel.sheets import Rule
 from ..bridge import known_of, source_of, tree_of
-from ..formulas.formula import Formula
-from ..formulas.grading import FormulaRange, GradedFormula, Grading, SoftFormula
+from ..formulas import Formula, FormulaRange, GradedFormula, Grading, SoftFormula
 from ..intervals import Between
 from ..missing import allow, hear
 from ..tables.numbers import IntervalTable, NumberTable

@@ -27,8 +27,7 @@ from ...kernel.slopes import never_against
 from ...knowledge.views import Recalibrated
 from ..bridge import known_of, source_of, table_of, tree_of
 from ..combine import AllOf, AnyOf, Average, FirstOf
-from ..formulas.formula import Formula
-from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ..intervals import Between
 from ..missing import list_columns
 from ..tables.numbers import IntervalTable, NumberTable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import KnowledgeError
 from ..protocols import RangeKind, kind_of
+from ..views import look_through
 from .kind import Asked, Setting, SourceKind
-from .viewed import look_through
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import KnowledgeError
 from ...words import Reason
-from ..formulas.formula import Formula
-from ..formulas.grading import FormulaRange, GradedFormula, SoftFormula
+from ..formulas import Formula, FormulaRange, GradedFormula, SoftFormula
 from ..intervals import Between
 from ..soft import SoftFormulas
-from .kind import Asked, Reasons, Setting, SourceKind, check_share, refuse_of_number
-from .lines import formula_reasons, limit_reasons
+from .kind import (
+    Asked,
+    Reasons,
+    Setting,
+    SourceKind,
+    check_share,
+    formula_reasons,
+    limit_reasons,
+    refuse_of_number,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor

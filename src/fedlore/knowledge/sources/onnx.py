@@ -13,8 +13,8 @@ import numpy as np
 from ...core.tensors import torch
 from ...errors import KnowledgeError
 from ..learned import Gives, as_prior
+from ..views import look_through
 from .kind import Asked, Attached, Setting, SourceKind
-from .viewed import look_through
 
 if TYPE_CHECKING:
     from torch import Tensor

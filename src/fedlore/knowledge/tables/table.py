@@ -23,7 +23,7 @@ from ...kernel.findings import Place
 from ...kernel.schema import Schema
 from ...kernel.sheets import POLICIES, Rule, TablePolicy, speaking_order
 from ..missing import find_lacking
-from .policies import TableProgram
+from .program import TableProgram
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,0 +1,263 @@
+"""The sources of a file over boxes of rows: tables, formulas, and what holds in most cases only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import KnowledgeError
+from .cells import after
+from .enclosure import Boxes, grade, never_above
+from .expressions import Tree
+from .sheets import Rule
+
+Array = Any  # of numpy
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rules with a hit policy, in the order in which they speak."""
+
+    name: str
+    rules: list[Rule]
+    policy: str
+    k: int
+    trees: tuple[Any, ...] = ()  # a table has no formulas
+
+    @cached_property
+    def named(self) -> Array:
+        """Which rule names which class, (rules, k)."""
+        out = np.zeros((len(self.rules), self.k), bool)
+        for place, rule in enumerate(self.rules):
+            out[place, list(rule.outcome)] = True
+        return out
+
+    @cached_property
+    def columns(self) -> list[int]:
+        return sorted({column for rule in self.rules for column in rule.spans})
+
+    def cuts(self, column: int) -> list[float]:
+        """The numbers at which a condition on a column begins or ceases to hold."""
+        spans = [span for rule in self.rules for span in rule.spans.get(column, ())]
+        found = {first for first, _ in spans} | {after(last) for _, last in spans if last < np.inf}
+        return sorted(cut for cut in found if np.isfinite(cut))
+
+    def over(self, boxes: Boxes) -> tuple[Array, Array, Array]:
+        """Over boxes: which rules may hit, which surely do, (b, rules), and which condition leaves
+        it open, (b, rules, columns)."""
+        if id(self) not in boxes.seen:
+            boxes.seen[id(self)] = self._look(boxes.low, boxes.high)
+        found: tuple[Array, Array, Array] = boxes.seen[id(self)]
+        return found
+
+    def _look(self, low: Array, high: Array) -> tuple[Array, Array, Array]:
+        b, r = len(low), len(self.rules)
+        may, sure = np.ones((b, r), bool), np.ones((b, r), bool)
+        unsettled = np.zeros((b, r, len(self.columns)), bool)
+        for place, rule in enumerate(self.rules):
+            for column, spans in rule.spans.items():
+                a, z = low[:, column], high[:, column]
+                touched, inside = np.zeros(b, bool), np.zeros(b, bool)
+                for first, last in spans:
+                    touched |= (first <= z) & (last >= a)
+                    inside |= (first <= a) & (last >= z)
+                may[:, place] &= touched
+                sure[:, place] &= inside
+                unsettled[:, place, self.columns.index(column)] = touched & ~inside
+        return may, sure, unsettled & may[:, :, None]
+
+    def sure(self, boxes: Boxes) -> Array:
+        """Classes that a range allows in every row of a box, (b, k)."""
+        may, sure, _ = self.over(boxes)
+        if self.policy == "intersect":
+            return ~(may @ ~self.named)
+        return (sure @ self.named) | ~may.any(1)[:, None]
+
+    def may_say(self, boxes: Boxes) -> Array:
+        """Classes that a prediction may name somewhere in a box, (b, k)."""
+        may, sure, _ = self.over(boxes)
+        if self.policy in ("first", "priority"):
+            earlier = np.cumsum(sure, axis=1) - sure  # a rule behind a sure one never speaks
+            may = may & (earlier == 0)
+        return may @ self.named
+
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which a rule hits every row, (b,)."""
+        found: Array = self.over(boxes)[1].any(1)
+        return found
+
+    def safe(self, boxes: Boxes) -> Array:
+        """Boxes in which it refuses no row, (b,)."""
+        if self.policy == "intersect":
+            return self.sure(boxes).any(1)
+        if self.policy != "unique":
+            return np.ones(len(boxes.low), bool)
+        may, _, _ = self.over(boxes)
+        return (may @ self.named).sum(1) <= 1
+
+
+_EPS = float(np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """A range between two formulas: all classes that meet [lower, upper]."""
+
+    lower: Tree | None
+    upper: Tree | None
+    edges: Array  # (k - 1,)
+    crossed: str
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [tree for tree in (self.lower, self.upper) if tree is not None]
+
+    def sure(self, boxes: Boxes) -> Array:
+        """Classes that are allowed in every row of a box, (b, k)."""
+        begin, end = self.outer(boxes)
+        grades = np.arange(len(self.edges) + 1)
+        first, last = grade(begin, self.edges)[:, None], grade(end, self.edges)[:, None]
+        return (first <= grades) & (grades <= last)
+
+    def outer(self, boxes: Boxes) -> tuple[Array, Array]:
+        """What the lower side is at most, and the upper one at least, over boxes, (b,) each."""
+        begin, end = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
+        if self.lower is not None:
+            top = boxes.bounds(self.lower)[1]
+            begin = np.where(np.isnan(top), -np.inf, top)
+        if self.upper is not None:
+            bottom = boxes.bounds(self.upper)[0]
+            end = np.where(np.isnan(bottom), np.inf, bottom)
+        return begin, end
+
+    def safe(self, boxes: Boxes) -> Array:
+        if self.crossed != "error" or self.lower is None or self.upper is None:
+            return np.ones(len(boxes.low), bool)
+        return never_above(self.lower, self.upper, boxes)
+
+
+@dataclass(frozen=True, eq=False)
+class Graded:
+    """A prediction: the class of a formula's value, or a blurred one."""
+
+    tree: Tree
+    written: tuple[float, ...]  # the edges
+    spread: float | None = None
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [self.tree]
+
+    @property
+    def edges(self) -> Array:
+        """The edges as values are held against them, (k - 1,)."""
+        return np.array(self.written, np.float32)
+
+    def may_say(self, boxes: Boxes) -> Array:
+        k = len(self.edges) + 1
+        if self.spread is not None:
+            return np.ones((len(boxes.low), k), bool)
+        least, most = boxes.bounds(self.tree)
+        never = np.isnan(least)
+        first, last = (grade(np.nan_to_num(e), self.edges)[:, None] for e in (least, most))
+        grades = np.arange(k)
+        return (first <= grades) & (grades <= last) & ~never[:, None]
+
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which every row gets a class, (b,)."""
+        return ~boxes.interval(self.tree).undefined
+
+    def safe(self, boxes: Boxes) -> Array:
+        return np.ones(len(boxes.low), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedNumber:
+    """A formula that names a number."""
+
+    tree: Tree
+    columns: tuple[int, ...] = ()  # a formula has no thresholds
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [self.tree]
+
+    def speaks(self, boxes: Boxes) -> Array:
+        """Boxes in which every row gets a number, (b,)."""
+        return ~boxes.interval(self.tree).undefined
+
+    def safe(self, boxes: Boxes) -> Array:
+        """It refuses no row."""
+        return np.ones(len(boxes), bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Soft:
+    """A source with a confidence for each rule, or for its formulas."""
+
+    inner: Any  # Table, Graded or Limits: as if it always held
+    shares: Array  # (rules,), or (1,) for formulas; 1 for a rule that always holds
+
+    @property
+    def columns(self) -> Any:
+        return self.inner.columns
+
+    @property
+    def trees(self) -> Any:
+        return self.inner.trees
+
+    @property
+    def edges(self) -> Array:
+        return self.inner.edges
+
+    def cuts(self, column: int) -> list[float]:
+        found: list[float] = self.inner.cuts(column)
+        return found
+
+    def over(self, boxes: Boxes) -> Any:
+        return self.inner.over(boxes)
+
+    def safe(self, boxes: Boxes) -> Array:
+        """It refuses no row."""
+        return np.ones(len(boxes.low), bool)
+
+
+def soften(source: Any, confidences: Sequence[float]) -> Any:
+    """A source as it is, or with confidences where any of its rules has one below 1."""
+    shares = np.array(confidences, np.float64)
+    if not ((shares > 0) & (shares <= 1)).all():
+        raise KnowledgeError("a confidence does not lie between 0 and 1")
+    if (shares == 1).all():
+        return source
+    if isinstance(source, Table) and source.policy not in ("first", "priority", "intersect"):
+        raise KnowledgeError(f"confidences do not go with the policy {source.policy}")
+    if isinstance(source, Graded) and source.spread is not None:
+        raise KnowledgeError("a formula has a spread and a confidence")
+    if isinstance(source, Limits) and source.crossed != "all":
+        source = Limits(source.lower, source.upper, source.edges, "all")
+    return Soft(source, shares)
+
+
+def split(source: Any) -> tuple[list[Any], list[Soft]]:
+    """What of a range always holds, and what holds in most cases only."""
+    if not isinstance(source, Soft):
+        return [source], []
+    if not isinstance(source.inner, Table):
+        return [], [source]
+    table, always = source.inner, source.shares == 1
+    rules = [rule for rule, kept in zip(table.rules, always, strict=True) if kept]
+    others = [rule for rule, kept in zip(table.rules, always, strict=True) if not kept]
+    hard = [Table(table.name, rules, table.policy, table.k)] if rules else []
+    rest = Table(table.name, others, table.policy, table.k)
+    return hard, [Soft(rest, source.shares[~always])]
+
+
+def is_soft(known: Any) -> bool:
+    """Whether anything in the prediction holds in most cases only."""
+    return bool(getattr(known, "soft", ())) or any(
+        isinstance(one, Soft) for one in known.predict.sources
+    )

@@ -1,0 +1,96 @@
+"""Why a row got its answer: what each source says of it, and what missing values left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from ...core.tensors import torch
+from ...kernel.schema import Schema
+from ...words import Reason
+from ..combine import AllOf, AnyOf, Average, FirstOf
+from ..missing import find_lacking, is_heard, list_columns
+from ..soft import Softened
+from ..tables.table import Table
+from ..views import Mask, Recalibrated
+from .catalog import kind_of_model, parts_of
+from .kind import Asked, Reasons, first_reasons, join_reasons
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
+    """What limits each row, or made the expert say what he says; nothing where he is silent."""
+    if model is None or not len(x):
+        return [[] for _ in range(len(x))]
+    if isinstance(model, Recalibrated):
+        inner = reasons_of(model.expert, x, asked)
+        return [[Reason("confusion", {"inner": one}) for one in some] for some in inner]
+    if isinstance(model, FirstOf):
+        spoken = [is_heard(p, x) | find_lacking(p, x) for p in model.predictions]
+        said = [reasons_of(p, x, asked) for p in model.predictions]
+        return first_reasons(list(zip(said, spoken, strict=True)), x)
+    if isinstance(model, AllOf | AnyOf):
+        return join_reasons([reasons_of(part, x, asked) for part in model.ranges], x)
+    if isinstance(model, Softened):
+        return join_reasons(
+            [reasons_of(part, x, asked) for part in (model.expert, *model.ranges)], x
+        )
+    if isinstance(model, Average):
+        return join_reasons([reasons_of(part, x, asked) for part in model.predictions], x)
+    kind = kind_of_model(model)
+    if kind is not None and kind.words is not None:
+        words = kind.words(model, x)
+        if isinstance(next((some[0] for some in words if some), None), Reason):
+            return cast(Reasons, words)
+        # those of other packages may say it in plain text
+        return [[Reason("text", {"text": one}) for one in some] for some in words]
+    name = {"model": type(model).__name__}
+    if asked in ("range", "set"):
+        return [[Reason("range-model", name)] for _ in range(len(x))]
+    heard = is_heard(model, x).tolist()
+    return [[Reason("prediction-model", name)] if h else [] for h in heard]
+
+
+def count_unapplied(models: Iterable[Any], x: Tensor) -> Tensor:
+    """For each missing value how many rules and formulas it leaves open, (n, d) int64."""
+    found = torch.zeros(x.shape, dtype=torch.int64)
+    for model in models:
+        if isinstance(model, Mask):
+            columns = list(model.columns)
+            found[:, columns] += count_unapplied([model.model], x[:, columns])
+            continue
+        table = getattr(model, "table", model)
+        parts = parts_of(model)
+        if parts is not None:
+            found += count_unapplied(parts, x)
+        elif isinstance(table, Table):
+            found += _count_rules(table, x)
+        else:
+            looks = torch.zeros(x.shape[1], dtype=torch.bool)
+            looks[list(list_columns(model, x.shape[1]))] = True
+            found += x.isnan().cpu() & looks
+    return found
+
+
+def _count_rules(table: Table, x: Tensor) -> Tensor:
+    asks = torch.zeros(len(table.rules), x.shape[1])
+    for place, rule in enumerate(table.rules):
+        asks[place, [column for column, _ in rule.conditions]] = 1.0
+    open_ = table.undecided(x).float().cpu()
+    return ((open_ @ asks) * x.isnan().cpu()).long()
+
+
+def missing_reasons(models: Iterable[Any], x: Tensor, schema: Schema) -> Reasons:
+    """What is missing in each row, and how many rules that leaves open."""
+    found: Reasons = [[] for _ in range(len(x))]
+    rows = x.isnan().any(1).nonzero().flatten()
+    if not len(rows):
+        return found
+    holes, counts = x[rows].isnan().tolist(), count_unapplied(models, x[rows]).tolist()
+    for row, hole, count in zip(rows.tolist(), holes, counts, strict=True):
+        for feature, gone, many in zip(schema.features, hole, count, strict=True):
+            if gone:
+                found[row].append(Reason("missing", {"feature": feature.name, "rules": many}))
+    return found
