@@ -1,7 +1,10 @@
 """A head for ordered classes: what it hears, where it starts, and what may stay at home."""
 
+import mpmath
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from fedlore import ConfigError, FedPer
@@ -12,6 +15,7 @@ from fedlore.core.ordinal import (
     find_places,
     heard_numbers,
     lay_between,
+    log_cells,
     ordered_mlp,
     with_ordinal_head,
 )
@@ -102,3 +106,102 @@ def test_what_makes_no_sense_is_refused(options, words):
 def test_one_class_has_no_order():
     with pytest.raises(ConfigError, match="at least 2, got 1"):
         ordered_mlp(3, 1)
+
+
+K = 20
+PLACES = (-300.0, -40.0, -3.0, -0.5, 0.0, 0.49, 0.5, 3.2, 9.0, 19.3, 60.0, 400.0)
+WIDTHS = (0.01, 0.05, 0.3, 0.7, 3.0, 30.0, 200.0)
+BELLS = ("logistic", "normal")
+
+
+def tail(bell, z):
+    """The share above z."""
+    if bell == "normal":
+        return mpmath.erfc(z / mpmath.sqrt(2)) / 2
+    return 1 / (1 + mpmath.exp(z * mpmath.pi / mpmath.sqrt(3)))
+
+
+def reference(bell, place, width, c):
+    """log of the share of class c, in as many digits as it takes."""
+    low = None if c == 0 else (c - mpmath.mpf("0.5") - place) / width
+    high = None if c == K - 1 else (c + mpmath.mpf("0.5") - place) / width
+    if low is not None and low > 0:
+        share = tail(bell, low) - (0 if high is None else tail(bell, high))
+    elif high is not None and high < 0:
+        share = tail(bell, -high) - (0 if low is None else tail(bell, -low))
+    else:
+        share = 1 - (0 if low is None else tail(bell, -low))
+        share -= 0 if high is None else tail(bell, high)
+    return mpmath.log(share)
+
+
+@pytest.mark.parametrize(
+    ("bell", "dtype", "limit"),
+    [
+        ("logistic", torch.float64, 1e-12),
+        ("normal", torch.float64, 1e-12),
+        ("logistic", torch.float32, 3e-5),
+        ("normal", torch.float32, 2e-4),  # worst where it is ten times as wide as all classes
+    ],
+)
+def test_values_and_slopes_have_many_right_digits_everywhere(bell, dtype, limit):
+    step = mpmath.mpf(10) ** -25
+    with mpmath.workdps(80):
+        for width in WIDTHS:
+            for place in PLACES:
+                m = torch.tensor(place, dtype=dtype, requires_grad=True)
+                s = torch.tensor(width, dtype=dtype, requires_grad=True)
+                found = log_cells(m, s, K, bell)
+                at, wide = mpmath.mpf(m.item()), mpmath.mpf(s.item())
+                for c in (0, 1, 10, 18, 19):
+                    slopes = torch.autograd.grad(found[c], (m, s), retain_graph=True)
+                    value = float(reference(bell, at, wide, c))
+                    assert found[c].item() == pytest.approx(value, rel=limit, abs=limit)
+                    up, down = (reference(bell, at + e, wide, c) for e in (step, -step))
+                    by_place = float((up - down) / (2 * step))
+                    up, down = (reference(bell, at, wide + e, c) for e in (step, -step))
+                    by_width = float((up - down) / (2 * step))
+                    # in widths: a slope is 1 / width large
+                    close = {"rel": limit, "abs": 2 * limit / width}
+                    assert slopes[0].item() == pytest.approx(by_place, **close)
+                    assert slopes[1].item() == pytest.approx(by_width, **close)
+
+
+@given(
+    st.floats(-1e6, 1e6), st.floats(1e-3, 1e3), st.sampled_from(BELLS),
+    st.sampled_from((torch.float32, torch.float64)), st.integers(2, 40),
+)  # fmt: skip
+def test_nothing_is_ever_infinite(place, width, bell, dtype, classes):
+    m = torch.tensor([place], dtype=dtype, requires_grad=True)
+    s = torch.tensor([width], dtype=dtype, requires_grad=True)
+    found = log_cells(m, s, classes, bell)
+    assert found.isfinite().all() and (found <= 1e-6).all()
+    for c in range(classes):
+        slopes = torch.autograd.grad(found[0, c], (m, s), retain_graph=True)
+        assert all(t.isfinite().all() for t in slopes)
+
+
+@given(st.floats(-30, 50), st.floats(0.05, 20), st.sampled_from(BELLS), st.integers(2, 30))
+def test_the_shares_are_a_distribution(place, width, bell, classes):
+    shares = log_cells(torch.tensor(place).double(), torch.tensor(width).double(), classes, bell)
+    assert float(shares.exp().sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+@given(
+    st.floats(-40, 60), st.floats(1e-3, 30), st.floats(0.05, 20), st.sampled_from(BELLS)
+)  # fmt: skip
+def test_a_higher_place_raises_every_class_against_those_below(place, by, width, bell):
+    """The likelihood ratio order, which no mask and no renormalising can undo."""
+    s = torch.tensor(width).double()
+    one, two = (log_cells(torch.tensor(p).double(), s, K, bell) for p in (place, place + by))
+    gain = (two - one).diff()
+    assert (gain > -1e-9 * (1 + two.abs()[1:] + one.abs()[1:])).all()
+
+
+@pytest.mark.parametrize("bell", BELLS)
+def test_it_can_be_mapped_and_differentiated_by_torch_func(bell):
+    places, width = torch.tensor([0.3, 2.0, 5.5]).double(), torch.tensor(0.8).double()
+    mapped = torch.func.vmap(lambda m: log_cells(m, width, 6, bell))(places)
+    torch.testing.assert_close(mapped, log_cells(places, width, 6, bell))
+    slope = torch.func.vmap(torch.func.grad(lambda m: log_cells(m, width, 6, bell)[2]))(places)
+    assert slope[0] > 0 > slope[2]

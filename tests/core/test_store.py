@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fedlore import FedloreError
 from fedlore.core import store, tree
+from fedlore.core.history import read_rows, write_rows
 from fedlore.core.store import (
     TENSOR_KINDS,
     Unreadable,
@@ -192,3 +193,31 @@ def test_what_a_killed_writer_left_is_cleared(tmp_path):
         (tmp_path / name).write_text("x")
     store.clear_parts(tmp_path, "round-*")
     assert sorted(p.name for p in tmp_path.iterdir()) == [".other.ab12.part", "round-1"]
+
+
+def test_rows_come_back_as_they_went(tmp_path):
+    rows = [{"a": 1, "b": "x", "c": 0.5, "d": None}, {"a": 2}]
+    write_rows(rows, tmp_path / "new" / "rows.jsonl")
+    assert read_rows(tmp_path / "new" / "rows.jsonl") == rows
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    write_rows([{"a": 1}], path)
+
+    def broken():
+        yield {"a": 2}
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_rows(broken(), path)
+    with pytest.raises(ValueError):
+        write_rows([{"a": float("nan")}], path)
+    assert read_rows(path) == [{"a": 1}]
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FedloreError, match="cannot write to .*file"):
+        write_rows([], tmp_path / "file" / "rows.jsonl")

@@ -8,7 +8,7 @@ from fedlore.testing import check_source
 from fedlore.testing.source import SOURCE_LAWS
 
 from ..knowledge import test_files as classes
-from ..knowledge.numbers import test_files as numbers
+from ..knowledge import test_number_files as numbers
 from .lists import each_law
 
 GRADES = {

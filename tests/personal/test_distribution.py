@@ -11,7 +11,7 @@ from fedlore import FedloreError
 from fedlore.answers import Bins, Sets
 from fedlore.personal.distribution import Distribution
 
-from ..knowledge.numbers.strategies import as_sets, bins, cases
+from ..answers.strategies import as_sets, bins, cases
 
 LEVELS = (0.0, 1e-300, 0.05, 0.3, 0.5, 0.9, 1 - 1e-16, 1.0)
 
