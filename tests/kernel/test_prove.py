@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
@@ -12,6 +13,7 @@ from fedlore.bundle.onnx.model import knowledge_files
 from fedlore.checker.bundles import knowledge_texts
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
+from fedlore.kernel.movement import prediction_moves
 from fedlore.kernel.prove import inside, never_empty
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
 from fedlore.knowledge.bridge import known_of, source_of
@@ -183,3 +185,18 @@ def test_an_expert_is_proved_inside_as_he_is_heard_and_not_as_he_speaks():
     assert inside(replace(known, confusion=high)).status == "refuted"
     faint = high * [1.0, 1.0, 1e-60]  # no row shows it in single precision; the proof must
     assert inside(replace(known, confusion=faint)).status == "unknown"
+
+
+@pytest.mark.parametrize(("combine", "status"), [("first", "proved"), ("average", "unknown")])
+def test_of_an_average_every_expert_must_move_as_the_shape_says(combine, status):
+    """Behind a formula that always speaks nobody is asked; in an average all are heard."""
+    files = dict(KNOWLEDGE)
+    head, _, _ = files["knowledge.toml"].partition("[[predict.sources]]")
+    files["knowledge.toml"] = (
+        f'edges = [0.3, 0.6]\n{head}[predict]\ncombine = "{combine}"\n'
+        'sources = [{formula = "1 - x"}, {table = "said.csv"}]\n'
+        '[[shape.sources]]\nfeature = "x"\neffect = "lowers"\n'
+    )
+    files["said.csv"] = "x,then\n>= 0.5,high\n"  # rises
+    known = read_knowledge(files)
+    assert prediction_moves(known, known.directions[0]).status == status

@@ -65,16 +65,16 @@ def prediction_moves(known: Known, shape: Direction) -> Verdict:
         if known.line is not None:
             return _along(known, shape, around, lambda x: _points(known, x), numbers_rise)
         return _along(known, shape, around, lambda x: said_of(known, x).prior, dominates)
-    first = sources[0] if sources else None
-    if soft or not isinstance(first, Graded | NamedNumber) or _has_holes(known):
+    # who always has a value is never passed over: behind the first nobody is asked
+    heard = sources if known.predict.combine == "average" else sources[:1]
+    formulas = heard and all(isinstance(source, Graded | NamedNumber) for source in heard)
+    if soft or not formulas or _has_holes(known) or known.confusion is not None:
         return Verdict("unknown")
     if known.line is not None:
         silenced = known.conflict == "abstain"
     else:
         silenced = bool(known.range.sources) and known.conflict != "error"
-        if known.confusion is not None:
-            return Verdict("unknown")
-    kept = keeps_sign(first.tree, shape.column, shape.sign)
+    kept = all(keeps_sign(source.tree, shape.column, shape.sign) for source in heard)
     kept = kept and (not silenced or inside(known).status == "proved")
     return Verdict("proved" if kept else "unknown")
 
