@@ -1,13 +1,23 @@
-"""Tables by hand."""
+"""Rows as scores, panels and tables: what is counted, paired, marked and said."""
 
+import math
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlore import FedloreError
 from fedlore.look.markdown import markdown
 from fedlore.report import tables
+from fedlore.report.panels import (
+    by_convention,
+    cases,
+    label,
+    panel_margins,
+    plain_text,
+    read_scores,
+)
 
 from .rows import row, table
 
@@ -122,3 +132,127 @@ def test_markdown_keeps_its_columns_whatever_the_names(approach, client):
 def test_markdown_takes_names_literally():
     text = markdown(tables([row("<script>*x*", "a|b")]))
     assert r"\<script\>\*x\*" in text and r"a\|b" in text
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"ta": 85.8}, r"row 2: ta must lie in \[0, 1\], got 85.8"),
+        ({"ta": math.nan}, "ta must lie in"),
+        ({"ta": None}, "'ta' is missing"),
+        ({"approach": None}, "'approach' is missing"),
+        ({"pov": -0.1}, "pov must lie in"),
+        ({"pov": True}, "pov must lie in"),
+        ({"share": 30}, r"share must lie in \[0, 1\], got 30"),
+        ({"trust": 1.3}, "trust must lie in"),
+        ({"width": math.inf, "coverage": 2}, "coverage must lie in"),
+        ({"seed": "0"}, "seed must be a whole number, got '0'"),
+        ({"seed": True}, "seed must be a whole number"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused(bad, message):
+    with pytest.raises(FedloreError, match=message):
+        read_scores([row(), row() | bad])
+
+
+def test_no_rows_make_no_report():
+    with pytest.raises(FedloreError, match="at least one row"):
+        read_scores([])
+
+
+def test_a_later_row_replaces_an_earlier_one_of_the_same_cell():
+    assert [s.ta for s in read_scores([row(ta=0.1), row(ta=0.2), row(seed=1, ta=0.3)])] == [
+        0.2,
+        0.3,
+    ]
+
+
+def test_a_trust_in_words_is_no_number_to_plot():
+    assert read_scores([row(trust="auto")])[0].trust is None
+
+
+def test_approaches_keep_their_order_and_strangers_come_last():
+    assert by_convention(["new", "lore", "ML", "lore"]) == ["ML", "lore", "new"]
+
+
+@given(st.text(st.characters(codec=None)))
+def test_any_text_can_be_written(text):
+    shown = plain_text(text)
+    shown.encode("utf-8")
+    assert len(shown.splitlines()) <= 1
+
+
+def test_plain_text_stays_what_it_is():
+    assert plain_text("焦化厂 λ=0.3 & co") == "焦化厂 λ=0.3 & co"
+    assert plain_text("a\x00b\ud800\u2028c\u202ed") == "a b? c d"
+
+
+def case_of(rows):
+    (case,) = cases(read_scores(rows))
+    return case
+
+
+def test_a_mean_counts_only_seeds_that_have_every_client():
+    rows = [row(client="a", ta=0.2), row(client="b", ta=0.4), row(client="a", seed=1, ta=0.9)]
+    (line,) = label(read_scores(rows))
+    assert line.seeds("ta", ["a", "b"]) == {0: pytest.approx(0.3)}
+    assert line.seeds("ta", ["a"]) == {0: 0.2, 1: 0.9}
+    assert line.interval("pov", ["a"]) is None
+
+
+def test_an_interrupted_run_is_noticed():
+    rows = table()
+    (panel,) = case_of(rows).panels()
+    assert panel.missing == 0
+    (panel,) = case_of(rows[:-3]).panels()
+    assert panel.missing == 3
+
+
+def test_differences_are_paired_by_the_seeds_that_both_have():
+    ours = [row("lore", seed=s, ta=t) for s, t in ((0, 0.5), (1, 0.7), (2, 0.9))]
+    theirs = [row("FL", seed=s, ta=t) for s, t in ((1, 0.6), (2, 0.7))]
+    (panel,) = case_of(ours + theirs).panels()
+    ((line, their, gap),) = panel_margins(panel)
+    assert line.approach == "FL" and their.mean == pytest.approx(0.65)
+    assert gap.mean == pytest.approx(0.15)  # (0.1 + 0.2) / 2
+
+
+def test_a_varied_trust_makes_lines_and_a_private_one_does_not():
+    varied = [row(trust=t, ta=0.5 + t) for t in (0.0, 0.3)]
+    assert [l.label for l in label(read_scores(varied))] == ["FL, λ = 0", "FL, λ = 0.3"]
+    private = [row(client="a", trust=0.1), row(client="b", trust=0.4)]
+    assert [l.label for l in label(read_scores(private))] == ["FL"]
+
+
+def test_two_models_of_one_approach_are_two_lines():
+    rows = [row(model="shared"), row(model="tuned")]
+    assert [l.label for l in label(read_scores(rows))] == ["FL, shared", "FL, tuned"]
+
+
+def test_what_needs_no_range_stands_beside_every_range():
+    rows = [row("ML", range="none"), row("lore", range="oracle"), row("lore", range="conformal95")]
+    found = cases(read_scores(rows))
+    assert [case.range for case in found] == ["oracle", "conformal95"]
+    assert all([line.approach for line in label(case.scores)] == ["ML", "lore"] for case in found)
+
+
+def test_a_range_of_none_alone_is_a_case():
+    assert case_of([row(range="none")]).range == "none"
+
+
+def test_shares_are_compared_apart_and_swept_together():
+    rows = table(share=0.01) + [r for r in table(share=0.3) if r["approach"] == "FLwKM"]
+    case = case_of(rows)
+    assert [panel.share for panel in case.panels()] == [0.01]  # one line alone compares nothing
+    ((low, high),) = case.swept("share")
+    assert (low.label, high.label) == ("FLwKM, 1 % of the rows", "FLwKM, 30 % of the rows")
+    assert case.swept("trust") == []
+
+
+def test_the_reference_is_lore_then_the_papers_method_then_nobody():
+    (panel,) = case_of(table()).panels()
+    assert panel.reference.approach == "lore"
+    (panel,) = case_of([r for r in table() if r["approach"] != "lore"]).panels()
+    assert panel.reference.approach == "FLwKM"
+    (panel,) = case_of([row("ML"), row("FL")]).panels()
+    assert panel.reference is None and panel_margins(panel) == []

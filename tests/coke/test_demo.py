@@ -9,6 +9,7 @@ from fedlore import Plan
 from fedlore.experiments.intervals import interval, pair_interval
 from fedlore_coke.demo import Demo, margins, means, run_demo, verdict
 
+pytestmark = pytest.mark.usefixtures("short_recipe")
 SMALL = Demo(rounds=2, hidden=(8,), plan=Plan(epochs=1), rows=(10, 11, 12, 13), test_rows=30)
 
 
