@@ -7,25 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from fedlore import checker
-from fedlore.bundle.onnx.model import knowledge_files
-from fedlore.errors import KnowledgeError
-from fedlore.kernel.answers import said_of
-from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge import table_of
 
 from ..onnx.worlds import (
-    HOLED,
     NUMBERS,
     SCHEMA,
     conditions,
-    thin,
-    worlds,
 )
 
-QUICK = settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
 HOUSE = Path(checker.__file__).parent.parent
 FILES = [
     HOUSE / "errors.py",
@@ -54,36 +46,6 @@ def test_it_imports_nothing_but_kernel_and_errors(path):
                 assert module[0] in known
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("eval", "exec", "__import__")
-
-
-@QUICK
-@given(worlds())
-def test_rows_are_judged_alike(world):
-    judge(world)
-
-
-@QUICK
-@given(worlds(HOLED))
-def test_rows_with_holes_are_judged_alike(world):
-    judge(world)
-
-
-def judge(world):
-    knowledge = world.personal.knowledge
-    known = read_knowledge(knowledge_files(knowledge))
-    x = world.x[~thin(knowledge.prediction, world.x)]
-    found = said_of(known, x.numpy())
-    try:
-        told = world.personal.annotate(x[torch.from_numpy(~found.refused)])
-    except KnowledgeError as error:
-        pytest.fail(f"the checker refuses fewer rows: {error}")
-    if told.allowed is not None:
-        assert (found.allowed[~found.refused] == told.allowed.numpy()).all()
-    if told.prior is not None:
-        np.testing.assert_allclose(found.prior[~found.refused], told.prior.numpy(), atol=1e-6)
-    for row in x[torch.from_numpy(found.refused)][:10]:
-        with pytest.raises(KnowledgeError):
-            world.personal.annotate(row.unsqueeze(0))
 
 
 @given(conditions())

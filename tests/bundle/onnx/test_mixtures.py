@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle.onnx import to_onnx
 from fedlore.core.exact import Basis
@@ -18,8 +18,8 @@ from fedlore.personal.foreseen import Foreseen
 from fedlore.personal.own.members import ClassMember, OrderMember
 from fedlore.personal.own.ordinal import log_masses
 
+from ...laws.versions import agree_on_graph, ran
 from ..mixed import class_members, foresight, linear, mixture, ordinal, plain_net, trees
-from .test_model import QUICK, answers, ran
 from .worlds import SCHEMA, rows, thin, worlds
 
 X = rows(np.random.default_rng(7))
@@ -38,21 +38,11 @@ def known(prediction=EXPERT, range=RANGE, **settings):
 
 
 def compare(personal, x, tolerance=1e-5):
-    p, chosen, allowed, refused = ran(to_onnx(personal, SCHEMA), x)
-    for row, told in enumerate(answers(personal, x)):
-        assert (told is None) == bool(refused[row])
-        if told is None:
-            assert (p[row] == 0).all()
-            continue
-        assert (allowed[row] == told[1]).all()
-        assert (p[row][~told[1]] == 0).all()
-        np.testing.assert_allclose(p[row], told[0], atol=tolerance, rtol=0)
-        first, second = np.sort(told[0])[::-1][:2]
-        assert chosen[row] == told[2] or first - second < 2 * tolerance
+    agree_on_graph(personal, x, to_onnx(personal, SCHEMA), tolerance=tolerance)
 
 
 @pytest.mark.slow
-@QUICK
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(worlds())
 def test_the_graph_of_a_mixture_says_what_python_says(world):
     knowledge = world.personal.knowledge

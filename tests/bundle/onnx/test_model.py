@@ -3,10 +3,8 @@
 import itertools
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.onnx import OPSET, bundle_to_onnx, to_onnx, write_onnx
@@ -30,63 +28,8 @@ from fedlore.knowledge import (
 from fedlore.knowledge.views import Recalibrated
 from fedlore.personal.classifier import Personal
 
-from .worlds import EDGES, HOLED, SCHEMA, rows, thin, worlds
-
-QUICK = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
-
-
-def ran(model, x):
-    """probabilities, class, allowed, refused."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, {"rows": np.asarray(x, dtype=np.float64)})
-
-
-def answers(personal, x):
-    """Personal's probabilities, range and class for each row, None where it refuses the row."""
-    try:
-        known = personal.annotate(x)
-    except KnowledgeError:
-        if len(x) == 1:
-            return [None]
-        return [answer for i in range(len(x)) for answer in answers(personal, x[i : i + 1])]
-    p = personal.log_probs(known).exp().detach()
-    allowed = torch.ones_like(p, dtype=torch.bool) if known.allowed is None else known.allowed
-    return list(zip(p.numpy(), allowed.numpy(), personal.predict(x).tolist(), strict=True))
-
-
-@QUICK
-@given(worlds())
-def test_the_graph_says_what_the_model_says(world):
-    compare(world)
-
-
-@QUICK
-@given(worlds(HOLED))
-def test_the_graph_says_what_the_model_says_of_rows_with_holes(world):
-    compare(world)
-
-
-def compare(world):
-    personal, x = world.personal, world.x
-    x = x[~thin(personal.knowledge.prediction, x)]
-    p, chosen, allowed, refused, *_ = ran(to_onnx(personal), x.double())
-    for i, answer in enumerate(answers(personal, x)):
-        assert refused[i] == (answer is None)
-        if answer is None:
-            assert (p[i] == 0).all() and chosen[i] == -1 and not allowed[i].any()
-            continue
-        probabilities, inside, best = answer
-        assert (allowed[i] == inside).all()
-        assert (p[i][~inside] == 0).all()  # exactly
-        np.testing.assert_allclose(p[i], probabilities, atol=1e-6, rtol=0)
-        top = np.sort(p[i])
-        if top[-1] - top[-2] > 1e-6:
-            assert chosen[i] == best
+from ...laws.versions import ran
+from .worlds import EDGES, SCHEMA, rows
 
 
 @pytest.mark.parametrize("text", ["log(ash + 1)", "exp(heat / 4)", "log10(ash)", "ash ** 0.7"])
