@@ -12,8 +12,10 @@ from fedlore.core.nets import mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
+from fedlore.kernel.sheets import Sheet
 from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
+from fedlore.knowledge.tables.numbers import IntervalTable, NumberTable, parse_numbers_table
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.personal.regressor import PersonalRegressor
 
@@ -58,6 +60,17 @@ def regressor(hears: bool = False) -> PersonalRegressor:
     model = mlp(2 + 4 * hears, 10, hidden=(8,), seed=3)
     seen = torch.cat([rows(), torch.rand(50, 4, generator=stream("heard"))], 1) if hears else rows()
     return PersonalRegressor(model, bins, numbers, scaler=Scaler.of(seen), hears=hears)
+
+
+def number_knowledge() -> tuple[NumberTable, IntervalTable]:
+    """A table that names a number, and one that limits it."""
+    point = Sheet("p.csv", "", ((1, ("ash", "then")), (2, ("> 12", "40")), (3, ("<= 8", "20.5"))))
+    limits = (("ash", "then"), ("> 12", "[30..90]"), ("<= 12", "<= 70"))
+    page = Sheet("r.csv", "", tuple(enumerate(limits, 1)))
+    return (
+        parse_numbers_table(point, SCHEMA, kind="predict"),
+        parse_numbers_table(page, SCHEMA, kind="range"),
+    )
 
 
 def number_bundle(folder: Path, *, conflict: str = "abstain") -> Bundle:

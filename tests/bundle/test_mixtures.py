@@ -7,8 +7,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fedlore import Knowledge, Personal
-from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
+from fedlore import Knowledge
+from fedlore.bundle import bundle_of, reasons, write_bundle
 from fedlore.bundle.archive import Refused
 from fedlore.bundle.ensemble import member_weights
 from fedlore.bundle.store import BESIDE, open_members
@@ -18,8 +18,8 @@ from fedlore.core.store import pack_tensors, unpack_tensors
 from fedlore.errors import FedloreError
 from fedlore.personal.own.members import OrderMember
 
-from .making import SCHEMA, bundle, known, personal, regressor, rows
-from .mixed import linear, mixture, number_mixture, ordinal, plain_net, trees
+from .making import SCHEMA, bundle, known, personal, rows
+from .mixed import linear, mixture, plain_net, trees
 
 
 def mixed(knowledge=None, **settings):
@@ -28,42 +28,6 @@ def mixed(knowledge=None, **settings):
 
 def stored(model, client="plant"):
     return bundle_of(model, client, schema=SCHEMA)
-
-
-@pytest.mark.parametrize("suffix", ["", ".lore"])
-def test_it_answers_the_same_after_being_read(tmp_path, suffix):
-    model = mixed()
-    write_bundle(stored(model), tmp_path / f"site{suffix}")
-    again = read_bundle(tmp_path / f"site{suffix}").personal
-    x = rows(200, seed=1)
-    assert torch.equal(again.predict_proba(x), model.predict_proba(x))
-    assert (again.predict_proba(x)[~model.annotate(x).allowed] == 0).all()
-
-
-@pytest.mark.parametrize("hears", [False, True])
-def test_a_number_is_the_same_after_being_read(tmp_path, hears):
-    model = number_mixture(regressor(hears), rows())
-    write_bundle(stored(model), tmp_path / "site.lore")
-    again = read_bundle(tmp_path / "site.lore")
-    x = rows(200, seed=1)
-    assert torch.equal(again.personal.predict(x), model.predict(x))
-    assert "spoke: network 30 %, ridge 20 %" in "; ".join(reasons(again, x[:1])[0])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"bell": "normal", "start": "expert"},
-        {"start": "middle", "hears": False},
-        {"linear": False, "hears": False},
-    ],
-)
-def test_an_ordinal_head_is_stored(tmp_path, options):
-    model = Personal(ordinal(2, 3, **options), known())
-    write_bundle(stored(model), tmp_path / "site.lore")
-    again = read_bundle(tmp_path / "site.lore").personal
-    assert torch.equal(again.predict_proba(rows()), model.predict_proba(rows()))
 
 
 def test_the_card_and_the_reasons_name_who_spoke():
@@ -245,17 +209,6 @@ def test_members_stay_inside_the_range_whatever_overflows():
     p = model.predict_proba(x)
     assert ((p.sum(1) - 1).abs() < 1e-5).all()
     assert (p[~model.annotate(x).allowed] == 0).all()
-
-
-def test_it_is_served(tmp_path):
-    answering = pytest.importorskip("fedlore.bundle.serve.answer").Answerer
-    for model in (mixed(), number_mixture(regressor(), rows())):
-        made = stored(model)
-        (said, _), x = answering.of(made)(rows(3).double()), rows(3)
-        assert all("spoke: network" in "; ".join(one["reasons"]) for one in said)
-        found = model.predict(x).tolist()
-        names = found if made.task == "regression" else [SCHEMA.classes[c] for c in found]
-        assert [one["predicted"] for one in said] == names
 
 
 def test_a_plain_model_has_nothing_beside_it():

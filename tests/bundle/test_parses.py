@@ -14,10 +14,9 @@ from fedlore.core.nets import mlp
 from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.sources import table
 from fedlore.knowledge.tables import sheets
-from fedlore.knowledge.tables.numbers import read_numbers_table
 from fedlore.personal.regressor import PersonalRegressor
 
-from .making import SCHEMA, known, personal
+from .making import SCHEMA, known, number_knowledge, personal
 
 
 @pytest.fixture
@@ -60,12 +59,8 @@ def test_reading_and_changing_one_parses_each_once(parses, tmp_path):
     assert parses == {"parse_sheet": 2, "examine_table": 2}
 
 
-def test_tables_of_numbers_are_parsed_once_too(parses, tmp_path):
-    (tmp_path / "p.csv").write_text("ash [%],then\n> 12,40\n<= 8,20.5\n")
-    (tmp_path / "r.csv").write_text("ash [%],then\n> 12,[30..90]\n<= 12,<= 70\n")
-    point = read_numbers_table(tmp_path / "p.csv", SCHEMA, kind="predict")
-    limits = read_numbers_table(tmp_path / "r.csv", SCHEMA, kind="range")
-    model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), Knowledge(point, limits))
+def test_tables_of_numbers_are_parsed_once_too(parses):
+    model = PersonalRegressor(mlp(2, 4), Bins(0.0, 100.0, 4), Knowledge(*number_knowledge()))
     parses.clear()
     bundle_of(model, "plant", schema=SCHEMA)
     assert parses == {"parse_sheet": 2, "examine_table": 2}

@@ -15,64 +15,13 @@ from fedlore.bundle.networks import describe_network
 from fedlore.core.nets import _AsImage, lenet5, logistic, mlp, small_cnn
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.knowledge.combine import AllOf, Average, FirstOf
-from fedlore.knowledge.conformal import ConformalInterval, ConformalRange
-from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula, SoftFormula
+from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.learned import from_sklearn
 from fedlore.knowledge.sources.entry import EntryPoint
-from fedlore.knowledge.tables.numbers import read_numbers_table
-from fedlore.knowledge.views import Recalibrated
 from fedlore.personal.regressor import PersonalRegressor
 
-from .making import SCHEMA, bundle, known, personal, regressor, rows
-
-EDGES = (10.0, 20.0)
-
-
-def graded(text: str) -> GradedFormula:
-    return GradedFormula(Formula.parse(text, SCHEMA), EDGES)
-
-
-SOFT = SoftFormula(Formula.parse("ash", SCHEMA), EDGES, 3.0)
-LIMITS = FormulaRange(Formula.parse("ash - 5", SCHEMA), Formula.parse("ash + 9", SCHEMA), EDGES)
-KNOWLEDGE = {
-    "none": Knowledge(),
-    "tables": known(),
-    "formulas": Knowledge(graded("ash + s"), LIMITS, 0.3, schema=SCHEMA),
-    "soft": Knowledge(SOFT, None, 0.7, 0.2, schema=SCHEMA),
-    "several": Knowledge(
-        FirstOf((known().prediction, graded("ash"))),
-        AllOf((known().range, LIMITS), "first"),
-        0.4,
-        schema=SCHEMA,
-        conflict="restrict",
-    ),
-    "average": Knowledge(
-        Average((known().prediction, graded("s")), (1.0, 2.0)), trust=1.0, schema=SCHEMA
-    ),
-    "conformal": Knowledge(None, ConformalRange(SOFT, (0.9, 0.8, 0.9), 0.1), schema=SCHEMA),
-    "confusion": Knowledge(
-        Recalibrated(
-            known().prediction,
-            torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.25, 0.75]]).double(),
-        ),
-        known().range,
-        0.6,
-        schema=SCHEMA,
-        conflict="restrict",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", KNOWLEDGE)
-@pytest.mark.parametrize("place", ["plant.lore", "plant"])
-def test_every_kind_of_knowledge_comes_back(tmp_path, name, place):
-    model = personal(KNOWLEDGE[name])
-    write_bundle(bundle_of(model, "plant", schema=SCHEMA), tmp_path / place)
-    again = fedlore.load(tmp_path / place)
-    assert torch.equal(again(rows()), model(rows()))
-    assert torch.equal(again.predict(rows()), model.predict(rows()))
+from .making import SCHEMA, bundle, known, personal, rows
 
 
 @settings(max_examples=40, deadline=None)
@@ -107,10 +56,6 @@ def test_predictions_are_the_same_bit_for_bit(
 
 NETS = {
     "logistic": (logistic(2, 3), (2,)),
-    "own": (
-        nn.Sequential(nn.Linear(2, 4, bias=False), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 3)),
-        (2,),
-    ),
     "lenet5": (lenet5(3), (28, 28)),
     "pooled": (
         nn.Sequential(
@@ -145,37 +90,6 @@ def test_a_network_of_unknown_layers_is_refused():
 
     with pytest.raises(FedloreError, match="class Own"):
         describe_network(nn.Sequential(Own(), nn.Linear(2, 3)))
-
-
-@pytest.mark.parametrize("hears", [False, True])
-def test_a_regressor_comes_back(tmp_path, hears):
-    model = regressor(hears)
-    write_bundle(bundle_of(model, "plant", schema=SCHEMA), tmp_path / "n.lore")
-    found = read_bundle(tmp_path / "n.lore")
-    assert found.task == "regression" and found.schema.label == "grade"
-    assert torch.equal(found.personal.predict(rows()), model.predict(rows()))
-
-
-def test_tables_and_intervals_of_numbers_come_back(tmp_path):
-    (tmp_path / "p.csv").write_text("ash [%],then\n> 12,40\n<= 8,20.5\n")
-    (tmp_path / "r.csv").write_text("ash [%],then\n> 12,[30..90]\n<= 12,<= 70\n")
-    point = read_numbers_table(tmp_path / "p.csv", SCHEMA, kind="predict")
-    limits = read_numbers_table(tmp_path / "r.csv", SCHEMA, kind="range")
-    formula = Formula.parse("s * 10", SCHEMA)
-    numbers = Knowledge(
-        FirstOf((point, formula)),
-        AllOf((limits, ConformalInterval(formula, 80.0, 0.1, 40))),
-        0.5,
-        0.25,
-        spread=2.0,
-        conflict="project",
-        empty="all",
-    )
-    bins = Bins.at([0.0, 10.0, 50.0, 100.0])
-    model = PersonalRegressor(mlp(2, 3, hidden=(4,)), bins, numbers)
-    write_bundle(bundle_of(model, "plant", schema=SCHEMA), tmp_path / "n")
-    again = read_bundle(tmp_path / "n").personal
-    assert torch.equal(again.predict(rows()), model.predict(rows()))
 
 
 UNSTORABLE = {

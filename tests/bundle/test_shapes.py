@@ -9,7 +9,6 @@ import torch
 from fedlore.bundle import bundle_of, read_bundle, write_bundle
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
-from fedlore.bundle.predict import answer_rows
 from fedlore.bundle.update import update_bundle
 from fedlore.core.lipschitz import Shaping, lipschitz_mlp
 from fedlore.core.nets import mlp
@@ -50,16 +49,6 @@ def kept(seed, task, tmp_path, *, mixed=False):
     bundle = bundle_of(personal, "plant", schema=SCHEMA)
     write_bundle(bundle, tmp_path / f"{task}{seed}.lore")
     return personal, read_bundle(tmp_path / f"{task}{seed}.lore"), shapes, draw
-
-
-@pytest.mark.parametrize("task", ["classes", "number"])
-def test_a_bundle_answers_as_the_model_did(task, tmp_path):
-    personal, bundle, _, draw = kept(4, task, tmp_path)
-    x = 6 * torch.rand(50, 3, generator=draw) - 3
-    assert torch.equal(bundle.personal.predict(x), personal.predict(x))
-    assert bundle.personal.knowledge.shapes.shapes == personal.knowledge.shapes.shapes
-    predicted = answer_rows(bundle, x).predicted
-    assert torch.equal(torch.as_tensor(predicted).double(), personal.predict(x).double())
 
 
 def check_graph(seed, task, tmp_path, n, *, mixed=False):

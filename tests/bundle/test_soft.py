@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedlore.bundle import bundle_of, read_bundle, reasons, write_bundle
+from fedlore.bundle import bundle_of, reasons, write_bundle
 from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.monitor.facts import find_facts
 from fedlore.bundle.monitor.record import open_record
@@ -16,13 +16,11 @@ from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.verdict import seal
 from fedlore.knowledge import Knowledge, table_of
-from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
+from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.soft import Softened, SoftFormulas
 from fedlore.knowledge.tables.soft import SoftTable
-from fedlore.knowledge.views import Recalibrated
 
-from .making import SCHEMA, personal, rows
-from .onnx.test_model import ran
+from .making import SCHEMA, personal
 
 HARD = table_of([{"ash": "> 12", "then": "C"}], SCHEMA, kind="predict")
 LIMITS = table_of([{"ash": "> 30", "then": "B..C"}], SCHEMA, kind="range")
@@ -60,17 +58,6 @@ def checked(bundle, tmp_path, values=None, subject=None):
     return check(tmp_path / "c.json", subject)
 
 
-def test_a_bundle_answers_alike_after_reading(tmp_path):
-    made = bundled()
-    write_bundle(made, tmp_path / "b.lore")
-    read = read_bundle(tmp_path / "b.lore")
-    assert read.personal.knowledge.prediction == made.personal.knowledge.prediction
-    x = rows(200)
-    assert torch.equal(read.personal.predict_proba(x), made.personal.predict_proba(x))
-    plain = bundled(known(soft=()))
-    assert not torch.equal(plain.personal.predict_proba(x), made.personal.predict_proba(x))
-
-
 def test_reasons_and_card_say_that_rules_are_soft():
     made = bundled()
     (said,) = reasons(made, torch.tensor([[20.0, 1.0]]))
@@ -81,44 +68,6 @@ def test_reasons_and_card_say_that_rules_are_soft():
     )
     (said,) = reasons(bundled(known(None, None, (RULES,))), torch.tensor([[20.0, 1.0]]))
     assert any("B or C" in line or "both" in line or "favour" in line for line in said)
-
-
-@pytest.mark.parametrize(
-    "knowledge",
-    [
-        known(),
-        known(None),
-        known(None, None),
-        known(EXPERT, LIMITS, ()),
-        known(SoftFormulas(GradedFormula(Formula.parse("ash / 10", SCHEMA), (1.0, 3.0)), 0.8)),
-        known(
-            table_of([{"ash": "> 12", "then": "C"}], SCHEMA, kind="predict"), conflict="restrict"
-        ),
-    ],
-)
-def test_certificate_and_graph_are_borne_out_by_the_checker(tmp_path, knowledge):
-    bundle = bundled(knowledge)
-    values = certify(bundle)
-    assert values["verdict"] == "proved"
-    assert any("hold in most cases only" in line for line in values["limits"])
-    assert not [line for line in checked(bundle, tmp_path, values) if not line.holds]
-    graph = bundle_to_onnx(bundle)
-    save_graph(graph, tmp_path / "g.onnx")
-    lines = checked(bundle, tmp_path, values, tmp_path / "g.onnx")
-    assert not [line for line in lines if not line.holds]
-    x = rows(300)
-    p = ran(graph, x.double())[0]
-    np.testing.assert_allclose(p, bundle.personal.predict_proba(x), atol=1e-6)
-
-
-def test_an_expert_behind_his_confusion_may_be_soft(tmp_path):
-    table = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]).double()
-    knowledge = known(conflict="restrict")
-    heard = Knowledge(
-        Recalibrated(knowledge.prediction, table), LIMITS, 0.5, schema=SCHEMA, conflict="restrict"
-    )
-    bundle = bundled(heard)
-    assert not [line for line in checked(bundle, tmp_path) if not line.holds]
 
 
 def test_no_claim_hangs_on_a_soft_rule(tmp_path):
