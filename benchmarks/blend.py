@@ -19,18 +19,17 @@ import scipy
 import torch
 from setting import machine, write_csv
 
-from fedlore.core.foresight import Foresight
 from fedlore.core.nets import mlp
+from fedlore.core.one_shot import Foresight
 from fedlore.core.rng import key
 from fedlore.core.scaler import Scaler, from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
-from fedlore.engine.exact import exact_rows, posterior_of
 from fedlore.engine.lore import menu_for
+from fedlore.engine.one_shot import exact_rows, posterior_of
 from fedlore.knowledge import Knowledge, Mask
-from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
-from fedlore.personal.foreseen import Foreseen
+from fedlore.personal.ensemble import Beside, Foreseen
 from fedlore_coke.blend import Coals, Order, check, feature_limit, model_limit, order_for, plan
 from fedlore_coke.blend.judge import Goal, Judge
 from fedlore_coke.blend.limits import lattice

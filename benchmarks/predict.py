@@ -28,7 +28,7 @@ from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.knowledge.tables.table import Table
-from fedlore.personal.beside import Beside
+from fedlore.personal.ensemble import Beside
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import OrderMember
 from fedlore.personal.own.trees import LEAF, Trees

@@ -23,19 +23,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fedlore.core.exact import Basis, Products
-from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.history import Row, read_rows, write_rows
 from fedlore.core.nets import mlp
+from fedlore.core.one_shot import Basis, Exact, Foresight, Products
 from fedlore.core.rng import key, stream
 from fedlore.core.scaler import from_moments
 from fedlore.core.tree import mean
 from fedlore.engine import Client
-from fedlore.engine.exact import exact_rows, posterior_of
+from fedlore.engine.one_shot import exact_rows, posterior_of
 from fedlore.experiments import LORE, LORE_1, Approach, Drawing, train_approach
-from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
-from fedlore.personal.foreseen import Foreseen
+from fedlore.personal.ensemble import Beside, Foreseen
 from fedlore_coke.blend.coals import Array, Coals
 from fedlore_coke.blend.graders import BlendTarget, ClassGrader
 from fedlore_coke.blend.limits import Limits, limits_of, sparse

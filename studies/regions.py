@@ -24,10 +24,8 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import fill_trust, inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.engine.tuning.curves import Cached, hits
-from fedlore.engine.tuning.folds import held_out
-from fedlore.engine.tuning.trust import pick
-from fedlore.engine.tuning.ways import Tuning
+from fedlore.engine.tuning.oof import Cached, held_out, hits
+from fedlore.engine.tuning.trust import Tuning, pick
 from fedlore.experiments.intervals import interval
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion

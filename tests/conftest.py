@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from fedlore.engine.lore import train
-from fedlore.personal.own import best
+from fedlore.personal.own import baseline
 
 from .programs import WATCH, find
 
@@ -90,4 +90,4 @@ def shorten_recipe(monkeypatch):
         return replace(menu, candidates=menu.candidates[:2], folds=2, finishes=(0, 2))
 
     monkeypatch.setattr(train, "menu_for", few)
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)

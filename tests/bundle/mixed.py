@@ -4,14 +4,12 @@ import torch
 from torch import Tensor
 
 from fedlore import Knowledge, Personal
-from fedlore.core.exact import Basis, solve, sum_rows
-from fedlore.core.foresight import Exact, ExactRows, Foresight
 from fedlore.core.nets import mlp
+from fedlore.core.one_shot import Basis, Exact, ExactRows, Foresight, solve, sum_rows
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
-from fedlore.personal.beside import Beside, NumberBeside
-from fedlore.personal.foreseen import Foreseen, ForeseenNumber
+from fedlore.personal.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import ClassMember, NumberMember, OrderMember
 from fedlore.personal.own.trees import LEAF, Trees

@@ -24,8 +24,8 @@ from fedlore.cli.app import app
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.scope import scaler_of_scope
-from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.classifier import Personal
+from fedlore.personal.ensemble import Beside, NumberBeside
 from fedlore.personal.own.members import ClassMember, NumberMember
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore.studio.moving import predict_under

@@ -16,9 +16,9 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
-from fedlore.personal.own import best
+from fedlore.personal.ensemble import Beside
+from fedlore.personal.own import baseline
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import OrderMember
 from fedlore.personal.regressor import PersonalRegressor
@@ -76,7 +76,7 @@ def test_a_graph_keeps_the_order(task, tmp_path):
 
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_a_mixture_keeps_the_order_in_its_bundle_and_graph(task, tmp_path, monkeypatch):
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
     assert check_graph(4, task, tmp_path, 100, mixed=True) > 20
 
 

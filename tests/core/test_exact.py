@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from fedlore import ConfigError, FedloreError
-from fedlore.core.exact import Basis, solve, sum_rows, sum_shapes
-from fedlore.core.foresight import Exact, ExactRows, Foresight
+from fedlore.core.one_shot import Basis, Exact, ExactRows, Foresight, solve, sum_rows, sum_shapes
 
 ROW = torch.tensor([[1.0, 2.0, -1.0]])
 

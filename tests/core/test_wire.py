@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from fedlore import FedAvg, FedloreError, Plan, federate
-from fedlore.core.exact import Basis, sum_shapes
-from fedlore.core.foresight import Exact
 from fedlore.core.nets import mlp
+from fedlore.core.one_shot import Basis, Exact, sum_shapes
 from fedlore.core.wire import TASK_KINDS, Task, digest
 from fedlore.engine import Local, Recipe
-from fedlore.engine.exact import solve_together
 from fedlore.engine.loop import scale_together
+from fedlore.engine.one_shot import solve_together
 from fedlore.privacy.filters import SiteFilters
 from fedlore.privacy.secagg.filter import PHASES, SecureAggregation
 

@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from fedlore import Examples, FedAvg, FedloreError
-from fedlore.core.exact import Basis
-from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.nets import mlp
+from fedlore.core.one_shot import Basis, Exact, Foresight
 from fedlore.engine import Client, Local, Recipe, Stacked
-from fedlore.engine.exact import exact_rows, posterior_of, solve_together
+from fedlore.engine.one_shot import exact_rows, posterior_of, solve_together
 from fedlore.engine.training import scaler_of
 
 from .federation import CLASSES, FEATURES, federation

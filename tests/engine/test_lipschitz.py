@@ -7,8 +7,8 @@ import torch
 
 from fedlore import Client, Examples, Knowledge, NumberClient, Plan, fit, mlp
 from fedlore.answers import Bins, Measured
-from fedlore.core.exact import Posterior, posterior
 from fedlore.core.lipschitz import Lipschitz, Shaping, lipschitz_mlp
+from fedlore.core.one_shot import Posterior, posterior
 from fedlore.engine.lore import menu_for
 from fedlore.engine.lore.one_shot import given_signs
 from fedlore.engine.lore.space import SHAPED
@@ -17,7 +17,7 @@ from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.personal.classifier import Personal
-from fedlore.personal.own import best
+from fedlore.personal.own import baseline
 
 K = 6
 SCHEMA = Schema(
@@ -167,7 +167,7 @@ def test_a_trunk_of_ones_own_is_refused_since_no_slope_of_it_is_known():
 
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_the_default_recipe_keeps_shapes_and_tells_what_it_went_without(task, monkeypatch):
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
     number = task == "number"
     sites = [number_client(i) if number else client(i) for i in range(3)]
     menu = replace(menu_for(4, ordered=True, numbers=number, shaped=True), folds=2, finishes=(0,))

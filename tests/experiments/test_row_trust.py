@@ -12,7 +12,7 @@ from fedlore.cli.app import app
 from fedlore.cli.tune import write_trust
 from fedlore.core.metrics import accuracy
 from fedlore.engine.tuning import trusting
-from fedlore.engine.tuning.ways import Trust
+from fedlore.engine.tuning.trust import Trust
 from fedlore.experiments.approaches import trust_client
 from fedlore.experiments.runs import run_federation
 from fedlore.experiments.sites import gather

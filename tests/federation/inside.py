@@ -16,7 +16,7 @@ from fedlore.federation.household import local_sites
 from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site.agreeing import accept_terms
+from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of

@@ -19,16 +19,14 @@ from fedlore.federation.journal import Journal, read_state
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import Federation, read_deployed
 from fedlore.federation.site import export
-from fedlore.federation.site.agreed import agreed_trials, find_breach
-from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.settled import personal_of, write_settled
-from fedlore.federation.site.store import Store
+from fedlore.federation.site.consent import agreed_trials, find_breach
+from fedlore.federation.site.folder import Store, read_kit
+from fedlore.federation.site.lore import personal_of, write_settled
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import read_terms, terms_of
-from fedlore.personal.beside import Beside
+from fedlore.personal.ensemble import Beside
 from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import OrderMember
-from fedlore.personal.own.sight import see_order
+from fedlore.personal.own.members import OrderMember, see_order
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.budget import Ledger
 

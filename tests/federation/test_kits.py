@@ -42,7 +42,7 @@ from fedlore.federation.kits.kit import (
 )
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.joining import learn_authority
+from fedlore.federation.site.session import learn_authority
 from fedlore.federation.terms import terms_of
 from fedlore_coke.experts import COKE
 

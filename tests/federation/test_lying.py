@@ -18,13 +18,12 @@ from fedlore.federation.processes import limit_memory
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
-from fedlore.federation.site.agreeing import accept_terms, describe_changes
-from fedlore.federation.site.audit import AuditLog
+from fedlore.federation.site.audit import DAY, REPEATS, AuditLog, Questions
+from fedlore.federation.site.consent import accept_terms, describe_changes
 from fedlore.federation.site.doctor import examine
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.joining import join_federation
 from fedlore.federation.site.policy import Policy
-from fedlore.federation.site.questions import DAY, REPEATS, Questions
+from fedlore.federation.site.session import join_federation
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy

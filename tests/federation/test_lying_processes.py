@@ -17,9 +17,9 @@ from fedlore.federation.kits.certificates import raw_key
 from fedlore.federation.kits.kit import enrolled_keys
 from fedlore.federation.remote import Letter
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site.agreeing import accept_terms
+from fedlore.federation.site.audit import REPEATS
+from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.questions import REPEATS
 from fedlore.federation.terms import terms_of
 from fedlore.privacy import Dp, Privacy
 

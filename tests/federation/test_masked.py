@@ -17,7 +17,7 @@ from fedlore.federation.journal import read_state
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
-from fedlore.federation.site.agreeing import accept_terms
+from fedlore.federation.site.consent import accept_terms
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of

@@ -10,7 +10,7 @@ from fedlore.core.rng import stream
 from fedlore.federation.household import local_sites
 from fedlore.federation.site.export import bundle_of_kit
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.settled import BENEFIT
+from fedlore.federation.site.lore import BENEFIT
 from fedlore.knowledge.soft import has_soft
 
 from .inside import Inside, edited, small

@@ -13,9 +13,8 @@ from fedlore.federation.kits.kit import enrolled_keys, init, renew_authority, re
 from fedlore.federation.kits.receipts import RECEIPTS, Receipts, name_key, read_roll, sign_roll
 from fedlore.federation.remote import QuorumLost, Refusal
 from fedlore.federation.settings import read_deployed
-from fedlore.federation.site.audit import AuditLog
+from fedlore.federation.site.audit import AuditLog, HeldReceipts
 from fedlore.federation.site.folder import read_kit
-from fedlore.federation.site.held import HeldReceipts
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
 

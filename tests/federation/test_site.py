@@ -14,11 +14,9 @@ from fedlore.federation import journal
 from fedlore.federation.remote import Refusal
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
-from fedlore.federation.site.agreeing import accept_terms
-from fedlore.federation.site.audit import AuditLog, check_audit
-from fedlore.federation.site.folder import Policy, read_kit
-from fedlore.federation.site.questions import Questions
-from fedlore.federation.site.store import KEEP, Store
+from fedlore.federation.site.audit import AuditLog, Questions, check_audit
+from fedlore.federation.site.consent import accept_terms
+from fedlore.federation.site.folder import KEEP, Policy, Store, read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import fedlore_version, read_terms, terms_of
 from fedlore.privacy import Dp, Privacy

@@ -275,7 +275,7 @@ def test_what_a_site_writes_is_its_owner_s_alone(tmp_path):
         assert loose == set() and len(written) > 6
 
 
-PATCHED = "import sys, fedlore.federation.site.joining as j; j.LEARN = 1.0\n" \
+PATCHED = "import sys, fedlore.federation.site.session as j; j.LEARN = 1.0\n" \
     "from fedlore.cli import main; sys.argv[1:] = ['join', sys.argv[1]]; main()"  # fmt: skip
 
 

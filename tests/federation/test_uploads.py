@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedAvg, Scaffold
-from fedlore.core.exact import sum_rows
+from fedlore.core.one_shot import sum_rows
 from fedlore.core.scaler import moments
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.uploads import flaw

@@ -9,10 +9,10 @@ from fedlore import ConfigError
 from fedlore.core import tree
 from fedlore.core.wire import Reply, Task
 from fedlore.federation.coordinator.status import read_status
+from fedlore.federation.norms import AmongPeers, UsualNorm
 from fedlore.federation.remote import QuorumLost
 from fedlore.federation.settings import read_deployed
 from fedlore.federation.site import worker as worker_module
-from fedlore.federation.usual import AmongPeers, UsualNorm
 
 from ..laws.test_algorithms import assert_close
 from .inside import Inside, edited, reference, small

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from fedlore import Plan
-from fedlore.core.exact import Basis, sum_rows
-from fedlore.core.foresight import Exact
 from fedlore.core.history import Row
+from fedlore.core.one_shot import Basis, Exact, sum_rows
 from fedlore.engine.lore import menu_for
 from fedlore_lab.leak import lore as leak_chosen
 from fedlore_lab.leak import observe as leak_observe

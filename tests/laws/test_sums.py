@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from fedlore import ConfigError, FedAvg
-from fedlore.core.exact import Basis
-from fedlore.core.foresight import Exact
-from fedlore.engine.exact import solve_together
+from fedlore.core.one_shot import Basis, Exact
+from fedlore.engine.one_shot import solve_together
 from fedlore.privacy.filters import SiteFilters, guard_transport
 from fedlore.testing.clients import FEATURES, small_federation
 from fedlore.testing.filter import make_filter, why_not

@@ -11,7 +11,7 @@ from fedlore.core.inject import inject
 from fedlore.core.nets import mlp
 from fedlore.kernel.schema import Feature
 from fedlore.personal.answers import DECIDED
-from fedlore.personal.beside import Beside, NumberBeside
+from fedlore.personal.ensemble import Beside, NumberBeside
 from fedlore.personal.tasks import Classification
 
 K = 4

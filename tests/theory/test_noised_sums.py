@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from fedlore.algorithms import FedAvg
 from fedlore.core.aggregate import Mean
-from fedlore.core.exact import sum_rows
-from fedlore.core.foresight import ExactRows
+from fedlore.core.one_shot import ExactRows, sum_rows
 from fedlore.core.wire import Reply, Task
-from fedlore.engine.exact import posterior_of
+from fedlore.engine.one_shot import posterior_of
 from fedlore.errors import FedloreError
 from fedlore.privacy.dp.budget import Dp, clip_upload
 from fedlore.privacy.dp.filter import Noise

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedlore.core.exact import (
+from fedlore.core.one_shot import (
     Basis,
     Posterior,
     foresee,

@@ -9,7 +9,7 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.personal.beside import Beside
+from fedlore.personal.ensemble import Beside
 from fedlore.personal.regressor import decode_logits
 
 

@@ -12,10 +12,10 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.personal.beside import Beside, NumberBeside
 from fedlore.personal.classifier import Personal
-from fedlore.personal.own import best, own_numbers, own_order
-from fedlore.personal.own.signs import input_signs
+from fedlore.personal.ensemble import Beside, NumberBeside
+from fedlore.personal.own import baseline, own_numbers, own_order
+from fedlore.personal.own.members import input_signs
 from fedlore.personal.regressor import PersonalRegressor
 
 from .test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site
@@ -68,7 +68,7 @@ def check_mixture(seed, task, n):
 
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_no_pair_of_a_mixture_is_broken(task, monkeypatch):
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
     assert sum(check_mixture(seed, task, 200) for seed in (1, 4)) > 150
 
 
@@ -82,7 +82,7 @@ def test_no_pair_of_many_mixtures_with_trees_is_broken(task, start):
 @pytest.mark.parametrize("task", ["classes", "number"])
 def test_members_that_were_not_told_of_shapes_are_refused_and_would_break_them(task, monkeypatch):
     """The tests above can fail: the same models without signs."""
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
     broken = 0
     for seed in (1, 4):
         personal, beside, shapes, draw = mixed_site(seed, task, kept=False)

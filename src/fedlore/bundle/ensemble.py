@@ -11,17 +11,22 @@ from typing import Any
 import torch
 
 from ..config import build
-from ..core.exact import Basis, Home, Posterior
-from ..core.foresight import Exact, Foresight
+from ..core.one_shot import Basis, Exact, Foresight, Home, Posterior
 from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..personal.beside import AnyBeside, Beside, NumberBeside
-from ..personal.foreseen import Foreseen, ForeseenNumber
-from ..personal.own.members import ClassMember, NumberMember, OrderMember, OwnMember
-from ..personal.own.sight import HEARD_OF_ORDER
-from ..personal.own.stored import MOST_BYTES, read_own_members, write_own_members
+from ..personal.ensemble import AnyBeside, Beside, Foreseen, ForeseenNumber, NumberBeside
+from ..personal.own.members import (
+    HEARD_OF_ORDER,
+    MOST_BYTES,
+    ClassMember,
+    NumberMember,
+    OrderMember,
+    OwnMember,
+    read_own_members,
+    write_own_members,
+)
 from ..personal.own.trees import Trees
 from .archive import Refused
 

@@ -13,8 +13,8 @@ from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..personal.answers import BOTH, EXPERT, RANGE, Answers
-from ..personal.beside import AnyBeside
 from ..personal.classifier import Personal
+from ..personal.ensemble import AnyBeside
 from ..personal.tasks import task_of
 from ..words import Reason
 from .ensemble import member_weights

@@ -7,8 +7,8 @@ from ..errors import KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge.signing import find_signature
 from ..knowledge.sources.catalog import plugins_in
-from ..personal.beside import with_expert
 from ..personal.classifier import Personal
+from ..personal.ensemble import with_expert
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import task_of
 from .header import Bundle, read_header, task_about

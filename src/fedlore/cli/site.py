@@ -31,7 +31,7 @@ def join_command(
     need_flower()
     from ..federation.kits.kit import unpack
     from ..federation.processes import stopping
-    from ..federation.site.joining import join_federation as take_part
+    from ..federation.site.session import join_federation as take_part
 
     say, form = log_lines(log_level, as_json=log_json)
     folder = unpack(kit)
@@ -66,7 +66,7 @@ def accept(
     """Show the terms that a site is asked to agree to, and agree to them."""
     need_flower()
     from ..federation.kits.kit import unpack
-    from ..federation.site.agreeing import accept_terms, describe_changes, offered_terms
+    from ..federation.site.consent import accept_terms, describe_changes, offered_terms
     from ..federation.site.folder import read_kit
 
     found = read_kit(unpack(kit))

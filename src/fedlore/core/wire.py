@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import FedloreError
 from . import tree
-from .exact import sum_shapes
+from .one_shot import sum_shapes
 from .scaler import Inputs, moments
 from .store import layout_of, to_bytes
 from .tree import Payload

@@ -18,9 +18,7 @@ from .loop import Run, Weights
 from .lore import Menu, train_lore
 from .lore.space import ModelMaker
 from .training import Fitted, Training, train
-from .tuning.members import choose_trust
-from .tuning.trust import trusting
-from .tuning.ways import Tuning
+from .tuning.trust import Tuning, choose_trust, trusting
 
 
 def fit(

@@ -11,8 +11,8 @@ from torch import nn
 from ..algorithms import Algorithm, FlatParams, Plan, Solo, check_fit, facts_of
 from ..core import tree
 from ..core.aggregate import Aggregate, Mean
-from ..core.foresight import Exact
 from ..core.history import RoundSeen, Row, mean_of, tell_round
+from ..core.one_shot import Exact
 from ..core.rng import draw_numbers
 from ..core.scaler import Inputs, Scaler, from_moments
 from ..core.tree import Params, Payload
@@ -21,7 +21,7 @@ from ..errors import ConfigError, FedloreError
 from ..personal.client import Client
 from ..privacy.dp.records import Records
 from .client import Memory, Site, ready, score
-from .exact import exact_rows
+from .one_shot import exact_rows
 
 Weights = Literal["equal", "size"]
 

@@ -23,9 +23,9 @@ from ..data.rows import as_examples
 from ..errors import ConfigError, FedloreError, unknown
 from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
-from ..personal.beside import Beside, NumberBeside
-from ..personal.brought import Brought
+from ..personal.benefit import Brought
 from ..personal.client import Client, Member, NumberClient, P, knowledge_within
+from ..personal.ensemble import Beside, NumberBeside
 from ..personal.tasks import TaskKind, task_for
 from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines

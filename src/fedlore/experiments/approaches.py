@@ -11,7 +11,7 @@ from typing import Any, overload
 from ..algorithms import Algorithm, Alone, FedAvg
 from ..engine import Client, Fitted, NumberClient
 from ..personal.client import trust_anew
-from ..personal.own.best import missing_learners
+from ..personal.own.baseline import missing_learners
 
 
 @dataclass(frozen=True)

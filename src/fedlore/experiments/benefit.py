@@ -16,7 +16,7 @@ from ..core.store import write_private
 from ..engine import Client, Fitted, NumberClient
 from ..engine.lore.report import measure_line
 from ..errors import FedloreError
-from ..personal.brought import Brought
+from ..personal.benefit import Brought
 from ..personal.client import Member
 from .sites import Gathering
 

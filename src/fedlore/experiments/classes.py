@@ -28,7 +28,7 @@ from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
 from ..knowledge.views import reread_rows
 from ..personal.classifier import Personal
-from ..personal.own.best import OwnModel, own_classes, own_order
+from ..personal.own.baseline import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache

@@ -13,7 +13,7 @@ from ..core.metrics import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
-from ..personal.own.best import OwnModel, own_numbers
+from ..personal.own.baseline import OwnModel, own_numbers
 from ..personal.own.members import NumberMember
 from ..personal.regressor import PersonalRegressor
 from ..personal.tasks import LEVEL, SCORED_LEVELS, number_reliability

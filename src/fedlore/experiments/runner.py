@@ -21,8 +21,7 @@ from ..engine.loop import Weights
 from ..engine.lore import Menu, train_lore
 from ..engine.lore.space import ModelMaker
 from ..personal.client import Member
-from ..personal.own.best import OwnModel
-from ..personal.own.memory import remembering
+from ..personal.own.baseline import OwnModel, remembering
 from ..privacy import Privacy
 from .approaches import APPROACHES, Approach, chosen_in, training, trust_client
 from .classes import ClassJudge

@@ -9,8 +9,7 @@ from ..core.history import Row, read_rows
 from ..engine import Client, NumberClient
 from ..federation.settings import Federation
 from ..knowledge.protocols import kind_of
-from ..personal.own.crossfit import FOLDS
-from ..personal.own.memory import remembering
+from ..personal.own.baseline import FOLDS, remembering
 from .approaches import Approach, trust_of
 from .benefit import write_tables
 from .cells import ResultCell, ResultLedger, package_versions, replace_rows, settings_fingerprint

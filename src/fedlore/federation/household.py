@@ -12,7 +12,7 @@ from .kits.certificates import raw_key
 from .kits.kit import enrolled_keys
 from .processes import Child, fedlore_command
 from .settings import read_deployed
-from .site.agreeing import accept_terms
+from .site.consent import accept_terms
 from .site.folder import read_kit
 from .terms import terms_of
 

@@ -11,11 +11,11 @@ from .doubt import (
     doubt_numbers,
     find_foreseen,
     foreseen_doubt,
+    take_tests,
 )
-from .foreseen import Foreseen
+from .ensemble import Foreseen
 from .regressor import PersonalRegressor
 from .tasks import LEVEL, TASKS, Classification, Regression, TaskKind, TaskName, task_for, task_of
-from .taught import take_tests
 
 _FAULT = "model"  # the code of errors raised here
 

@@ -17,8 +17,8 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
-from .beside import Beside, NumberBeside, with_expert
-from .own.signs import input_signs, keeps_signs
+from .ensemble import Beside, NumberBeside, with_expert
+from .own.members import input_signs, keeps_signs
 
 
 class Personal(nn.Module):

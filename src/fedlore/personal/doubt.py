@@ -1,22 +1,25 @@
 """What a model knows of its own ignorance: a place, the noise of one test, and its own error.
 
-The one-round model says both (MacKay 1992): the rows decide its noise, and how far a row lies from
-them decides what it may be wrong by. Members of a mixture say the latter by how far they differ.
+The one-shot model says both (MacKay 1992): the rows decide its noise, and how far a row lies from
+them decides what it may be wrong by. Members of an ensemble say the latter by how far they differ.
+Further tests are taken in by the one-shot model at once, at home, weighed by its own variances,
+inflated as its doubts are; the other members stay as they were trained.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from ..answers import Measured
-from ..core.exact import Products
 from ..core.examples import Examples
 from ..core.inject import guard, inject
+from ..core.one_shot import Products
 from ..core.ordinal import log_cells
+from ..errors import FedloreError
 from .classifier import Personal
-from .foreseen import Foreseen
+from .ensemble import Foreseen
 from .own.members import mask_logits
 from .regressor import PersonalRegressor, network_number
 
@@ -141,3 +144,21 @@ def _weighted(parts: Sequence[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
     kept = [(said, weight) for said, weight in parts if weight > 0] or [(parts[0][0], 1.0)]
     weights = kept[0][0].new_tensor([weight for _, weight in kept]).double()
     return torch.stack([said for said, _ in kept]), weights / weights.sum()
+
+
+@torch.no_grad()
+def take_tests(personal: Personal, x: Tensor, y: Tensor) -> Personal:
+    """The same model after tests of rows in raw units, (n, d), and the classes they gave, (n,)."""
+    sure, beside = find_foreseen(personal), personal.beside
+    if sure is None or beside is None:
+        raise FedloreError(
+            "tests can be taken in by a mixture with a one-round model, and this model has none: "
+            'train it with recipe = "lore" on ordered classes'
+        )
+    known = personal.annotate(x)
+    scaled = known.x if sure.scaler is None else sure.scaler(known.x)
+    weight = INFLATION[sure.foresight.exact.basis.terms]
+    taught = sure.foresight.taught(scaled, y, known.prior, known.allowed, weight=weight)
+    members = tuple(replace(m, foresight=taught) if m is sure else m for m in beside.members)
+    mixed = replace(beside, members=members)
+    return Personal(personal.model, personal.knowledge, scaler=personal.scaler, beside=mixed)

@@ -16,9 +16,9 @@ from ..core.tree import Params
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.missing import check_values
-from .beside import NumberBeside
 from .classifier import Personal, admit_shapes
 from .distribution import Distribution
+from .ensemble import NumberBeside
 from .own.members import within
 
 Decode = Literal["mean", "mode", "median"]

@@ -36,10 +36,10 @@ from ..errors import ConfigError, FedloreError, KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from .answers import BLOCK, BOTH, EXPERT, NETWORK, RANGE, Answers, in_scope
-from .beside import Beside, NumberBeside
 from .classifier import Personal
 from .client import Client, Member, NumberClient, P, Predictor
 from .distribution import Distribution
+from .ensemble import Beside, NumberBeside
 from .regressor import PersonalRegressor, decode_logits
 
 TaskName = Literal["classification", "regression"]

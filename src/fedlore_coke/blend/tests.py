@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedlore.core.exact import Posterior
-from fedlore.core.foresight import Foresight
+from fedlore.core.one_shot import Foresight, Posterior
 from fedlore.data.rows import (
     FileForm,
     Problems,

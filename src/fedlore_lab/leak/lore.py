@@ -10,9 +10,8 @@ from torch import Tensor
 from fedlore import Personal
 from fedlore.algorithms import FedAvg
 from fedlore.core import tree
-from fedlore.core.exact import Basis, unpack_gram
-from fedlore.core.foresight import Exact
 from fedlore.core.nets import server
+from fedlore.core.one_shot import Basis, Exact, unpack_gram
 from fedlore.core.tree import Params
 from fedlore.core.wire import Transport
 from fedlore.engine import Client, Fitted, Training

@@ -24,8 +24,8 @@ from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of
-from fedlore.personal.beside import NumberBeside
 from fedlore.personal.classifier import Personal
+from fedlore.personal.ensemble import NumberBeside
 from fedlore.personal.own.linear import Linear
 from fedlore.personal.own.members import NumberMember
 from fedlore.personal.own.trees import Trees

@@ -8,15 +8,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from fedlore.bundle.onnx import to_onnx
-from fedlore.core.exact import Basis
+from fedlore.core.one_shot import Basis
 from fedlore.core.ordinal import log_cells
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, table_of
-from fedlore.personal.beside import Beside
 from fedlore.personal.classifier import Personal
-from fedlore.personal.foreseen import Foreseen
+from fedlore.personal.ensemble import Beside, Foreseen
+from fedlore.personal.own.linear import log_masses
 from fedlore.personal.own.members import ClassMember, OrderMember
-from fedlore.personal.own.ordinal import log_masses
 
 from ...laws.versions import agree_on_graph, ran
 from ..mixed import class_members, foresight, linear, mixture, ordinal, plain_net, trees

@@ -4,17 +4,15 @@ import torch
 
 from fedlore import Knowledge, Personal
 from fedlore.answers import Bins
-from fedlore.core.exact import Basis, solve, sum_rows
-from fedlore.core.foresight import Exact, Foresight
 from fedlore.core.nets import mlp
+from fedlore.core.one_shot import Basis, Exact, Foresight, solve, sum_rows
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.personal.beside import Beside, NumberBeside
-from fedlore.personal.foreseen import Foreseen
-from fedlore.personal.own.boosted import BoostedTrees
+from fedlore.personal.ensemble import Beside, Foreseen, NumberBeside
 from fedlore.personal.own.linear import Ridge
 from fedlore.personal.own.members import NumberMember, OrderMember
+from fedlore.personal.own.trees import BoostedTrees
 from fedlore.personal.regressor import PersonalRegressor
 
 FEATURES = (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedlore import Knowledge
-from fedlore.core.exact import foresee, posterior
+from fedlore.core.one_shot import foresee, posterior
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.personal.doubt import INFLATION, Doubt, class_voices, doubt_classes, doubt_numbers

@@ -22,7 +22,6 @@ from fedlore import (
 from fedlore.algorithms import FedPer
 from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
-from fedlore.engine.exact import exact_rows
 from fedlore.engine.lore import (
     ORDERED,
     Agreement,
@@ -37,8 +36,9 @@ from fedlore.engine.lore import (
     vote,
 )
 from fedlore.engine.lore import train as training_room
+from fedlore.engine.one_shot import exact_rows
 from fedlore.engine.training import Training
-from fedlore.personal.own import best
+from fedlore.personal.own import baseline
 
 from ..federation import CLASSES, FEATURES, federation
 
@@ -55,7 +55,7 @@ RISING = replace(menu_for(FEATURES, ordered=True), candidates=ORDERED[1:4], fold
 @pytest.fixture(autouse=True)
 def linear_members_only(monkeypatch):
     """Trees take seconds and say nothing more about the recipe."""
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
 
 
 def run(menu=FEW, clients=None, **settings):

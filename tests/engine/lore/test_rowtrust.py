@@ -11,12 +11,12 @@ from fedlore.core.rng import stream
 from fedlore.core.scaler import Inputs
 from fedlore.engine.lore.rowtrust import BY_ROW, trust_classes, trust_numbers
 from fedlore.engine.lore.temperature import EXPERT, NETWORK, StackMember
-from fedlore.engine.tuning.curves import Cached
+from fedlore.engine.tuning.oof import Cached
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 from fedlore.knowledge.scope import inputs_of
-from fedlore.personal.own import best
+from fedlore.personal.own import baseline
 
 from ..federation import FEATURES, federation
 from ..tuning.test_rowwise import SCHEMA, site
@@ -98,7 +98,7 @@ def test_encoded_rows_are_read_as_they_were():
 
 @pytest.mark.parametrize("menu", [FEW, RISING])
 def test_a_federation_with_the_recipe_keeps_the_owners_word(menu, monkeypatch):
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
     names = tuple(Feature(f"f{i}") for i in range(FEATURES))
     clients = []
     for client in federation():

@@ -14,7 +14,7 @@ from fedlore.engine.lore.stacking import (
     cross_chosen,
     prune_members,
 )
-from fedlore.personal.beside import Beside, with_expert
+from fedlore.personal.ensemble import Beside, with_expert
 from fedlore.personal.own.members import mask_logits
 
 

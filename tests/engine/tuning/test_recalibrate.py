@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from fedlore import Examples, inject
-from fedlore.engine.tuning.recalibrate import confusion_of, recalibrate_client
+from fedlore.engine.tuning.oof import confusion_of, recalibrate_client
 from fedlore.knowledge.views import Recalibrated, reread
 
 from ..federation import CLASSES, federation

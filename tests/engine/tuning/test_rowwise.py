@@ -7,10 +7,9 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.engine.tuning.curves import Cached, hits, most_hits
-from fedlore.engine.tuning.rowwise import TRUST_ROWS, class_costs, learn_rows, number_costs
-from fedlore.engine.tuning.trust import pick
-from fedlore.engine.tuning.ways import Tuning
+from fedlore.engine.tuning.oof import Cached, hits, most_hits
+from fedlore.engine.tuning.rowtrust import TRUST_ROWS, class_costs, learn_rows, number_costs
+from fedlore.engine.tuning.trust import Tuning, pick
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 

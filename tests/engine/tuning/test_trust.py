@@ -9,7 +9,7 @@ from fedlore import Client, ConfigError, Examples, FedloreError, Knowledge, Plan
 from fedlore.core.nets import mlp
 from fedlore.engine import Local, fit
 from fedlore.engine.tuning import Tuning, trusting, tune
-from fedlore.engine.tuning.folds import fold_of, held_out
+from fedlore.engine.tuning.oof import fold_of, held_out
 
 from ..federation import CLASSES, FEATURES, federation
 
@@ -155,7 +155,7 @@ def test_tpe_asks_a_study_of_each_clients_own():
 
 
 def test_tpe_without_optuna_says_what_to_install(monkeypatch):
-    from fedlore.engine.tuning import tpe
+    from fedlore.engine.tuning import trust as tpe
 
     def missing(name):
         raise ImportError(name)

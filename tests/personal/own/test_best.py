@@ -11,11 +11,18 @@ from fedlore.answers import Bins, Measured, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.personal.own import best, folds, missing_learners, own_classes, own_numbers, own_order
-from fedlore.personal.own.crossfit import ALONE, FOLDS, fold_seed, predict_held_out
-from fedlore.personal.own.forest import ExtraTrees
+from fedlore.personal.own import (
+    baseline,
+    folds,
+    missing_learners,
+    own_classes,
+    own_numbers,
+    own_order,
+)
+from fedlore.personal.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
 from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.sight import see_classes, see_numbers, see_order
+from fedlore.personal.own.members import see_classes, see_numbers, see_order
+from fedlore.personal.own.trees import ExtraTrees
 from fedlore_coke.plants import coking_plants
 
 GRADES = 20
@@ -33,7 +40,7 @@ def numbers(rows=60, seed=0):
 @pytest.fixture
 def quick(monkeypatch):
     """Linear models alone, as without scikit-learn."""
-    monkeypatch.setattr(best, "has_trees", lambda: False)
+    monkeypatch.setattr(baseline, "has_trees", lambda: False)
 
 
 @pytest.fixture(scope="module")

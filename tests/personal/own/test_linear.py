@@ -10,10 +10,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from fedlore.core.rng import stream
-from fedlore.personal.own import ordinal
-from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.logistic import LogisticLearner
-from fedlore.personal.own.ordinal import OrdinalLinear, log_between, log_masses
+from fedlore.personal.own import linear as ordinal
+from fedlore.personal.own.linear import (
+    LogisticLearner,
+    OrdinalLinear,
+    Ridge,
+    log_between,
+    log_masses,
+)
 
 CLASSES = 9
 

@@ -3,8 +3,7 @@
 import torch
 
 from fedlore.core.examples import Examples
-from fedlore.personal.own.best import own_order
-from fedlore.personal.own.memory import once, remembering
+from fedlore.personal.own.baseline import once, own_order, remembering
 
 
 def rows(shift: float = 0.0) -> Examples:

@@ -15,10 +15,8 @@ from fedlore.personal.own import (
     read_own_members,
     write_own_members,
 )
-from fedlore.personal.own.boosted import BoostedTrees, Boosting
-from fedlore.personal.own.forest import ExtraTrees
-from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.logistic import LogisticLearner
+from fedlore.personal.own.linear import LogisticLearner, Ridge
+from fedlore.personal.own.trees import BoostedTrees, Boosting, ExtraTrees
 from tests.personal.own.test_best import numbers
 
 pytest.importorskip("sklearn")
@@ -125,7 +123,7 @@ def test_tensors_of_nobody_and_tensors_that_lack_are_refused(members):
 
 def test_members_have_a_limit(members, monkeypatch):
     said, tensors = write_own_members(members)
-    monkeypatch.setattr("fedlore.personal.own.stored.MOST_BYTES", 1000)
+    monkeypatch.setattr("fedlore.personal.own.members.MOST_BYTES", 1000)
     with pytest.raises(FedloreError, match="may take 1000 bytes"):
         write_own_members(members)
     with pytest.raises(FedloreError, match="may take 1000 bytes"):

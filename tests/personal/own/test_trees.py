@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.core.rng import stream
-from fedlore.personal.own.boosted import BoostedTrees, Boosting
-from fedlore.personal.own.forest import ExtraTrees
-from fedlore.personal.own.grown import _rounded_down, ensembles
-from fedlore.personal.own.trees import Trees
+from fedlore.personal.own.trees import (
+    BoostedTrees,
+    Boosting,
+    ExtraTrees,
+    Trees,
+    _rounded_down,
+    ensembles,
+)
 
 pytest.importorskip("sklearn")
 ROWS = 90
@@ -87,7 +91,7 @@ def test_one_class_alone_is_said_of_every_row(rows):
 
 def test_leaves_are_limited_where_tables_would_grow_too_large(rows, monkeypatch):
     x, y, _ = rows
-    monkeypatch.setattr("fedlore.personal.own.forest._BYTES", 10 * 24 * 20)
+    monkeypatch.setattr("fedlore.personal.own.trees._BYTES", 10 * 24 * 20)
     forest = ExtraTrees("", trees=10).fit(x, y, 1)
     assert len(forest.values) <= 10 * 20
 

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...core.foresight import Exact
+from ...core.one_shot import Exact
 from ...core.rng import stream
 from ...core.scaler import Inputs, Scaler
 from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.graph.outputs import Part
-from ...personal.beside import Beside
-from ...personal.foreseen import Foreseen, ForeseenNumber
+from ...personal.ensemble import Beside, Foreseen, ForeseenNumber
 from ...personal.own.linear import Linear
 from ...personal.own.members import SMOOTH, ClassMember, OrderMember
 from ...personal.own.trees import Trees

@@ -16,8 +16,7 @@ from ...kernel.graph.sets import SetNodes, nearest
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
-from ...personal.beside import NumberBeside
-from ...personal.foreseen import ForeseenNumber
+from ...personal.ensemble import ForeseenNumber, NumberBeside
 from ...personal.own.members import NumberMember
 from ...personal.regressor import PersonalRegressor
 from ...personal.tasks import LEVEL

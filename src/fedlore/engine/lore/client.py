@@ -10,16 +10,16 @@ from typing import Protocol
 import torch
 
 from ...algorithms import facts_of
-from ...core.exact import Posterior
 from ...core.examples import Examples
+from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
 from ...personal.client import NumberClient
 from ...personal.regressor import decode_logits
-from ..exact import exact_rows
 from ..loop import own_params, recall
-from ..tuning.curves import Cached, hits, most_hits
+from ..one_shot import exact_rows
+from ..tuning.oof import Cached, hits, most_hits
 from .rows import WORST, SiteRows, nll_rows
 from .space import MAIN, Trial
 from .stacking import SiteModel, choose_members, stack_of

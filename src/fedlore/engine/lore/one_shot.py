@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...core.exact import Posterior, leave_out
-from ...core.foresight import ExactRows
+from ...core.one_shot import ExactRows, Posterior, leave_out
 from ...personal.own.linear import Linear
-from ...personal.own.sight import HEARD_OF_ORDER
+from ...personal.own.members import HEARD_OF_ORDER
 from .space import Agreement
 
 

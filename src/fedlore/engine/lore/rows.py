@@ -15,10 +15,10 @@ from ...core.rng import stream
 from ...core.tree import Params
 from ...knowledge.shapes import SiteShapes
 from ...personal.client import Client, NumberClient
-from ...personal.own.signs import input_signs
+from ...personal.own.members import input_signs
 from ...personal.tasks import Regression
 from ..client import ready, see_rows
-from ..tuning.recalibrate import recalibrate_client
+from ..tuning.oof import recalibrate_client
 from .space import Agreement, Candidate
 
 WORST = -20.0  # log-probability of a label that is called impossible

@@ -13,7 +13,7 @@ from ...knowledge.missing import hide_others
 from ...knowledge.models import Knowledge
 from ...personal.own.members import within
 from ...personal.own.mixture import mix, scale_weights
-from ..tuning.rowwise import RowChoice, RowCost, class_costs, learn_rows, number_costs
+from ..tuning.rowtrust import RowChoice, RowCost, class_costs, learn_rows, number_costs
 from .temperature import EXPERT, StackMember
 
 BY_ROW = "trust by row"  # its line in the site's table

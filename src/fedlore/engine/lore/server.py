@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import torch
 
 from ...core import tree
-from ...core.exact import Posterior
+from ...core.one_shot import Posterior
 from ...core.tree import Payload
 from ...core.wire import Reply, Task, Transport, find_flaw, wanted_of
 from ...errors import FedloreError
-from ..exact import solve_together
 from ..loop import Run, federate
+from ..one_shot import solve_together
 from .space import MAIN, Agreement, Candidate, Trial, rungs
 
 STATE = "state."  # before the names of a state's bundles in a step

@@ -15,10 +15,9 @@ from torch import nn
 from ...algorithms import Algorithm, FedAvg, FedPer, Plan
 from ...answers import HEARD, Bins
 from ...core.aggregate import Aggregate, Mean
-from ...core.exact import Basis, Products
-from ...core.foresight import Exact
 from ...core.lipschitz import Shaping, lipschitz_mlp
 from ...core.nets import mlp, server
+from ...core.one_shot import Basis, Exact, Products
 from ...core.ordinal import Ordinal, Start, ordered_mlp
 from ...core.scaler import Scaler
 from ...errors import ConfigError, FedloreError

@@ -13,24 +13,35 @@ import torch
 from torch import Tensor
 
 from ...core.conformal import Holding, unseen_holdings
-from ...core.exact import Posterior, leave_out
 from ...core.examples import Examples
-from ...core.foresight import Foresight
 from ...core.inject import inject
 from ...core.metrics import decide
+from ...core.one_shot import Foresight, Posterior, leave_out
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
-from ...personal.beside import Beside, NumberBeside
-from ...personal.brought import Brought
+from ...personal.benefit import Brought
 from ...personal.client import Client, NumberClient
-from ...personal.foreseen import Foreseen, ForeseenNumber
-from ...personal.own.best import Own, OwnModel, judge_places, own_classes, own_numbers, own_order
-from ...personal.own.crossfit import FOLDS
+from ...personal.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from ...personal.own.baseline import (
+    FOLDS,
+    Own,
+    OwnModel,
+    judge_places,
+    own_classes,
+    own_numbers,
+    own_order,
+)
 from ...personal.own.members import NumberMember, OrderMember, mask_logits, within
-from ...personal.own.mixture import mix, scale_weights
-from ...personal.own.weights import SHARED, class_weights, number_weights, start_weights
+from ...personal.own.mixture import (
+    SHARED,
+    class_weights,
+    mix,
+    number_weights,
+    scale_weights,
+    start_weights,
+)
 from ...personal.regressor import network_number
-from ..exact import exact_rows
+from ..one_shot import exact_rows
 from .one_shot import sign_line
 from .report import compare, gain_of, left_out, measure_line
 from .rows import WORST, SiteRows, nll_rows

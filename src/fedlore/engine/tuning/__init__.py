@@ -1,12 +1,8 @@
 """What is chosen on training rows before the main training: private λ."""
 
 from ...knowledge.views import Recalibrated
-from .curves import GRID, Cached, hits, least_loss, loss, most_hits, trust_slope
-from .members import choose_trust
-from .numbers import tune_numbers
-from .recalibrate import recalibrate_client
-from .trust import trusting, tune
-from .ways import Trust, Tuning
+from .oof import GRID, Cached, hits, least_loss, loss, most_hits, recalibrate_client, trust_slope
+from .trust import Trust, Tuning, choose_trust, trusting, tune, tune_numbers
 
 _FAULT = "recipe"  # the code of errors raised here
 

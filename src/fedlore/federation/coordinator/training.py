@@ -28,10 +28,10 @@ from ..journal import Journal, JournalEntry, write_state
 from ..kits.certificates import raw_key
 from ..kits.kit import enrolled_keys
 from ..kits.receipts import Receipts
+from ..norms import AmongPeers, UsualNorm
 from ..remote import LinkLost, Notice, QuorumLost, Remote
 from ..settings import Federation, read_deployed
 from ..terms import Terms, terms_of
-from ..usual import AmongPeers, UsualNorm
 from .recipe import conduct_session
 from .server import bell_of, healthy, link_of
 from .status import Reports, Status, last_scores

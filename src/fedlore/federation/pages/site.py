@@ -14,9 +14,9 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from ...look.page import show_pairs
 from ...look.tables import Cell
 from ...privacy.settings import Spending, read_spending
-from ..site.agreeing import OFFERED
+from ..site.audit import DAY
+from ..site.consent import OFFERED
 from ..site.folder import Kit, read_kit
-from ..site.questions import DAY
 from .coordinator import head_line, rows_table, say_seconds
 from .metrics import gauge, write_measures
 

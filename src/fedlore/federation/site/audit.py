@@ -1,17 +1,29 @@
-"""A site's record of what it was asked and what it sent, each line chained to the one before."""
+"""A site's own books: what left it, which questions it answered, and what others hold of them.
+
+A coordinator that asks for the same round with ever other weights learns more than was agreed to.
+One that reads the sum of some sites and then, in the same round, the sum of all but one of them has
+that one's upload: so what was opened once is opened again for the same sites alone. A coordinator
+that forgets how far a site's books went, together with that site's owner, is noticed by the others.
+"""
 
 import datetime
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...core import tree
 from ...core.store import write_whole
 from ...core.tree import Payload
+from ...core.wire import Task, digest
 from ...errors import FedloreError
+from ..books import SiteBooks
+from ..kits.receipts import RECEIPTS, name_key, read_roll
+from ..remote import Refusal
 
 _START = "0" * 64
 
@@ -84,3 +96,123 @@ def describe_payload(payload: Payload) -> Mapping[str, Any]:
         }
         for key, bundle in payload.items()
     }
+
+
+REPEATS = 3  # other weights for one round: a coordinator that lost its last journal entries asks so
+DAY = 86_400.0  # seconds over which questions are counted, whatever the runs are called
+
+
+class Questions:
+    """Chained lines; what is older than a day and of other runs is left out when it is read."""
+
+    def __init__(self, log: AuditLog, run: str, clock: Callable[[], float] = time.time) -> None:
+        self._log, self._clock = log, clock
+        self._run = hashlib.sha256(run.encode()).hexdigest()[:16]
+        self._asked: dict[str, set[str]] = {}  # place -> questions of this run
+        self._opened: dict[str, tuple[str, ...]] = {}  # place -> whose sum was read
+        self._times: list[float] = []
+        self._read()
+
+    def allow(self, task: Task, terms: str, *, most: int) -> None:
+        """Write a question down, or refuse it; the very same one again is none.
+
+        Under other terms it is another one: of them the scaling is not agreed to beforehand.
+        """
+        place = f"{task.trial} {task.kind} {task.round}"
+        name = hashlib.sha256(f"{digest(task)} {terms}".encode()).hexdigest()[:32]
+        known = self._asked.setdefault(place, set())
+        if name in known:
+            return
+        if len(known) >= REPEATS:
+            raise Refusal(
+                f"'{task.kind}' of round {task.round} was answered for {len(known)} other models "
+                "already"
+            )
+        now = self._clock()
+        self._times = [t for t in self._times if t > now - DAY]
+        if len(self._times) >= most:
+            raise Refusal(f"policy: at most {most} questions a day, that many were answered")
+        self._log.write(at=now, run=self._run, place=place, question=name)
+        known.add(name)
+        self._times.append(now)
+
+    def open_sum(self, summed: str, survivors: Sequence[str]) -> None:
+        """Write down whose sum is read of an answer; another sum of the same one is refused."""
+        those = tuple(sorted(survivors))
+        before = self._opened.get(summed)
+        if before is None:
+            self._log.write(at=self._clock(), run=self._run, sum=summed, of=those)
+            self._opened[summed] = those
+        elif before != those:
+            raise Refusal(
+                f"a sum over {len(before)} sites was opened in this round already: beside one over "
+                f"{len(those)} others it would tell single uploads"
+            )
+
+    def _read(self) -> None:
+        now = self._clock()
+        for line in self._log.lines():
+            if "place" in line and line["at"] > now - DAY:
+                self._times.append(line["at"])
+            if line["run"] != self._run:
+                continue
+            if "place" in line:
+                self._asked.setdefault(line["place"], set()).add(line["question"])
+            else:
+                self._opened[line["sum"]] = tuple(line["of"])
+
+
+def name_sum(task: Task) -> str:
+    """The round of a training whose answers are summed, whatever the weights.
+
+    They are no part of it: next to the same weights give next to the same uploads, and two sums
+    over different sites would tell next to single ones.
+    """
+    return f"{task.trial} {task.kind} {task.round}"
+
+
+class HeldReceipts:
+    """One small file at the site, by the names of keys."""
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self._path, self._own = folder / RECEIPTS, name_key(key)
+        self._kept: dict[str, str] = {}
+        self._at = 0.0  # when the newest roll was signed
+        self._last = ""  # what was told last
+        self._said: set[str] = set()
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            self._kept, self._at = dict(found["books"]), float(found["at"])
+
+    def take(self, told: str, authorities: bytes) -> list[str]:
+        """Take over a roll; in words, once each, where it is behind what was held already."""
+        if not told or told == self._last:
+            return []
+        at, roll = read_roll(told, authorities)
+        self._last = told
+        if at < self._at:  # of a task that was overtaken on its way
+            return []
+        self._at = at
+        behind = {name: "are not in it any more" for name in self._kept.keys() - roll.keys()}
+        for name, text in roll.items():
+            now, before = SiteBooks.read(text), SiteBooks.read(self._kept.get(name, ""))
+            back = "" if now is None or before is None else now.behind(before)
+            if back:
+                behind[name] = f"went back: {back}"
+            elif now is not None:
+                self._kept[name] = text
+        with suppress(OSError):  # on a full disk the audit log cannot be written either
+            text = json.dumps({"at": at, "books": self._kept}, indent=0)
+            write_whole(self._path, text, sync=False, private=True)
+        found = [f"the books of {self._title(name)} {why}" for name, why in behind.items()]
+        new = [line for line in found if line not in self._said]
+        self._said |= set(new)
+        return new
+
+    def missing(self, hashes: Mapping[str, Sequence[str]]) -> str:
+        """Which of its own books no longer holds what was told of it; empty where all do."""
+        held = SiteBooks.read(self._kept.get(self._own, ""))
+        return "" if held is None else held.missing_in(hashes)
+
+    def _title(self, name: str) -> str:
+        return "this site" if name == self._own else f"site {name}"

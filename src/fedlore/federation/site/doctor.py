@@ -16,12 +16,12 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...kernel.findings import errors
 from ...knowledge.findings.checkup import check_file
-from ...personal.own.best import missing_learners
+from ...personal.own.baseline import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
 from ..remote import AHEAD, BEHIND
 from ..terms import describe_difference, fedlore_version
-from .agreeing import OFFERED
+from .consent import OFFERED
 from .folder import Kit, read_kit
 
 _TOLD = 1.0  # seconds: the coordinator tells its time without fractions

@@ -14,7 +14,7 @@ from ...personal.tasks import Classification, Regression
 from ..journal import read_state
 from ..terms import Terms, read_terms
 from .folder import agree_schema, check_same, read_kit
-from .settled import holdings_of, personal_of
+from .lore import holdings_of, personal_of
 
 
 def bundle_of_kit(folder: Path, *, policies: Policies | None = None) -> Bundle:

@@ -8,11 +8,11 @@ from ...engine import Recipe
 from ...errors import FedloreError
 from ...privacy.filters import SUMMED, apply_halves, filter_context, half_for
 from ...privacy.settings import ADDED, filters_of
+from ..norms import UsualNorm
 from ..remote import Refusal
 from ..terms import Terms
-from ..usual import UsualNorm
+from .audit import Questions, name_sum
 from .folder import Kit
-from .questions import Questions, name_sum
 
 
 class Guard:

@@ -26,15 +26,11 @@ from ..terms import (
     read_terms,
     version_of_terms,
 )
-from .agreed import refuse_breach
-from .agreeing import refuse_other_terms
-from .audit import AuditLog, describe_payload
-from .choosing import ChoosingSite
-from .folder import Kit
+from .audit import AuditLog, HeldReceipts, Questions, describe_payload
+from .consent import refuse_breach, refuse_other_terms
+from .folder import Kit, Store
 from .guard import Guard
-from .held import HeldReceipts
-from .questions import Questions
-from .store import Store
+from .lore import ChoosingSite
 
 _log = logging.getLogger("fedlore.site")
 _VAIN = 1000  # refusals in a row after which a site takes its time

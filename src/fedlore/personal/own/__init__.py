@@ -1,12 +1,28 @@
 """A site's own models: what it gets on its own, and what it adds to the shared one."""
 
-from .best import Own, OwnModel, missing_learners, own_classes, own_numbers, own_order
-from .crossfit import FOLDS, folds
-from .members import ClassMember, ClassVoice, NumberMember, NumberVoice, OrderMember, OwnMember
-from .memory import remembering
-from .mixture import Mixture, NumberMixture, mix
-from .stored import MOST_BYTES, read_own_members, write_own_members
-from .weights import class_weights, number_weights, start_weights
+from .baseline import (
+    FOLDS,
+    Own,
+    OwnModel,
+    folds,
+    missing_learners,
+    own_classes,
+    own_numbers,
+    own_order,
+    remembering,
+)
+from .members import (
+    MOST_BYTES,
+    ClassMember,
+    ClassVoice,
+    NumberMember,
+    NumberVoice,
+    OrderMember,
+    OwnMember,
+    read_own_members,
+    write_own_members,
+)
+from .mixture import Mixture, NumberMixture, class_weights, mix, number_weights, start_weights
 
 _FAULT = "local-baseline"  # the code of errors raised here
 

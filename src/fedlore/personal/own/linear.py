@@ -1,5 +1,6 @@
-"""Ridge regression by hand: all penalties from one decomposition, linear or quadratic."""
+"""Linear learners of a site: ridge, logistic and ordinal regression, with signs of shapes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,3 +86,264 @@ class Ridge:
 
     def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
         return self.path(inputs, target, [setting])[0]
+
+
+_STEPS = 200  # for each penalty, which starts where the one before it ended
+_NEAR = 1e-5  # the step at which it stops
+HOLD = 1e-3  # a small charge on the constants: those of absent classes stay finite
+
+
+@dataclass(frozen=True)
+class LogisticLearner:
+    """Cross-entropy with a penalty on the weights, per row; the largest penalty comes first."""
+
+    name: str
+    classes: int  # k
+    penalties: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(0, -7, -1))  # times n
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        return self.penalties
+
+    def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
+        """One model per penalty; `target` is (n,) int64."""
+        z, mean, scale = standardise(inputs)
+        u, s, v = torch.linalg.svd(z, full_matrices=False)
+        kept = s > 1e-9 * s.max().clamp(min=1e-300)
+        rows, back = u[:, kept] * s[kept], v[kept]  # (n, r), (r, i)
+        moments = torch.cat([s[kept].square() / len(z), s.new_ones(1)])  # (r + 1,)
+        rows = torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
+        wanted = torch.nn.functional.one_hot(target, self.classes).double()
+        weight = rows.new_zeros(rows.shape[1], self.classes)
+        # smoothed: a class that no row has must not start at minus infinity
+        weight[-1] = ((wanted.sum(0) + 1.0) / (len(z) + self.classes)).log()
+        level = weight[-1].clone()
+        made = []
+        for penalty in settings:
+            weight = _descend(rows, wanted, moments, penalty, weight, level)
+            made.append(Linear(mean, scale, back.T @ weight[:-1], weight[-1]))
+        return made
+
+    def trace(
+        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
+    ) -> Tensor:
+        """Outputs at other rows, (s, m, o)."""
+        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
+
+    def near(self, setting: float) -> tuple[float, ...]:
+        return self.penalties  # all of them cost little more than one
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
+        return self.path(inputs, target, [p for p in self.penalties if p >= setting])[-1]
+
+
+def _descend(
+    rows: Tensor, wanted: Tensor, moments: Tensor, penalty: float, start: Tensor, level: Tensor
+) -> Tensor:
+    """The weights of least mean loss, (r + 1, k); `level` is where the constants are held."""
+    charge = torch.full_like(moments, penalty).unsqueeze(1)
+    charge[-1] = HOLD
+    anchor = torch.zeros_like(start)
+    anchor[-1] = level
+    bound = 0.5 * moments.unsqueeze(1) + charge
+    point = ahead = start
+    pace = 1.0
+    for _ in range(_STEPS):
+        off = (rows @ ahead).softmax(1) - wanted
+        step = (rows.T @ off / len(rows) + charge * (ahead - anchor)) / bound
+        new = ahead - step
+        if float((step * (new - point)).sum()) > 0:  # uphill: momentum starts anew
+            pace = 1.0
+        further = 0.5 + (0.25 + pace * pace) ** 0.5
+        ahead = new + (pace - 1.0) / further * (new - point)
+        point, pace = new, further
+        if float(step.abs().max()) < _NEAR:
+            break
+    return point
+
+
+_ORDINAL_STEPS = 50  # of Newton's method; eight are usual
+_ORDINAL_NEAR = 1e-10  # the gain at which it stops
+_LEAST = 1e-3  # the least 1 / width tried: a thousand classes wide
+
+
+def log_masses(place: Tensor, width: float | Tensor, classes: int) -> Tensor:
+    """The log of the normal mass of each class, (n,) -> (n, k) float64, finite however far."""
+    borders = torch.arange(1, classes, dtype=torch.float64, device=place.device) - 0.5
+    ends = torch.nn.functional.pad(borders, (1, 0), value=-torch.inf)
+    ends = torch.nn.functional.pad(ends, (0, 1), value=torch.inf)
+    sd = width.unsqueeze(-1) if isinstance(width, Tensor) else width
+    z = (ends - place.double().unsqueeze(-1)) / sd  # (n, k + 1)
+    return log_between(z[..., :-1], z[..., 1:])
+
+
+def log_between(low: Tensor, high: Tensor) -> Tensor:
+    """log[Φ(high) - Φ(low)], with its digits in both tails."""
+    flip = low + high > 0  # by symmetry both ends are taken on the left
+    a, b = torch.where(flip, -high, low), torch.where(flip, -low, high)
+    upper, lower = torch.special.log_ndtr(b), torch.special.log_ndtr(a)
+    gap = torch.where(lower.isinf(), -torch.inf, lower - upper)
+    found: Tensor = upper + torch.log(-torch.expm1(gap))
+    return found
+
+
+@dataclass(frozen=True)
+class OrdinalLinear:
+    """Weights by maximum likelihood with a penalty on weights / width, per row."""
+
+    name: str
+    classes: int | None = None  # k; None: target places are residuals, and every class is closed
+    penalties: tuple[float, ...] = tuple(10.0 ** (i / 2) for i in range(-6, 2))  # times n
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        return self.penalties
+
+    def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
+        """One model per penalty, each starting from the one before; `target` is (n, 1) places."""
+        z, mean, scale = standardise(inputs)
+        y = target.double().squeeze(1)
+        design = torch.cat([z, torch.ones(len(z), 1, dtype=torch.float64)], 1)
+        low, high = y - 0.5, y + 0.5
+        if self.classes is not None:
+            low = low.masked_fill(y <= 0, -torch.inf)
+            high = high.masked_fill(y >= self.classes - 1, torch.inf)
+        start = torch.zeros(design.shape[1] + 1, dtype=torch.float64)
+        start[-1] = 1.0 / max(float(y.std()) if len(y) > 1 else 1.0, 0.5)
+        start[-2] = y.mean() * start[-1]
+        made = []
+        for penalty in settings:
+            start = _newton(design, low, high, penalty * len(z), start)
+            found = start[:-1] / start[-1]
+            made.append(Linear(mean, scale, found[:-1, None], found[-1:]))
+        return made
+
+    def trace(
+        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
+    ) -> Tensor:
+        """Outputs at other rows, (s, m, o)."""
+        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
+
+    def near(self, setting: float) -> tuple[float, ...]:
+        return self.penalties  # all of them cost little more than one
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
+        return self.path(inputs, target, [setting])[0]
+
+
+def _newton(design: Tensor, low: Tensor, high: Tensor, penalty: float, start: Tensor) -> Tensor:
+    """The most likely (weights, constant, 1) / width; the constant and the width are free."""
+    charge = torch.full_like(start, penalty)
+    charge[-2:] = 0.0
+    value = _loss(design, low, high, charge, start)
+    point = start
+    for _ in range(_ORDINAL_STEPS):
+        slope, curve = _slopes(design, low, high, point)
+        slope = slope + charge * point
+        curve = curve + torch.diag(charge)
+        # a hair on the diagonal: columns may be copies of each other
+        curve.diagonal().add_(1e-9 * curve.diagonal().mean())
+        step = torch.linalg.solve(curve, slope)
+        length, gain = 1.0, 0.0
+        while length > 1e-6:
+            tried = point - length * step
+            if tried[-1] >= _LEAST:
+                new = _loss(design, low, high, charge, tried)
+                if new < value:
+                    gain, value, point = value - new, new, tried
+                    break
+            length /= 2
+        if gain <= _ORDINAL_NEAR * (1.0 + abs(value)):
+            break
+    return point
+
+
+def _loss(design: Tensor, low: Tensor, high: Tensor, charge: Tensor, at: Tensor) -> float:
+    place = design @ at[:-1]
+    fit = log_between(at[-1] * low - place, at[-1] * high - place).sum()
+    found = float(-fit + 0.5 * (charge * at.square()).sum())
+    return found if math.isfinite(found) else math.inf
+
+
+def _slopes(design: Tensor, low: Tensor, high: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    """First and second derivatives of the negative log-likelihood."""
+    place = design @ at[:-1]
+    a, b = at[-1] * low - place, at[-1] * high - place
+    mass = log_between(a, b)
+    pa, pb = (_density(t, mass) for t in (a, b))  # φ / mass at both ends, 0 where open
+    low, high = (torch.where(t.isinf(), 0.0, t) for t in (low, high))
+    a, b = (torch.where(t.isinf(), 0.0, t) for t in (a, b))
+    # d log mass / d place, and / d (1/width)
+    by_place, by_width = pa - pb, pb * high - pa * low
+    first = torch.cat([design.T @ by_place, by_width.sum().unsqueeze(0)])
+    # minus the second derivatives; columns of the two ends' arguments are (-design, end)
+    wa, wb = -pa * a, -pb * b  # φ'/mass at both ends: of -φ(a) and φ(b) with their signs below
+    pp = by_place.square() - (wb - wa)
+    pw = by_place * by_width + (wb * high - wa * low)
+    ww = by_width.square() - (wb * high.square() - wa * low.square())
+    corner = (design.T @ pw).unsqueeze(1)
+    top = torch.cat([design.T @ (pp.unsqueeze(1) * design), corner], 1)
+    curve = torch.cat([top, torch.cat([corner.T, ww.sum().reshape(1, 1)], 1)])
+    return -first, curve
+
+
+def _density(z: Tensor, log_mass: Tensor) -> Tensor:
+    """φ(z) / mass, 0 at infinity."""
+    found = (-0.5 * z.square() - 0.5 * math.log(2 * math.pi) - log_mass).exp()
+    return torch.where(z.isinf(), 0.0, found)
+
+
+@dataclass(frozen=True, eq=False)
+class SignedLinear:
+    """A linear learner of few rows among whose weights none goes against its sign."""
+
+    inner: Ridge | OrdinalLinear
+    signs: Tensor  # (i + h,) 1, -1, 0: free, NaN: withheld; what is heard lies behind
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def settings(self) -> Sequence[float]:
+        return self.inner.settings
+
+    def near(self, setting: float) -> Sequence[float]:
+        return self.inner.near(setting)
+
+    def path(self, inputs: Tensor, target: Tensor, settings: Sequence[float]) -> list[Linear]:
+        """One model per penalty: fitted again without what went the wrong way, until none does."""
+        signs = self.signs[: inputs.shape[1]]
+        found: dict[float, Linear] = {}
+        asked = {tuple((~signs.isnan()).tolist()): list(settings)}
+        while asked:
+            mask, some = asked.popitem()
+            kept = torch.tensor(mask, dtype=torch.bool)
+            for setting, made in zip(
+                some, self.inner.path(inputs[:, kept], target, some), strict=True
+            ):
+                wrong = signs[kept] * made.weight[:, 0] < 0
+                if not bool(wrong.any()):
+                    found[setting] = _widen(made, kept)
+                    continue
+                less = kept.clone()
+                less[kept.nonzero()[wrong, 0]] = False
+                asked.setdefault(tuple(less.tolist()), []).append(setting)
+        return [found[setting] for setting in settings]
+
+    def trace(
+        self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[float]
+    ) -> Tensor:
+        """Outputs at other rows, (s, m, o)."""
+        return torch.stack([model(at) for model in self.path(inputs, target, settings)])
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: float) -> Linear:
+        return self.path(inputs, target, [setting])[0]
+
+
+def _widen(made: Linear, kept: Tensor) -> Linear:
+    """The same model of all inputs, those that were left out without any weight."""
+    mean, weight = (t.new_zeros(len(kept), *t.shape[1:]) for t in (made.mean, made.weight))
+    scale = made.scale.new_ones(len(kept))
+    mean[kept], scale[kept], weight[kept] = made.mean, made.scale, made.weight
+    return Linear(mean, scale, weight, made.constant)

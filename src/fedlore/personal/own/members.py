@@ -1,7 +1,8 @@
-"""What a site's own learner becomes: plain arrays that predict inside the range."""
+"""Members of a site's ensemble: what they see of a row and say of it, and how they are kept."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -9,10 +10,95 @@ from torch import Tensor
 from ...answers import Measured
 from ...core.examples import Examples
 from ...core.inject import guard
-from .linear import Linear
-from .ordinal import log_masses
-from .sight import Sight, see_classes, see_numbers, see_order
-from .trees import Trees
+from ...core.lipschitz import HEARD_PLACES, columns_of_features
+from ...core.scaler import Inputs
+from ...errors import FedloreError, unknown
+from ...knowledge.models import Knowledge
+from ...knowledge.shapes.shape import ears_for
+from .linear import Linear, log_masses
+from .trees import LEAF, Trees
+
+HEARD_OF_ORDER = 3  # numbers of an expert who names a place: it, middle and half width of the range
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """Features in raw units and what the expert says, both in float32: trees compare in it."""
+
+    x: Tensor  # (n, d) float32
+    heard: Tensor  # (n, h) float32
+    start: Tensor  # (n,) float64  the expert's number or place; 0 where classes have no order
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Tensor) -> "Sight":
+        return Sight(self.x[rows], self.heard[rows], self.start[rows])
+
+    def inputs(self, *, hears: bool) -> Tensor:
+        """The columns of a learner that hears the expert or does not, (n, i) float32."""
+        return torch.cat([self.x, self.heard], 1) if hears else self.x
+
+    def withhold(self, signs: Tensor) -> "Sight":
+        """The same rows with nothing in the columns whose sign is NaN, so that nobody uses them."""
+        lost = signs.isnan()
+        d = self.x.shape[1]
+        x, heard = (
+            part.masked_fill(away, 0.0)
+            for part, away in ((self.x, lost[:d]), (self.heard, lost[d:]))
+        )
+        return Sight(x, heard, self.start)
+
+
+def see_numbers(known: Measured) -> Sight:
+    """Rows with a number to predict: the expert's number, middle and half width of the range.
+
+    Where the expert is silent the middle of the range stands for the number, and where there is no
+    range the bounds are one.
+    """
+    bins = known.bins
+    low = torch.full((len(known),), bins.lower, dtype=torch.float64, device=known.x.device)
+    high = torch.full_like(low, bins.upper)
+    if known.sets is not None:
+        low = known.sets.lower.nan_to_num(nan=bins.upper).amin(1)
+        high = known.sets.upper.nan_to_num(nan=bins.lower).amax(1)
+    return _see(known.x, known.said, low, high)
+
+
+def see_order(known: Examples, classes: int) -> Sight:
+    """Rows of ordered classes: the place of the expert's class, middle and half width of the range.
+
+    A soft prior names its mean place.
+    """
+    places = torch.arange(classes, dtype=torch.float64, device=known.x.device)
+    low, high = places.new_zeros(len(known)), places.new_full((len(known),), classes - 1.0)
+    if known.allowed is not None:
+        low = torch.where(known.allowed, places, classes - 1.0).amin(1)
+        high = torch.where(known.allowed, places, 0.0).amax(1)
+    said = None
+    if known.prior is not None:
+        mass = known.prior.double()
+        said = mass @ places / mass.sum(1)  # 0 / 0: NaN where the expert is silent
+    return _see(known.x, said, low, high)
+
+
+def see_classes(known: Examples) -> Sight:
+    """Rows of classes without order: the rows of prior and range as they are."""
+    parts = [t.float() for t in (known.prior, known.allowed) if t is not None]
+    x = _flat(known.x)
+    heard = torch.cat(parts, 1) if parts else x.new_zeros(len(x), 0)
+    return Sight(x, heard, torch.zeros(len(x), dtype=torch.float64, device=x.device))
+
+
+def _see(x: Tensor, said: Tensor | None, low: Tensor, high: Tensor) -> Sight:
+    middle, half = (low + high) / 2, (high - low) / 2
+    start = middle if said is None else torch.where(said.isnan(), middle, said)
+    return Sight(_flat(x), torch.stack([start, middle, half], 1).float(), start)
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.flatten(1).float()
+
 
 Body = Linear | Trees  # (n, i) -> (n, o) float64
 SMOOTH = 0.02  # of each row of a forest's votes is spread over all classes
@@ -111,3 +197,220 @@ def mask_logits(logits: Tensor, allowed: Tensor | None) -> Tensor:
 def smooth_votes(votes: Tensor) -> Tensor:
     """The log of shares of votes, none of them 0."""
     return ((1.0 - SMOOTH) * votes + SMOOTH / votes.shape[1]).log()
+
+
+def input_signs(known: Knowledge, inputs: Inputs | None) -> Tensor | None:
+    """For each input of a member and what it hears behind: 1, -1, 0 (free), NaN (withheld).
+
+    A feature that raises here and lowers there is withheld: a member knows no regions.
+    """
+    shapes, orders = known.shapes, known.orders
+    if shapes is None or orders is None:
+        return None
+    d = len(shapes.schema.features)
+    found = torch.zeros(d if inputs is None else inputs.width, dtype=torch.float64)
+    places = columns_of_features(d, inputs)
+    for column in shapes.columns:
+        ways = {s.sign for s in shapes if shapes.schema.column(s.feature) == column}
+        found[places[column]] = ways.pop() if len(ways) == 1 else torch.nan
+    middle, told = ears_for(found.new_zeros(1, 0), orders)[0, -HEARD_PLACES:].tolist()
+    # how wide a range is follows no order where its ends move
+    wide = 0.0 if orders.range == "constant" else torch.nan
+    return torch.cat([found, found.new_tensor([told, middle, wide])])
+
+
+def keeps_signs(member: object, signs: Tensor) -> bool:
+    """Whether a member moves as the signs say for every row: read off its weights and trees."""
+    if not isinstance(member, NumberMember | OrderMember):
+        return False
+    if member.over and bool(signs[-HEARD_OF_ORDER].isnan()):
+        return False
+    own = signs if member.hears else signs[:-HEARD_OF_ORDER]
+    body = member.body
+    return _linear_keeps(body, own) if isinstance(body, Linear) else _trees_keep(body, own)
+
+
+def _linear_keeps(body: Linear, signs: Tensor) -> bool:
+    weight = body.weight[:, 0]
+    if body.quadratic or len(weight) != len(signs):
+        return False
+    return bool(torch.where(signs.isnan(), weight == 0, signs * weight >= 0).all())
+
+
+def _trees_keep(body: Trees, signs: Tensor) -> bool:
+    """Of each split by such an input, no leaf on one side may lie beyond any on the other."""
+    feature, child = body.feature.long(), body.child.long()
+    inner = feature >= 0
+    if len(body.base) != 1 or bool((body.scale < 0).any()):
+        return False
+    leaf = body.values[:, 0].double()[torch.where(inner, 0, child)]
+    low = torch.where(inner, torch.inf, leaf)
+    high = torch.where(inner, -torch.inf, leaf)
+    left, right = child[inner], child[inner] + 1
+    for _ in range(body.depth):  # leaves are told upwards, a level at a time
+        low[inner] = torch.minimum(low[left], low[right])
+        high[inner] = torch.maximum(high[left], high[right])
+    way = signs[feature[inner]]
+    rises, falls = high[left] <= low[right], low[left] >= high[right]
+    return bool(torch.where(way > 0, rises, torch.where(way < 0, falls, way == 0)).all())
+
+
+MOST_BYTES = 20_000_000  # of all own members of a bundle
+_DEEPEST = 512
+KINDS: dict[str, type[NumberMember] | type[OrderMember] | type[ClassMember]] = {
+    "number": NumberMember,
+    "order": OrderMember,
+    "classes": ClassMember,
+}
+BODIES: dict[str, type[Linear] | type[Trees]] = {"linear": Linear, "trees": Trees}
+TYPES = {
+    "feature": torch.int16,
+    "threshold": torch.float32,
+    "child": torch.int32,
+    "roots": torch.int32,
+    "values": torch.float32,
+    "output": torch.int16,
+}  # every other tensor is float64
+
+
+def write_own_members(
+    members: Sequence[OwnMember],
+) -> tuple[list[dict[str, Any]], dict[str, Tensor]]:
+    """Members as values for JSON and as tensors by name, `0.feature` and so on."""
+    said, tensors = [], {}
+    for place, member in enumerate(members):
+        body = member.body
+        own = {f.name: getattr(body, f.name) for f in fields(body)}
+        for name, value in own.items():
+            if isinstance(value, Tensor):
+                tensors[f"{place}.{name}"] = value.contiguous()
+        plain = {f.name: getattr(member, f.name) for f in fields(member) if f.name != "body"}
+        shape = {"quadratic": body.quadratic} if isinstance(body, Linear) else {}
+        said.append({"kind": _name(KINDS, member), "body": _name(BODIES, body), **shape, **plain})
+    size = sum(t.numel() * t.element_size() for t in tensors.values())
+    if size > MOST_BYTES:
+        raise FedloreError(f"own members may take {MOST_BYTES} bytes, these take {size}")
+    return said, tensors
+
+
+def read_own_members(
+    said: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor], *, columns: int, heard: int
+) -> list[OwnMember]:
+    """The members again; `columns` are the features of a row and `heard` the expert's numbers."""
+    if sum(t.numel() * t.element_size() for t in tensors.values()) > MOST_BYTES:
+        raise FedloreError(f"own members may take {MOST_BYTES} bytes")
+    left = dict(tensors)
+    made = []
+    for place, one in enumerate(said):
+        values = dict(one)
+        kind = _look_up(KINDS, "kind of member", values.pop("kind", None))
+        body_kind = _look_up(BODIES, "body of a member", values.pop("body", None))
+        quadratic = values.pop("quadratic", False)
+        own = {n.partition(".")[2]: t for n, t in left.items() if n.startswith(f"{place}.")}
+        left = {n: t for n, t in left.items() if not n.startswith(f"{place}.")}
+        wanted = {f.name for f in fields(kind)} - {"body"}
+        if set(values) != wanted:
+            raise FedloreError(
+                f"member {place} must say {', '.join(sorted(wanted))}, it says "
+                f"{', '.join(sorted(values))}"
+            )
+        _check_values(place, values)
+        inputs = columns + (heard if values["hears"] else 0)
+        body = (
+            _linear(place, own, inputs, bool(quadratic))
+            if body_kind is Linear
+            else _trees(place, own, inputs)
+        )
+        made.append(kind(body=body, **values))
+    if left:
+        raise FedloreError(f"no member has the tensor '{min(left)}'")
+    return made
+
+
+def _linear(place: int, own: Mapping[str, Tensor], inputs: int, quadratic: bool) -> Linear:
+    _check_tensors(place, own, {"mean": 1, "scale": 1, "weight": 2, "constant": 1})
+    terms = inputs * (inputs + 3) // 2 if quadratic else inputs
+    shapes = {name: tuple(t.shape) for name, t in own.items()}
+    fits = shapes["mean"] == shapes["scale"] == (inputs,)
+    if not fits or shapes["weight"] != (terms, *shapes["constant"]):
+        raise FedloreError(f"member {place} does not fit {inputs} inputs: {shapes}")
+    if not (own["scale"] > 0).all():
+        raise FedloreError(f"member {place} has a scale that is not above 0")
+    return Linear(own["mean"], own["scale"], own["weight"], own["constant"], quadratic)
+
+
+def _trees(place: int, own: Mapping[str, Tensor], inputs: int) -> Trees:
+    ranks = {"values": 2, **dict.fromkeys(("feature", "threshold", "child", "roots"), 1)}
+    _check_tensors(place, own, {**ranks, "output": 1, "base": 1, "scale": 1})
+    feature, child, roots = own["feature"].long(), own["child"].long(), own["roots"].long()
+    nodes, leaves, width = len(feature), *own["values"].shape
+    inner = feature >= 0
+    here = torch.arange(nodes)
+    sound = (
+        len(own["threshold"]) == len(child) == nodes
+        and len(own["output"]) == len(roots)
+        and len(own["base"]) == len(own["scale"])
+        and width in (1, len(own["base"]))
+        and bool(((feature >= LEAF) & (feature < inputs)).all())
+        and bool(((child > here) & (child + 1 < nodes))[inner].all())  # downwards: no circles
+        and bool(((child >= 0) & (child < leaves))[~inner].all())
+        and bool(((roots >= 0) & (roots < nodes)).all())
+        and bool(((own["output"] >= 0) & (own["output"] < len(own["base"]))).all())
+    )
+    if not sound:
+        raise FedloreError(f"member {place} is no set of trees over {inputs} inputs")
+    return Trees(**own, depth=_depth(place, feature, child, roots))
+
+
+def _depth(place: int, feature: Tensor, child: Tensor, roots: Tensor) -> int:
+    """How many steps lead from the roots to the last leaf."""
+    level, depth = torch.unique(roots), 0
+    while True:
+        inner = level[feature[level] >= 0]
+        if len(inner) == 0:
+            return depth
+        level = torch.unique(torch.cat([child[inner], child[inner] + 1]))
+        depth += 1
+        if depth > _DEEPEST:
+            raise FedloreError(
+                f"trees of a member may be {_DEEPEST} deep, those of {place} are not"
+            )
+
+
+def _check_tensors(place: int, own: Mapping[str, Tensor], ranks: Mapping[str, int]) -> None:
+    if set(own) != set(ranks):
+        raise FedloreError(f"member {place} must have {sorted(ranks)}, it has {sorted(own)}")
+    for name, t in own.items():
+        kind = TYPES.get(name, torch.float64)
+        if t.dtype != kind or t.ndim != ranks[name]:
+            raise FedloreError(
+                f"'{place}.{name}' must be {kind} with {ranks[name]} axes, got {t.dtype} of shape "
+                f"{tuple(t.shape)}"
+            )
+        # a threshold may be infinite, a value may not
+        if t.is_floating_point() and (t.isnan() if name == "threshold" else ~t.isfinite()).any():
+            raise FedloreError(f"'{place}.{name}' must be finite")
+
+
+def _check_values(place: int, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name == "name":
+            good = isinstance(value, str) and 0 < len(value) <= 100
+        elif name in ("hears", "over", "votes"):
+            good = isinstance(value, bool)
+        elif name == "classes":
+            good = isinstance(value, int) and 2 <= value <= 1 << 16
+        else:  # width, sharpness
+            good = isinstance(value, int | float) and 0 < value < float("inf")
+        if not good:
+            raise FedloreError(f"{name} of member {place} cannot be {value!r}")
+
+
+def _look_up(table: Mapping[str, Any], what: str, name: object) -> Any:
+    if not isinstance(name, str) or name not in table:
+        raise FedloreError(unknown(what, str(name), table))
+    return table[name]
+
+
+def _name(table: Mapping[str, type], one: OwnMember | Body) -> str:
+    return next(name for name, kind in table.items() if type(one) is kind)

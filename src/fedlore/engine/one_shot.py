@@ -1,4 +1,4 @@
-"""The one-round model over any transport: sums from the sites, one posterior for all of them."""
+"""The one-shot model over any transport: sums from the sites, one posterior for all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from ..core import tree
-from ..core.exact import Posterior, solve
-from ..core.foresight import Exact, ExactRows
+from ..core.one_shot import Exact, ExactRows, Posterior, solve
 from ..core.scaler import Scaler
 from ..core.wire import Reply, Task, Transport
 from ..errors import FedloreError

@@ -1,11 +1,4 @@
-"""λ as a function of the row, learned in private from rows that nobody who speaks had seen.
-
-A logistic function of a few named features and regions, drawn to one number: λ = 1 / (1 + e^-z),
-z = a + Σ b_j t_j with the terms t_j in standard units and a normal prior on each b_j. It is taken
-where rows that it was not fitted to are likelier under it than under one number, by more than the
-standard error of that, and where it costs them nothing in what counts; few rows, or rows that
-differ in nothing, keep the one number.
-"""
+"""Row trust: λ as a private function of the row, a shrunken logistic of a few named features."""
 
 import math
 from collections.abc import Callable

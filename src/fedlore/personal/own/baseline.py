@@ -1,46 +1,221 @@
-"""What a site gets on its own: its own learners, cross-validated, and the best of them."""
+"""The local baseline: a site's own learners, cross-validated, and the best of them."""
 
+import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...answers import Measured
 from ...core.examples import Examples
+from ...core.rng import key
 from ...errors import FedloreError
-from .boosted import BoostedTrees
-from .crossfit import (
-    ALONE,
-    HEARING,
-    OVER,
-    Family,
-    JudgedOutputs,
-    Mode,
-    fit_whole,
-    fold_seed,
-    folds,
-    try_family,
-)
-from .forest import ExtraTrees
-from .grown import has_trees
-from .linear import Ridge
-from .logistic import LogisticLearner
+from .linear import LogisticLearner, OrdinalLinear, Ridge, SignedLinear, log_masses
 from .members import (
+    HEARD_OF_ORDER,
+    Body,
     ClassMember,
     NumberMember,
     OrderMember,
     OwnMember,
+    Sight,
+    keeps_signs,
     mask_logits,
+    see_classes,
+    see_numbers,
+    see_order,
     smooth_votes,
     within,
 )
-from .memory import once
-from .ordinal import OrdinalLinear, log_masses
-from .sight import HEARD_OF_ORDER, Sight, see_classes, see_numbers, see_order
-from .signed import SignedLinear
-from .signs import keeps_signs
+from .trees import BoostedTrees, ExtraTrees, has_trees
+
+FOLDS = 5
+
+
+class Family(Protocol):
+    """A kind of learner with a few settings."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings(self) -> Sequence[Any]: ...
+
+    def trace(self, inputs: Tensor, target: Tensor, at: Tensor, settings: Sequence[Any]) -> Tensor:
+        """Outputs at other rows for each setting, (s, m, o)."""
+        ...
+
+    def fit(self, inputs: Tensor, target: Tensor, setting: Any) -> Body:
+        """The plain model of one setting."""
+        ...
+
+    def near(self, setting: Any) -> Sequence[Any]:
+        """What is still worth trying elsewhere once this setting was best: few where it is dear."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a learner uses the expert."""
+
+    words: str
+    hears: bool = False  # his word is among the inputs
+    over: bool = False  # what is learned is what he misses
+
+
+ALONE = Mode("")
+HEARING = Mode(", hearing the expert", hears=True)
+OVER = Mode(", over the expert", hears=True, over=True)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedOutputs:
+    """Out-of-fold outputs behind the range: how wide they miss, what they say, how bad it is."""
+
+    width: float
+    held: Tensor  # (n,) numbers or (n, k) log-probabilities
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A family in one mode at its best setting."""
+
+    family: Family
+    mode: Mode
+    setting: Any
+    judged: JudgedOutputs
+
+    @property
+    def name(self) -> str:
+        return self.family.name + self.mode.words
+
+
+_Judge = Callable[[Tensor], JudgedOutputs]  # (n, o) out-of-fold outputs
+
+
+def folds(rows: int, *, seed: int, site: str = "") -> Tensor:
+    """The fold that each row is held out in, (n,) int64: blocks of a random order."""
+    if rows < FOLDS:
+        raise FedloreError(f"own models need at least {FOLDS} rows, got {rows}")
+    order = np.arange(rows)
+    np.random.RandomState(fold_seed(seed, site)).shuffle(order)
+    found = np.empty(rows, dtype=np.int64)
+    for fold, block in enumerate(np.array_split(order, FOLDS)):
+        found[block] = fold
+    return torch.from_numpy(found)
+
+
+def fold_seed(seed: int, site: str) -> int:
+    """The 32-bit seed of a site's folds and trees."""
+    return key(seed, "own", site) % (1 << 32)
+
+
+def try_family(
+    family: Family,
+    sight: Sight,
+    target: Callable[[Mode], Tensor],
+    part: Tensor,  # (n,) folds
+    modes: Sequence[Mode],
+    judge: _Judge,
+) -> list[Tried]:
+    """One entry per mode; the first mode tries every setting, the others those near its best."""
+    found: list[Tried] = []
+    settings = family.settings
+    for mode in modes:
+        outputs = predict_held_out(family, sight, target(mode), part, mode, settings)
+        each = [judge(one) for one in outputs]
+        best = min(range(len(each)), key=lambda i: each[i].error)
+        found.append(Tried(family, mode, settings[best], each[best]))
+        if mode is modes[0]:
+            settings = family.near(settings[best])
+    return found
+
+
+def predict_held_out(
+    family: Family,
+    sight: Sight,
+    target: Tensor,
+    part: Tensor,
+    mode: Mode,
+    settings: Sequence[Any],
+) -> Tensor:
+    """Out-of-fold outputs of each setting, (s, n, o), the expert's number added where due."""
+    inputs = sight.inputs(hears=mode.hears)
+    found: Tensor | None = None
+    for fold in range(int(part.max()) + 1):
+        out = part == fold
+        said = family.trace(inputs[~out], target[~out], inputs[out], settings)
+        if found is None:
+            found = said.new_empty(len(settings), len(part), said.shape[2])
+        found[:, out] = said
+    assert found is not None  # there are at least two folds
+    return found + sight.start[:, None] if mode.over else found
+
+
+def fit_whole(tried: Tried, sight: Sight, target: Tensor) -> Body:
+    """The model of a trial on all rows."""
+    return tried.family.fit(sight.inputs(hears=tried.mode.hears), target, tried.setting)
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_KEPT: ContextVar[dict[str, Any] | None] = ContextVar("own models of this block", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Inside this block a call on the same rows, seed and site gives the models of the first."""
+    before = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(before)
+
+
+def once(make: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The same function, which looks first whether a `remembering` block has the answer."""
+
+    asked = signature(make)
+
+    @wraps(make)
+    def found(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        kept = _KEPT.get()
+        if kept is None:
+            return make(*args, **kwargs)
+        whole = asked.bind(*args, **kwargs)
+        whole.apply_defaults()  # what is left out and what is given as usual are one call
+        said = (make.__name__, *sorted(whole.arguments.items()))
+        key = hashlib.sha256(_digest(said)).hexdigest()
+        if key not in kept:
+            kept[key] = make(*args, **kwargs)
+        answer: _R = kept[key]
+        return answer
+
+    return found
+
+
+def _digest(value: object) -> bytes:
+    """Bytes that differ wherever the arguments of a maker do."""
+    if isinstance(value, Tensor):
+        flat = value.detach().cpu().contiguous()
+        return f"{flat.dtype}{tuple(flat.shape)}".encode() + flat.numpy().tobytes()
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name) for field in fields(value)]
+        return type(value).__name__.encode() + b"".join(_digest(part) for part in parts)
+    if isinstance(value, tuple | list):
+        return b"(" + b",".join(_digest(part) for part in value) + b")"
+    return repr(value).encode()
+
 
 MOST_TERMS = 1000  # of a quadratic model
 WIDTHS = (0.6, 0.75, 0.9, 1.05, 1.25, 1.6)  # times the root of the mean squared miss

@@ -1,13 +1,7 @@
-"""Scores as functions of trust λ, from logits computed once: no network is asked again.
+"""Out-of-fold rows of a client: what networks that had not seen them say, and λ by them."""
 
-With s the masked softmax at the label, p the expert's share of it and t the sum of the expert's
-row, f^m gives the label (1 - λt)·s + λp. Its negative log-likelihood is convex in λ, and both
-derivatives have a closed form. Automatic differentiation through `inject` is wrong at λ = 0,
-where the expert's part is cut out of the graph.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,7 +10,11 @@ from ...core.examples import Examples
 from ...core.inject import fill_trust, inject
 from ...core.metrics import decide
 from ...core.rng import stream
-from ...errors import FedloreError
+from ...errors import ConfigError, FedloreError
+from ...knowledge.views import Recalibrated, reread_rows
+from ...personal.classifier import Personal
+from ...personal.client import Client
+from ..training import Fitted
 
 #: Above 1/2 the word of an expert who says one class is final; soft experts have further to go.
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.7, 0.85)
@@ -143,3 +141,89 @@ def _at_label(cached: Cached) -> tuple[Tensor, Tensor, Tensor]:
 def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
     there = [part for part in parts if part is not None]
     return torch.cat(there) if there else None
+
+
+Train = Callable[[Sequence[Client]], Fitted[Personal]]
+
+
+def fold_of(client: Client, folds: int, seed: int) -> Tensor:
+    """The fold of each of the client's training rows, (n,); classes are dealt out evenly."""
+    n = len(client.data)
+    order = torch.randperm(n, generator=stream(seed, "fold", client.id))
+    if client.data.y is not None:
+        order = order[client.data.y[order].argsort(stable=True)]
+    fold = torch.empty(n, dtype=torch.int64)
+    fold[order] = torch.arange(n) % folds
+    return fold
+
+
+def held_out(
+    clients: Sequence[Client],
+    train: Train,
+    *,
+    folds: int,
+    seed: int,
+    use: Sequence[int] | None = None,
+) -> dict[str, Cached]:
+    """Per client cached logits of rows that were held out.
+
+    Costs one training for each fold in `use` (all of them by default) on 1 - 1/folds of the
+    rows. A client with fewer rows than folds holds nothing back and is not in the result.
+    """
+    check_folds(folds)
+    places = {c.id: fold_of(c, folds, seed) for c in clients if len(c.data) >= max(folds, 2)}
+    found: dict[str, list[Cached]] = {name: [] for name in places}
+    for fold in range(folds) if use is None else use:
+        less, kept = [], {}
+        for client in clients:
+            rest = replace(client, test=None)
+            if client.id in places:
+                away = places[client.id] == fold
+                rest = replace(rest, data=client.data[~away])
+                kept[client.id] = client.data[away]
+            less.append(rest)
+        fitted = train(less)
+        for client in less:
+            if client.id in kept:
+                found[client.id].append(cache_logits(fitted, client, kept[client.id]))
+    return {name: Cached.join(parts) for name, parts in found.items()}
+
+
+@torch.no_grad()
+def cache_logits(fitted: Fitted[Personal], client: Client, held: Examples) -> Cached:
+    """What a client's network says of some rows."""
+    heard = held if client.injected else Examples(held.x, held.y)
+    return Cached(fitted.model(client.id).logits(heard).float(), held)
+
+
+def check_folds(folds: int) -> None:
+    if folds < 2:
+        raise ConfigError(f"folds must be at least 2, got {folds}")
+
+
+def confusion_of(data: Examples, *, weight: float = 2.0) -> Tensor | None:
+    """P(label | word of the expert) from training rows, (k, k), rows sum to 1; None without one.
+
+    Each row starts with `weight` counts spread as the site's labels are, and one more for the
+    word itself: an expert who spoke rarely is half believed, not half forgotten.
+    """
+    if data.prior is None or data.y is None:
+        return None
+    prior = data.prior.double()  # (n, k)
+    k = prior.shape[1]
+    labels = torch.eye(k, dtype=torch.float64)[data.y]  # (n, k)
+    base = (labels.sum(0) + 1.0 / k) / (len(labels) + 1.0)
+    counts = prior.T @ labels + weight * base + torch.eye(k, dtype=torch.float64)
+    return counts / counts.sum(1, keepdim=True)
+
+
+def recalibrate_client(client: Client, *others: Examples) -> tuple[Client, list[Examples]]:
+    """A client, and other rows of it, with the expert as his confusion on `client.data` reads."""
+    confusion = confusion_of(client.data)
+    if confusion is None:
+        return client, list(others)
+    heard = Recalibrated(client.knowledge.prediction, confusion)
+    known = replace(client.knowledge, prediction=heard, conflict="restrict")
+    test = None if client.test is None else reread_rows(heard, client.test)
+    changed = replace(client, data=reread_rows(heard, client.data), test=test, knowledge=known)
+    return changed, [reread_rows(heard, rows) for rows in others]

@@ -1,4 +1,4 @@
-"""What taking part brought one site, on rows of its own that no member had seen."""
+"""What taking part brings one site, on rows of its own that no member had seen."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands beside the shared network in a site's own model: further members and weights.
+"""A site's ensemble: the shared network, further members, and weights.
 
 f^m = w_net·g_net + Σ_j w_j g_j + w_expert·g_p, each g_j inside the range. The weights are private
 like the expert's word; λ of the paper is w_expert where there is nobody else.
@@ -13,8 +13,10 @@ from torch import Tensor
 from ..answers import Measured
 from ..core.examples import Examples
 from ..core.inject import guard, inject
+from ..core.one_shot import Foresight
+from ..core.scaler import Scaler
 from ..errors import FedloreError
-from .own.members import ClassVoice, NumberVoice
+from .own.members import ClassVoice, NumberVoice, mask_logits, within
 from .own.mixture import Mixture, NumberMixture, scale_weights
 
 
@@ -110,3 +112,30 @@ class _Named:
 
     def number(self, known: Measured) -> Tensor:
         return self.said
+
+
+@dataclass(frozen=True, eq=False)
+class Foreseen:
+    """The one-round model over ordered classes."""
+
+    foresight: Foresight
+    scaler: Scaler | None
+    name: str = "exact"
+
+    def log_probs(self, known: Examples) -> Tensor:
+        x = known.x if self.scaler is None else self.scaler(known.x)
+        return mask_logits(self.foresight.logits(x, known.prior, known.allowed), known.allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class ForeseenNumber:
+    """The one-round model of a number: a place among the bins, read between their edges."""
+
+    foresight: Foresight
+    scaler: Scaler | None
+    name: str = "exact"
+
+    def number(self, known: Measured) -> Tensor:
+        x = known.x if self.scaler is None else self.scaler(known.x)
+        place, _ = self.foresight.normal(x, known.between, known.allowed)
+        return within(known.bins.numbers(place), known)
