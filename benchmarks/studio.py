@@ -17,13 +17,12 @@ from functools import partial
 
 from fedlore.knowledge.findings.checkup import check_file
 from fedlore.knowledge.tables.sheets import csv_bytes
-from fedlore.studio.asking import tried_row
 from fedlore.studio.checks import judge
-from fedlore.studio.differing import compare_answers
+from fedlore.studio.compare import compare_answers
+from fedlore.studio.edits import check_draft
 from fedlore.studio.grids import read_grids
 from fedlore.studio.maps import draw_map
-from fedlore.studio.verdict import judge_row
-from fedlore.studio.writing import check_draft
+from fedlore.studio.verdict import judge_row, tried_row
 
 COLUMNS = 10
 

@@ -49,10 +49,9 @@ BUILDING = {
     "fedlore.federation.kits.kit": "A federation's folder and its sites' kits.",
     "fedlore.federation.processes": "Child processes and ports.",
     "fedlore.answers": "What may be answered: classes, or a number.",
-    "fedlore.look.markdown": "Tables as Markdown.",
     "fedlore.look.page": "One self-contained page.",
     "fedlore.look.plots": "Plots in the house's style.",
-    "fedlore.look.tables": "Tables of text.",
+    "fedlore.look.tables": "Tables of text, and as Markdown.",
     "fedlore.personal.own": "What a site learns without others.",
     "fedlore.report.published": "The paper's own numbers.",
 }

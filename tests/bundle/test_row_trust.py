@@ -28,7 +28,7 @@ from fedlore.personal.classifier import Personal
 from fedlore.personal.ensemble import Beside, NumberBeside
 from fedlore.personal.own.members import ClassMember, NumberMember
 from fedlore.personal.regressor import PersonalRegressor
-from fedlore.studio.moving import predict_under
+from fedlore.studio.site_model import predict_under
 
 from .mixed import linear
 

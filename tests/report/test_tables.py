@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore import FedloreError
-from fedlore.look.markdown import markdown
+from fedlore.look.tables import markdown
 from fedlore.report import tables
 from fedlore.report.panels import (
     by_convention,

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from fedlore.studio import Workdesk, find_workplace, make_studio
+from fedlore.studio import Workspace, find_workplace, make_studio
 
 
 @contextmanager
 def opened(folder, *, port=0, token=None, **about):
     """The address of a running studio, and what stops it; stopped at the end, whatever happened."""
-    app = make_studio(Workdesk(find_workplace(folder, **about)), token=token)
+    app = make_studio(Workspace(find_workplace(folder, **about)), token=token)
     door = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)

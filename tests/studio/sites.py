@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedlore.studio import Workdesk, Workplace, find_workplace
+from fedlore.studio import Workplace, Workspace, find_workplace
 
 TOML = """\
 # grades of coal, as the foreman explained them
@@ -49,5 +49,5 @@ def place(folder: Path, **files: str) -> Workplace:
     return find_workplace(site(folder, **files))
 
 
-def desk(folder: Path, **files: str) -> Workdesk:
-    return Workdesk(place(folder, **files))
+def desk(folder: Path, **files: str) -> Workspace:
+    return Workspace(place(folder, **files))

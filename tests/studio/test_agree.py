@@ -15,10 +15,9 @@ from fedlore.kernel.answers import said_of
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.tables.sheets import csv_bytes
-from fedlore.studio.asking import hear_knowledge
 from fedlore.studio.checks import judge
 from fedlore.studio.grids import read_grids
-from fedlore.studio.verdict import judge_row
+from fedlore.studio.verdict import hear_knowledge, judge_row
 
 from .sites import FILES
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-import fedlore.studio.desk as module
+import fedlore.studio.draft as module
 from fedlore.studio import find_workplace, make_studio
 
 from ..bundle.serve.asking import ask
@@ -36,7 +36,7 @@ HALF = b'ash [%],seam,then\n> 14,,III\n"<= 14,C'
 def test_wrong_files_and_half_a_table_are_told_and_left_alone(tmp_path, name, data):
     site(tmp_path)
     (tmp_path / name).write_bytes(data)
-    app = make_studio(module.Workdesk(find_workplace(tmp_path)))
+    app = make_studio(module.Workspace(find_workplace(tmp_path)))
     whole = ask(app, "GET", "/api/desk")
     assert whole.status_code == 200
     row = {"row": {"ash": 10, "seam": "A"}}

@@ -10,11 +10,11 @@ from fedlore.bundle.update import update_bundle
 from fedlore.core.nets import mlp
 from fedlore.data import read_table
 from fedlore.errors import KnowledgeError
-from fedlore.studio import Workdesk, make_studio
+from fedlore.studio import Workspace, make_studio
 from fedlore.studio.checks import judge
-from fedlore.studio.differing import compare_answers
-from fedlore.studio.moving import TRUSTS, draw_trust, tell_moves
-from fedlore.studio.workplace import find_workplace
+from fedlore.studio.compare import compare_answers
+from fedlore.studio.draft import find_workplace
+from fedlore.studio.site_model import TRUSTS, draw_trust, tell_moves
 
 from ..bundle.serve.asking import ask
 from .sites import FILES, PREDICT, ROWS, desk, site
@@ -103,7 +103,7 @@ def numbers(tmp_path):
 
 
 def opened(folder):
-    return Workdesk(find_workplace(folder))
+    return Workspace(find_workplace(folder))
 
 
 def test_a_number_is_held_against_rows(numbers):

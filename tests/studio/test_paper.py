@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.errors import KnowledgeError
-from fedlore.studio.paper import edit_toml
+from fedlore.studio.edits import edit_toml
 
 from .sites import TOML
 

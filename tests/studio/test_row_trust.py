@@ -4,8 +4,8 @@ import torch
 
 from fedlore.knowledge.findings.checkup import check_file
 from fedlore.studio.book import write_book
-from fedlore.studio.paper import edit_toml
-from fedlore.studio.telling import tell_desk
+from fedlore.studio.checks import show_workspace
+from fedlore.studio.edits import edit_toml
 from fedlore.studio.verdict import judge_row
 
 from .sites import desk
@@ -39,7 +39,7 @@ def test_a_tried_row_says_how_far_the_expert_is_trusted():
 
 
 def test_settings_and_rule_book_tell_it(tmp_path):
-    told = tell_desk(desk(tmp_path, knowledge=TOML))
+    told = show_workspace(desk(tmp_path, knowledge=TOML))
     assert told["settings"]["trust"]["value"] == 0.2
     assert told["settings"]["rows"] == "0.8 where mine != 'far'"
     changed = edit_toml(TOML, ["trust", "value"], 0.4)  # what the page's field writes

@@ -7,8 +7,7 @@ import zipfile
 import pytest
 
 from fedlore.errors import KnowledgeError
-from fedlore.studio.grids import grid_bytes, read_grids
-from fedlore.studio.workbooks import replace_cells
+from fedlore.studio.grids import grid_bytes, read_grids, replace_cells
 
 from .sites import TOML
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from ..core.history import Row, mean_of
 from ..errors import FedloreError
-from ..look.markdown import literal, markdown
 from ..look.page import Section, page
-from ..look.palette import colour
 from ..look.plots import Plot, draw, save_drawing
-from ..look.tables import Cell, TextTable
+from ..look.style import colour
+from ..look.tables import Cell, TextTable, literal, markdown
 from .panels import by_convention, plain_text
 from .reliability import coverage_table, coverages_of, reliability_plot
 from .words import MEANINGS, WHOSE_WEIGHTS, caveats

@@ -9,8 +9,8 @@ import torch
 from ..core.history import Row, mean_of
 from ..core.metrics import per_class
 from ..experiments.intervals import MeanInterval
-from ..look.palette import colour, shades
 from ..look.plots import INK, Plot, short_text
+from ..look.style import colour, shades
 from ..look.tables import Cell, TextTable
 from .panels import Metric, Panel, by_convention, panel_margins
 from .tables import meaning, paper_mean
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import FedloreError
 from ..experiments.intervals import interval
-from ..look.palette import marker
+from ..look.style import marker
 from .panels import Case, Line, Score, label, plain_text, read_scores
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ..core.history import Row
 from ..errors import FedloreError
-from ..look.markdown import literal, markdown
 from ..look.page import Section, page
 from ..look.plots import Plot, draw, save_drawing
+from ..look.tables import literal, markdown
 from . import words
 from .panels import Case, Score, cases, plain_text, read_scores
 from .plots import (

@@ -1,10 +1,8 @@
 """The expert's studio (extra `studio`): write, check, try and sign knowledge in a browser."""
 
 try:
-    from .app import make_studio
-    from .desk import Workdesk
-    from .server import run_studio
-    from .workplace import Workplace, find_workplace
+    from .app import make_studio, run_studio
+    from .draft import Workplace, Workspace, find_workplace
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("fedlore"):
         raise
@@ -14,4 +12,4 @@ except ModuleNotFoundError as error:
 
 _FAULT = "studio"  # the code of errors raised here
 
-__all__ = ["Workdesk", "Workplace", "find_workplace", "make_studio", "run_studio"]
+__all__ = ["Workspace", "Workplace", "find_workplace", "make_studio", "run_studio"]

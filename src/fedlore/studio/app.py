@@ -1,6 +1,6 @@
 """The studio as one ASGI application: a page, its modules, and what they ask."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Annotated
 
@@ -9,10 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from ..bundle.serve.guard import OPEN, Doorkeeper
-from ..bundle.serve.limits import ServeLimits
+from ..bundle.serve.limits import ServeLimits, check_host, names_of
+from ..bundle.serve.server import run_app
 from ..errors import FedloreError
 from ..look.style import THEME
-from .desk import Stale, Workdesk
+from .draft import Stale, Workplace, Workspace
 from .routes import add_signing, add_trying, add_versions, add_writing
 
 _KINDS = {
@@ -30,7 +31,7 @@ STUDIO_LIMITS = ServeLimits(body=32_000_000, patience=30.0)
 
 
 def make_studio(
-    desk: Workdesk, *, token: str | None = None, hosts: Sequence[str] | None = None
+    desk: Workspace, *, token: str | None = None, hosts: Sequence[str] | None = None
 ) -> Doorkeeper:
     """The whole studio of one site, its guard outermost."""
     app = FastAPI(
@@ -115,3 +116,18 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def other(_: Request, error: HTTPException) -> Response:
         return JSONResponse({"error": str(error.detail)}, error.status_code)
+
+
+def run_studio(
+    place: Workplace,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8766,
+    token: str | None = None,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Show the studio of a site until it is told to stop; other machines need a token."""
+    check_host(host, token=token, insecure=False)
+    names = names_of(host, token=token, insecure=False)
+    app = make_studio(Workspace(place), token=token, hosts=names)
+    run_app(app, host=host, port=port, on_ready=on_ready)

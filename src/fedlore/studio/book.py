@@ -1,19 +1,92 @@
-"""The rule book: everything the knowledge says on one page, to be printed and put into a folder."""
+"""The rule book: everything the knowledge says on one printable page, formulas drawn."""
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from ..errors import FedloreError
-from ..kernel.schema import Schema
+from ..kernel.schema import Feature, Schema
 from ..knowledge.content import files_at, toml_in
+from ..knowledge.formulas import Formula
 from ..knowledge.signing import check_signed
 from ..look.page import Section, page
+from ..look.plots import Drawing, Plot, draw
+from ..look.style import COLOURS
 from ..look.tables import Cell, TextTable
-from .checks import judge
-from .desk import now
+from .checks import judge, read_schema
+from .draft import now
 from .grids import RuleGrid, read_grids
-from .printed import draw_formulas
-from .telling import read_schema
+from .maps import ends_of, middle_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_PLOTS = 6
+_STEPS = 200
+_LINES = tuple(COLOURS[name] for name in ("FLwKM", "lore", "FL+mask", "P-KM"))
+
+_Drawn = tuple[str, str, Tensor]  # formula, lower or upper; its text; its values along x, (n,)
+
+
+def draw_formulas(values: Mapping[str, Any], schema: Schema) -> tuple[Drawing, ...]:
+    """A plot for every feature that formulas look at, the others in the middle of their scope."""
+    found = _formulas(values, schema)
+    looked = dict.fromkeys(name for _, formula in found for name in formula.features)
+    features = [f for f in schema.features if f.name in looked and not f.levels][:MOST_PLOTS]
+    return tuple(draw(_plot(feature, found, schema)) for feature in features)
+
+
+def _formulas(values: Mapping[str, Any], schema: Schema) -> list[tuple[str, Formula]]:
+    """What each formula is (formula, lower, upper), and the formula; faulty ones are left out."""
+    found = []
+    for side in ("predict", "range"):
+        part = values.get(side)
+        for source in part.get("sources", []) if isinstance(part, Mapping) else []:
+            for key in ("formula", "lower", "upper"):
+                try:
+                    if isinstance(source.get(key), str):
+                        found.append((key, Formula.parse(source[key], schema)))
+                except FedloreError:
+                    continue
+    return found
+
+
+def _plot(feature: Feature, formulas: list[tuple[str, Formula]], schema: Schema) -> Plot:
+    low, high = ends_of(feature, [], math.nan)
+    x = torch.linspace(low, high, _STEPS)
+    rows = torch.tensor([[middle_of(f) for f in schema.features]]).repeat(_STEPS, 1)
+    rows[:, schema.column(feature.name)] = x
+    here = [(key, one) for key, one in formulas if feature.name in one.features]
+    lines = [(key, one.text, one(rows)) for key, one in here]
+    unit = f" [{feature.unit}]" if feature.unit else ""
+    others = ", ".join(
+        f"{f.name} = {f.levels[0] if f.levels else f'{middle_of(f):g}'}"
+        for f in schema.features
+        if f.name != feature.name and any(f.name in one.features for _, one in here)
+    )
+    said = "; ".join(f"{key}: {text}" for key, text, _ in lines)
+    caption = f"{said}{' where ' + others if others else ''}"
+    paint = partial(_paint, name=f"{feature.name}{unit}", x=x, lines=lines)
+    return Plot(f"formulas-{feature.name}", f"Along {feature.name}", others, caption, 2.2, paint)
+
+
+def _paint(axes: "Axes", *, name: str, x: Tensor, lines: list[_Drawn]) -> None:
+    ends = {key: values.numpy() for key, _, values in lines if key in ("lower", "upper")}
+    if len(ends) == 2 and len([key for key, _, _ in lines if key != "formula"]) == 2:
+        axes.fill_between(x.numpy(), ends["lower"], ends["upper"], alpha=0.2, color=_LINES[0])
+    for place, (key, text, values) in enumerate(lines):
+        shown = np.where(np.isfinite(values.numpy()), values.numpy(), np.nan)
+        style = "-" if key == "formula" else "--"
+        label = f"{key}: {text if len(text) <= 40 else text[:39] + '…'}"
+        axes.plot(x.numpy(), shown, style, color=_LINES[place % len(_LINES)], label=label)
+    axes.set_xlabel(name)
+
 
 _TITLES = {
     "predict": "What the expert would answer",
@@ -32,7 +105,11 @@ def write_book(members: Mapping[str, bytes], name: str, knowledge: Path) -> str:
         one = checkup.knowledge.trust_at_prediction
         facts["trust"] = f"{one:g}; {checkup.knowledge.row_trust}"
     grids = read_grids(members)
-    sections = [_features(members), *map(_rules, grids), *_formulas(values, read_schema(members))]
+    sections = [
+        _features(members),
+        *map(_rules, grids),
+        *_formula_sections(values, read_schema(members)),
+    ]
     findings = [(f.severity, str(f.place), f.message) for f in checkup.findings]
     title = "What the check says"
     sections.append(
@@ -85,7 +162,7 @@ def _rules(grid: RuleGrid) -> Section:
     return Section(title, tables=(_table("By row of the file", ("row", *grid.header), rows, note),))
 
 
-def _formulas(values: Mapping[str, object], schema: Schema | None) -> list[Section]:
+def _formula_sections(values: Mapping[str, object], schema: Schema | None) -> list[Section]:
     rows = []
     for side in ("predict", "range"):
         part = values.get(side)

@@ -20,7 +20,7 @@ from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.catalog import leaves
 from ..knowledge.tables.table import Table
-from .asking import Heard, hear_knowledge, usable
+from .verdict import Heard, hear_knowledge, usable
 
 STEPS = 48  # cells along an axis, before thresholds are added
 MOST_CUTS = 96

@@ -9,39 +9,11 @@ from fastapi import FastAPI
 from ..errors import FedloreError
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.signing import check_signed, make_key, sign_file
-from .against import rows_of_site, suggest_rule, tell_data
-from .asked import (
-    Calibrating,
-    Change,
-    DocumentChange,
-    FormulaText,
-    LabelChoice,
-    LookAlong,
-    NewTable,
-    OneVersion,
-    Saving,
-    SignatureAsked,
-    SomeRows,
-    TableChange,
-    TriedRow,
-    TwoVersions,
-    WantedClass,
-)
-from .asking import tried_row
 from .book import write_book
-from .calibrating import calibrate_draft
-from .checks import jsonable, judge
-from .desk import Workdesk
-from .grids import read_grids
-from .maps import draw_curve, draw_map, find_nearest
-from .model import SiteModel
-from .moving import draw_trust
-from .proposing import example_rows, propose_rows, start_examples
-from .saving import compare_versions, save_draft
-from .telling import tell_desk
-from .verdict import judge_row
-from .versions import list_versions, version_files
-from .writing import (
+from .checks import jsonable, judge, show_workspace
+from .data import calibrate_draft, rows_of_site, suggest_rule, tell_data
+from .draft import Workspace
+from .edits import (
     add_table,
     change_document,
     change_table,
@@ -50,14 +22,37 @@ from .writing import (
     look_at_formula,
     start_file,
 )
+from .examples import example_rows, propose_rows, start_examples
+from .grids import read_grids
+from .maps import draw_curve, draw_map, find_nearest
+from .requests import (
+    Calibration,
+    Change,
+    DocumentChange,
+    FormulaText,
+    LabelChoice,
+    LookAlong,
+    NewTable,
+    OneVersion,
+    SaveRequest,
+    SignatureAsked,
+    SomeRows,
+    TableChange,
+    TriedRow,
+    TwoVersions,
+    WantedClass,
+)
+from .site_model import SiteModel, draw_trust
+from .verdict import judge_row, tried_row
+from .versions import compare_versions, list_versions, save_draft, version_files
 
 
-def add_writing(app: FastAPI, desk: Workdesk) -> None:
+def add_writing(app: FastAPI, desk: Workspace) -> None:
     """Looking at the desk and changing the draft."""
 
     @app.get("/api/desk")
     def whole() -> dict[str, Any]:
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.put("/api/table")
     def table(said: TableChange) -> dict[str, Any]:
@@ -66,17 +61,17 @@ def add_writing(app: FastAPI, desk: Workdesk) -> None:
     @app.put("/api/document")
     def document(said: DocumentChange) -> dict[str, Any]:
         change_document(desk, said)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.post("/api/table")
     def another(said: NewTable) -> dict[str, Any]:
         add_table(desk, said)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.post("/api/calibrate")
-    def calibrated(said: Calibrating) -> dict[str, Any]:
+    def calibrated(said: Calibration) -> dict[str, Any]:
         calibrate_draft(desk, said)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.post("/api/check")
     def check() -> dict[str, Any]:
@@ -93,20 +88,20 @@ def add_writing(app: FastAPI, desk: Workdesk) -> None:
     @app.post("/api/start")
     def start(said: LabelChoice) -> dict[str, Any]:
         start_file(desk, said.token, said.label, said.who)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.post("/api/save")
-    def save(said: Saving) -> dict[str, Any]:
+    def save(said: SaveRequest) -> dict[str, Any]:
         save_draft(desk, said)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.post("/api/discard")
     def discard(said: Change) -> dict[str, Any]:
         desk.discard(said.token, who=said.who)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
 
-def add_versions(app: FastAPI, desk: Workdesk) -> None:
+def add_versions(app: FastAPI, desk: Workspace) -> None:
     """What was saved when, by whom and why, and what it changed."""
     model = SiteModel(desk.place.bundle)
 
@@ -127,10 +122,10 @@ def add_versions(app: FastAPI, desk: Workdesk) -> None:
     def restore(said: OneVersion) -> dict[str, Any]:
         files = version_files(desk.place, said.number)
         desk.change(said.token, files, who=said.who, what=f"all files (version {said.number})")
-        return tell_desk(desk)
+        return show_workspace(desk)
 
 
-def add_signing(app: FastAPI, desk: Workdesk) -> None:
+def add_signing(app: FastAPI, desk: Workspace) -> None:
     """Who signed what is saved, and signing it."""
     key = desk.place.state / "key.pem"
 
@@ -154,8 +149,8 @@ def add_signing(app: FastAPI, desk: Workdesk) -> None:
         return asdict(signed)
 
 
-def add_trying(app: FastAPI, desk: Workdesk) -> None:
-    """Asking the draft about rows."""
+def add_trying(app: FastAPI, desk: Workspace) -> None:
+    """StudioRequest the draft about rows."""
     model = SiteModel(desk.place.bundle)
 
     known: dict[str, Checkup] = {}  # of the present state alone
@@ -180,7 +175,7 @@ def add_trying(app: FastAPI, desk: Workdesk) -> None:
     @app.post("/api/examples")
     def begin(said: Change) -> dict[str, Any]:
         start_examples(desk, said.token, said.who)
-        return tell_desk(desk)
+        return show_workspace(desk)
 
     @app.post("/api/examples/propose")
     def propose() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every save is a version: the files as they were, with date, author and reason."""
+"""SaveRequest a draft, examples first; every save is a version with date, author and reason."""
 
 import json
 import re
@@ -8,11 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ..core.store import write_whole
+from ..data.rows import read_table
 from ..errors import FedloreError
 from ..knowledge.content import FILE
-from .desk import now
-from .workplace import Workplace, is_own
+from .checks import judge, read_schema
+from .compare import compare_answers
+from .draft import Workplace, Workspace, is_own, now
+from .requests import SaveRequest
+from .site_model import SiteModel, tell_moves
 
 _NUMBER = re.compile(r"\d{4,}")
 
@@ -105,3 +111,71 @@ def _texts(values: Any) -> Iterator[str]:
     elif isinstance(values, list):
         for part in values:
             yield from _texts(part)
+
+
+DRAFT, SAVED = "draft", "saved"  # states beside the numbered versions
+
+
+class BrokenExample(FedloreError):
+    """A change after which examples come out otherwise."""
+
+    kind = "example"
+
+
+def save_draft(desk: Workspace, said: SaveRequest) -> None:
+    """Write the files; examples that come out otherwise must be accepted in words."""
+    with desk.lock:
+        desk.check(said.token)
+        checkup = judge(desk.members).checkup
+        found = [f for f in checkup.findings if f.kind == "example"]
+        if found and not said.anyway:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise BrokenExample(f"{found[0].place}: {found[0].message}{more}")
+        if not list_versions(desk.place) and desk.place.knowledge.exists():
+            before = judge(desk.saved).checkup.fingerprint
+            keep_version(desk.place, desk.saved, who="", why="as it was found", fingerprint=before)
+        desk.save(said.token, who=said.who)
+        keep_version(
+            desk.place, desk.saved, who=said.who, why=said.why, fingerprint=checkup.fingerprint
+        )
+
+
+def files_of(desk: Workspace, name: str) -> Mapping[str, bytes]:
+    """The files of a version by its number, of the draft, or as they are saved."""
+    if name == DRAFT:
+        return desk.members
+    if name == SAVED:
+        return desk.saved
+    if not name.isdecimal():
+        raise FedloreError(f"there is no version '{name}'")
+    return version_files(desk.place, int(name))
+
+
+def compare_versions(
+    desk: Workspace, before: str, after: str, model: SiteModel | None = None
+) -> dict[str, Any]:
+    """Where two states answer otherwise, on all inputs and on the site's own rows.
+
+    With a model also which of its predictions on these rows move.
+    """
+    old, new = files_of(desk, before), files_of(desk, after)
+    rows = own_rows(desk, new)
+    told = compare_answers(old, new, rows)
+    if rows is None or model is None or desk.place.bundle is None:
+        return told
+    try:
+        checkups = judge(old).checkup, judge(new).checkup
+        return {**told, "model": tell_moves(model.bundle(), *checkups, rows)}
+    except FedloreError as error:
+        return {**told, "model": {"fault": str(error)}}
+
+
+def own_rows(desk: Workspace, members: Mapping[str, bytes]) -> Tensor | None:
+    """The site's rows without their labels; None where there are none, or they do not fit."""
+    schema = read_schema(members)
+    if desk.place.data is None or schema is None:
+        return None
+    try:
+        return read_table(desk.place.data, schema).x
+    except FedloreError:
+        return None

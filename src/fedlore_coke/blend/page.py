@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from fedlore.core.history import write_rows
 from fedlore.errors import FedloreError
-from fedlore.look.markdown import literal, markdown
 from fedlore.look.page import Section, page
 from fedlore.look.plots import INK, Plot, draw, save_drawing
-from fedlore.look.tables import Cell, TextTable
+from fedlore.look.tables import Cell, TextTable, literal, markdown
 
 from . import Blend, BlendPlan, Point, Relaxation
 from .judge import equal

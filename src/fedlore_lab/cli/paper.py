@@ -13,7 +13,7 @@ from fedlore.cli.screen import Screen, current_screen, explain_stop, grid_of
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
 from fedlore.experiments import ResultCell
-from fedlore.look.markdown import markdown
+from fedlore.look.tables import markdown
 
 from ..paper.case import run_measured, run_simulated
 from ..paper.report import case_page, paper_tables, study_page

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from fedlore.core.history import Row
 from fedlore.errors import FedloreError
-from fedlore.look.markdown import markdown
 from fedlore.look.page import Section, page
 from fedlore.look.plots import INK, Drawing, Plot, draw, save_drawing
-from fedlore.look.tables import Cell, TextTable
+from fedlore.look.tables import Cell, TextTable, markdown
 
 from .attacks import ATTACKS
 from .settings import DEFAULT, SETTINGS, LeakSetting

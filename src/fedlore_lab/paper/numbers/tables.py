@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from fedlore.core.history import Row
 from fedlore.experiments import MeanInterval, interval, pair_interval
-from fedlore.look.markdown import markdown
-from fedlore.look.tables import Cell, TextTable
+from fedlore.look.tables import Cell, TextTable, markdown
 
 from .study import NO_BINS, RANGES
 

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from fedlore.errors import FedloreError
-from fedlore.studio import Workdesk, find_workplace
-from fedlore.studio import desk as module
-from fedlore.studio.desk import Stale
+from fedlore.studio import Workspace, find_workplace
+from fedlore.studio import draft as module
+from fedlore.studio.draft import Stale
 
 from .sites import PREDICT, desk, place, site
 
@@ -17,7 +17,7 @@ def test_a_draft_survives_a_crash_and_leaves_the_files_alone(tmp_path):
     first = desk(tmp_path)
     first.change(first.token, {"predict.csv": b"ash,then\n> 1,I\n"}, who="Ann", what="rules")
     assert (tmp_path / "predict.csv").read_text() == PREDICT
-    again = Workdesk(find_workplace(tmp_path))  # as after a kill: nothing was closed
+    again = Workspace(find_workplace(tmp_path))  # as after a kill: nothing was closed
     assert again.members["predict.csv"] == b"ash,then\n> 1,I\n"
     assert again.token == first.token
     again.save(again.token, who="Ann")
@@ -28,7 +28,7 @@ def test_a_draft_survives_a_crash_and_leaves_the_files_alone(tmp_path):
 def test_bytes_that_are_no_text_survive_too(tmp_path):
     first = desk(tmp_path)
     first.change(first.token, {"book.xlsx": b"PK\x03\xff\x00"}, who="", what="a book")
-    assert Workdesk(find_workplace(tmp_path)).members["book.xlsx"] == b"PK\x03\xff\x00"
+    assert Workspace(find_workplace(tmp_path)).members["book.xlsx"] == b"PK\x03\xff\x00"
 
 
 def test_the_second_window_is_told_who_changed_what(tmp_path):
@@ -86,7 +86,7 @@ def test_saving_halfway_can_be_done_again(tmp_path, monkeypatch):
     with pytest.raises(FedloreError, match="No space left on device; the draft is kept"):
         one.save(one.token, who="")
     monkeypatch.setattr(module, "write_whole", write)
-    again = Workdesk(find_workplace(tmp_path))
+    again = Workspace(find_workplace(tmp_path))
     assert again.save(again.token, who="")[-1] == "knowledge.toml"  # the file that names the others
     assert {name: (tmp_path / name).read_bytes() for name in new} == new
 
@@ -125,7 +125,7 @@ def test_a_draft_that_is_none_is_said(tmp_path, text):
     (tmp_path / "studio").mkdir()
     (tmp_path / "studio" / "draft.json").write_text(text)
     with pytest.raises(FedloreError, match="is no draft of the studio"):
-        Workdesk(find_workplace(tmp_path))
+        Workspace(find_workplace(tmp_path))
 
 
 def test_a_kit_names_its_own_files(tmp_path):

@@ -14,11 +14,11 @@ from ..kernel.sheets import Rule
 from ..knowledge.content import FILE, files_at, toml_in
 from ..knowledge.findings.checkup import Checkup
 from ..knowledge.findings.examples import SILENT_WORD, example_cells, number_cell
-from .asking import hear_knowledge, tables_in, usable
-from .desk import Workdesk
+from .checks import read_schema
+from .draft import Workspace
+from .edits import edit_toml
 from .grids import new_table
-from .paper import edit_toml
-from .telling import read_schema
+from .verdict import hear_knowledge, tables_in, usable
 
 MOST_PROPOSED = 60  # rows proposed at once
 EXAMPLES_FILE = "examples.csv"
@@ -99,7 +99,7 @@ def _step(feature: Feature, at: float) -> float:
     return 10.0 ** math.floor(math.log10(span / 100))
 
 
-def start_examples(desk: Workdesk, token: str, who: str) -> None:
+def start_examples(desk: Workspace, token: str, who: str) -> None:
     """An empty file of examples, named by the knowledge file."""
     with desk.lock:
         desk.check(token)

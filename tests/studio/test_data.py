@@ -6,8 +6,8 @@ import pytest
 
 from fedlore.data import read_table
 from fedlore.studio import make_studio
-from fedlore.studio.against import suggest_rule
 from fedlore.studio.checks import judge
+from fedlore.studio.data import suggest_rule
 
 from ..bundle.serve.asking import ask
 from .sites import FILES, ROWS, desk

@@ -1,25 +1,99 @@
-"""What lies on the desk: the files as they are, and the draft that is being written on top.
-
-Every change is on the disk before it is answered, so a crash loses nothing that was sent. A change
-names the state it was made on; where that is no longer the state, it is refused and the page is
-told who changed what.
-"""
+"""The site's files and the draft on top of them; every change is on disk before it is answered."""
 
 import base64
 import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..config import read_toml
 from ..core.store import clear_parts, write_whole
-from ..errors import FedloreError
+from ..data.rows import ROW_KINDS
+from ..errors import FedloreError, KnowledgeError
 from ..knowledge.content import FILE
-from .workplace import Overlay, Workplace, is_own, path_of
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A site's folder: its knowledge file, and rows and a model where there are some."""
+
+    folder: Path
+    knowledge: Path  # knowledge.toml, or what site.toml calls it
+    data: Path | None = None
+    bundle: Path | None = None
+
+    @property
+    def beside(self) -> Path:
+        """The folder of the knowledge file: its tables are named relative to it."""
+        return self.knowledge.parent
+
+    @property
+    def state(self) -> Path:
+        """What the studio keeps for itself: drafts and versions."""
+        return self.beside / "studio"
+
+
+def find_workplace(
+    folder: Path, *, data: Path | None = None, bundle: Path | None = None
+) -> Workplace:
+    """The files of a site's folder, as `fedlore run` or a deployed federation has them."""
+    if not folder.is_dir():
+        raise FedloreError(f"'{folder}' is no folder: name the one of your site")
+    site = folder / "site.toml"
+    said = read_toml(site) if site.exists() else {}
+    knowledge = folder / str(said.get("knowledge") or FILE)
+    if data is None:
+        named = [folder / str(said["data"])] if "data" in said else []
+        data = next((path for path in (*named, *_train_files(folder)) if path.exists()), None)
+    if bundle is None:
+        bundle = next(iter(sorted(folder.glob("*.lore"))), None)
+    return Workplace(folder, knowledge, data, bundle)
+
+
+def _train_files(folder: Path) -> Iterator[Path]:
+    return (folder / f"train{kind}" for kind in ROW_KINDS)
+
+
+class Overlay(Mapping[str, bytes]):
+    """The files beside a knowledge file as they are on disk, some of them replaced."""
+
+    def __init__(self, place: Workplace, changed: Mapping[str, bytes]) -> None:
+        self._place, self._changed = place, dict(changed)
+
+    def __getitem__(self, name: str) -> bytes:
+        if name in self._changed:
+            return self._changed[name]
+        try:
+            return path_of(self._place, name).read_bytes()
+        except OSError as error:
+            raise KnowledgeError(f"cannot read '{name[:200]}': {error.strerror}") from None
+
+    def __contains__(self, name: object) -> bool:
+        if name in self._changed:
+            return True
+        return isinstance(name, str) and path_of(self._place, name).is_file()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({FILE: None, **dict.fromkeys(self._changed)})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def path_of(place: Workplace, name: str) -> Path:
+    """Where a file that the knowledge names lies; knowledge.toml is the site's knowledge file."""
+    return place.knowledge if name == FILE else place.beside / name
+
+
+def is_own(place: Workplace, name: str) -> bool:
+    """Whether a file lies in the site's own folder, so that the studio may write to it."""
+    root = place.beside.resolve()
+    return path_of(place, name).resolve().is_relative_to(root)
 
 
 class Stale(FedloreError):
@@ -29,7 +103,7 @@ class Stale(FedloreError):
 
 
 @dataclass(frozen=True)
-class DeskDraft:
+class Draft:
     """What was typed and not saved yet."""
 
     token: str  # names this very state
@@ -40,7 +114,7 @@ class DeskDraft:
     when: str = ""
 
 
-class Workdesk:
+class Workspace:
     """One site's knowledge under way. Safe to be asked from several threads."""
 
     def __init__(self, place: Workplace) -> None:
@@ -50,7 +124,7 @@ class Workdesk:
         self._last = ("", "", "")  # who changed what, and when, for whoever comes too late
 
     @property
-    def draft(self) -> DeskDraft:
+    def draft(self) -> Draft:
         """What was typed so far."""
         return self._draft
 
@@ -70,7 +144,7 @@ class Workdesk:
         """The files as they are on disk."""
         return Overlay(self.place, {})
 
-    def change(self, token: str, files: Mapping[str, bytes], *, who: str, what: str) -> DeskDraft:
+    def change(self, token: str, files: Mapping[str, bytes], *, who: str, what: str) -> Draft:
         """Replace some files of the draft; on disk before it returns."""
         with self.lock:
             self.check(token)
@@ -86,9 +160,7 @@ class Workdesk:
             ]  # typed back again
             for name in same:
                 del changed[name], base[name]
-            fresh = DeskDraft(
-                secrets.token_hex(8) if changed else "", changed, base, who, what, now()
-            )
+            fresh = Draft(secrets.token_hex(8) if changed else "", changed, base, who, what, now())
             self._remember(fresh)
             self._note(fresh)
             return fresh
@@ -139,10 +211,10 @@ class Workdesk:
 
     def _forget(self, who: str, what: str) -> None:
         self._file.unlink(missing_ok=True)
-        self._draft = DeskDraft("")
+        self._draft = Draft("")
         self._last = (who, what, now())
 
-    def _note(self, draft: DeskDraft) -> None:
+    def _note(self, draft: Draft) -> None:
         self._draft = draft
         self._last = (draft.who, draft.what, draft.when)
 
@@ -166,7 +238,7 @@ class Workdesk:
         said = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in found]
         return hash_bytes(json.dumps(said).encode())[:16]
 
-    def _remember(self, draft: DeskDraft) -> None:
+    def _remember(self, draft: Draft) -> None:
         if not draft.changed:
             self._file.unlink(missing_ok=True)
             return
@@ -187,16 +259,16 @@ class Workdesk:
                 "page only"
             ) from None
 
-    def _recall(self) -> DeskDraft:
+    def _recall(self) -> Draft:
         clear_parts(self.place.state, "draft.json.*")
         try:
             values = json.loads(self._file.read_text(encoding="utf-8"))
             files = {name: _unpacked(said) for name, said in values["files"].items()}
             words = {key: str(values[key]) for key in ("token", "who", "what", "when")}
             base = {str(name): str(values["base"][name]) for name in files}
-            return DeskDraft(changed=files, base=base, **words)
+            return Draft(changed=files, base=base, **words)
         except FileNotFoundError:
-            return DeskDraft("")
+            return Draft("")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise FedloreError(
                 f"'{self._file}' is no draft of the studio ({error}): put it away to go on"

@@ -1,19 +1,55 @@
-"""What the site's model would say under other rules or another λ, on the site's own rows."""
+"""What the site's model says of a row, and would say under other rules or another λ."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..answers import Measured
-from ..bundle import Bundle
+from ..bundle import Bundle, read_bundle
+from ..bundle.serve.answer import Answerer, Silent
 from ..bundle.update import reweigh
 from ..core.examples import Examples
 from ..errors import FedloreError
 from ..knowledge import Knowledge
 from ..knowledge.findings.checkup import Checkup
-from .asking import hear_knowledge, usable
+from .verdict import hear_knowledge, usable
+
+
+class SiteModel:
+    """A bundle, opened when it is first asked."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._answering: Answerer | None = None
+
+    def bundle(self) -> Bundle:
+        """The bundle itself, or a sentence why there is none."""
+        if self._path is None:
+            raise FedloreError("there is no model in this folder: put its .lore file here")
+        return self._open(self._path).bundle
+
+    def _open(self, path: Path) -> Answerer:
+        if self._answering is None:
+            self._answering = Answerer.of(read_bundle(path))
+        return self._answering
+
+    def say(self, x: Tensor, checkup: Checkup) -> dict[str, Any] | None:
+        """The bundle's own answer to a row, with the rules that it was made with."""
+        if self._path is None:
+            return None
+        try:
+            answering = self._open(self._path)
+            schema = answering.bundle.schema
+            known = checkup.knowledge
+            if known is None or known.schema is None or schema.names != known.schema.names:
+                raise FedloreError("the model has other features than the draft")
+            return {**answering(x.double())[0][0], "name": self._path.name}
+        except (FedloreError, Silent) as error:
+            return {"name": self._path.name, "fault": str(error)}
+
 
 TRUSTS = tuple(i / 20 for i in range(21))
 MOST_ROWS = 5_000  # looked at, the first ones

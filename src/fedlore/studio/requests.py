@@ -5,13 +5,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Asking(BaseModel):
+class StudioRequest(BaseModel):
     """Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Change(Asking):
+class Change(StudioRequest):
     """A change to the draft."""
 
     token: str = Field(description="the state that the change was made on")
@@ -27,7 +27,7 @@ class TableChange(Change):
     check: bool = True  # whether the linter is to look at it now
 
 
-class Edit(Asking):
+class Edit(StudioRequest):
     """Another value at a key of knowledge.toml; null takes it away."""
 
     path: list[str | int]
@@ -49,14 +49,14 @@ class NewTable(Change):
     columns: list[str] = Field(max_length=200)
 
 
-class Calibrating(Change):
+class Calibration(Change):
     """A range calibrated on the site's rows."""
 
     alpha: float = Field(gt=0, lt=1)  # the share of labels that it may miss
     per_class: bool = False
 
 
-class FormulaText(Asking):
+class FormulaText(StudioRequest):
     """A formula to be looked at."""
 
     text: str
@@ -68,7 +68,7 @@ class LabelChoice(Change):
     label: str
 
 
-class TriedRow(Asking):
+class TriedRow(StudioRequest):
     """One row by the names of its features; texts and numbers are read alike."""
 
     row: dict[str, str | float | None]
@@ -86,20 +86,20 @@ class WantedClass(TriedRow):
     wanted: str
 
 
-class Saving(Change):
+class SaveRequest(Change):
     """The draft is to become the site's files."""
 
     why: str = Field("", max_length=1_000)
     anyway: bool = False  # although examples come out otherwise
 
 
-class SomeRows(Asking):
+class SomeRows(StudioRequest):
     """Rows by the names of their features."""
 
     rows: list[dict[str, str | float | None]] = Field(max_length=1_000)
 
 
-class TwoVersions(Asking):
+class TwoVersions(StudioRequest):
     """Two states by number, or `draft` and `saved`."""
 
     before: str = Field(max_length=12)
@@ -112,7 +112,7 @@ class OneVersion(Change):
     number: int = Field(ge=1)
 
 
-class SignatureAsked(Asking):
+class SignatureAsked(StudioRequest):
     """Who signs what is saved."""
 
     signer: str = Field(max_length=100)

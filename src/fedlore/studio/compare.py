@@ -22,9 +22,9 @@ from ..knowledge.findings.checkup import Checkup
 from ..knowledge.missing import join_columns
 from ..knowledge.sources.catalog import leaves
 from ..knowledge.tables.table import Table
-from .asking import Heard, hear_knowledge, usable
 from .checks import judge
 from .maps import ends_of, middle_of, thresholds
+from .verdict import Heard, hear_knowledge, usable
 
 MOST_ASKED = 120_000
 REGIONS = 12  # told of one comparison
