@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from ..answers.axis import axis_of
@@ -54,6 +54,15 @@ class AllOf:
         none = axis.empty(left) | find_lacking(self, x)
         return axis.where(none, first if self.empty == "first" else axis.whole(left), left)
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.ranges
+
+    @property
+    def file_keys(self) -> dict[str, Any]:
+        """How a knowledge file says that these are combined."""
+        return {"empty": self.empty}
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some range looks at."""
         return join_columns(self.ranges, width)
@@ -90,6 +99,15 @@ class AnyOf:
             rows = axis.join(rows, axis.range(allow(model, x), x))
         return rows
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.ranges
+
+    @property
+    def file_keys(self) -> dict[str, Any]:
+        """How a knowledge file says that these are combined."""
+        return {"combine": "any"}
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some range looks at."""
         return join_columns(self.ranges, width)
@@ -119,6 +137,19 @@ class FirstOf:
             rows = axis.choose(over, rows, said)
             over = over | axis.speaks(said) | find_lacking(model, x)
         return rows
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.predictions
+
+    def with_parts(self, parts: tuple[Any, ...]) -> FirstOf:
+        """The same combination of other experts."""
+        return replace(self, predictions=parts)
+
+    @property
+    def file_keys(self) -> dict[str, Any]:
+        """How a knowledge file says that these are combined."""
+        return {}
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some expert looks at."""
@@ -159,6 +190,19 @@ class Average:
         for model, one in zip(self.predictions, said, strict=True):
             unknown = unknown | (~axis.speaks(one) & find_lacking(model, x))
         return axis.choose(~unknown, axis.average(said, weights), torch.zeros_like(said[0]))
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.predictions
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Average:
+        """The same combination of other experts."""
+        return replace(self, predictions=parts)
+
+    @property
+    def file_keys(self) -> dict[str, Any]:
+        """How a knowledge file says that these are combined."""
+        return {"combine": "average"} | ({"weights": list(self.weights)} if self.weights else {})
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that some expert looks at."""

@@ -277,8 +277,8 @@ def describe(knowledge: Stated) -> dict[str, Any]:
     }
     said = knowledge.prediction
     expert, mostly = (said.expert, said.ranges) if isinstance(said, Softened) else (said, ())
-    extras, experts = _parts(expert, (FirstOf, Average), "predictions")
-    limits, always = _parts(knowledge.range, (AllOf, AnyOf), "ranges")
+    extras, experts = _parts(expert)
+    limits, always = _parts(knowledge.range)
     if knowledge.line is not None:  # its policies are written always
         limits |= {"empty": knowledge.when_empty}
         limits |= {"combine": "all"} if isinstance(knowledge.range, AllOf) else {}
@@ -329,21 +329,12 @@ def combine_models(combine: Callable[[tuple[Any, ...]], Any], models: list[Any])
     return combine(tuple(models))
 
 
-def _parts(model: Any, combined: tuple[type, ...], name: str) -> tuple[dict[str, Any], list[Any]]:
+def _parts(model: Any) -> tuple[dict[str, Any], list[Any]]:
     """How several models are combined, and the models."""
     if model is None:
         return {}, []
-    if not isinstance(model, combined):
-        return {}, [model]
-    extras: dict[str, Any] = {}
-    if isinstance(model, Average):
-        extras = {"combine": "average"}
-        extras |= {} if model.weights is None else {"weights": list(model.weights)}
-    elif isinstance(model, AnyOf):
-        extras = {"combine": "any"}
-    elif isinstance(model, AllOf):
-        extras = {"empty": model.empty}
-    return extras, list(getattr(model, name))
+    keys: dict[str, Any] | None = getattr(model, "file_keys", None)
+    return ({}, [model]) if keys is None else (keys, list(model.parts))
 
 
 def feature_values(feature: Feature) -> dict[str, Any]:

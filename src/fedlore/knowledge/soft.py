@@ -6,6 +6,7 @@ never excludes a class: a range is made of rules that always hold.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ..core.tensors import torch
 from ..errors import KnowledgeError
 from ..kernel.findings import Place
-from .combine import Average, FirstOf
 from .formulas import FormulaRange, GradedFormula
 from .missing import allow, find_lacking, hear, join_columns
 from .protocols import PredictionModel, RangeModel
@@ -26,7 +26,6 @@ from .tables.soft import (
     share_weight,
     split_rules,
 )
-from .views import Recalibrated
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,14 +111,25 @@ class Softened:
         spoken = (said != 0).any(1, keepdim=True)
         return torch.where(spoken, moved, alone).to(_dtype(x))
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return (*(() if self.expert is None else (self.expert,)), *self.ranges)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Softened:
+        """The same of another expert and other ranges."""
+        expert = None if self.expert is None else parts[0]
+        return replace(self, expert=expert, ranges=parts[len(parts) - len(self.ranges) :])
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the expert or a range looks at."""
-        experts = () if self.expert is None else (self.expert,)
-        return join_columns((*experts, *self.ranges), width)
+        return join_columns(self.parts, width)
 
     def unsure(self, x: Tensor) -> Tensor:
         """Rows in which a missing value leaves open which ranges weigh in, (n,) bool."""
         return torch.stack([model.unsure(x) for model in self.ranges]).any(0)
+
+
+_SOFT = (Softened, SoftTable, SoftFormulas)
 
 
 def soften(expert: PredictionModel | None, ranges: Sequence[SoftRange]) -> PredictionModel | None:
@@ -144,19 +154,12 @@ def split_ranges(models: Sequence[Any]) -> tuple[list[Any], list[SoftRange]]:
 
 def place_within(model: Any, within: RangeModel | None) -> Any:
     """The same prediction with all that is soft in it inside a range; itself where it is so."""
-    if isinstance(model, SoftTable | SoftFormulas):
-        return model if model.within is within else replace(model, within=within)
-    if isinstance(model, Softened):
-        expert = place_within(model.expert, within)
-        ranges = tuple(place_within(one, within) for one in model.ranges)
-        same = expert is model.expert and _same(ranges, model.ranges) and model.within is within
-        return model if same else Softened(expert, ranges, within)
-    if isinstance(model, FirstOf | Average):
-        parts = tuple(place_within(one, within) for one in model.predictions)
-        return model if _same(parts, model.predictions) else replace(model, predictions=parts)
-    if isinstance(model, Recalibrated):
-        expert = place_within(model.expert, within)
-        return model if expert is model.expert else replace(model, expert=expert)
+    change = getattr(model, "with_parts", None)
+    if change is not None:
+        parts = tuple(place_within(one, within) for one in model.parts)
+        model = model if all(map(operator.is_, parts, model.parts)) else change(parts)
+    if isinstance(model, _SOFT) and model.within is not within:
+        return replace(model, within=within)
     return model
 
 
@@ -167,11 +170,8 @@ def lone_expert(model: Any) -> Any:
 
 def has_soft(model: Any) -> bool:
     """Whether anything in a prediction holds in most cases only."""
-    if isinstance(model, FirstOf | Average):
-        return any(map(has_soft, model.predictions))
-    if isinstance(model, Recalibrated):
-        return has_soft(model.expert)
-    return isinstance(model, Softened | SoftTable | SoftFormulas)
+    inner = model.parts if hasattr(model, "with_parts") else ()
+    return isinstance(model, _SOFT) or any(map(has_soft, inner))
 
 
 def count_soft(model: SoftRange) -> int:
@@ -179,10 +179,6 @@ def count_soft(model: SoftRange) -> int:
     if isinstance(model, SoftTable):
         return len(model.table.schema.classes)
     return len(model.model.edges) + 1
-
-
-def _same(some: Sequence[object], others: Sequence[object]) -> bool:
-    return all(a is b for a, b in zip(some, others, strict=True))
 
 
 def _dtype(x: Tensor) -> torch.dtype:

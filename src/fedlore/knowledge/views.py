@@ -36,6 +36,10 @@ class Mask:
             raise KnowledgeError(f"the view needs columns {self.columns}, rows have {x.shape[1]}")
         return x[:, torch.tensor(self.columns, device=x.device)]
 
+    @property
+    def parts(self) -> tuple[SeenModel]:
+        return (self.model,)
+
     def looks_at(self, width: int) -> tuple[int, ...]:
         """Those of the columns that his model looks at."""
         seen = list_columns(self.model, len(self.columns))
@@ -51,6 +55,10 @@ class MaxPool:
 
     def __call__(self, x: Tensor, /) -> Tensor:
         return self.model(self.see(x))
+
+    @property
+    def parts(self) -> tuple[SeenModel]:
+        return (self.model,)
 
     def see(self, x: Tensor) -> Tensor:
         """The pooled images."""
@@ -74,6 +82,14 @@ class Recalibrated:
         if self.expert is None:
             raise KnowledgeError("this expert's rows came with the data: there is nobody to ask")
         return reread(hear(self.expert, x), self.confusion)
+
+    @property
+    def parts(self) -> tuple[PredictionModel | None]:
+        return (self.expert,)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Recalibrated:
+        """The same confusion of another expert."""
+        return replace(self, expert=parts[0])
 
     def looks_at(self, width: int) -> tuple[int, ...]:
         """The columns that the expert looks at."""

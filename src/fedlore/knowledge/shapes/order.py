@@ -211,11 +211,9 @@ def _tables(*models: Any) -> list[Table] | None:
 
 
 def _parts(model: Any) -> Sequence[Any]:
-    if isinstance(model, AllOf | AnyOf):
-        return tuple(model.ranges)
-    if isinstance(model, FirstOf | Average):
-        return tuple(model.predictions)
-    return (model.expert,) if isinstance(model, Recalibrated) else ()
+    """What the models are combined from, or the expert behind his confusion."""
+    inner = isinstance(model, AllOf | AnyOf | FirstOf | Average | Recalibrated)
+    return model.parts if inner else ()
 
 
 def _formulas(model: Any) -> list[Formula]:
@@ -295,8 +293,7 @@ def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
     """Whether a prediction of classes is proved to stay in the range all over the scope."""
     if limits is None:
         return True
-    ranges = limits.ranges if isinstance(limits, AllOf | AnyOf) else (limits,)
-    experts = prediction.predictions if isinstance(prediction, FirstOf | Average) else (prediction,)
+    ranges, experts = (_parts(one) or (one,) for one in (limits, prediction))
     views, spoken = [source_of(one) for one in ranges], [source_of(one) for one in experts]
     if None in views or None in spoken:
         return False

@@ -10,10 +10,8 @@ from ...core.plugins import Offer, find_plugins
 from ...errors import ConfigError, FedloreError, KnowledgeError, unknown
 from ...kernel.findings import Finding, Place
 from ...kernel.schema import Schema
-from ..combine import AllOf, AnyOf, Average, FirstOf
 from ..content import Where, files_at, toml_in
-from ..soft import Softened
-from ..views import Mask, MaxPool, Recalibrated, view_keys
+from ..views import view_keys
 from .conformal import CONFORMAL
 from .entry import ENTRY
 from .formula import FORMULA, LIMITS
@@ -237,15 +235,8 @@ def parts_of(model: Any) -> tuple[Any, ...] | None:
     """What a combination or a view is made of; None for a source."""
     if model is None:
         return ()
-    if isinstance(model, AllOf | AnyOf):
-        return tuple(model.ranges)
-    if isinstance(model, FirstOf | Average):
-        return tuple(model.predictions)
-    if isinstance(model, Mask | MaxPool):
-        return (model.model,)
-    if isinstance(model, Softened):
-        return (*(() if model.expert is None else (model.expert,)), *model.ranges)
-    return (model.expert,) if isinstance(model, Recalibrated) else None
+    parts: tuple[Any, ...] | None = getattr(model, "parts", None)
+    return parts
 
 
 def plain(values: Any) -> Any:

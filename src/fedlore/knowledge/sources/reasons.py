@@ -31,14 +31,8 @@ def reasons_of(model: Any, x: Tensor, asked: Asked) -> Reasons:
         spoken = [is_heard(p, x) | find_lacking(p, x) for p in model.predictions]
         said = [reasons_of(p, x, asked) for p in model.predictions]
         return first_reasons(list(zip(said, spoken, strict=True)), x)
-    if isinstance(model, AllOf | AnyOf):
-        return join_reasons([reasons_of(part, x, asked) for part in model.ranges], x)
-    if isinstance(model, Softened):
-        return join_reasons(
-            [reasons_of(part, x, asked) for part in (model.expert, *model.ranges)], x
-        )
-    if isinstance(model, Average):
-        return join_reasons([reasons_of(part, x, asked) for part in model.predictions], x)
+    if isinstance(model, AllOf | AnyOf | Average | Softened):
+        return join_reasons([reasons_of(part, x, asked) for part in model.parts], x)
     kind = kind_of_model(model)
     if kind is not None and kind.words is not None:
         words = kind.words(model, x)
