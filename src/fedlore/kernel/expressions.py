@@ -4,15 +4,17 @@ From loosest to tightest:
 
     or      and      not      < <= > >= == !=      + -      * /      unary -      ** (or ^)
 
-plus numbers, feature names, parentheses and the functions `min max log log10 exp sqrt abs where`.
-Nothing else exists: no calls of other names, attributes, indices, strings or assignments, so a
-formula can compute and do nothing more. A comparison is a truth, everything else a number;
+plus numbers, feature names, parentheses and the functions `min max log log10 exp sqrt abs where
+interpolate`. Nothing else exists: no calls of other names, attributes, indices, strings or
+assignments, so a formula can compute and do nothing more. A comparison is a truth, everything else
+a number;
 `where(truth, number, number)` turns the one into the other, and the two are never mixed.
 Regions also compare levels with their names in quotes: `origin != 'import'`.
 
 A tree is nested tuples: ("number", 2.0), ("column", 3), ("+", a, b), ("where", truth, a, b).
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +46,7 @@ FUNCTIONS = {  # name -> fewest and most arguments
     "sqrt": (1, 1),
     "abs": (1, 1),
     "where": (3, 3),
+    "interpolate": (5, 201),  # a number, and 2 to 100 points
 }
 _LEVELS = {"or": 1, "and": 2, **dict.fromkeys(COMPARISONS, 4)} | {
     "+": 5,
@@ -230,7 +233,25 @@ class _Reader:
         if not fewest <= len(args) <= most:
             wanted = f"{fewest}" if fewest == most else f"{fewest} or more"
             self.refuse(f"{token.text} takes {wanted} values, got {len(args)}", token.at)
+        if token.text == "interpolate":
+            return self._interpolate(token, args)
         return self._apply(token.text, token.at, *args)
+
+    def _interpolate(self, token: _Token, args: list[_Operand]) -> _Operand:
+        """`interpolate(x, x0, y0, x1, y1, ...)`: lines from point to point, level beyond them."""
+        self.want(args[0], truth=False, what="'interpolate'")
+        numbers = []
+        for operand in args[1:]:
+            op, *parts = operand.tree
+            sign = -1.0 if op == "neg" else 1.0
+            op, *parts = parts[0] if op == "neg" else operand.tree
+            if op != "number":
+                self.refuse("a point of interpolate is two numbers, x and y", operand.at)
+            numbers.append(sign * parts[0])
+        points = list(zip(numbers[::2], numbers[1::2], strict=False))
+        if len(numbers) % 2 or any(a[0] >= b[0] for a, b in itertools.pairwise(points)):
+            self.refuse("interpolate takes x and then points, each with a larger x", token.at)
+        return self._add(lines_between(args[0].tree, points), token.at)
 
     def _apply(self, op: str, at: int, *args: _Operand) -> _Operand:
         for place, operand in enumerate(args):
@@ -302,6 +323,22 @@ def _mark(text: str, position: int) -> str:
 def _show(text: str) -> str:
     """One visible character for each, so that the caret stands where it should."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def lines_between(x: Tree, points: Sequence[tuple[float, float]]) -> Tree:
+    """The tree of lines from point to point, the x of which rise; beyond them it is level."""
+
+    def between(some: Sequence[tuple[float, float]]) -> Tree:
+        if len(some) > 2:  # halves, so that no tree is deep
+            middle = len(some) // 2
+            below = ("<", x, ("number", some[middle][0]))
+            return ("where", below, between(some[: middle + 1]), between(some[middle:]))
+        (x0, y0), (x1, y1) = some
+        way = ("-", ("max", x, ("number", x0)), ("number", x0))
+        return ("+", ("number", y0), ("*", way, ("number", (y1 - y0) / (x1 - x0))))
+
+    last, level = points[-1]
+    return ("where", ("<", x, ("number", last)), between(points), ("number", level))
 
 
 def steps_of(tree: Tree) -> tuple[Step, ...]:

@@ -15,6 +15,7 @@ from ..views import view_keys
 from .conformal import CONFORMAL
 from .entry import ENTRY
 from .formula import FORMULA, LIMITS
+from .interpolate import INTERPOLATE
 from .kind import Asked, Attached, Opened, Setting, SourceKind, Values
 from .onnx import ONNX
 from .table import TABLE
@@ -24,6 +25,7 @@ SOURCE_KINDS: dict[str, SourceKind] = {
     "formula": FORMULA,
     "lower": LIMITS,
     "upper": LIMITS,
+    "interpolate": INTERPOLATE,
     "onnx": ONNX,
     "entry": ENTRY,
     "conformal": CONFORMAL,

@@ -97,7 +97,7 @@ function line(text, position) {
 function complete(event, box) {
   if (event.key !== "Tab" || event.shiftKey) return;
   const before = box.value.slice(0, box.selectionStart), word = /[\p{L}_][\p{L}\p{N}_]*$/u.exec(before)?.[0];
-  const names = [...(desk.now.schema?.features.map((f) => f.name) || []), "where", "min", "max", "log10", "log", "exp", "sqrt", "abs"];
+  const names = [...(desk.now.schema?.features.map((f) => f.name) || []), "where", "min", "max", "log10", "log", "exp", "sqrt", "abs", "interpolate"];
   const found = word ? names.filter((name) => name.startsWith(word) && name !== word) : [];
   if (found.length !== 1) return;
   event.preventDefault();
