@@ -14,7 +14,7 @@ from fedlore.checker.bundles import knowledge_texts
 from fedlore.errors import KnowledgeError
 from fedlore.kernel.knowledge import read_knowledge
 from fedlore.kernel.movement import prediction_moves
-from fedlore.kernel.prove import inside, never_empty
+from fedlore.kernel.prove import never_empty, stays_inside
 from fedlore.knowledge import AllOf, AnyOf, Formula, FormulaRange, Knowledge, table_of
 from fedlore.knowledge.bridge import known_of, source_of
 
@@ -84,10 +84,10 @@ def test_ranges_are_empty_where_the_models_refuse(model):
 def test_predictions_leave_the_range_where_the_models_do(expert, model):
     if expert is None or model is None:
         return
-    found = inside(kernel(prediction=expert, range=model), budget=3_000)
+    found = stays_inside(kernel(prediction=expert, range=model), budget=3_000)
     check_verdict(found, lambda x: leaves(expert, model, x), X[:100])
     again = bridged(expert, model)
-    assert again is None or inside(again, budget=3_000) == found
+    assert again is None or stays_inside(again, budget=3_000) == found
 
 
 @CALM
@@ -118,7 +118,7 @@ def test_numbers_leave_their_sets_where_the_models_do(world):
         except KnowledgeError:
             return False
 
-    check_verdict(inside(known, budget=3_000), left, X[:50])
+    check_verdict(stays_inside(known, budget=3_000), left, X[:50])
 
 
 def test_tables_are_decided_exactly():
@@ -178,13 +178,13 @@ table = "range.csv"
 
 def test_an_expert_is_proved_inside_as_he_is_heard_and_not_as_he_speaks():
     known = read_knowledge(KNOWLEDGE)
-    assert inside(known).status == "proved"
+    assert stays_inside(known).status == "proved"
     mid = np.array([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    assert inside(replace(known, confusion=mid)).status == "proved"
+    assert stays_inside(replace(known, confusion=mid)).status == "proved"
     high = np.array([[0.6, 0.0, 0.4], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    assert inside(replace(known, confusion=high)).status == "refuted"
+    assert stays_inside(replace(known, confusion=high)).status == "refuted"
     faint = high * [1.0, 1.0, 1e-60]  # no row shows it in single precision; the proof must
-    assert inside(replace(known, confusion=faint)).status == "unknown"
+    assert stays_inside(replace(known, confusion=faint)).status == "unknown"
 
 
 @pytest.mark.parametrize(("combine", "status"), [("first", "proved"), ("average", "unknown")])

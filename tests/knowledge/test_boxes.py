@@ -18,7 +18,7 @@ from fedlore.knowledge.findings.domain import (
     Meter,
     find_uncovered,
     grow_box,
-    outside,
+    parts_outside,
     within_axis,
 )
 
@@ -55,7 +55,7 @@ def test_uncovered_finds_a_part_exactly_where_there_is_one(some):
 @given(boxes())
 def test_the_parts_outside_are_the_rest_and_do_not_meet(some):
     covered = set().union(*(cells(some[i]) for i in range(len(some))))
-    parts = [cells(part) for part in outside(some.whole(), some, every(some), Meter(10**6))]
+    parts = [cells(part) for part in parts_outside(some.whole(), some, every(some), Meter(10**6))]
     assert set().union(*parts) == cells(some.whole()) - covered
     assert sum(map(len, parts)) == len(set().union(*parts))
 

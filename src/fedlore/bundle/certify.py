@@ -25,7 +25,7 @@ from ..checker.verdict import FORMAT, VERSION, seal
 from ..core.store import write_whole
 from ..errors import FedloreError, KnowledgeError
 from ..kernel.knowledge import Known, read_knowledge, scope_of
-from ..kernel.prove import agrees, inside, never_empty
+from ..kernel.prove import never_disagrees, never_empty, stays_inside
 from ..kernel.search import ProofStatus, Verdict
 from ..kernel.sources import is_soft
 from ..personal.classifier import Personal
@@ -106,12 +106,12 @@ def certify(bundle: Bundle) -> dict[str, Any]:
     claims = [_structure(bundle.personal), _finite(bundle.personal.inner)]
     claims.append(_state("never-empty", never_empty(known), needed=True))
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
-        claims.append(_state("prediction-agrees", agrees(known), needed=True))
+        claims.append(_state("prediction-agrees", never_disagrees(known), needed=True))
     bounded = known.line is not None or bool(known.range.sources)
     if bounded and (known.predict.sources or is_soft(known)):
         needed = known.conflict == "error"
         claims.append(
-            _state("prediction-inside", inside(known), needed=needed, soft=is_soft(known))
+            _state("prediction-inside", stays_inside(known), needed=needed, soft=is_soft(known))
         )
     if known.directions:
         claims.append(_monotone(bundle, known))

@@ -18,7 +18,7 @@ from ..kernel.graph.numbers import bound_rows, compile_number_knowledge, number_
 from ..kernel.graph.ops import SINGLE
 from ..kernel.graph.outputs import Part, add_expert, inside_range, mask_range, mix_parts
 from ..kernel.knowledge import Known, read_knowledge, scope_of
-from ..kernel.prove import agrees, inside, never_empty, sample_rows
+from ..kernel.prove import never_disagrees, never_empty, sample_rows, stays_inside
 from ..kernel.sources import is_soft
 from .bundles import (
     digest,
@@ -201,9 +201,9 @@ def _claims(known: Known, said: Mapping[str, Any]) -> Iterator[Line]:
     )
     if any(getattr(source, "policy", "") == "unique" for source in known.predict.sources):
         claimed = statuses.get("prediction-agrees")
-        yield compare_claim("the prediction never disagrees", agrees(known), claimed)
+        yield compare_claim("the prediction never disagrees", never_disagrees(known), claimed)
     if known.predict.sources and (own or known.range.sources):
-        found, claimed = inside(known), statuses.get("prediction-inside")
+        found, claimed = stays_inside(known), statuses.get("prediction-inside")
         words = f"the prediction stays in the {what}"
         if known.conflict == "error":
             yield compare_claim(words, found, claimed)

@@ -18,9 +18,9 @@ from .intervals import (
     Array,
     Interval,
     Truth,
-    both,
     choose_interval,
     compare_intervals,
+    conjunction,
     meet,
     negation,
 )
@@ -134,15 +134,15 @@ class Enclosure:
         """`and` and `or`; the right side matters only where the left one does not settle it."""
         first, second = self.steps[place].args
         left = view.truths[first]
-        conjunction = self.steps[place].op == "and"
+        all_of = self.steps[place].op == "and"
         known = view.known
         if not left.undefined.any():
-            known = self._suppose(first, conjunction, view)
+            known = self._suppose(first, all_of, view)
         view.right[place] = self._look(second, known)
         right = view.right[place].truths[second]
-        if conjunction:
-            return both(left, right)
-        return negation(both(negation(left), negation(right)))
+        if all_of:
+            return conjunction(left, right)
+        return negation(conjunction(negation(left), negation(right)))
 
     def _suppose(self, place: int, holds: bool, view: "_View") -> _Known:
         """What is known once the truth at `place` is settled to be true, or to be false."""

@@ -224,7 +224,7 @@ def compare_intervals(op: str, a: Interval, b: Interval) -> Truth:
     return Truth(equal, differ, undefined) if op == "==" else Truth(differ, equal, undefined)
 
 
-def both(a: Truth, b: Truth) -> Truth:
+def conjunction(a: Truth, b: Truth) -> Truth:
     """a and b: a false side settles it, whatever the other is."""
     undefined = (a.undefined & (b.true | b.undefined)) | (b.undefined & (a.true | a.undefined))
     return Truth(a.true & b.true, a.false | b.false, undefined)

@@ -11,7 +11,7 @@ import numpy as np
 from .answers import numbers_of, said_of, sets_of, value
 from .expressions import Tree, columns_in, numbers_in
 from .knowledge import Direction, Known, scope_of
-from .prove import inside
+from .prove import stays_inside
 from .schema import Feature
 from .search import Verdict
 from .slopes import keeps_sign
@@ -75,7 +75,7 @@ def prediction_moves(known: Known, shape: Direction) -> Verdict:
     else:
         silenced = bool(known.range.sources) and known.conflict != "error"
     kept = all(keeps_sign(source.tree, shape.column, shape.sign) for source in heard)
-    kept = kept and (not silenced or inside(known).status == "proved")
+    kept = kept and (not silenced or stays_inside(known).status == "proved")
     return Verdict("proved" if kept else "unknown")
 
 

@@ -174,7 +174,7 @@ def never_apart(known: Known, budget: int = CERTIFIED) -> Verdict:
     return _ask_sources(known, holds, broken, sources, budget)
 
 
-def agrees(known: Known, budget: int = CERTIFIED) -> Verdict:
+def never_disagrees(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether the rules of a unique table never disagree, so that no row is refused by them."""
     sources = known.predict.sources
 
@@ -187,7 +187,7 @@ def agrees(known: Known, budget: int = CERTIFIED) -> Verdict:
     return _ask_sources(known, holds, broken, sources, budget)
 
 
-def inside(known: Known, budget: int = CERTIFIED) -> Verdict:
+def stays_inside(known: Known, budget: int = CERTIFIED) -> Verdict:
     """Whether the prediction stays in the range by itself, in every row that is not refused."""
     if is_soft(known):
         return Verdict("unknown")  # nothing is claimed of what holds in most cases only
@@ -202,10 +202,10 @@ def inside(known: Known, budget: int = CERTIFIED) -> Verdict:
         return fine
 
     sources = [*known.predict.sources, *known.range.sources]
-    return _ask_sources(known, holds, lambda x: leaves(known, x), sources, budget)
+    return _ask_sources(known, holds, lambda x: leaves_range(known, x), sources, budget)
 
 
-def leaves(known: Known, x: Array) -> Array:
+def leaves_range(known: Known, x: Array) -> Array:
     """The rows whose prediction leaves their range, (n,)."""
     if known.line is not None:
         said, sets = points_of(known, x)[0], sets_of(known, x)

@@ -291,10 +291,10 @@ def find_uncovered(
 
     With `wanted` the part must also meet one of those boxes.
     """
-    return next(outside(target, boxes, among, meter, wanted), None)
+    return next(parts_outside(target, boxes, among, meter, wanted), None)
 
 
-def outside(
+def parts_outside(
     target: Box, boxes: Boxes, among: Index, meter: Meter, wanted: Index | None = None
 ) -> Iterator[Box]:
     """All parts of a box that lie in none of some others.

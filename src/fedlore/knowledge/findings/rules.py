@@ -26,7 +26,7 @@ from .domain import (
     boxes_of,
     find_uncovered,
     grow_box,
-    outside,
+    parts_outside,
 )
 
 MOST_PIECES = 4_096  # boxes that one rule may need
@@ -101,7 +101,7 @@ class RulePool:
         return boxes[keep[self.owner[boxes]]]
 
 
-def speaks(pool: RulePool, member: int, earlier: Index, meter: Meter) -> bool:
+def ever_speaks(pool: RulePool, member: int, earlier: Index, meter: Meter) -> bool:
     """Whether some row a rule can hit lies in none of the earlier boxes."""
     own = pool.of_member(member)
     return any(
@@ -124,7 +124,7 @@ def gaps(pool: RulePool, among: Index, meter: Meter, most: int) -> Iterator[Box]
     """Some of the largest parts of the domain that lie in none of some boxes."""
     whole = pool.boxes.whole()
     found: list[Box] = []
-    for part in outside(whole, pool.boxes, among, meter):
+    for part in parts_outside(whole, pool.boxes, among, meter):
         if not any(box.holds(part) for box in found):
             found.append(grow_box(part, whole, pool.boxes, among))
             yield found[-1]
@@ -161,7 +161,7 @@ def _pack(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return np.ascontiguousarray(np.packbits(wide, axis=1).view(np.uint64).T)
 
 
-def common(pool: RulePool, one: int, other: int) -> Box:
+def common_box(pool: RulePool, one: int, other: int) -> Box:
     """A box that two meeting members have in common."""
     theirs = np.array(pool.of_member(other), dtype=np.int64)
     for box in pool.of_member(one):

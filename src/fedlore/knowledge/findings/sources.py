@@ -24,13 +24,13 @@ from ...kernel.findings import Finding, Place, Severity
 from ...kernel.knowledge import Known, scope_of
 from ...kernel.prove import (
     always_defined,
-    inside,
-    leaves,
+    leaves_range,
     never_apart,
     never_crossed,
     never_reached,
     stays_among,
     stays_between,
+    stays_inside,
 )
 from ...kernel.schema import Schema
 from ...kernel.search import BUDGET, Scope, Verdict
@@ -69,12 +69,12 @@ class Sources:
     bins: Bins | None = None  # of a number
 
     @property
-    def outside(self) -> Severity:
+    def conflict_severity(self) -> Severity:
         """How bad it is that a prediction leaves the range."""
         return "error" if self.bins is None else _SEVERITY[self.conflict]
 
     @property
-    def hollow(self) -> Severity:
+    def empty_severity(self) -> Severity:
         """How bad it is that the ranges leave nothing."""
         return "error" if self.empty == "error" else "info"
 
@@ -147,7 +147,7 @@ def lint_formula(
         args = {"name": formula.schema.classes[grade], "low": low, "high": high}
         unreached = Finding("warning", "unreached", spot, args)
         if verdict.status != "refuted":
-            found.append(unreached if verdict.status == "proved" else gave_up(unreached))
+            found.append(unreached if verdict.status == "proved" else undecided_claim(unreached))
     return [one for one in found if one is not None]
 
 
@@ -199,7 +199,7 @@ def _between(
         edges = np.array(model.edges, np.float32)
     scope, pair = scope_of(sources.schema.features), (tree_of(limits.lower), tree_of(limits.upper))
     asked = [pair] if edges is not None else [(pair[0], None), (None, pair[1])]
-    refuted = Finding(sources.outside, _OUTSIDE, place)
+    refuted = Finding(sources.conflict_severity, _OUTSIDE, place)
     verdicts = [stays_between(formula.tree, one, scope, edges) for one in asked if any(one)]
     found = [report_verdict(verdict, refuted, sources.schema) for verdict in verdicts]
     return [one for one in found if one is not None]
@@ -212,7 +212,7 @@ def _tables(sources: Sources) -> list[Finding]:
     found = lint_tables(named, limits if together else ())
     for one in () if together else limits:
         found += lint_tables((), (one,))
-    severity = {_OUTSIDE: sources.outside, "empty-range": sources.hollow}
+    severity = {_OUTSIDE: sources.conflict_severity, "empty-range": sources.empty_severity}
     found = [replace(f, severity=severity.get(f.kind, f.severity)) for f in found]
     if sources.bins is None or sources.empty == "error":
         return found
@@ -241,15 +241,15 @@ def cross_rules(sources: Sources) -> Iterator[Finding]:
     after the models themselves confirmed it on that very row.
     """
     for expert, limits in itertools.product(sources.predict, sources.ranges):
-        finding = Finding(sources.outside, _OUTSIDE)
+        finding = Finding(sources.conflict_severity, _OUTSIDE)
         if _rules_in(expert) is not None and _is_formula(limits):
-            yield from _cross(expert, limits, finding, partial(_left, expert, limits))
+            yield from _cross(expert, limits, finding, partial(_leaves_range, expert, limits))
         elif _rules_in(limits) is not None and _is_formula(expert):
-            yield from _cross(limits, expert, finding, partial(_left, expert, limits))
+            yield from _cross(limits, expert, finding, partial(_leaves_range, expert, limits))
     for one, other in itertools.product(sources.ranges, sources.ranges):
         if isinstance(one, IntervalTable) and isinstance(other, Between):
-            finding = Finding(sources.hollow, "empty-range")
-            yield from _cross(one, other, finding, partial(_nothing, one, other))
+            finding = Finding(sources.empty_severity, "empty-range")
+            yield from _cross(one, other, finding, partial(_leaves_nothing, one, other))
 
 
 def _cross(
@@ -304,7 +304,7 @@ def _rule_claims(model: Any, rule: Rule, other: Any, box: Scope) -> Iterator[Ver
         yield never_crossed(("number", least), upper.tree, box, BOXES_PER_RULE)
 
 
-def _left(expert: Any, limits: Any, x: Tensor) -> bool:
+def _leaves_range(expert: Any, limits: Any, x: Tensor) -> bool:
     """Whether the models themselves say of a row that the prediction leaves the range."""
     try:
         said, allowed = hear(expert, x), allow(limits, x)
@@ -315,7 +315,7 @@ def _left(expert: Any, limits: Any, x: Tensor) -> bool:
     return bool(((said > 0) & ~allowed).any())
 
 
-def _nothing(one: Any, other: Any, x: Tensor) -> bool:
+def _leaves_nothing(one: Any, other: Any, x: Tensor) -> bool:
     """Whether two ranges leave a row no number."""
     try:
         return bool(allow(one, x).meet(allow(other, x)).empty.any())
@@ -348,11 +348,11 @@ def _whole_range(sources: Sources, place: Place) -> Finding | None:
     tables = all(isinstance(model, Table) for model in sources.ranges)
     if sources.combine == "any" or len(sources.ranges) < 2 or tables:
         return None
-    finding = Finding(sources.hollow, "empty-range", place, case=sources.empty)
+    finding = Finding(sources.empty_severity, "empty-range", place, case=sources.empty)
     seen = [source_of(model) for model in sources.ranges]
     for model, one in zip(sources.ranges, seen, strict=True):
         if one is None:
-            return gave_up(finding, model)
+            return undecided_claim(finding, model)
     known = known_of(sources.schema, (), seen)
     return report_verdict(never_apart(known, BUDGET), finding, sources.schema)
 
@@ -370,7 +370,7 @@ def _whole_prediction(
     odd = [model for model in both if source_of(model) is None]
     if odd or len(both) == 2:  # two are held against each other elsewhere
         yield from found
-        yield gave_up(finding, odd[0]) if odd else None
+        yield undecided_claim(finding, odd[0]) if odd else None
         return
     known = known_of(
         sources.schema,
@@ -383,7 +383,7 @@ def _whole_prediction(
     kept = [f for f in found if f.kind != _OUTSIDE or _leaves(known, f.counterexample)]
     yield from kept
     if not any(f.kind == _OUTSIDE for f in kept):
-        yield report_verdict(inside(known, BUDGET), finding, sources.schema)
+        yield report_verdict(stays_inside(known, BUDGET), finding, sources.schema)
 
 
 def _leaves(known: Known, row: Mapping[str, float | str]) -> bool:
@@ -394,7 +394,7 @@ def _leaves(known: Known, row: Mapping[str, float | str]) -> bool:
         else float(row[feature.name])
         for feature in known.columns
     ]
-    return bool(leaves(known, np.array([values], np.float32))[0])
+    return bool(leaves_range(known, np.array([values], np.float32))[0])
 
 
 def report_verdict(verdict: Verdict, refuted: Finding, schema: Schema) -> Finding | None:
@@ -402,11 +402,11 @@ def report_verdict(verdict: Verdict, refuted: Finding, schema: Schema) -> Findin
     if verdict.status == "proved":
         return None
     if verdict.example is None:
-        return gave_up(refuted)
+        return undecided_claim(refuted)
     return replace(refuted, counterexample=name_row(schema, verdict.example))
 
 
-def gave_up(open_one: Finding, odd: object = None) -> Finding:
+def undecided_claim(open_one: Finding, odd: object = None) -> Finding:
     """What could not be decided, for want of boxes or because a model cannot be looked into."""
     about = f"{open_one.kind}/{open_one.case}" if open_one.case else open_one.kind
     args = {**open_one.args, "about": about}

@@ -18,12 +18,12 @@ from .rules import (
     Clash,
     RulePool,
     clashes,
-    common,
+    common_box,
     empty_range,
+    ever_speaks,
     gaps,
     outside_range,
     rivals,
-    speaks,
 )
 
 LISTED = 100  # findings of one kind per table; the rest is counted
@@ -224,7 +224,7 @@ def _unreachable(review: _Review, place: int) -> tuple[list[Finding], Index]:
         if not len(own):
             continue  # outside the scope, which was said
         earlier = spoken[:count]  # what never speaks covers nothing more
-        question = partial(speaks, pool, member, earlier, review.meter)
+        question = partial(ever_speaks, pool, member, earlier, review.meter)
         speaking, sure = review.ask(question, True, _SINGLE)
         if speaking:
             spoken[count : count + len(own)] = own
@@ -264,7 +264,7 @@ def _overlaps(review: _Review, place: int) -> Iterator[Finding]:
 
     pairs = review.pairs([pool.of_table(place)], equal)
     for one, other in pairs.found:
-        box = common(pool, one, other)
+        box = common_box(pool, one, other)
         yield review.finding(
             "error" if unique else "warning",
             "contradiction" if unique else "tie",
@@ -275,7 +275,7 @@ def _overlaps(review: _Review, place: int) -> Iterator[Finding]:
         )
     if pairs.rest:
         one, other = pairs.rest[0]
-        box = common(pool, one, other)
+        box = common_box(pool, one, other)
         yield review.finding(
             "info",
             "overlap",
@@ -311,7 +311,7 @@ def _empty_ranges(review: _Review, places: range) -> Iterator[Finding]:
         return
     strict = [pool.of_table(i) for i in places if pool.tables[i].policy == "intersect"]
     pairs = review.pairs(strict, lambda _, others: np.full(len(others), True))
-    clashing = [Clash(pair, common(pool, *pair)) for pair in pairs.found]
+    clashing = [Clash(pair, common_box(pool, *pair)) for pair in pairs.found]
     sure = pairs.sure
     if sure and not clashing:
         clash, sure = review.ask(partial(empty_range, pool, places, review.meter), None, _WHOLE)

@@ -20,7 +20,7 @@ from ...errors import KnowledgeError
 from ...kernel.expressions import numbers_in
 from ...kernel.knowledge import scope_of
 from ...kernel.movement import compares_columns, dominates, lay_grid, numbers_rise, sets_rise
-from ...kernel.prove import inside, stays_between
+from ...kernel.prove import stays_between, stays_inside
 from ...kernel.schema import Feature, Schema
 from ...kernel.search import BUDGET, Verdict, decide
 from ...kernel.slopes import never_against
@@ -305,7 +305,7 @@ def _classes_inside(prediction: Any, limits: Any, schema: Schema) -> bool:
         empty=limits.empty if isinstance(limits, AllOf) else "error",
         averaged=isinstance(prediction, Average),
     )
-    return inside(known, BUDGET).status == "proved"
+    return stays_inside(known, BUDGET).status == "proved"
 
 
 def _numbers_inside(prediction: Any, limits: Any, bins: Bins) -> bool:
