@@ -12,7 +12,6 @@ from fedlore.bundle.monitor.facts import find_facts
 from fedlore.bundle.monitor.record import open_record
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
-from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.checker.verdict import seal
 from fedlore.knowledge import Knowledge, table_of
@@ -22,7 +21,6 @@ from fedlore.knowledge.tables.soft import SoftTable
 
 from .making import SCHEMA, personal
 
-HARD = table_of([{"ash": "> 12", "then": "C"}], SCHEMA, kind="predict")
 LIMITS = table_of([{"ash": "> 30", "then": "B..C"}], SCHEMA, kind="range")
 EXPERT = SoftTable(
     table_of([{"s": "> 4", "then": "C"}, {"ash": "<= 8", "then": "A"}], SCHEMA, kind="predict"),
@@ -113,13 +111,6 @@ def test_a_graph_with_another_confidence_is_found_out(tmp_path, constant):
     lines = checked(bundle, tmp_path, certify(bundle), tmp_path / "g.onnx")
     failed = {line.what for line in lines if not line.holds}
     assert "graph computes what the knowledge says" in failed
-
-
-def test_a_bundle_gets_soft_knowledge_later(tmp_path):
-    known().write(tmp_path / "knowledge.toml")
-    plain = bundled(known(None, LIMITS, ()))
-    made = update_bundle(plain, tmp_path / "knowledge.toml")
-    assert made.personal.knowledge.prediction == known().prediction
 
 
 def test_a_monitor_holds_a_rule_to_its_own_word(tmp_path):

@@ -71,28 +71,6 @@ def test_a_missing_value_that_does_not_decide_does_not_matter():
     assert rows(torch.tensor([[math.nan, 1.0]])).isnan().all()
 
 
-def test_a_file_with_regions_reads_back_as_it_was(tmp_path):
-    table = '[trust]\nvalue = 0.2\nfeatures = ["ash"]\nformula = "ash / 20"\n'
-    table += region("origin != 'import'", 0.8) + region("origin == 'import' and ash > 10")
-    known = Knowledge.read(written(tmp_path, table))
-    known.write(tmp_path / "again" / "knowledge.toml")
-    again = Knowledge.read(tmp_path / "again" / "knowledge.toml")
-    assert again.row_trust == known.row_trust and again.fingerprint == known.fingerprint
-    other = Knowledge.read(written(tmp_path, table.replace("0.8", "0.9")))
-    assert other.fingerprint != known.fingerprint
-
-
-def test_a_number_has_regions_as_well(tmp_path):
-    more = '[target]\nlower = 0\nupper = 10\n[[predict.sources]]\nformula = "ash / 2"\n'
-    path = tmp_path / "knowledge.toml"
-    path.write_text(f"[trust]\nvalue = 0.1\n{region('ash > 9', 0.6)}{FEATURES}{more}")
-    found = Knowledge.read(path)
-    assert found.row_trust(torch.tensor([[10.0, 0]])).tolist() == [0.6]
-    found.write(tmp_path / "n" / "knowledge.toml")
-    again = Knowledge.read(tmp_path / "n" / "knowledge.toml")
-    assert (again.trust, again.row_trust) == (0.1, found.row_trust)
-
-
 @pytest.mark.parametrize(
     ("trust", "said"),
     [

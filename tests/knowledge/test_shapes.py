@@ -99,15 +99,6 @@ def test_signs_follow_the_region_row_by_row(tmp_path):
     assert known.shapes.signs(x)[:, [0, 2]].abs().sum() == 0
 
 
-def test_shapes_are_written_read_and_part_of_the_fingerprint(tmp_path):
-    known = Knowledge.read(written(tmp_path, one("ash", "lowers", "Ro < 1.35")))
-    known.write(tmp_path / "again" / "knowledge.toml")
-    again = Knowledge.read(tmp_path / "again" / "knowledge.toml")
-    assert again.shapes == known.shapes and again.fingerprint == known.fingerprint
-    other = Knowledge.read(written(tmp_path, one("ash", "raises", "Ro < 1.35")))
-    assert other.fingerprint != known.fingerprint
-
-
 FORMULA = '[[predict.sources]]\nformula = "{}"\nedges = [8, 10, 12]\n'
 
 

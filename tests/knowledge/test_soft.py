@@ -24,7 +24,6 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.findings.checkup import check_data, check_file
-from fedlore.knowledge.signing import meaning_of
 from fedlore.knowledge.soft import Softened, SoftFormulas, lone_expert, place_within
 from fedlore.knowledge.sources.reasons import reasons_of
 from fedlore.knowledge.tables.soft import SoftTable
@@ -235,22 +234,6 @@ def test_numbers_have_no_confidence(tmp_path):
     (tmp_path / "rules.csv").write_text("ash,then\n> 10,>= 5\n")
     path.write_text(f"{key}\n[target]\nlower = 0\nupper = 20\n")
     assert "needs classes, and here a number" in check_file(path).findings[0].message
-
-
-def test_a_file_is_read_and_written_and_means_the_same(tmp_path):
-    more = '\n[[range.sources]]\nupper = "ash / 5"\nedges = [1, 2, 3]\nconfidence = 0.7\n'
-    path = folder(tmp_path, more=more)
-    known = Knowledge.read(path)
-    assert len(known.range.rules) == 1  # the one that always holds
-    assert [c for one in known.prediction.ranges[:1] for c in one.confidences] == [0.9, 0.8]
-    known.write(tmp_path / "again" / "knowledge.toml")
-    again = Knowledge.read(tmp_path / "again" / "knowledge.toml")
-    assert again == known and again.fingerprint == known.fingerprint
-    assert meaning_of(tmp_path / "again" / "knowledge.toml") == meaning_of(path)
-    assert [r.place.row for r in again.prediction.ranges[0].table.rules] == [3, 4]
-    folder(tmp_path, RULES.replace("0.8", "0.81"), more=more)
-    assert Knowledge.read(path).fingerprint != known.fingerprint
-    assert meaning_of(path) != meaning_of(tmp_path / "again" / "knowledge.toml")
 
 
 def test_a_confidence_for_all_rules_stands_with_the_source(tmp_path):

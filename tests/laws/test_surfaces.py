@@ -8,10 +8,10 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
+from fedlore.bundle.certificate import certify, write_certificate
 
 from fedlore import Knowledge, read_bundle, write_bundle
 from fedlore.bundle import answer_rows
-from fedlore.bundle.certificate import certify, write_certificate
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
