@@ -8,14 +8,14 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
-from fedlore.bundle.certificate import certify, write_certificate
 
 from fedlore import Knowledge, read_bundle, write_bundle
 from fedlore.bundle import answer_rows
+from fedlore.bundle.certify import certify, write_certificate
 from fedlore.bundle.explain import reasons
 from fedlore.bundle.onnx import bundle_to_onnx
 from fedlore.bundle.onnx.builder import save_graph
-from fedlore.bundle.serve.answer import Answering
+from fedlore.bundle.serve.answer import Answerer
 from fedlore.bundle.update import update_bundle
 from fedlore.checker import check
 from fedlore.errors import FedloreError, KnowledgeError
@@ -111,7 +111,7 @@ def a_graph_answers_as_python(site):
 
 def a_service_answers_as_python_and_says_why(site):
     found = answer_rows(site.bundle, site.x)
-    served, _ = Answering.of(site.bundle)(site.x.double())
+    served, _ = Answerer.of(site.bundle)(site.x.double())
     lines = reasons(site.bundle, site.x, found)
     assert all(lines)
     for i, row in enumerate(served):
