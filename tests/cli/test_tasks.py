@@ -7,11 +7,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from fedlore import read_bundle
-from fedlore.bundle.predict import answer_rows
 from fedlore.checker import check
 from fedlore.cli.app import app
 from fedlore.core.history import read_rows
@@ -130,41 +128,6 @@ def test_predict_scores_labels(world, task, tmp_path, monkeypatch):
         "number": ("rmse", "mae", "r2", "coverage", "width"),
     }
     assert all(word in said for word in wanted[task])
-
-
-def test_serve(world, task):
-    pytest.importorskip("fastapi")
-    from fedlore.bundle.serve.app import make_app
-
-    from ..bundle.serve.asking import ask, predict
-
-    app = make_app(read_bundle(world / "east.lore"))
-    (found,) = predict(app, {"age": 9.0, "oven": "old"}).json()["answers"]
-    form = ask(app, "GET", "/schema").json()
-    if task == "number":
-        assert form["target"] == {"unit": "MPa", "lower": 0.0, "upper": 20.0}
-        assert found["low"] == 8.0 <= found["predicted"] <= found["high"] == 16.0
-        assert found["interval"][0] <= found["predicted"] <= found["interval"][1]
-    else:
-        assert form["target"] is None and found["interval"] is None
-        assert found["predicted"] in ("mid", "top")
-
-
-def test_a_graph_answers_as_the_bundle_does(world, task, tmp_path):
-    ort = pytest.importorskip("onnxruntime")
-    said = typed("export", world / "east.lore", "--onnx", tmp_path / "east.onnx")
-    assert "graph written" in said
-    session = ort.InferenceSession(tmp_path / "east.onnx")
-    x = torch.tensor([[1.0, 0.0], [5.5, 1.0], [9.0, 0.0]])
-    names = [value.name for value in session.get_outputs()]
-    got = dict(zip(names, session.run(None, {"rows": x.double().numpy()}), strict=True))
-    told = answer_rows(read_bundle(world / "east.lore"), x)
-    assert not got["refused"].any()
-    if task == "number":
-        assert got["number"] == pytest.approx(told.predicted.numpy(), abs=1e-5)
-        assert got["interval"] == pytest.approx(told.interval.numpy(), abs=1e-5)
-    else:
-        assert got["class"].tolist() == told.predicted.tolist()
 
 
 def test_certify(world, task, tmp_path):

@@ -18,6 +18,8 @@ import numpy as np
 from ..errors import KnowledgeError, unknown
 from .schema import Feature
 
+_FAULT = "table"  # the code of errors raised here
+
 TableKind = Literal["predict", "range"]
 
 LONGEST = 1_000  # characters in a cell

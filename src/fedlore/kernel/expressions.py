@@ -26,6 +26,8 @@ import numpy as np
 from ..errors import KnowledgeError, unknown
 from .schema import Feature
 
+_FAULT = "formula"  # the code of errors raised here
+
 Tree = tuple[Any, ...]
 Array = Any  # of numpy
 

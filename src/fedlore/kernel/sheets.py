@@ -24,6 +24,8 @@ from .cells import (
 from .findings import Finding, Place
 from .schema import Feature
 
+_FAULT = "table"  # the code of errors raised here
+
 MOST_RULES = 100_000
 MOST_FINDINGS = 100
 OUTCOMES = ("then", "outcome", "range")  # names of the outcome column

@@ -36,6 +36,8 @@ from .protocols import RangeKind
 if TYPE_CHECKING:
     from torch import Tensor
 
+_FAULT = "formula"  # the code of errors raised here
+
 
 Region = Sequence[tuple[float, float]]  # lowest and highest value of each feature
 
