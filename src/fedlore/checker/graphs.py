@@ -134,10 +134,10 @@ def learned_names(graph: Graph, name: str) -> list[str]:
 def other_names(graph: Graph, known: Known) -> list[str]:
     """What the graph calls its columns, and its classes or number, otherwise than the knowledge."""
     try:
-        features = _told(graph, "features")
+        features = _metadata(graph, "features")
         if known.line is None:
-            return name_faults(_told(graph, "classes"), features, known)
-        target = _told(graph, "target")
+            return name_faults(_metadata(graph, "classes"), features, known)
+        target = _metadata(graph, "target")
     except KeyError as error:
         return [f"it does not say {error}"]
     own = {"lower": known.number.lower, "upper": known.number.upper, "name": known.number.name}
@@ -146,5 +146,5 @@ def other_names(graph: Graph, known: Known) -> list[str]:
     return wrong + name_faults([], features, known)
 
 
-def _told(graph: Graph, key: str) -> Any:
+def _metadata(graph: Graph, key: str) -> Any:
     return read_json(graph.metadata[f"fedlore.{key}"].encode(), f"the graph's {key}")

@@ -42,7 +42,7 @@ class Value(NamedTuple):
     dims: tuple[int | None, ...]  # None where it is not fixed
 
 
-class _Mixed(Exception):
+class _RowsMeet(Exception):
     """An operator that could see one row beside another."""
 
 
@@ -56,7 +56,7 @@ def crossing(model: Any, constants: dict[str, Any]) -> str | None:
     for node in model.graph.node:
         try:
             kind = _kind(node, known, constants)
-        except _Mixed as error:
+        except _RowsMeet as error:
             return f"{node.op_type} that makes '{node.output[0]}' {error}"
         except (LookupError, TypeError, ValueError):
             return f"{node.op_type} that makes '{node.output[0]}' is of no known form"
@@ -101,12 +101,12 @@ def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
     if op == "Concat" and "shape" in kinds:
         # the number of rows once, in front: twice it would become a width
         if [v.kind for v in values] != ["shape"] + ["constant"] * (len(values) - 1):
-            raise _Mixed("uses the number of rows as a width")
+            raise _RowsMeet("uses the number of rows as a width")
         return "shape"
     if op in ("Expand", "Reshape"):
         return _reform(op, values, node, constants, about)
     if "shape" in kinds:
-        raise _Mixed("looks at the number of rows")
+        raise _RowsMeet("looks at the number of rows")
     if op in EACH:
         _side_by_side(values)
         return "rows"
@@ -118,12 +118,12 @@ def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
         _off_rows([axis], len(first.dims))
         if op in ("Concat", "GatherElements", "ScatterElements"):
             if kinds != {"rows"} or len({len(v.dims) for v in values}) > 1:
-                raise _Mixed("puts constants beside rows")
+                raise _RowsMeet("puts constants beside rows")
         elif first.kind != "rows" or any(v.kind != "constant" for v in rest):
-            raise _Mixed("takes rows where a constant belongs")
+            raise _RowsMeet("takes rows where a constant belongs")
         return "rows"
     if first.kind != "rows" or any(v.kind != "constant" for v in rest):
-        raise _Mixed("takes rows where a constant belongs")
+        raise _RowsMeet("takes rows where a constant belongs")
     if op in NAMED:
         axes = np.ravel(constants[node.input[NAMED[op]]]).tolist()
         _off_rows(axes, len(first.dims) + (len(axes) if op == "Unsqueeze" else 0))
@@ -131,7 +131,7 @@ def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
         _off_rows(list(about["axes"].ints), len(first.dims))
     elif op == "Flatten":
         if "axis" in about and about["axis"].i != 1:
-            raise _Mixed("flattens rows into each other")
+            raise _RowsMeet("flattens rows into each other")
     else:
         _layer(op, first, rest, about)
     return "rows"
@@ -139,13 +139,13 @@ def _kind(node: Any, known: dict[str, Value], constants: dict[str, Any]) -> str:
 
 def _shape(value: Value, about: dict[str, Any]) -> str:
     if value.kind == "shape":
-        raise _Mixed("looks at the number of rows")
+        raise _RowsMeet("looks at the number of rows")
     start = about["start"].i if "start" in about else 0
     end = about["end"].i if "end" in about else len(value.dims)
     dims = value.dims[start:end]
     rows = value.kind == "rows" and start == 0
     if start < 0 or end < 1 or None in (dims[1:] if rows else dims):
-        raise _Mixed("has a shape that is not fixed")
+        raise _RowsMeet("has a shape that is not fixed")
     return "shape" if rows else "constant"
 
 
@@ -155,33 +155,33 @@ def _reform(
     """A constant for every row, or each row in another form."""
     data, shape = values
     if data.kind == "shape" or shape.kind == "rows":
-        raise _Mixed("looks at the number of rows")
+        raise _RowsMeet("looks at the number of rows")
     if op == "Expand":
         if shape.kind != "shape":
-            raise _Mixed("repeats rows")
+            raise _RowsMeet("repeats rows")
         (length,) = shape.dims
         if length is None or (data.kind == "rows" and len(data.dims) != length):
-            raise _Mixed("lays rows across rows")
+            raise _RowsMeet("lays rows across rows")
         if data.kind == "constant" and len(data.dims) >= length:
             if len(data.dims) > length or data.dims[0] != 1:
-                raise _Mixed("treats rows by their place")
+                raise _RowsMeet("treats rows by their place")
         return "rows"
     if "allowzero" in about and about["allowzero"].i:
-        raise _Mixed("is of no known form")
+        raise _RowsMeet("is of no known form")
     if data.kind != "rows" or (shape.kind == "constant" and constants[node.input[1]][0] != 0):
-        raise _Mixed("puts rows into each other")
+        raise _RowsMeet("puts rows into each other")
     return "rows"
 
 
 def _side_by_side(values: list[Value]) -> None:
     ranks = {len(value.dims) for value in values if value.kind == "rows"}
     if len(ranks) > 1 or 0 in ranks:
-        raise _Mixed("lays rows across rows")
+        raise _RowsMeet("lays rows across rows")
     (rank,) = ranks
     for value in values:
         if value.kind == "constant" and len(value.dims) >= rank:
             if len(value.dims) > rank or value.dims[0] != 1:
-                raise _Mixed("treats rows by their place")
+                raise _RowsMeet("treats rows by their place")
 
 
 def _gather(values: list[Value], about: dict[str, Any]) -> str:
@@ -190,24 +190,24 @@ def _gather(values: list[Value], about: dict[str, Any]) -> str:
     if data.kind == "rows" and index.kind == "constant":
         _off_rows([axis], len(data.dims))
     elif not (data.kind == "constant" and index.kind == "rows" and axis == 0 and index.dims):
-        raise _Mixed("looks rows up in rows")
+        raise _RowsMeet("looks rows up in rows")
     return "rows"
 
 
 def _off_rows(axes: list[int], rank: int) -> None:
     if not axes or not rank or any(axis % rank == 0 or not -rank <= axis < rank for axis in axes):
-        raise _Mixed("goes along the rows")
+        raise _RowsMeet("goes along the rows")
 
 
 def _layer(op: str, first: Value, rest: list[Value], about: dict[str, Any]) -> None:
     if op not in LAYERS:
-        raise _Mixed("is of no known form")
+        raise _RowsMeet("is of no known form")
     if len(first.dims) < (2 if op in ("Gemm", "MatMul") else 3):
-        raise _Mixed("goes along the rows")
+        raise _RowsMeet("goes along the rows")
     if op in ("Gemm", "MatMul") and len(rest[0].dims) > 2:
-        raise _Mixed("lays rows across rows")
+        raise _RowsMeet("lays rows across rows")
     if op == "Gemm":
         if "transA" in about and about["transA"].i:
-            raise _Mixed("goes along the rows")
+            raise _RowsMeet("goes along the rows")
         if len(rest) > 1 and len(rest[1].dims) == 2 and rest[1].dims[0] != 1:
-            raise _Mixed("treats rows by their place")
+            raise _RowsMeet("treats rows by their place")
