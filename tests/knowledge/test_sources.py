@@ -226,5 +226,5 @@ def test_entries_have_documented_keys():
     assert {f.name for kind in SOURCE_KINDS.values() for f in fields(kind.entry)} == {
         *("table", "sheet", "hit", "outcome", "formula", "edges", "spread", "lower", "upper"),
         *("crossed", "onnx", "soft", "gives", "columns", "pool", "entry", "conformal"),
-        "confidence",
+        *("confidence", "interpolate"),
     }
