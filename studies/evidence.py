@@ -32,7 +32,7 @@ from fedlore.experiments import (
     pair_interval,
 )
 from fedlore.personal.own import remembering
-from fedlore_lab.paper.bench import draw
+from fedlore_lab.paper.drawings import draw
 from fedlore_lab.paper.numbers.study import NumberStudy, run_regression
 
 from .seeds import parse_seeds

@@ -32,7 +32,7 @@ from fedlore.engine.training import scaler_of
 from fedlore.experiments.intervals import interval
 from fedlore.knowledge.shapes import FeatureShape
 from fedlore_coke.experts import COKE
-from fedlore_lab.leak.coordinator import Watched, watch
+from fedlore_lab.leak.coordinator import ObservedRun, observe_run
 from fedlore_lab.leak.settings import LeakSetting, View
 from fedlore_lab.leak.uploads import Seen
 
@@ -102,7 +102,7 @@ def federation(seed: int, lot: int) -> dict[str, object]:
         )
         sites.append(Client(plant.id, plant.train, known_of(plant.law.expert.text, said)))
     model = lipschitz_mlp(len(COKE.classes), Shaping(len(COKE.features)), hidden=(32,), seed=seed)
-    run = watch(
+    run = observe_run(
         sites,
         model,
         LeakSetting("plain", ""),
@@ -115,7 +115,7 @@ def federation(seed: int, lot: int) -> dict[str, object]:
     return {"seed": seed, "lot": lot, "secret": secret, "signs": shown}
 
 
-def show(run: Watched, ids: Sequence[str], view: View) -> list[list[list[float]]]:
+def show(run: ObservedRun, ids: Sequence[str], view: View) -> list[list[list[float]]]:
     """What the attacker has of each feature and site: its signs over time, and beside the mean."""
     found = []
     for feature, _ in TRUE["coke"]:

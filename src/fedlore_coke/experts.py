@@ -162,18 +162,18 @@ class PlantLaw:
 
     def mean(self, x: Tensor) -> Tensor:
         """CSR without the noise of the test, (n, 17) -> (n,)."""
-        told = self._expert_sees(x)
-        return told + self._beyond(x, told)
+        seen = self._expert_sees(x)
+        return seen + self._beyond(x, seen)
 
     def bake(self, x: Tensor, draw: torch.Generator) -> Tensor:
         """One test of each blend, (n,)."""
-        told = self._expert_sees(x)
+        seen = self._expert_sees(x)
         uniform = torch.rand(len(x), generator=draw, dtype=torch.float64)
         noise = NOISE * math.sqrt(2.0) * torch.erfinv(_KEPT * (2.0 * uniform - 1.0))
         edge = (
             self.unseen + 2.0 * NOISE - 1e-6
         )  # a hair inside, so that no rounding leaves the range
-        return told + (self._beyond(x, told) + noise).clamp(-edge, edge)
+        return seen + (self._beyond(x, seen) + noise).clamp(-edge, edge)
 
     def chance(self, x: Tensor, csr: float) -> Tensor:
         """P(CSR >= csr) of one test, (n,)."""
@@ -185,8 +185,8 @@ class PlantLaw:
     def _expert_sees(self, x: Tensor) -> Tensor:
         return self.expert(x[:, self.expert.equation.columns])
 
-    def _beyond(self, x: Tensor, told: Tensor) -> Tensor:
-        missed = strength(x.double()) + self.practice - told
+    def _beyond(self, x: Tensor, seen: Tensor) -> Tensor:
+        missed = strength(x.double()) + self.practice - seen
         return self.unseen * torch.tanh(missed / self.unseen)
 
 

@@ -1,7 +1,7 @@
 """Real cokes: a public file of coals (or blends) and the CSR of the coke made from them.
 
 The file states no licence and does not ship; FEDLORE_DATA names its folder. Each of its sources
-measured other columns. What is done about that, and about its flaws, is counted and told.
+measured other columns. What is done about that, and about its flaws, is counted.
 """
 
 import csv

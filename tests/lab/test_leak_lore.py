@@ -55,7 +55,7 @@ def test_under_secure_aggregation_there_is_one_sum_and_it_is_the_same_for_every_
     watch, found = tower
     run = watch._overheard[TOGETHER.training]
     assert all(len(e.uploads) == 1 for rounds in run.spy.kept.values() for e in rounds)
-    assert {len(told) for told in run.spy.told.values()} == {1}
+    assert {len(told) for told in run.spy.answers.values()} == {1}
     seen = found[DEFAULT]
     assert torch.equal(seen.whole, seen.whole[:1].expand_as(seen.whole))
     assert torch.equal(seen.classes, seen.classes[:1].expand_as(seen.classes))
@@ -70,9 +70,9 @@ def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
     sums, hidden = (run.said("gram", "plant-1", "sum") for run in (bare, masked))
     for name in sums:
         assert torch.allclose(sums[name], hidden[name], rtol=1e-9, atol=1e-6)
-    assert bare.trials == masked.trials and bare.telling is not None
-    assert bare.menu.candidates[bare.telling.candidate] == TELLING
-    views = [run.looks(bare.telling, "plant-1", "sum") for run in (bare, masked)]
+    assert bare.trials == masked.trials and bare.informative is not None
+    assert bare.menu.candidates[bare.informative.candidate] == TELLING
+    views = [run.looks(bare.informative, "plant-1", "sum") for run in (bare, masked)]
     for a, b in zip(*views, strict=True):
         assert set(a.moved) == set(b.moved) == {"head.2.weight", "head.2.bias"}  # ends at home
         assert all(torch.allclose(a.moved[n], b.moved[n], atol=1e-6) for n in a.moved)
@@ -80,7 +80,7 @@ def test_sums_of_single_uploads_are_what_the_masks_leave(tower):
 
 def test_one_site_that_tells_takes_its_answers_off(tower):
     run = tower[0]._overheard[SINGLE.training]
-    told = run.spy.told["gram"]
+    told = run.spy.answers["gram"]
     left = run.said("gram", "plant-1", "collusion")
     others = [told[name]["energy"] for name in told if name != "plant-2"]
     assert torch.allclose(left["energy"], torch.stack(others).mean())

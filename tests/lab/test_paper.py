@@ -109,7 +109,7 @@ def test_golden_numbers(finished):
 
 def test_a_finished_study_computes_nothing(finished, monkeypatch):
     out, rows = finished
-    monkeypatch.setattr(paper, "PaperBench", None)
+    monkeypatch.setattr(paper, "PaperDrawings", None)
     again = run_study(every(str(out / "small.toml")), out)
     assert again == rows
 
@@ -149,7 +149,7 @@ def test_other_settings_are_computed_anew(finished, tmp_path, monkeypatch):
     out, rows = finished
     changed = protocol(tmp_path, **{"rounds = { 20 = 3": "rounds = { 20 = 2"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paper, "PaperBench", None)
+        patch.setattr(paper, "PaperDrawings", None)
         with pytest.raises(TypeError):  # it wants to compute
             run_study(every(changed), out)
     assert read_rows(out / "approaches-covtype-small.jsonl") == rows

@@ -21,7 +21,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.privacy.secagg.filter import SecureAggregation
 from fedlore_coke.plants import coking_plants
-from fedlore_lab.leak.coordinator import anatomy, as_trained, watch
+from fedlore_lab.leak.coordinator import anatomy, as_trained, observe_run
 from fedlore_lab.leak.score import auc, score_leak, shadow_guess, shadow_mean
 from fedlore_lab.leak.settings import LeakSetting
 from fedlore_lab.leak.uploads import STILL, Anatomy, Seen, find_untouched, one_row, stray
@@ -41,7 +41,7 @@ def seen_of(clients, setting, *, plan=PLAN, hidden=(12,), one_by_one=False, filt
     """The first round of a run: what the coordinator holds against each site, and the anatomy."""
     k = clients[0].data.allowed.shape[1]
     d = clients[0].data.x.shape[1]
-    run = watch(
+    run = observe_run(
         [as_trained(c, setting) for c in clients],
         mlp(d, k, hidden=hidden, hears=setting.approach.hears),
         setting,

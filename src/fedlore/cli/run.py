@@ -44,15 +44,15 @@ def run(
     clients = gathering.clients
     screen.remark(
         f"{gathering.setting.name}: {len(clients)} sites, {gathering.size[0]} features, "
-        f"{gathering.learned}, {' / '.join(str(len(c.data)) for c in clients)} "
+        f"{gathering.target_words}, {' / '.join(str(len(c.data)) for c in clients)} "
         "training rows.\n"
     )
     for name in gathering.quiet:
         screen.remark(f"{name} has no knowledge.toml: it takes part as in plain federated learning")
-    _tell(gathering, _watch(gathering, out, screen), out, screen)
+    _tell(gathering, _run_shown(gathering, out, screen), out, screen)
 
 
-def _watch(gathering: Gathering, out: Path, screen: Screen) -> Finished:
+def _run_shown(gathering: Gathering, out: Path, screen: Screen) -> Finished:
     """The run, with what is finished shown, and said when it is stopped."""
     approaches = gathering.approaches
     finished: list[str] = []
@@ -81,7 +81,7 @@ def _tell(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> N
             "name": gathering.setting.name,
             "rows": found.rows,
             "left_out": found.left_out,
-            "brought": {client.id: _brought(out, client.id) for client in gathering.clients},
+            "benefit": {client.id: _benefit(out, client.id) for client in gathering.clients},
             "out": out,
             "report": report,
         }
@@ -98,12 +98,12 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
     if missing_learners() and any(row["approach"] == "local best" for row in found.rows):
         screen.remark(f"local best: {local_best_words()}")
     for client in gathering.clients:
-        brought = _brought(out, client.id)
-        if brought is not None:
+        benefit = _benefit(out, client.id)
+        if benefit is not None:
             page = write_benefit(benefit_path(out, client.id))
-            screen.say(f"{client.id}: {brought['sentence']} ({page})")
-            if brought.get("left out"):
-                screen.say(f"{client.id}: {brought['left out']}")
+            screen.say(f"{client.id}: {benefit['sentence']} ({page})")
+            if benefit.get("left out"):
+                screen.say(f"{client.id}: {benefit['left out']}")
     for name, spent in {str(r["approach"]): r.get("privacy") for r in found.rows}.items():
         if spent:
             screen.say(f"{name}: {spent}")
@@ -131,8 +131,8 @@ def _show(gathering: Gathering, found: Finished, out: Path, screen: Screen) -> P
     return report
 
 
-def _brought(out: Path, client: str) -> dict[str, object] | None:
-    """What taking part brought a site, where it was found out."""
+def _benefit(out: Path, client: str) -> dict[str, object] | None:
+    """What taking part benefit a site, where it was found out."""
     path = benefit_path(out, client)
     if not path.exists():
         return None
@@ -174,7 +174,8 @@ def _facts(gathering: Gathering, chosen: str | None) -> dict[str, str]:
     kept = "; ".join(f"{name}: {', '.join(said)}" for name, said in shaped.items() if said)
     return {
         "local best": local_best_words(),
-        "data": f"{gathering.size[0]} features, {gathering.learned}; training + test rows: {sizes}",
+        "data": f"{gathering.size[0]} features, {gathering.target_words}; "
+        f"training + test rows: {sizes}",
         "training": f"{setting.rounds} rounds of {plan.epochs} epochs, batch {plan.batch}, "
         f"learning rate {plan.lr:g}, {setting.algorithm.name}",
         **({"lore": chosen} if chosen else {}),

@@ -139,9 +139,9 @@ def find_difference(own: Schema, other: Schema) -> str | None:
         alone = [name for name in mine if name not in theirs]
         beside = [name for name in theirs if name not in mine]
         if alone or beside:
-            told = [f"'{name}' is at the first only" for name in alone[:1]]
-            told += [f"'{name}' at the second only" for name in beside[:1]]
-            return f"{what}: {', '.join(told)}"
+            parts = [f"'{name}' is at the first only" for name in alone[:1]]
+            parts += [f"'{name}' at the second only" for name in beside[:1]]
+            return f"{what}: {', '.join(parts)}"
         if mine != theirs:
             return f"the order of their {what}: {', '.join(mine)}; {', '.join(theirs)}"
     for one, two in zip(own.features, other.features, strict=True):
@@ -186,8 +186,8 @@ class Gathering:
         return "" if schema is None else schema.unit
 
     @property
-    def learned(self) -> str:
-        """What is learned, in words."""
+    def target_words(self) -> str:
+        """What is target_words, in words."""
         if self.bins is None:
             return f"{self.size[1]} classes"
         schema, unit = self.clients[0].knowledge.schema, f" {self.unit}" if self.unit else ""
@@ -219,16 +219,17 @@ class Gathering:
                 "[model] lipschitz = true is for ordered classes and numbers: these classes have "
                 "no order (ordered = true in each knowledge.toml says that they rise)"
             )
-        told = self.bins is not None and hears and not lipschitz
+        widened = self.bins is not None and hears and not lipschitz
         return self.setting.model.make(
-            features + HEARD * told, outputs, hears=hears and not told, seed=self.setting.seed
+            features + HEARD * widened, outputs, hears=hears and not widened, seed=self.setting.seed
         )
 
     @property
     def menu(self) -> Menu | None:
         """What lore chooses from, where the file says it."""
-        said = self.setting.menu
-        return said and self.setting.offered(self.schema, number=self.bins is not None)
+        if self.setting.menu is None:
+            return None
+        return self.setting.offered(self.schema, number=self.bins is not None)
 
     def drawing(self) -> Drawing:
         """What the runner of experiments takes."""

@@ -54,7 +54,7 @@ def _score(row: Row, where: str) -> Score:
         raise FedloreError(f"{where}: seed must be a whole number, got {seed!r}")
     ta = _fraction(row, "ta", where)
     assert ta is not None
-    told = row.get("trust")
+    trust = row.get("trust")
     return Score(
         approach=plain_text(row["approach"]),
         client=plain_text(row["client"]),
@@ -68,7 +68,7 @@ def _score(row: Row, where: str) -> Score:
         range=plain_text(row.get("range")),
         share=_fraction(row, "share", where),
         # a word such as "auto" says that each client chose its own: there is no one λ to plot
-        trust=None if isinstance(told, str) else _fraction(row, "trust", where),
+        trust=None if isinstance(trust, str) else _fraction(row, "trust", where),
         coverage=_fraction(row, "coverage", where),
         width=_fraction(row, "width", where, most=math.inf),
     )

@@ -144,9 +144,9 @@ def _means(panel: Panel, name: str, subtitle: str) -> Plot:
                 color=colour(line.approach),
                 label=_dot(panel) if i == 0 else None,
             )
-        told = [(value, i) for i, value in enumerate(paper) if value is not None]
-        if told:
-            axes.scatter(*zip(*told, strict=True), marker="D", facecolors="none", edgecolors=INK,
+        shown = [(value, i) for i, value in enumerate(paper) if value is not None]
+        if shown:
+            axes.scatter(*zip(*shown, strict=True), marker="D", facecolors="none", edgecolors=INK,
                          label="the paper's mean")  # fmt: skip
         _rows(axes, [line.label for line in lines])
         axes.set_xlabel("mean test accuracy (TA), %")
@@ -207,7 +207,7 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
 
     def paint(axes: "Axes") -> None:
         axes.axvline(0, color=INK, linewidth=1)
-        told = set()
+        shown = set()
         for i, (line, _, gap) in enumerate(gaps):
             reading = meaning(ours, gap)
             clear = reading != "may be chance"
@@ -220,9 +220,9 @@ def _differences(panel: Panel, name: str, subtitle: str) -> list[Plot]:
                 capsize=4,
                 color=colour(line.approach),
                 markerfacecolor=colour(line.approach) if clear else "none",
-                label=None if clear in told else _CLEAR[clear],
+                label=None if clear in shown else _CLEAR[clear],
             )
-            told.add(clear)
+            shown.add(clear)
         _rows(axes, [line.label for line, _, _ in gaps])
         axes.set_xlabel(f"TA of {ours} minus theirs, points")
 
@@ -278,7 +278,7 @@ def share_curve(case: Case, name: str) -> list[Plot]:
     if not groups:
         return []
     curves = [(_group(g), g[0].approach, _points(case, g, "share")) for g in groups]
-    told = [
+    shown = [
         (100 * (line.share or 0.0), value)
         for group in groups
         for line in group
@@ -289,8 +289,8 @@ def share_curve(case: Case, name: str) -> list[Plot]:
     def paint(axes: "Axes") -> None:
         scaled = [(n, a, [(100 * x, y, half) for x, y, half in p]) for n, a, p in curves]
         _curves(axes, scaled)
-        if told:
-            axes.scatter(*zip(*told, strict=True), marker="D", facecolors="none", edgecolors=INK,
+        if shown:
+            axes.scatter(*zip(*shown, strict=True), marker="D", facecolors="none", edgecolors=INK,
                          zorder=3, label="FLwKM in the paper")  # fmt: skip
         axes.set_xscale("log")
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -64,8 +64,8 @@ def check(order: Order, shares: Array) -> tuple[str, ...]:
             )
             broken += _quality(own, shares)
         else:
-            told = limit.tell(shares)
-            broken += [] if told.kept else [f"{limit.name} is {told.found}, wanted {limit.text}"]
+            side = limit.tell(shares)
+            broken += [] if side.kept else [f"{limit.name} is {side.found}, wanted {limit.text}"]
     return tuple(broken)
 
 
@@ -159,8 +159,8 @@ def _ask_number(
     grader: NumberGrader, low: float, high: float, x: torch.Tensor
 ) -> tuple[float, str | None]:
     regressor = grader.regressor
-    found, told, bins = regressor.distribution(x), regressor.annotate(x), regressor.bins
-    doubt = doubt_numbers(regressor, told)
+    found, known, bins = regressor.distribution(x), regressor.annotate(x), regressor.bins
+    doubt = doubt_numbers(regressor, known)
 
     def below(value: float) -> float:
         return float(found.cdf(torch.tensor([value], dtype=torch.float64))[0])
@@ -174,9 +174,9 @@ def _ask_number(
         far = float(doubt.ignorance[0])
         ends = [max(chance(by * far), 0.0) for by in (-ERRING, ERRING)]
         expected = _promise(grader.promise, expected, min(ends))
-    if told.sets is None:
+    if known.sets is None:
         reach = [bins.lower, bins.upper]
     else:
-        reach = [*told.sets.lower[0].tolist(), *told.sets.upper[0].tolist()]
+        reach = [*known.sets.lower[0].tolist(), *known.sets.upper[0].tolist()]
     wrong = [end for end in reach if not math.isnan(end) and not low <= end <= high]
     return expected, f"{wrong[0]:g}" if wrong else None

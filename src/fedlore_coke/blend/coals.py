@@ -168,8 +168,8 @@ def _coals(cells: dict[str, list[Any]], decimal: str, place: str) -> Coals:
             elif i not in strange and np.isnan(values[i]):
                 wrong.append(f"coal '{names[i]}' has no {name}")
             else:
-                told = strange.get(i, f": {values[i]} is not a finite number")
-                wrong.append(f"coal '{names[i]}', {name}{told}")
+                reason = strange.get(i, f": {values[i]} is not a finite number")
+                wrong.append(f"coal '{names[i]}', {name}{reason}")
         return values
 
     price = numbers(PRICE)

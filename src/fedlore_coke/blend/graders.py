@@ -188,16 +188,16 @@ def doubted_chances(doubt: Doubt, allowed: Tensor | None, inside: Tensor) -> Cha
 
 @torch.no_grad()
 def number_chances(
-    regressor: PersonalRegressor, told: Measured, targets: Sequence[BlendTarget]
+    regressor: PersonalRegressor, known: Measured, targets: Sequence[BlendTarget]
 ) -> Chances:
     """The chances of targets of a number."""
-    found, doubt = regressor.distribution(told), doubt_numbers(regressor, told)
+    found, doubt = regressor.distribution(known), doubt_numbers(regressor, known)
 
     def within(off: Tensor) -> Tensor:
         every = [_number_chance(found, target, regressor.bins, off) for target in targets]
         return torch.stack(every, 1)
 
-    expected = within(torch.zeros(len(told), dtype=torch.float64))
+    expected = within(torch.zeros(len(known), dtype=torch.float64))
     if doubt is None:
         return Chances(expected)
     low = torch.minimum(*(within(by * doubt.ignorance) for by in (-ERRING, ERRING)))
@@ -375,22 +375,22 @@ class NumberGrader:
 
     @torch.no_grad()
     def look(self, x: Tensor, targets: Sequence[BlendTarget]) -> tuple[Array, Array]:
-        told, bins = self.annotate(x), self.regressor.bins
+        known, bins = self.annotate(x), self.regressor.bins
         n, scale = len(x), bins.upper - bins.lower
         bottom, top = torch.full((n,), bins.lower), torch.full((n,), bins.upper)
-        if told.sets is not None:
-            bottom = told.sets.lower.nan_to_num(nan=math.inf).amin(1)
-            top = told.sets.upper.nan_to_num(nan=-math.inf).amax(1)
+        if known.sets is not None:
+            bottom = known.sets.lower.nan_to_num(nan=math.inf).amin(1)
+            top = known.sets.upper.nan_to_num(nan=-math.inf).amax(1)
         out = [torch.maximum(target.low - bottom, top - target.high) for target in targets]
         stray = torch.stack(out, 1).clamp(min=0.0).double() / scale
-        found = number_chances(self.regressor, told, targets)
+        found = number_chances(self.regressor, known, targets)
         return found.promised(self.promise).numpy(), stray.numpy()
 
     @torch.no_grad()
     def weigh(self, x: Tensor, target: BlendTarget) -> Risk:
-        told = self.annotate(x)
-        found = number_chances(self.regressor, told, (target,))
-        return found.risk(doubt_numbers(self.regressor, told))
+        known = self.annotate(x)
+        found = number_chances(self.regressor, known, (target,))
+        return found.risk(doubt_numbers(self.regressor, known))
 
     def annotate(self, x: Tensor) -> Measured:
         return self.regressor.annotate(x)
@@ -403,16 +403,16 @@ class NumberGrader:
 
     @torch.no_grad()
     def tell(self, x: Tensor) -> Forecast:
-        told, bins = self.regressor.annotate(x), self.regressor.bins
-        found = self.regressor.distribution(told)
+        known, bins = self.regressor.annotate(x), self.regressor.bins
+        found = self.regressor.distribution(known)
         low, high = found.interval(0.9)
-        said = None if told.said is None or told.said[0].isnan() else float(told.said[0])
+        said = None if known.said is None or known.said[0].isnan() else float(known.said[0])
         edges = bins.edges
         names = [f"[{a:g}, {b:g})" for a, b in zip(edges, edges[1:], strict=False)]
-        if told.sets is None:
+        if known.sets is None:
             pieces = [f"[{bins.lower:g}, {bins.upper:g}]"]
         else:
-            ends = zip(told.sets.lower[0].tolist(), told.sets.upper[0].tolist(), strict=True)
+            ends = zip(known.sets.lower[0].tolist(), known.sets.upper[0].tolist(), strict=True)
             pieces = [f"[{a:g}, {b:g}]" for a, b in ends if not math.isnan(a)]
         unit = f" {self.unit}" if self.unit else ""
         return Forecast(

@@ -185,10 +185,12 @@ class Thinned:
         return (self.column, self.caking)
 
     def __call__(self, mix: Mix, /) -> Array:
-        apart = mix.dry @ self._lean(mix.properties[self.caking])
-        return mix.mean(self.column) - self.loss * (apart - self._lean(mix.mean(self.caking)))
+        apart = mix.dry @ self._caking_lost(mix.properties[self.caking])
+        return mix.mean(self.column) - self.loss * (
+            apart - self._caking_lost(mix.mean(self.caking))
+        )
 
-    def _lean(self, caking: Array) -> Array:
+    def _caking_lost(self, caking: Array) -> Array:
         return np.maximum(self.below - caking, 0.0) / self.width
 
 

@@ -88,12 +88,12 @@ def write_plan(plan: BlendPlan, out: Path, *, facts: Mapping[str, str]) -> Path:
         tuple(blend_tables(plan)),
         drawn,
     )
-    told = dict(facts)
+    shown = dict(facts)
     if plan.blend is not None:
         short = {"in short": ". ".join(plan_summary(plan))}
         said = f"promised {equal(plan.blend.chance).removeprefix('= ')}, true: not known"
-        told = {**short, f"P({plan.order.target.text})": said, **facts}
-    html = page(title, facts=told, reading=_READING, terms={}, sections=[section])
+        shown = {**short, f"P({plan.order.target.text})": said, **facts}
+    html = page(title, facts=shown, reading=_READING, terms={}, sections=[section])
     text = [f"# {literal(title)}", "", *(f"{literal(s)}  " for s in plan_summary(plan)), ""]
     text += [f"![{literal(d.plot.title)}](plots/{d.plot.name}.png)\n" for d in drawn]
     text.append(markdown(section.tables))
@@ -157,16 +157,16 @@ def _coals(plan: BlendPlan, blend: Blend, title: str) -> TextTable:
 
 def _forecast(plan: BlendPlan, blend: Blend) -> TextTable:
     """The distribution: whatever has a chance, or lies in the range."""
-    told = blend.forecast
-    by_class = any(name in told.allowed for name in told.chances)
-    kept = {n: p for n, p in told.chances.items() if p >= 5e-5 or n in told.allowed}
+    forecast = blend.forecast
+    by_class = any(name in forecast.allowed for name in forecast.chances)
+    kept = {n: p for n, p in forecast.chances.items() if p >= 5e-5 or n in forecast.allowed}
     body = [[name, f"{100 * chance:.2f}"] for name, chance in kept.items()]
     head = ["class" if by_class else "number", "probability, %"]
     if by_class:
         head.append("in the range")
-        body = [[*row, "yes" if row[0] in told.allowed else "no"] for row in body]
+        body = [[*row, "yes" if row[0] in forecast.allowed else "no"] for row in body]
     notes = (
-        f"Predicted: {told.answer}. Range: {between(told.allowed)}. "
+        f"Predicted: {forecast.answer}. Range: {between(forecast.allowed)}. "
         f"P({plan.order.target.text}) {equal(blend.chance)}.",
     )
     return _table("Predicted distribution", head, body, notes=notes)

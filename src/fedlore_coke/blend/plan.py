@@ -15,7 +15,17 @@ from .limits import Limits, cheapest
 from .mixing import rows_of
 from .order import Blend, BlendPlan, Order, Point, Relaxation, held_places
 from .reasons import relaxations, shortage, unreachable
-from .search import FULL, LIGHT, BlendPool, Effort, Field, Found, explore, search_blends, sweep
+from .search import (
+    FULL,
+    LIGHT,
+    BlendPool,
+    Effort,
+    Field,
+    SearchResult,
+    explore,
+    search_blends,
+    sweep,
+)
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)  # of confidence, for the price of quality
 SPECK = 0.01  # a share below which a coal is left out, if that costs next to nothing
@@ -48,16 +58,16 @@ def plan(
 
     report("a wide look")
     pool = explore(judge, limits, price, seed=seed)
-    desk = _Desk(order, judge, order.goal, limits, pool, seed, report)
+    planner = _Planner(order, judge, order.goal, limits, pool, seed, report)
     at_all = cheapest(price, limits)
-    floor = None if at_all is None or desk.refuses(at_all) else desk.blend(at_all)
+    floor = None if at_all is None or planner.refuses(at_all) else planner.blend(at_all)
     report("the cheapest blend")
     if pool.refused and pool.refused == len(pool.shares):  # there is nothing to search in
-        causes = unreachable(order, judge, desk.goal, pool, None)
+        causes = unreachable(order, judge, planner.goal, pool, None)
         return BlendPlan(order, None, causes, looked=pool.refused, refused=pool.refused)
-    found = desk.find(desk.goal, limits, effort=FULL)
+    found = planner.find(planner.goal, limits, effort=FULL)
     if found is not None:
-        found = sweep(judge, desk.goal, limits, price, found)
+        found = sweep(judge, planner.goal, limits, price, found)
     so_far = BlendPlan(
         order,
         None,
@@ -67,35 +77,35 @@ def plan(
         refused=pool.refused,
     )
     if found is None or not found.reached:
-        causes = unreachable(order, judge, desk.goal, pool, found)
-        none = found is None or desk.refuses(found.shares)
-        nearest = None if none or found is None else desk.blend(found.shares)
+        causes = unreachable(order, judge, planner.goal, pool, found)
+        none = found is None or planner.refuses(found.shares)
+        nearest = None if none or found is None else planner.blend(found.shares)
         return replace(so_far, reasons=causes, nearest=nearest)
-    shares = desk.presentable(found.shares, limits)
+    shares = planner.presentable(found.shares, limits)
     if not compare:
-        return replace(so_far, blend=desk.blend(shares))
-    without = desk.without(shares)
+        return replace(so_far, blend=planner.blend(shares))
+    without = planner.without(shares)
     cheaper = [
         other for _, other in without if other is not None and other @ price < shares @ price
     ]
     if cheaper:  # a blend of fewer coals that the search for the plan had passed by
-        shares = desk.presentable(min(cheaper, key=lambda other: float(other @ price)), limits)
-        without = desk.without(shares)
-    best = desk.blend(shares)
+        shares = planner.presentable(min(cheaper, key=lambda other: float(other @ price)), limits)
+        without = planner.without(shares)
+    best = planner.blend(shares)
     names = order.coals.names
     return replace(
         so_far,
         blend=best,
-        runner_up=desk.runner_up(shares, without),
+        runner_up=planner.runner_up(shares, without),
         without=tuple((names[i], None if w is None else float(w @ price)) for i, w in without),
-        binding=tuple(desk.relaxations(shares, best.cost)),
-        confidences=desk.confidences(shares),
-        targets=desk.targets(shares),
+        binding=tuple(planner.relaxations(shares, best.cost)),
+        confidences=planner.confidences(shares),
+        targets=planner.targets(shares),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Desk:
+class _Planner:
     """One order, one pool of blends, many questions."""
 
     order: Order
@@ -118,7 +128,7 @@ class _Desk:
         effort: Effort = LIGHT,
         near: list[Array] | None = None,
         wider: bool = False,
-    ) -> Found | None:
+    ) -> SearchResult | None:
         pool = replace(self.pool, exact=False) if wider else self.pool
         extra = np.array(near) if near else None
         return search_blends(

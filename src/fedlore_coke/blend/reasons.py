@@ -9,7 +9,7 @@ from .coals import Array
 from .judge import Goal, Judge, JudgedBlends, say_chance
 from .limits import Limits, cheapest
 from .order import Order, held_places
-from .search import BlendPool, Found
+from .search import BlendPool, SearchResult
 
 WIDER = 0.05  # by how much a bound is relaxed to see what that would bring
 
@@ -84,7 +84,7 @@ def shortage(order: Order) -> tuple[str, ...]:
 
 
 def unreachable(
-    order: Order, judge: Judge, goal: Goal, pool: BlendPool, found: Found | None
+    order: Order, judge: Judge, goal: Goal, pool: BlendPool, found: SearchResult | None
 ) -> tuple[str, ...]:
     """Why no blend reaches the goal: what the nearest one lacks, and how near others came."""
     target = order.target.text
@@ -138,7 +138,7 @@ def unreachable(
     return tuple(causes)
 
 
-def _barred(order: Order, goal: Goal, pool: BlendPool, found: Found | None) -> list[str]:
+def _barred(order: Order, goal: Goal, pool: BlendPool, found: SearchResult | None) -> list[str]:
     """Other limits that no blend keeps, or none that makes the target."""
     seen = pool.seen if found is None else JudgedBlends.join([pool.seen, found.seen])
     kept, alone = seen.margins >= 0, replace(seen, margins=seen.margins[:, :0]).good(goal)

@@ -237,7 +237,7 @@ class BlendPool:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The outcome of a search: a blend that reaches the goal, or the nearest to it."""
 
     shares: Array  # (c,)
@@ -282,7 +282,7 @@ def search_blends(
     seed: int,
     effort: Effort = FULL,
     extra: Array | None = None,  # (e, c) blends to start from as well
-) -> Found | None:
+) -> SearchResult | None:
     """The cheapest blend found that reaches the goal, else the nearest to it; None: no blend."""
     field = Field(judge, goal, limits, price)
     kept = limits.holds(pool.shares)
@@ -293,7 +293,7 @@ def search_blends(
             return None
         top = int(order.argmin())
         good = bool(seen.good(goal)[top])
-        return Found(shares[top], seen[top : top + 1], good, True)
+        return SearchResult(shares[top], seen[top : top + 1], good, True)
     first = _starts(field, shares, seen, order, effort.starts)
     given = first[:0] if extra is None else extra[limits.holds(extra)]
     first = np.concatenate([given, first])
@@ -317,10 +317,12 @@ def search_blends(
         rescued = _evolve(field, np.concatenate([best[None], first]), seed)
         ends = [(best, verdict)] + ([] if rescued is None else [trade(field, rescued, draw)])
         best, verdict = min(ends, key=lambda end: float(field.better(end[0][None], end[1])[0]))
-    return Found(best, verdict, bool(verdict.good(goal)[0]), False)
+    return SearchResult(best, verdict, bool(verdict.good(goal)[0]), False)
 
 
-def sweep(judge: Judge, goal: Goal, limits: Limits, price: Array, found: Found) -> Found:
+def sweep(
+    judge: Judge, goal: Goal, limits: Limits, price: Array, found: SearchResult
+) -> SearchResult:
     """All blends in lots that are cheaper, in order of price, where they are few enough."""
     if limits.lots is None or found.proved:
         return found
@@ -338,7 +340,7 @@ def sweep(judge: Judge, goal: Goal, limits: Limits, price: Array, found: Found) 
         good = np.flatnonzero(seen.good(goal))
         if len(good):
             at = int(good[0])
-            return Found(rows[at], seen[at : at + 1], True, True)
+            return SearchResult(rows[at], seen[at : at + 1], True, True)
     return replace(found, proved=True)
 
 

@@ -142,9 +142,9 @@ def feature_limit(recipe: MixingRecipe, target: str) -> FeatureLimit:
     name = re.split(r"[<>=]", target, maxsplit=1)[0].strip()
     features = {f.name: f for f in recipe.schema.features}
     if name not in features:
-        told = unknown("feature", name, recipe.schema.names)
+        reason = unknown("feature", name, recipe.schema.names)
         raise FedloreError(
-            f"limit '{target}': {told}; a limit of another model reads '{target} by FILE.lore'"
+            f"limit '{target}': {reason}; a limit of another model reads '{target} by FILE.lore'"
         )
     if features[name].levels:
         raise FedloreError(f"limit '{target}': '{name}' is a choice, not a number")

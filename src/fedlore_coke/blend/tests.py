@@ -92,8 +92,8 @@ def read_tests(path: str | Path, order: Order, *, form: FileForm | None = None) 
     total = 100.0 * shares.sum(1)
     off = np.flatnonzero(np.abs(total - 100.0) > _OFF)
     if not problems.count:
-        told = {int(i): f": its shares add up to {total[i]:g} %, not to 100 %" for i in off}
-        problems.add(told, lines)
+        wrong = {int(i): f": its shares add up to {total[i]:g} %, not to 100 %" for i in off}
+        problems.add(wrong, lines)
     problems.check()
     shares /= shares.sum(1, keepdims=True)
     return BlendTests(shares, classes.astype(np.int64), tuple(lines), source.place)
@@ -148,7 +148,7 @@ def propose_test(order: Order, plan: BlendPlan, *, seed: int = 0) -> TestBlend |
     scaled = known.x if sure.scaler is None else sure.scaler(known.x)
     features, _ = sure.foresight.exact.rows(scaled, known.prior, known.allowed, classes=len(inside))
     doubt = foreseen_doubt(sure, known)
-    learned = _Learned.of(sure.foresight, features)
+    learned = _Refit.of(sure.foresight, features)
     cost = blends @ order.coals.price
     now = float(cost[0])
 
@@ -188,7 +188,7 @@ def check_teachable(order: Order) -> tuple[ClassGrader, Foreseen]:
         if sure is not None:
             return grader, sure
     raise FedloreError(
-        "what a test is worth can be told by a mixture with a one-round model, and this model "
+        "what a test is worth can be said by an ensemble with a one-shot model, and this model "
         'has none: train it with recipe = "lore" on ordered classes'
     )
 
@@ -231,7 +231,7 @@ def _worth_a_test(cost: Array, doubt: Doubt) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Learned:
+class _Refit:
     """What a test of one of n blends tells of all of them."""
 
     found: Posterior
@@ -241,12 +241,12 @@ class _Learned:
     noise: Tensor  # () of a test that counts as several rows
 
     @staticmethod
-    def of(foresight: Foresight, features: Tensor) -> "_Learned":
+    def of(foresight: Foresight, features: Tensor) -> "_Refit":
         found, home = foresight.found, foresight.home
         away, level = features.double() - home.middle, found.noise / home.rows
         own = ((away @ found.covariance) * away).sum(1) + level
         noise = found.noise / INFLATION[foresight.exact.basis.terms]
-        return _Learned(found, away, own, level, noise)
+        return _Refit(found, away, own, level, noise)
 
     def by(self, at: int) -> tuple[Tensor, Tensor]:
         """By how much places follow a result, and what share of their sd of ignorance is left."""

@@ -18,7 +18,7 @@ from fedlore.errors import ConfigError, FedloreError
 from fedlore.experiments import Drawing, gather, ordered_classes, settings_fingerprint
 from fedlore.personal.own import remembering
 
-from ..paper.bench import draw as draw_paper
+from ..paper.drawings import draw as draw_paper
 from . import looks as leak_looks
 from . import observe as leak_observe
 from .attacks import ATTACKS, attack

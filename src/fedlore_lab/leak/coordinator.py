@@ -69,7 +69,7 @@ class Spy:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.kept: dict[str, list[Exchange]] = {}  # rounds of each training, by its trial
-        self.told: dict[str, dict[str, Params]] = {}  # sums of rows and votes, by task and site
+        self.answers: dict[str, dict[str, Params]] = {}  # sums of rows and votes, by task and site
 
     def clients(self) -> Sequence[str]:
         return self._transport.clients()
@@ -83,12 +83,12 @@ class Spy:
                 exchange = Exchange(task.sent["model"], uploads)
                 self.kept.setdefault(task.trial, []).append(exchange)
             else:
-                self.told[f"{task.kind} {task.trial}".strip()] = uploads
+                self.answers[f"{task.kind} {task.trial}".strip()] = uploads
         yield from replies
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
+class ObservedRun:
     """A run, its weights and all that its server saw."""
 
     fitted: Fitted[Personal]
@@ -99,7 +99,7 @@ class Watched:
         return {n: p.detach() for n, p in self.fitted.recipe.model.named_parameters()}
 
 
-def anatomy(run: Watched, setting: LeakSetting) -> Anatomy:
+def anatomy(run: ObservedRun, setting: LeakSetting) -> Anatomy:
     """Where this run's network keeps what speaks of classes."""
     shapes = {name: tuple(t.shape) for name, t in run.start.items()}
     return Anatomy.of(shapes, hears=setting.approach.hears)
@@ -110,12 +110,12 @@ def as_trained(client: Client, setting: LeakSetting, trust: float | None = None)
     approach = setting.approach
     if not approach.trained:
         return client.bare()
-    told = approach.trust if trust is None else trust
+    given = approach.trust if trust is None else trust
     known = replace(client.knowledge, floor=setting.floor)
-    return replace(client, knowledge=known if told is None else replace(known, trust=told))
+    return replace(client, knowledge=known if given is None else replace(known, trust=given))
 
 
-def watch(
+def observe_run(
     clients: Sequence[Client],
     model: nn.Module,
     setting: LeakSetting,
@@ -126,7 +126,7 @@ def watch(
     scaler: Scaler | None,
     filters: Sequence[Filter] = (),
     one_by_one: bool = False,
-) -> Watched:
+) -> ObservedRun:
     """Train as `fit` does, with a spy at the server's door.
 
     `one_by_one` is for clients of a single row and a single round, where stacking does not pay.
@@ -139,17 +139,17 @@ def watch(
         transport = Local(clients, recipe)
         spy = Spy(guard_transport(transport, filters) if filters else transport)
         run = federate(spy, recipe, rounds)
-        return Watched(Fitted(Classification(), recipe, run, {}, {}), spy.kept[""])
+        return ObservedRun(Fitted(Classification(), recipe, run, {}, {}), spy.kept[""])
     with engine_for(clients, recipe, workers=1) as (engine, there):
         spy = Spy(guard_transport(engine, filters) if filters else engine)
         run = federate(spy, there, rounds)
         memories = {n: m.settle(run.accepted.get(n, 0)) for n, m in engine.memories.items()}
     knowledge = {c.id: c.knowledge if c.injected else Knowledge() for c in clients}
-    return Watched(Fitted(Classification(), recipe, run, knowledge, memories), spy.kept[""])
+    return ObservedRun(Fitted(Classification(), recipe, run, knowledge, memories), spy.kept[""])
 
 
 def row_errors(
-    runs: Sequence[tuple[Sequence[Client], Watched]],
+    runs: Sequence[tuple[Sequence[Client], ObservedRun]],
     setting: LeakSetting,
     plan: Plan,
     names: Sequence[str],
@@ -162,14 +162,14 @@ def row_errors(
         at = anatomy(run, setting)
         for client in rows:
             seen = run.exchanges[0].seen(client.id, setting.view, run.start)
-            told = one_row(seen, at, lr=plan.lr, decay=plan.decay, plain=setting.approach.plain)
+            guess = one_row(seen, at, lr=plan.lr, decay=plan.decay, plain=setting.approach.plain)
             allowed, prior, y = client.data.allowed, client.data.prior, client.data.y
             assert y is not None and allowed is not None and prior is not None
             truths[client.id].append(allowed[0])
             if not allowed.all():
-                ranges[client.id].append(missed_classes(told.allowed, allowed[0]))
+                ranges[client.id].append(missed_classes(guess.allowed, allowed[0]))
             if setting.uses_trust:
-                rights[client.id].append((bool(prior[0, int(y)] > 0), told.weight < 1.0 - 1e-3))
+                rights[client.id].append((bool(prior[0, int(y)] > 0), guess.weight < 1.0 - 1e-3))
     return {
         "row_range": torch.tensor([_mean(ranges[n]) for n in names]).double(),
         "row_right": torch.tensor([_balance(rights[n]) for n in names]).double(),

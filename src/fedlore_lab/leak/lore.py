@@ -35,13 +35,13 @@ def sum_signs(sums: Params, exact: Exact, features: int, classes: int) -> Tensor
     if not exact.hears:
         return (spread + _LITTLE).log10().reshape(1)
     gram, cross = _gram(sums), sums["cross"].double()
-    told, gap = features, features + 1  # the columns of the expert's place and its distance
+    place, gap = features, features + 1  # the columns of the expert's place and its distance
     unit = classes / 4  # of a place that is heard, in classes
-    missed = spread + (unit**2 * gram[told, told] - 2 * unit * cross[told]) / free
-    sizes = [spread, gram[told, told] / free, gram[gap, gap] / free, missed.clamp(min=0.0)]
+    missed = spread + (unit**2 * gram[place, place] - 2 * unit * cross[place]) / free
+    sizes = [spread, gram[place, place] / free, gram[gap, gap] / free, missed.clamp(min=0.0)]
     fits = [
         cross[i] / (gram[i, i] * sums["energy"].double()).clamp(min=_LITTLE).sqrt()
-        for i in (told, gap)
+        for i in (place, gap)
     ]
     return torch.stack([*((s + _LITTLE).log10() for s in sizes), *fits])
 
@@ -143,7 +143,7 @@ class Overheard:
         return self.menu.candidates[trial.candidate].head == "classes"
 
     @property
-    def telling(self) -> Trial | None:
+    def informative(self) -> Trial | None:
         """The trial whose class signs are looked at; none where all heads are ordinal."""
         found = [t for t in self.first if self.has_classes(t)]
         best = [t for t in found if self.menu.candidates[t.candidate] == TELLING]
@@ -158,11 +158,11 @@ class Overheard:
 
     def said(self, what: str, site: str, view: View) -> Params | None:
         """What one question brought, as far as the view shows it."""
-        told = self.spy.told.get(what)
-        if told is None:
+        sums = self.spy.answers.get(what)
+        if sums is None:
             return None
-        names = names_seen(list(told), site, view)
-        return tree.mean([({"": told[name]}, 1.0) for name in names])[""]
+        names = names_seen(list(sums), site, view)
+        return tree.mean([({"": sums[name]}, 1.0) for name in names])[""]
 
 
 def overhear(it: Drawing, setting: LeakSetting) -> Overheard:
@@ -227,25 +227,25 @@ def _still(run: Overheard, site: str, view: View) -> Tensor:
 
 def _classes(run: Overheard, site: str, view: View) -> Tensor:
     parts = [torch.zeros(run.classes, 1, dtype=torch.float64)]
-    if run.telling is not None:
-        at = run.anatomy(run.telling)
-        looks = run.looks(run.telling, site, view)
+    if run.informative is not None:
+        at = run.anatomy(run.informative)
+        looks = run.looks(run.informative, site, view)
         parts.append(over_time(looks, partial(class_signs, at=at)))
     sums = run.said("gram", site, view)
     if sums is not None:
-        parts.append(sum_class_signs(sums, _exact(run), run.features, run.classes))
+        parts.append(sum_class_signs(sums, _one_shot(run), run.features, run.classes))
     return torch.cat(parts, 1)
 
 
 def _whole(run: Overheard, client: Client, view: View) -> Tensor:
     """Sizes of what moved, the sums, the votes, and in single uploads the number of rows."""
     parts = [torch.tensor([float(view == "single") * math.log(len(client.data))]).double()]
-    for trial in dict.fromkeys([run.first[0], run.telling or run.first[0]]):
+    for trial in dict.fromkeys([run.first[0], run.informative or run.first[0]]):
         looks, at = run.looks(trial, client.id, view), run.anatomy(trial)
         parts.append(over_time(looks, partial(site_signs, at=at)))
     sums = run.said("gram", client.id, view)
     if sums is not None:
-        parts.append(sum_signs(sums, _exact(run), run.features, run.classes))
+        parts.append(sum_signs(sums, _one_shot(run), run.features, run.classes))
     for trial in run.first:
         vote = run.said(f"vote {trial}", client.id, view)
         if vote is not None:
@@ -261,10 +261,10 @@ def _member(run: Overheard, client: Client, view: View, seed: int) -> Tensor:
     if sums is None:
         return found
     x, _, n = known_rows(client, recipe, seed)
-    near = member_by_leverage(sums, _exact(run), x.double())
+    near = member_by_leverage(sums, _one_shot(run), x.double())
     return torch.cat([found, torch.tensor([auc(near[:n], near[n:])], dtype=torch.float64)])
 
 
-def _exact(run: Overheard) -> Exact:
+def _one_shot(run: Overheard) -> Exact:
     assert run.menu.exact is not None  # or nobody would have been asked for sums
     return run.menu.exact

@@ -17,7 +17,7 @@ from fedlore.core.scaler import Scaler
 from fedlore.engine import Client, scaler_of
 from fedlore.experiments import LORE_1, Drawing, predict_approach, score_approach
 
-from .coordinator import Watched, anatomy, as_trained, leak_filters, row_errors, watch
+from .coordinator import ObservedRun, anatomy, as_trained, leak_filters, observe_run, row_errors
 from .looks import EARLY, member_by_loss, over_time, secrets_of
 from .lore import Overheard, look_at, overhear
 from .settings import LeakSetting
@@ -65,10 +65,10 @@ class Watchtower:
 
     def __init__(self, it: Drawing) -> None:
         self.it = it
-        self._trained: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
-        self._short: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
+        self._trained: dict[tuple[object, ...], list[tuple[list[Client], ObservedRun]]] = {}
+        self._short: dict[tuple[object, ...], list[tuple[list[Client], ObservedRun]]] = {}
         self._overheard: dict[tuple[object, ...], Overheard] = {}
-        self._single: dict[tuple[object, ...], list[tuple[list[Client], Watched]]] = {}
+        self._single: dict[tuple[object, ...], list[tuple[list[Client], ObservedRun]]] = {}
 
     def observe(self, setting: LeakSetting) -> Observed:
         """What one setting shows."""
@@ -110,11 +110,11 @@ class Watchtower:
     def _scaler(self, group: Sequence[Client]) -> Scaler | None:
         return scaler_of(group) if self.it.scale else None
 
-    def _watch(
+    def _observe_runs(
         self, group: Sequence[Client], setting: LeakSetting, plan: Plan, rounds: int, **more: bool
-    ) -> Watched:
+    ) -> ObservedRun:
         it = self.it
-        return watch(
+        return observe_run(
             group,
             it.make_model(setting.approach.hears),
             setting,
@@ -126,17 +126,24 @@ class Watchtower:
             **more,
         )
 
-    def _runs(self, setting: LeakSetting) -> list[tuple[list[Client], Watched]]:
+    def _runs(self, setting: LeakSetting) -> list[tuple[list[Client], ObservedRun]]:
         key = setting.training
         if key not in self._trained:
             self._trained[key] = [
-                (g, self._watch([as_trained(c, setting) for c in g], setting, it.plan, it.rounds))
+                (
+                    g,
+                    self._observe_runs(
+                        [as_trained(c, setting) for c in g], setting, it.plan, it.rounds
+                    ),
+                )
                 for it in [self.it]
                 for g in self._groups(setting)
             ]
         return self._trained[key]
 
-    def _look(self, group: list[Client], run: Watched, setting: LeakSetting) -> dict[str, Tensor]:
+    def _look(
+        self, group: list[Client], run: ObservedRun, setting: LeakSetting
+    ) -> dict[str, Tensor]:
         at = anatomy(run, setting)
         looks = {c.id: _observe(run, c.id, setting) for c in group}
         known = [float(setting.view == "single") * math.log(len(c.data)) for c in group]
@@ -176,7 +183,7 @@ class Watchtower:
                         for c, p in zip(group, picks, strict=True)
                     ]
                     self._short[key].append(
-                        (drawn, self._watch(drawn, setting, it.plan, min(EARLY, it.rounds)))
+                        (drawn, self._observe_runs(drawn, setting, it.plan, min(EARLY, it.rounds)))
                     )
         signs, trust = [], []
         for drawn, run in self._short[key]:
@@ -199,13 +206,13 @@ class Watchtower:
                         for c in group
                     ]
                     rows = [as_trained(c, setting) for c in rows]
-                    run = self._watch(rows, setting, plan, 1, one_by_one=True)
+                    run = self._observe_runs(rows, setting, plan, 1, one_by_one=True)
                     self._single[key].append((rows, run))
         names = [c.id for group in self._groups(setting) for c in group]
         return row_errors(self._single[key], setting, plan, names)
 
 
-def _observe(run: Watched, site: str, setting: LeakSetting) -> list[Seen]:
+def _observe(run: ObservedRun, site: str, setting: LeakSetting) -> list[Seen]:
     start = run.start
     return [exchange.seen(site, setting.view, start) for exchange in run.exchanges]
 

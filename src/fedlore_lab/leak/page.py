@@ -74,9 +74,9 @@ def leak_tables(found: Sequence[LeakLine]) -> list[TextTable]:
     known = _table("What the sites know: leaks by setting", found, KNOWLEDGE)
     extra = [Cell("-") if line.beyond is None else _score(line.beyond) for line in found]
     body = tuple((*row, cell) for row, cell in zip(known.body, extra, strict=True))
-    told = "beyond labels: the union, against the same attack on training without knowledge."
+    note = "beyond labels: the union, against the same attack on training without knowledge."
     return [
-        replace(known, head=(*known.head, "beyond labels"), body=body, notes=(*known.notes, told)),
+        replace(known, head=(*known.head, "beyond labels"), body=body, notes=(*known.notes, note)),
         _table("What their rows are: leaks by setting", found, rows_of),
     ]
 
@@ -156,14 +156,14 @@ def _scatter(rows: Sequence[Row], name: str, where: str) -> Plot:
 
     def paint(axes: "Axes") -> None:
         axes.axhline(0, color=INK, linewidth=1)
-        told = set()
+        labelled = set()
         for setting, ta, score in points:
             way = _way(setting)
             colour = _COLOURS[ways.index(way) % len(_COLOURS)]
             _dot(axes, ta, max(score, -0.5), colour, _look(setting))
-            if way not in told:  # colours say how, and below shapes say what was seen
+            if way not in labelled:  # colours say how, and below shapes say what was seen
                 axes.scatter([], [], s=52, marker="o", color=colour, label=way)
-            told.add(way)
+            labelled.add(way)
         for look, words in LOOKS.items():
             if look in shown:
                 _dot(axes, [], [], INK, look, words)

@@ -30,7 +30,7 @@ class Anatomy:
     classes: int  # k
     head: str  # weight of the last layer, (k, h)
     before_head: str | None  # weight of the layer below it, (h, ·)
-    told: str | None = None  # weight whose last 2k columns take the expert's rows, (·, · + 2k)
+    expert: str | None = None  # weight whose last 2k columns take the expert's rows, (·, · + 2k)
 
     @staticmethod
     def of(shapes: Mapping[str, Sequence[int]], *, hears: bool = False) -> "Anatomy":
@@ -38,9 +38,9 @@ class Anatomy:
         layers = [name for name, shape in shapes.items() if len(shape) == 2]
         if not layers:
             raise FedloreError("the attacks read linear layers, this model has none")
-        told = next((n for n in layers if n.startswith("head.")), None) if hears else None
+        expert = next((n for n in layers if n.startswith("head.")), None) if hears else None
         below = layers[-2] if len(layers) > 1 else None
-        return Anatomy(shapes[layers[-1]][0], layers[-1], below, told)
+        return Anatomy(shapes[layers[-1]][0], layers[-1], below, expert)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def find_untouched(seen: Seen, at: Anatomy) -> Tensor:
     still = torch.zeros(at.classes, dtype=torch.bool)
     if at.head in seen.moved:
         still |= stray(*_rows(seen, at.head)) < STILL
-    if at.told in seen.moved:
+    if at.expert in seen.moved:
         still |= _columns(seen, at)[1] < STILL
     return still
 
@@ -89,7 +89,7 @@ def class_signs(seen: Seen, at: Anatomy) -> Tensor:
         lean = seen.moved[at.head].double().sum(1)
         signs = [size, size - size.mean(), _share(pull), _share(lean)]
     signs.append(_share(_find_pull(seen, at)))
-    if at.told in seen.moved:
+    if at.expert in seen.moved:
         said, open_ = _columns(seen, at)
         signs += [(said + 1e-9).log10(), (open_ + 1e-9).log10()]
     return torch.stack(signs, 1).nan_to_num()
@@ -198,9 +198,9 @@ def _rows(seen: Seen, layer: str) -> tuple[Tensor, Tensor]:
 
 def _columns(seen: Seen, at: Anatomy) -> tuple[Tensor, Tensor]:
     """How far the input columns strayed: of what the P-KM says and of the range, (k,) each."""
-    assert at.told is not None
+    assert at.expert is not None
     k = at.classes
-    far = stray(seen.before[at.told][:, -2 * k :].T, seen.moved[at.told][:, -2 * k :].T)
+    far = stray(seen.before[at.expert][:, -2 * k :].T, seen.moved[at.expert][:, -2 * k :].T)
     return far[:k], far[k:]
 
 

@@ -19,7 +19,7 @@ from fedlore.experiments import (
     trust_of,
 )
 
-from .bench import PaperBench
+from .drawings import PaperDrawings
 from .protocol import Protocol, Setup, level, read_protocol
 from .tasks import PAPER_TASKS
 
@@ -70,7 +70,7 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
     ledger = ResultLedger(out / f"{study.name}.jsonl", borrow=borrow)
     task = PAPER_TASKS[study.dataset]
     data = None
-    bench: PaperBench | None = None
+    drawings: PaperDrawings | None = None
     rows: list[Row] = []
     for done, (cell, approach) in enumerate(work, 1):
         settings = (setup, repr(replace(approach, trust=cell.trust)), cell.range)
@@ -84,9 +84,9 @@ def run_study(study: Study, out: Path, *, on_cell: OnCell | None = None) -> list
         found = ledger.find(cell, config, borrow=not watch)
         if not found:
             data = data or task.load()
-            if bench is None or bench.seed != cell.seed:
-                bench = PaperBench(task, setup, data, cell.seed, watch=watch)
-            scored, history, mistakes = bench.measure(approach, cell.range, cell.share)
+            if drawings is None or drawings.seed != cell.seed:
+                drawings = PaperDrawings(task, setup, data, cell.seed, watch=watch)
+            scored, history, mistakes = drawings.measure(approach, cell.range, cell.share)
             if watch:
                 _side(out / f"rounds{where}.jsonl", cell, history)
                 _side(out / f"confusion{where}.jsonl", cell, mistakes)

@@ -15,7 +15,7 @@ from fedlore.knowledge.intervals import Between
 from fedlore.personal.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
 from fedlore_coke.blend.limits import fit_lots, lattice, lattice_size, tidy
-from fedlore_coke.blend.search import LIGHT, Found, explore, search_blends, sweep
+from fedlore_coke.blend.search import LIGHT, SearchResult, explore, search_blends, sweep
 
 from .world import GRADES, by_ash, ladder, offer, three, wild
 
@@ -133,7 +133,7 @@ def test_lots_and_few_coals_are_exact(seed):
 def test_a_sweep_mends_what_a_search_missed():
     order = order_for(ladder(), GRADES, three(), "grade>=good", confidence=0.5, lots=5.0)
     poor = np.array([0.0, 0.0, 1.0])
-    missed = Found(poor, order.judge(poor[None]), True, False)
+    missed = SearchResult(poor, order.judge(poor[None]), True, False)
     mended = sweep(order.judge, order.goal, order.limits, order.coals.price, missed)
     assert mended.proved
     assert float(mended.shares @ order.coals.price) == pytest.approx(brute(order, grid(20)))
@@ -289,7 +289,7 @@ def test_orders_that_cannot_be(options, message):
 def test_a_sweep_that_is_too_long_proves_nothing(monkeypatch):
     order = order_for(ladder(), GRADES, three(), "grade>=good", confidence=0.5, lots=5.0)
     poor = np.array([0.0, 0.0, 1.0])
-    missed = Found(poor, order.judge(poor[None]), True, False)
+    missed = SearchResult(poor, order.judge(poor[None]), True, False)
     monkeypatch.setattr(search, "SWEEP", 10)
     found = sweep(order.judge, order.goal, order.limits, order.coals.price, missed)
     assert not found.proved and found is missed

@@ -24,7 +24,7 @@ WATCHED = 500  # test rows per client that a history is scored on, again and aga
 CURVE = 12  # points of a history
 
 
-class PaperBench:
+class PaperDrawings:
     """Where approaches are tried on one drawing of clients, experts and ranges."""
 
     def __init__(
@@ -175,4 +175,4 @@ def draw(dataset: str, share: float, kind: str, seed: int, protocol: str = "fair
         raise ConfigError(f"dataset must be covtype, fmnist or coke, got '{dataset}'")
     setup: Setup = getattr(read_protocol(protocol), dataset)
     task = PAPER_TASKS[dataset]
-    return PaperBench(task, setup, task.load(), seed).drawing(kind, share)
+    return PaperDrawings(task, setup, task.load(), seed).drawing(kind, share)
