@@ -28,8 +28,8 @@ from fedlore.engine import Client
 from fedlore.engine.lore import menu_for
 from fedlore.engine.one_shot import exact_rows, posterior_of
 from fedlore.knowledge import Knowledge, Mask
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import Beside, Foreseen
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import Beside, Foreseen
 from fedlore_coke.blend import Coals, Order, check, feature_limit, model_limit, order_for, plan
 from fedlore_coke.blend.judge import Goal, Judge
 from fedlore_coke.blend.limits import lattice

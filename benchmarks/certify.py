@@ -33,7 +33,7 @@ from fedlore.knowledge import (
     Schema,
     table_of,
 )
-from fedlore.personal.classifier import Personal
+from fedlore.models.classifier import Personal
 
 FEATURES, EDGES = 20, (20.0, 40.0, 60.0, 80.0)
 CLASSES = tuple(f"g{grade}" for grade in range(len(EDGES) + 1))

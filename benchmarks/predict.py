@@ -28,10 +28,10 @@ from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.tables.sheets import table_of
 from fedlore.knowledge.tables.table import Table
-from fedlore.personal.ensemble import Beside
-from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import OrderMember
-from fedlore.personal.own.trees import LEAF, Trees
+from fedlore.models.ensemble import Beside
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import OrderMember
+from fedlore.models.own.trees import LEAF, Trees
 
 LIMIT = 300_000  # rows a second on one core
 LIMIT_PARQUET = 500_000  # the same from and to Parquet

@@ -14,7 +14,7 @@ from .keys import escape
 MODULES = {
     "fedlore": "What most programs need; a name is loaded on its first use.",
     "fedlore.knowledge": "What an expert says, as models of one's own and as files.",
-    "fedlore.personal": "What predicts: a network seen through a site's knowledge.",
+    "fedlore.models": "What predicts: a network seen through a site's knowledge.",
     "fedlore.algorithms": "Federated algorithms, both halves of each in one class.",
     "fedlore.engine": "Training: in one call, or round by round.",
     "fedlore.privacy": "What hides single uploads, and what adds noise.",
@@ -52,7 +52,7 @@ BUILDING = {
     "fedlore.look.page": "One self-contained page.",
     "fedlore.look.plots": "Plots in the house's style.",
     "fedlore.look.tables": "Tables of text, and as Markdown.",
-    "fedlore.personal.own": "What a site learns without others.",
+    "fedlore.models.own": "What a site learns without others.",
     "fedlore.report.published": "The paper's own numbers.",
 }
 

@@ -31,10 +31,10 @@ from fedlore.engine import Client
 from fedlore.experiments import FLWKM, LORE_1, Drawing, train_approach
 from fedlore.experiments.intervals import interval
 from fedlore.kernel.schema import Schema, name_columns
-from fedlore.personal.answers import Answers
-from fedlore.personal.classifier import Personal
-from fedlore.personal.regressor import PersonalRegressor
-from fedlore.personal.tasks import task_of
+from fedlore.models.answers import Answers
+from fedlore.models.classifier import Personal
+from fedlore.models.regressor import PersonalRegressor
+from fedlore.models.tasks import task_of
 from fedlore_coke.demo import Demo
 from fedlore_coke.experts import COKE
 from fedlore_coke.plants import coking_plants

@@ -32,8 +32,8 @@ from fedlore.core.tree import mean
 from fedlore.engine import Client
 from fedlore.engine.one_shot import exact_rows, posterior_of
 from fedlore.experiments import LORE, LORE_1, Approach, Drawing, train_approach
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import Beside, Foreseen
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import Beside, Foreseen
 from fedlore_coke.blend.coals import Array, Coals
 from fedlore_coke.blend.graders import BlendTarget, ClassGrader
 from fedlore_coke.blend.limits import Limits, limits_of, sparse

@@ -31,7 +31,7 @@ from fedlore.experiments import (
     interval,
     pair_interval,
 )
-from fedlore.personal.own import remembering
+from fedlore.models.own.baseline import remembering
 from fedlore_lab.paper.drawings import draw
 from fedlore_lab.paper.numbers.study import NumberStudy, run_regression
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedlore import Client, NumberClient
 from fedlore.answers import Bins, Measured
 from fedlore.core.examples import Examples
-from fedlore.personal.own.linear import Ridge
+from fedlore.models.own.linear import Ridge
 
 RIVALS = ("own trees", "own monotone trees", "own ridge")
 BOOSTING = {"learning_rate": 0.05, "max_leaf_nodes": 4, "min_samples_leaf": 3, "max_iter": 100}

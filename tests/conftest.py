@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from fedlore.engine.lore import train
-from fedlore.personal.own import baseline
+from fedlore.models.own import baseline
 
 from .programs import WATCH, find
 

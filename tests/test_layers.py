@@ -21,7 +21,6 @@ ROOMS = (
     "look",
     "knowledge",
     "models",
-    "personal",
     "algorithms",
     "privacy",
     "data",
@@ -49,12 +48,10 @@ LESS = {
     "algorithms": GROUND | {"core"},
     "privacy": GROUND | {"core", "algorithms"},
     "data": GROUND | {"core", "knowledge"},
-    "bundle": GROUND
-    | {"version", "checker", "core", "look", "knowledge", "models", "personal", "data"},
-    "studio": GROUND | {"core", "look", "knowledge", "models", "personal", "data", "bundle"},
-    "testing": GROUND
-    | {"core", "knowledge", "models", "personal", "algorithms", "privacy", "engine"},
-    "sklearn": GROUND | {"core", "knowledge", "models", "personal", "algorithms", "data", "engine"},
+    "bundle": GROUND | {"version", "checker", "core", "look", "knowledge", "models", "data"},
+    "studio": GROUND | {"core", "look", "knowledge", "models", "data", "bundle"},
+    "testing": GROUND | {"core", "knowledge", "models", "algorithms", "privacy", "engine"},
+    "sklearn": GROUND | {"core", "knowledge", "models", "algorithms", "data", "engine"},
 }
 #: What a file imports from above, inside a function, so that nobody pays who does not call it.
 LATE = {
@@ -69,7 +66,7 @@ PARTS = {
 }
 #: Arrows between parts that point up on purpose, each with its reason.
 UP = {
-    ("personal", "__init__"): "hands out the public names",
+    ("models", "__init__"): "hands out the public names",
     ("privacy", "__init__"): "hands out the public names",
     ("bundle", "__init__"): "hands out the public names",
     ("privacy", "settings"): "puts the filters together",
@@ -156,7 +153,7 @@ def test_files_import_what_lies_below(above):
 
 
 @pytest.mark.parametrize(
-    "room", ["kernel", "checker", "core", "knowledge", "personal", "bundle", "experiments"]
+    "room", ["kernel", "checker", "core", "knowledge", "models", "bundle", "experiments"]
 )
 def test_no_file_imports_itself_over_others(room):
     """Files that nothing else in the room waits for are taken away, until none is left."""

@@ -44,12 +44,12 @@ if TYPE_CHECKING:  # what editors and type checkers see; `_HOMES` says the same 
     from .knowledge import Schema as Schema
     from .knowledge.intervals import Band as Band
     from .knowledge.intervals import Between as Between
-    from .personal import Classification as Classification
-    from .personal import Client as Client
-    from .personal import NumberClient as NumberClient
-    from .personal import Personal as Personal
-    from .personal import PersonalRegressor as PersonalRegressor
-    from .personal import Regression as Regression
+    from .models import Classification as Classification
+    from .models import Client as Client
+    from .models import NumberClient as NumberClient
+    from .models import Personal as Personal
+    from .models import PersonalRegressor as PersonalRegressor
+    from .models import Regression as Regression
     from .privacy import Dp as Dp
     from .privacy import Privacy as Privacy
 
@@ -68,7 +68,7 @@ _HOMES = {
     "errors": "ConfigError FedloreError KnowledgeError",
     "knowledge": "Knowledge Lookup Mask MaxPool Schema",
     "knowledge.intervals": "Band Between",
-    "personal": "Classification Client NumberClient Personal PersonalRegressor Regression",
+    "models": "Classification Client NumberClient Personal PersonalRegressor Regression",
     "privacy": "Dp Privacy",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

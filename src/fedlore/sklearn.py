@@ -21,9 +21,9 @@ from .errors import ConfigError, FedloreError
 from .knowledge import Knowledge, Mask
 from .knowledge.scope import count_inputs
 from .knowledge.views import SeenModel
-from .personal import Client, Member, NumberClient, Regression, TaskKind
-from .personal.client import P
-from .personal.regressor import Decode
+from .models import Client, Member, NumberClient, Regression, TaskKind
+from .models.client import P
+from .models.regressor import Decode
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

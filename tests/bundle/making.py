@@ -17,7 +17,7 @@ from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.numbers import IntervalTable, NumberTable, parse_numbers_table
 from fedlore.knowledge.tables.sheets import table_of
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 SCHEMA = Schema(
     (Feature("ash", "%", 0.0, 40.0), Feature("s", "%", 0.0, 5.0)), ("A", "B", "C"), "grade"

@@ -9,11 +9,11 @@ from fedlore.core.one_shot import Basis, Exact, ExactRows, Foresight, solve, sum
 from fedlore.core.ordinal import Ordinal, ordered_mlp
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
-from fedlore.personal.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
-from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import ClassMember, NumberMember, OrderMember
-from fedlore.personal.own.trees import LEAF, Trees
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import ClassMember, NumberMember, OrderMember
+from fedlore.models.own.trees import LEAF, Trees
+from fedlore.models.regressor import PersonalRegressor
 
 
 def normal(*shape: int, seed: int) -> Tensor:

@@ -11,7 +11,7 @@ from fedlore.bundle import DECIDED, answer_rows, bundle_of, read_rows_checked, r
 from fedlore.bundle.explain import answer_with_reasons
 from fedlore.errors import FedloreError
 from fedlore.knowledge.tables.table import Table
-from fedlore.personal import tasks as classification
+from fedlore.models import tasks as classification
 
 from .making import SCHEMA, bundle, known, number_bundle, regressor, rows
 

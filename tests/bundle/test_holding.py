@@ -24,8 +24,8 @@ from fedlore.cli.app import app
 from fedlore.core.conformal import Holding, unseen_holdings
 from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
-from fedlore.personal.doubt import doubt_classes
-from fedlore.personal.tasks import task_of
+from fedlore.models.doubt import doubt_classes
+from fedlore.models.tasks import task_of
 
 from ..coke.blend.doubters import CSR, SCALE, STEPS, foreseen, numbers, rows
 from ..coke.blend.test_promise import narrow

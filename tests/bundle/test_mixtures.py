@@ -16,7 +16,7 @@ from fedlore.bundle.update import update_bundle
 from fedlore.cli.app import app
 from fedlore.core.store import pack_tensors, unpack_tensors
 from fedlore.errors import FedloreError
-from fedlore.personal.own.members import OrderMember
+from fedlore.models.own.members import OrderMember
 
 from .making import SCHEMA, bundle, known, personal, rows
 from .mixed import linear, mixture, plain_net, trees

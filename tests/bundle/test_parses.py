@@ -14,7 +14,7 @@ from fedlore.core.nets import mlp
 from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.sources import table
 from fedlore.knowledge.tables import sheets
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 from .making import SCHEMA, known, number_knowledge, personal
 

@@ -19,7 +19,7 @@ from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.learned import from_sklearn
 from fedlore.knowledge.sources.entry import EntryPoint
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 from .making import SCHEMA, bundle, known, personal, rows
 

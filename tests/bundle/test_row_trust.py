@@ -24,10 +24,10 @@ from fedlore.cli.app import app
 from fedlore.errors import KnowledgeError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.scope import scaler_of_scope
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import Beside, NumberBeside
-from fedlore.personal.own.members import ClassMember, NumberMember
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import Beside, NumberBeside
+from fedlore.models.own.members import ClassMember, NumberMember
+from fedlore.models.regressor import PersonalRegressor
 from fedlore.studio.site_model import predict_under
 
 from .mixed import linear

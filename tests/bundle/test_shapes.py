@@ -16,12 +16,12 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import Beside
-from fedlore.personal.own import baseline
-from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import OrderMember
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import Beside
+from fedlore.models.own import baseline
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import OrderMember
+from fedlore.models.regressor import PersonalRegressor
 
 from ..theory.test_shaped_mixtures import mixed_site, with_members
 from ..theory.test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site

@@ -25,7 +25,7 @@ from fedlore.errors import FedloreError, KnowledgeError
 from fedlore.kernel.signature import meaning_in
 from fedlore.knowledge.files import describe, pack_knowledge
 from fedlore.knowledge.signing import features_in, find_signature, make_key, sign_file
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 from ..cli.tasks import write_knowledge
 from .making import SCHEMA, known, personal, rows

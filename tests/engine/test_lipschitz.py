@@ -16,8 +16,8 @@ from fedlore.engine.stacked.params import Batch, StackedParams, Traced
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.personal.classifier import Personal
-from fedlore.personal.own import baseline
+from fedlore.models.classifier import Personal
+from fedlore.models.own import baseline
 
 K = 6
 SCHEMA = Schema(

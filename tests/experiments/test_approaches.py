@@ -23,8 +23,8 @@ from fedlore.experiments.approaches import (
     local_best_words,
 )
 from fedlore.experiments.runner import Drawing, compare
-from fedlore.personal.own import baseline as own_models
-from fedlore.personal.own.baseline import own_classes, own_order
+from fedlore.models.own import baseline as own_models
+from fedlore.models.own.baseline import own_classes, own_order
 
 from ..engine.federation import CLASSES, FEATURES, federation
 

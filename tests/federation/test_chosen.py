@@ -24,9 +24,9 @@ from fedlore.federation.site.folder import Store, read_kit
 from fedlore.federation.site.lore import personal_of, write_settled
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import read_terms, terms_of
-from fedlore.personal.ensemble import Beside
-from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import OrderMember, see_order
+from fedlore.models.ensemble import Beside
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import OrderMember, see_order
 from fedlore.privacy import Dp, Privacy
 from fedlore.privacy.dp.budget import Ledger
 

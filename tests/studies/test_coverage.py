@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedlore.core.conformal import held_band
-from fedlore.personal.answers import Answers
+from fedlore.models.answers import Answers
 from studies.coverage import _held, band, summary
 
 

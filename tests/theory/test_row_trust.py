@@ -9,8 +9,8 @@ from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.core.metrics import decide
 from fedlore.core.rng import stream
-from fedlore.personal.ensemble import Beside
-from fedlore.personal.regressor import decode_logits
+from fedlore.models.ensemble import Beside
+from fedlore.models.regressor import decode_logits
 
 
 def drawn(seed, n=40, k=5):

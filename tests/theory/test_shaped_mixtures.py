@@ -12,11 +12,11 @@ from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import Beside, NumberBeside
-from fedlore.personal.own import baseline, own_numbers, own_order
-from fedlore.personal.own.members import input_signs
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import Beside, NumberBeside
+from fedlore.models.own import baseline, own_numbers, own_order
+from fedlore.models.own.members import input_signs
+from fedlore.models.regressor import PersonalRegressor
 
 from .test_shapes import EDGES, SCHEMA, K, count_broken, pairs_of, random_site
 

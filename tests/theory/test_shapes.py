@@ -14,8 +14,8 @@ from fedlore.knowledge import Knowledge
 from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
-from fedlore.personal.classifier import Personal
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.classifier import Personal
+from fedlore.models.regressor import PersonalRegressor
 
 K = 7
 FEATURES = tuple(Feature(name, low=-3.0, high=3.0) for name in "abc")

@@ -1,6 +1,6 @@
 """One file per site: the personal model, its knowledge, and the names and scales of its columns."""
 
-from ..personal.answers import DECIDED, Answers
+from ..models.answers import DECIDED, Answers
 from .explain import reasons
 from .header import Bundle, Policies
 from .predict import answer_rows, read_rows_checked

@@ -28,8 +28,8 @@ from ..kernel.knowledge import Known, read_knowledge, scope_of
 from ..kernel.prove import never_disagrees, never_empty, stays_inside
 from ..kernel.search import ProofStatus, Verdict
 from ..kernel.sources import is_soft
-from ..personal.classifier import Personal
-from ..personal.regressor import PersonalRegressor
+from ..models.classifier import Personal
+from ..models.regressor import PersonalRegressor
 from ..version import __version__
 from .header import Bundle
 from .knowledge import check_signature, unwrap_confusion

@@ -16,8 +16,8 @@ from ..core.scaler import Scaler
 from ..core.tree import Params
 from ..errors import ConfigError, FedloreError
 from ..knowledge import Knowledge
-from ..personal.ensemble import AnyBeside, Beside, Foreseen, ForeseenNumber, NumberBeside
-from ..personal.own.members import (
+from ..models.ensemble import AnyBeside, Beside, Foreseen, ForeseenNumber, NumberBeside
+from ..models.own.members import (
     HEARD_OF_ORDER,
     MOST_BYTES,
     ClassMember,
@@ -27,7 +27,7 @@ from ..personal.own.members import (
     read_own_members,
     write_own_members,
 )
-from ..personal.own.trees import Trees
+from ..models.own.trees import Trees
 from .archive import Refused
 
 EXACT = "exact"  # the kind of the one-round model, beside the kinds of own members

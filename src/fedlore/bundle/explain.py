@@ -12,10 +12,10 @@ from ..knowledge.shapes.shape import shape_reasons
 from ..knowledge.soft import has_soft
 from ..knowledge.sources.kind import Reasons
 from ..knowledge.sources.reasons import missing_reasons, reasons_of
-from ..personal.answers import BOTH, EXPERT, RANGE, Answers
-from ..personal.classifier import Personal
-from ..personal.ensemble import AnyBeside
-from ..personal.tasks import task_of
+from ..models.answers import BOTH, EXPERT, RANGE, Answers
+from ..models.classifier import Personal
+from ..models.ensemble import AnyBeside
+from ..models.tasks import task_of
 from ..words import Reason
 from .ensemble import member_weights
 from .header import Bundle

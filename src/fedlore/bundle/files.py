@@ -12,8 +12,8 @@ from ..core.conformal import Holding
 from ..data.rows import FileForm, OnProgress, RowChunk, open_file, read_chunks, read_unhurried
 from ..data.rows.cells import passed_over
 from ..errors import ConfigError, FedloreError
-from ..personal.answers import DECIDED, Answers
-from ..personal.doubt import Doubt
+from ..models.answers import DECIDED, Answers
+from ..models.doubt import Doubt
 from .explain import answer_with_reasons
 from .header import Bundle, Policies
 from .predict import answer_rows, doubt_rows

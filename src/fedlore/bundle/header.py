@@ -19,10 +19,10 @@ from ..kernel.schema import Schema
 from ..knowledge import Knowledge
 from ..knowledge.scope import inputs_of
 from ..knowledge.views import Recalibrated
-from ..personal.classifier import Personal
-from ..personal.client import Predictor
-from ..personal.regressor import PersonalRegressor
-from ..personal.tasks import TASKS, Classification, Regression, TaskName
+from ..models.classifier import Personal
+from ..models.client import Predictor
+from ..models.regressor import PersonalRegressor
+from ..models.tasks import TASKS, Classification, Regression, TaskName
 from ..version import __version__
 from .archive import Refused
 from .knowledge import knowledge_members, same_schema

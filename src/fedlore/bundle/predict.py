@@ -8,10 +8,10 @@ from torch import Tensor
 from ..data.rows import frame_of, read_chunks
 from ..data.rows.cells import Extra
 from ..errors import FedloreError
-from ..personal.answers import Answers
-from ..personal.classifier import Personal
-from ..personal.doubt import Doubt, doubt_classes, doubt_numbers, find_foreseen
-from ..personal.tasks import task_of
+from ..models.answers import Answers
+from ..models.classifier import Personal
+from ..models.doubt import Doubt, doubt_classes, doubt_numbers, find_foreseen
+from ..models.tasks import task_of
 from .header import Bundle
 
 _FAULT = "predict"  # the code of errors raised here

@@ -22,9 +22,9 @@ from ..core.conformal import (
 from ..core.metrics import ReliabilityBin, count_pairs, per_class, reliability
 from ..data.rows import FileForm, read_measured, read_table
 from ..kernel.schema import Schema
-from ..personal.answers import Answers
-from ..personal.classifier import Personal
-from ..personal.tasks import TaskName, number_reliability, task_of
+from ..models.answers import Answers
+from ..models.classifier import Personal
+from ..models.tasks import TaskName, number_reliability, task_of
 from .header import Bundle
 from .predict import answer_rows, shape_rows
 

@@ -15,10 +15,10 @@ from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.signing import Signature
 from ..knowledge.sources.catalog import plugins_in
-from ..personal.classifier import Personal
-from ..personal.client import Predictor
-from ..personal.regressor import PersonalRegressor
-from ..personal.tasks import task_of
+from ..models.classifier import Personal
+from ..models.client import Predictor
+from ..models.regressor import PersonalRegressor
+from ..models.tasks import task_of
 from .archive import Members, Refused, fingerprint_of, read_members, write_members
 from .card import card_of
 from .ensemble import describe_beside, restore_beside

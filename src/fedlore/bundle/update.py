@@ -7,10 +7,10 @@ from ..errors import KnowledgeError
 from ..kernel.schema import Schema
 from ..knowledge.signing import find_signature
 from ..knowledge.sources.catalog import plugins_in
-from ..personal.classifier import Personal
-from ..personal.ensemble import with_expert
-from ..personal.regressor import PersonalRegressor
-from ..personal.tasks import task_of
+from ..models.classifier import Personal
+from ..models.ensemble import with_expert
+from ..models.regressor import PersonalRegressor
+from ..models.tasks import task_of
 from .header import Bundle, read_header, task_about
 from .knowledge import SIGNATURE, pack_signature, read_held, restore, store, with_trust
 from .store import bundle_members

@@ -19,8 +19,8 @@ from torch import Tensor
 from ..core.conformal import Holding
 from ..core.store import replacing
 from ..errors import FedloreError
-from ..personal.answers import DECIDED, Answers
-from ..personal.doubt import Doubt
+from ..models.answers import DECIDED, Answers
+from ..models.doubt import Doubt
 from .header import Bundle
 from .score import hold_classes, hold_numbers
 

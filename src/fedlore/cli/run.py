@@ -16,7 +16,7 @@ from ..experiments.benefit import benefit_path
 from ..experiments.runs import Finished, run_federation
 from ..experiments.sites import Gathering, gather, knows, site_folders
 from ..knowledge.shapes.shape import promised_shapes
-from ..personal.own.baseline import missing_learners
+from ..models.own.baseline import missing_learners
 from ..report import write_report
 from ..report.benefit import write_benefit
 from ..report.numbers import write_number_report

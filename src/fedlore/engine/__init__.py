@@ -1,6 +1,6 @@
 """The round loop and its transports."""
 
-from ..personal.client import Client, NumberClient
+from ..models.client import Client, NumberClient
 from .client import Memory, Site, ready, score
 from .fit import fit
 from .loop import Local, Recipe, Run, answer, federate, score_round

@@ -12,7 +12,7 @@ from ..core.metrics import accuracy, decide, nll, violation
 from ..core.scaler import Scaler
 from ..core.tree import Payload
 from ..errors import FedloreError
-from ..personal.client import Client
+from ..models.client import Client
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from ..answers import Bins
 from ..core.aggregate import Aggregate
 from ..core.scaler import Scaler
 from ..errors import ConfigError
-from ..personal.client import Member, P
-from ..personal.tasks import TaskKind, TaskName, task_for
+from ..models.client import Member, P
+from ..models.tasks import TaskKind, TaskName, task_for
 from ..privacy.settings import Privacy
 from .loop import Run, Weights
 from .lore import Menu, train_lore

@@ -18,7 +18,7 @@ from ..core.scaler import Inputs, Scaler, from_moments
 from ..core.tree import Params, Payload
 from ..core.wire import Reply, Task, Transport, find_flaw
 from ..errors import ConfigError, FedloreError
-from ..personal.client import Client
+from ..models.client import Client
 from ..privacy.dp.records import Records
 from .client import Memory, Site, ready, score
 from .one_shot import exact_rows

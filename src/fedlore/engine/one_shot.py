@@ -10,7 +10,7 @@ from ..core.one_shot import Exact, ExactRows, Posterior, solve
 from ..core.scaler import Scaler
 from ..core.wire import Reply, Task, Transport
 from ..errors import FedloreError
-from ..personal.client import Client
+from ..models.client import Client
 from ..privacy.filters import Filter, guard_transport
 from .client import scale_rows
 

@@ -23,10 +23,10 @@ from ..data.rows import as_examples
 from ..errors import ConfigError, FedloreError, unknown
 from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
-from ..personal.benefit import Brought
-from ..personal.client import Client, Member, NumberClient, P, knowledge_within
-from ..personal.ensemble import Beside, NumberBeside
-from ..personal.tasks import TaskKind, task_for
+from ..models.benefit import Brought
+from ..models.client import Client, Member, NumberClient, P, knowledge_within
+from ..models.ensemble import Beside, NumberBeside
+from ..models.tasks import TaskKind, task_for
 from ..privacy.filters import Filter, Placement, filter_context, guard_transport
 from ..privacy.settings import Privacy, filters_of, privacy_lines
 from .loop import Local, Recipe, Run, Weights, federate, own_params, recall, scale_together

@@ -10,8 +10,8 @@ from typing import Any, overload
 
 from ..algorithms import Algorithm, Alone, FedAvg
 from ..engine import Client, Fitted, NumberClient
-from ..personal.client import trust_anew
-from ..personal.own.baseline import missing_learners
+from ..models.client import trust_anew
+from ..models.own.baseline import missing_learners
 
 
 @dataclass(frozen=True)

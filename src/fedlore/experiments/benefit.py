@@ -16,8 +16,8 @@ from ..core.store import write_private
 from ..engine import Client, Fitted, NumberClient
 from ..engine.lore.report import measure_line
 from ..errors import FedloreError
-from ..personal.benefit import Brought
-from ..personal.client import Member
+from ..models.benefit import Brought
+from ..models.client import Member
 from .sites import Gathering
 
 _FOLDS = 3

@@ -27,8 +27,8 @@ from ..engine import Client, Fitted
 from ..engine.lore.train import count_classes
 from ..errors import ConfigError, FedloreError
 from ..knowledge.views import reread_rows
-from ..personal.classifier import Personal
-from ..personal.own.baseline import OwnModel, own_classes, own_order
+from ..models.classifier import Personal
+from ..models.own.baseline import OwnModel, own_classes, own_order
 from .approaches import Approach, trust_client
 
 _BATCH = 8192  # test rows at a time: enough to be quick, few enough for the cache

@@ -13,10 +13,10 @@ from ..core.metrics import write_bins
 from ..core.scaler import from_moments
 from ..engine import Fitted, NumberClient
 from ..errors import FedloreError
-from ..personal.own.baseline import OwnModel, own_numbers
-from ..personal.own.members import NumberMember
-from ..personal.regressor import PersonalRegressor
-from ..personal.tasks import LEVEL, SCORED_LEVELS, number_reliability
+from ..models.own.baseline import OwnModel, own_numbers
+from ..models.own.members import NumberMember
+from ..models.regressor import PersonalRegressor
+from ..models.tasks import LEVEL, SCORED_LEVELS, number_reliability
 from .approaches import Approach, trust_client
 
 

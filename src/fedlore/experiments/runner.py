@@ -20,8 +20,8 @@ from ..engine import Client, Fitted, NumberClient, Training, fit
 from ..engine.loop import Weights
 from ..engine.lore import Menu, train_lore
 from ..engine.lore.space import ModelMaker
-from ..personal.client import Member
-from ..personal.own.baseline import OwnModel, remembering
+from ..models.client import Member
+from ..models.own.baseline import OwnModel, remembering
 from ..privacy import Privacy
 from .approaches import APPROACHES, Approach, chosen_in, training, trust_client
 from .classes import ClassJudge

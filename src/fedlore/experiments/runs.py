@@ -9,7 +9,7 @@ from ..core.history import Row, read_rows
 from ..engine import Client, NumberClient
 from ..federation.settings import Federation
 from ..knowledge.protocols import kind_of
-from ..personal.own.baseline import FOLDS, remembering
+from ..models.own.baseline import FOLDS, remembering
 from .approaches import Approach, trust_of
 from .benefit import write_tables
 from .cells import ResultCell, ResultLedger, package_versions, replace_rows, settings_fingerprint

@@ -20,7 +20,7 @@ from ..kernel.schema import Schema
 from ..knowledge.models import Knowledge
 from ..knowledge.scope import count_inputs, scaler_of_scope
 from ..knowledge.signing import Signature, check_signed, find_signature
-from ..personal.client import Member, P
+from ..models.client import Member, P
 from ..privacy.settings import Privacy
 from .approaches import APPROACHES, Approach
 from .runner import POINTS, Drawing

@@ -12,8 +12,8 @@ from ..core.tree import Params
 from ..engine import Client, Fitted, NumberClient
 from ..errors import FedloreError, unknown
 from ..knowledge.signing import Signature
-from ..personal.classifier import Personal
-from ..personal.regressor import PersonalRegressor
+from ..models.classifier import Personal
+from ..models.regressor import PersonalRegressor
 from .approaches import Approach, trust_client
 
 BUNDLE_SCORES = ("ta", "pov", "rmse", "mae", "r2", "coverage", "width")  # that a bundle names

@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..kernel.schema import Schema
 from ..knowledge.files import Target
 from ..knowledge.scope import inputs_of
-from ..personal.tasks import Regression
+from ..models.tasks import Regression
 from ..privacy import Privacy
 from ..version import __version__
 from .settings import Federation, Model

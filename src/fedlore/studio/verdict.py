@@ -24,7 +24,7 @@ from ..knowledge.sources.reasons import missing_reasons, reasons_of
 from ..knowledge.sources.table import is_of_number, rule_text
 from ..knowledge.tables.soft import SoftTable
 from ..knowledge.tables.table import Table
-from ..personal.answers import in_scope
+from ..models.answers import in_scope
 from ..words.en import case_words
 from .grids import RuleGrid
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.personal import class_voices, doubt_classes, doubt_numbers
+from fedlore.models import class_voices, doubt_classes, doubt_numbers
 
 from .coals import Array
 from .graders import ERRING, FALL, ClassGrader, NumberGrader

@@ -18,7 +18,7 @@ from torch import Tensor
 from fedlore import Bins, Examples, Measured, Personal, PersonalRegressor
 from fedlore.errors import FedloreError, unknown
 from fedlore.knowledge import Schema
-from fedlore.personal import Distribution, Doubt, class_voices, doubt_classes, doubt_numbers
+from fedlore.models import Distribution, Doubt, class_voices, doubt_classes, doubt_numbers
 
 from .coals import Array
 

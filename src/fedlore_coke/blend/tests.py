@@ -24,7 +24,7 @@ from fedlore.data.rows import (
     place_cells,
 )
 from fedlore.errors import FedloreError, KnowledgeError, unknown
-from fedlore.personal import INFLATION, Doubt, Foreseen, find_foreseen, foreseen_doubt, take_tests
+from fedlore.models import INFLATION, Doubt, Foreseen, find_foreseen, foreseen_doubt, take_tests
 
 from .coals import Array
 from .graders import ClassGrader, doubted_chances

@@ -16,7 +16,7 @@ from fedlore.config import build, read_toml
 from fedlore.core.history import Row, check_writable, write_rows
 from fedlore.engine import Client
 from fedlore.experiments import APPROACHES, effort, interval, local_best_words, read_sites
-from fedlore.personal.own import missing_learners
+from fedlore.models.own import missing_learners
 from fedlore.report import write_report
 
 from ..demo import Demo, margins, means, run_demo, verdict

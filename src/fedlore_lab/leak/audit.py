@@ -16,7 +16,7 @@ from fedlore.core.store import replacing
 from fedlore.engine import Client
 from fedlore.errors import ConfigError, FedloreError
 from fedlore.experiments import Drawing, gather, ordered_classes, settings_fingerprint
-from fedlore.personal.own import remembering
+from fedlore.models.own import remembering
 
 from ..paper.drawings import draw as draw_paper
 from . import looks as leak_looks

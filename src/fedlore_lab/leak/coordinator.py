@@ -16,7 +16,7 @@ from fedlore.core.tree import Params
 from fedlore.core.wire import Reply, Task, Transport
 from fedlore.engine import Client, Fitted, Local, Recipe, engine_for, federate
 from fedlore.knowledge import Knowledge
-from fedlore.personal import Classification
+from fedlore.models import Classification
 from fedlore.privacy import Dp, Filter, Ledger, NoiseFilter, guard_transport
 
 from .settings import LeakSetting, View

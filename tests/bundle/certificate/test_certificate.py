@@ -32,7 +32,7 @@ from fedlore.knowledge import (
     SoftFormula,
     table_of,
 )
-from fedlore.personal.classifier import Personal
+from fedlore.models.classifier import Personal
 
 from ..onnx.worlds import EDGES, SCHEMA, rows
 

@@ -13,7 +13,7 @@ from fedlore.checker.bundles import mixture_faults, read_weights
 from fedlore.checker.forms import read_mixture
 from fedlore.checker.graphs import Graph
 from fedlore.checker.verdict import seal
-from fedlore.personal.ensemble import Foreseen
+from fedlore.models.ensemble import Foreseen
 
 from ..mixed import class_members, foresight, mixture, ordinal
 from ..onnx.test_mixtures import CALM, MEMBERS, known

@@ -18,7 +18,7 @@ from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 onnx = pytest.importorskip("onnx")
 BINS = Bins(0.0, 10.0, 5)

@@ -24,12 +24,12 @@ from fedlore.knowledge.formulas import Formula, FormulaRange, GradedFormula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.shapes import FeatureShape, SiteShapes
 from fedlore.knowledge.tables.sheets import table_of
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import NumberBeside
-from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import NumberMember
-from fedlore.personal.own.trees import Trees
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import NumberBeside
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import NumberMember
+from fedlore.models.own.trees import Trees
+from fedlore.models.regressor import PersonalRegressor
 
 SCHEMA = Schema(
     (Feature("ash", low=5, high=15), Feature("Ro", low=0.5, high=2)),

@@ -18,7 +18,7 @@ from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.scope import inputs_of
 from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 from .worlds import HOLED, SCHEMA, conditions, holed, rows
 

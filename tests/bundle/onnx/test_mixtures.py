@@ -12,10 +12,10 @@ from fedlore.core.one_shot import Basis
 from fedlore.core.ordinal import log_cells
 from fedlore.errors import FedloreError
 from fedlore.knowledge import Knowledge, table_of
-from fedlore.personal.classifier import Personal
-from fedlore.personal.ensemble import Beside, Foreseen
-from fedlore.personal.own.linear import log_masses
-from fedlore.personal.own.members import ClassMember, OrderMember
+from fedlore.models.classifier import Personal
+from fedlore.models.ensemble import Beside, Foreseen
+from fedlore.models.own.linear import log_masses
+from fedlore.models.own.members import ClassMember, OrderMember
 
 from ...laws.versions import agree_on_graph, ran
 from ..mixed import class_members, foresight, linear, mixture, ordinal, plain_net, trees

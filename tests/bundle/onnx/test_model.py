@@ -26,7 +26,7 @@ from fedlore.knowledge import (
     table_of,
 )
 from fedlore.knowledge.views import Recalibrated
-from fedlore.personal.classifier import Personal
+from fedlore.models.classifier import Personal
 
 from ...laws.versions import ran
 from .worlds import EDGES, SCHEMA, rows

@@ -16,7 +16,7 @@ from fedlore.knowledge.formulas import Formula
 from fedlore.knowledge.intervals import Between
 from fedlore.knowledge.tables.numbers import parse_numbers_table
 from fedlore.knowledge.tables.sheets import parse_sheet
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 from ...laws.versions import agree_on_bundle
 from ..mixed import ordinal

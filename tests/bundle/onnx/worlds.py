@@ -25,7 +25,7 @@ from fedlore.knowledge import (
 from fedlore.knowledge.scope import count_inputs, inputs_of
 from fedlore.knowledge.soft import Softened, SoftFormulas
 from fedlore.knowledge.tables.soft import SoftTable
-from fedlore.personal.classifier import Personal
+from fedlore.models.classifier import Personal
 
 CLASSES = ("I", "II", "III", "IV")
 SCHEMA = Schema(

@@ -9,7 +9,7 @@ from fedlore.core.nets import mlp
 from fedlore.core.scaler import Scaler
 from fedlore.knowledge import Feature, Formula, Schema, table_of
 from fedlore.knowledge.intervals import Between
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 
 SCHEMA = Schema(
     (

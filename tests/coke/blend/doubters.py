@@ -9,11 +9,11 @@ from fedlore.core.one_shot import Basis, Exact, Foresight, solve, sum_rows
 from fedlore.core.rng import stream
 from fedlore.core.scaler import Scaler
 from fedlore.kernel.schema import Feature, Schema
-from fedlore.personal.ensemble import Beside, Foreseen, NumberBeside
-from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.members import NumberMember, OrderMember
-from fedlore.personal.own.trees import BoostedTrees
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.ensemble import Beside, Foreseen, NumberBeside
+from fedlore.models.own.linear import Ridge
+from fedlore.models.own.members import NumberMember, OrderMember
+from fedlore.models.own.trees import BoostedTrees
+from fedlore.models.regressor import PersonalRegressor
 
 FEATURES = (Feature("ash", "%", 0.0, 40.0), Feature("rank", "", 0.0, 2.0))
 STEPS = Schema(FEATURES, tuple(f"Q{10 + i}" for i in range(8)), "grade")  # ordered by its names

@@ -12,7 +12,7 @@ from fedlore import Knowledge
 from fedlore.bundle import bundle_of, write_bundle
 from fedlore.cli.app import app
 from fedlore.errors import FedloreError
-from fedlore.personal.doubt import doubt_classes
+from fedlore.models.doubt import doubt_classes
 from fedlore_coke.blend import order_for, plan
 from fedlore_coke.blend.mixing import rows_of
 from fedlore_coke.blend.tests import (

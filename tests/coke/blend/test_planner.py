@@ -12,7 +12,7 @@ from fedlore.core.nets import mlp
 from fedlore.errors import FedloreError
 from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.intervals import Between
-from fedlore.personal.regressor import PersonalRegressor
+from fedlore.models.regressor import PersonalRegressor
 from fedlore_coke.blend import check, order_for, plan, search
 from fedlore_coke.blend.limits import fit_lots, lattice, lattice_size, tidy
 from fedlore_coke.blend.search import LIGHT, SearchResult, explore, search_blends, sweep

@@ -10,7 +10,7 @@ from fedlore import Knowledge
 from fedlore.core.one_shot import foresee, posterior
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError, KnowledgeError
-from fedlore.personal.doubt import INFLATION, Doubt, class_voices, doubt_classes, doubt_numbers
+from fedlore.models.doubt import INFLATION, Doubt, class_voices, doubt_classes, doubt_numbers
 from fedlore_coke.blend import check, order_for, plan
 from fedlore_coke.blend.check import _ask
 from fedlore_coke.blend.graders import ERRING, FALL, class_chances, grader_for

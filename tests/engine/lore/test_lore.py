@@ -38,7 +38,7 @@ from fedlore.engine.lore import (
 from fedlore.engine.lore import train as training_room
 from fedlore.engine.one_shot import exact_rows
 from fedlore.engine.training import Training
-from fedlore.personal.own import baseline
+from fedlore.models.own import baseline
 
 from ..federation import CLASSES, FEATURES, federation
 

@@ -16,7 +16,7 @@ from fedlore.kernel.schema import Feature, Schema
 from fedlore.knowledge.formulas import Formula, GradedFormula
 from fedlore.knowledge.rowtrust import RowTrust, TrustRegion
 from fedlore.knowledge.scope import inputs_of
-from fedlore.personal.own import baseline
+from fedlore.models.own import baseline
 
 from ..federation import FEATURES, federation
 from ..tuning.test_rowwise import SCHEMA, site

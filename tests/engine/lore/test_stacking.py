@@ -14,8 +14,8 @@ from fedlore.engine.lore.stacking import (
     cross_chosen,
     prune_members,
 )
-from fedlore.personal.ensemble import Beside, with_expert
-from fedlore.personal.own.members import mask_logits
+from fedlore.models.ensemble import Beside, with_expert
+from fedlore.models.own.members import mask_logits
 
 
 class Even:

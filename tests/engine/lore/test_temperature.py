@@ -15,10 +15,10 @@ from fedlore.engine.lore.temperature import (
     number_width,
     sharpen,
 )
-from fedlore.personal.distribution import Distribution
-from fedlore.personal.own.linear import Linear
-from fedlore.personal.own.members import ClassMember, OrderMember
-from fedlore.personal.own.mixture import NumberMixture, mix
+from fedlore.models.distribution import Distribution
+from fedlore.models.own.linear import Linear
+from fedlore.models.own.members import ClassMember, OrderMember
+from fedlore.models.own.mixture import NumberMixture, mix
 
 
 def disagreeing(rows, seed=0):

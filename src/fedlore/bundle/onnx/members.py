@@ -13,10 +13,10 @@ from ...errors import FedloreError
 from ...kernel.graph.knowledge import KnowledgeNodes
 from ...kernel.graph.ops import DOUBLE, INT64, SINGLE, Value
 from ...kernel.graph.outputs import Part
-from ...personal.ensemble import Beside, Foreseen, ForeseenNumber
-from ...personal.own.linear import Linear
-from ...personal.own.members import SMOOTH, ClassMember, OrderMember
-from ...personal.own.trees import Trees
+from ...models.ensemble import Beside, Foreseen, ForeseenNumber
+from ...models.own.linear import Linear
+from ...models.own.members import SMOOTH, ClassMember, OrderMember
+from ...models.own.trees import Trees
 from .bells import heard_nodes, normal_cells, place_nodes, sight_nodes
 from .builder import Builder
 

@@ -25,8 +25,8 @@ from ...kernel.graph.outputs import (
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...knowledge import Knowledge, Schema
 from ...knowledge.files import describe, pack_knowledge
-from ...personal.classifier import Personal
-from ...personal.regressor import PersonalRegressor
+from ...models.classifier import Personal
+from ...models.regressor import PersonalRegressor
 from .. import Bundle
 from .builder import Builder, GraphOutput, describe_graph, finish_graph, save_graph
 from .members import encode_nodes, mixed_parts, scale_nodes

@@ -16,10 +16,10 @@ from ...kernel.graph.sets import SetNodes, nearest
 from ...kernel.graph.sources import hide_levels, refuse_rows
 from ...kernel.schema import Schema
 from ...knowledge.models import Knowledge
-from ...personal.ensemble import ForeseenNumber, NumberBeside
-from ...personal.own.members import NumberMember
-from ...personal.regressor import PersonalRegressor
-from ...personal.tasks import LEVEL
+from ...models.ensemble import ForeseenNumber, NumberBeside
+from ...models.own.members import NumberMember
+from ...models.regressor import PersonalRegressor
+from ...models.tasks import LEVEL
 from .bins import (
     BinNodes,
     SpreadNodes,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...core.conformal import Holding
 from ...errors import FedloreError
-from ...personal.answers import DECIDED, Answers
+from ...models.answers import DECIDED, Answers
 from .. import Bundle
 from ..explain import answer_with_reasons
 from ..predict import answer_rows, can_doubt, doubt_rows

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ...data.rows.strict import Unusable
 from ...knowledge.shapes.shape import promised_shapes
-from ...personal.regressor import PersonalRegressor
+from ...models.regressor import PersonalRegressor
 from .. import Bundle
 from ..monitor.record import Record
 from ..monitor.report import report_metrics

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from ...errors import FedloreError
-from ...personal.regressor import PersonalRegressor
+from ...models.regressor import PersonalRegressor
 from ..header import Bundle
 from ..monitor.facts import QuestionKind
 from ..monitor.judge import MonitorReport, judge_record

@@ -15,8 +15,8 @@ from ...core.one_shot import Posterior
 from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, digest
 from ...errors import ConfigError
-from ...personal.client import NumberClient
-from ...personal.regressor import decode_logits
+from ...models.client import NumberClient
+from ...models.regressor import decode_logits
 from ..loop import own_params, recall
 from ..one_shot import exact_rows
 from ..tuning.oof import Cached, hits, most_hits

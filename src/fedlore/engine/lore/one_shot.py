@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ...core.one_shot import ExactRows, Posterior, leave_out
-from ...personal.own.linear import Linear
-from ...personal.own.members import HEARD_OF_ORDER
+from ...models.own.linear import Linear
+from ...models.own.members import HEARD_OF_ORDER
 from .space import Agreement
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from ...core.metrics import ReliabilityBin
-from ...personal.benefit import Brought, BroughtLine
+from ...models.benefit import Brought, BroughtLine
 from .rows import SiteRows
 
 WIDE = 1.96  # standard errors of a 95 % interval

@@ -14,9 +14,9 @@ from ...core.inject import guard, inject
 from ...core.rng import stream
 from ...core.tree import Params
 from ...knowledge.shapes import SiteShapes
-from ...personal.client import Client, NumberClient
-from ...personal.own.members import input_signs
-from ...personal.tasks import Regression
+from ...models.client import Client, NumberClient
+from ...models.own.members import input_signs
+from ...models.tasks import Regression
 from ..client import ready, see_rows
 from ..tuning.oof import recalibrate_client
 from .space import Agreement, Candidate

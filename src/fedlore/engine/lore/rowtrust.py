@@ -11,8 +11,8 @@ from ...core.examples import Examples
 from ...core.scaler import Scaler
 from ...knowledge.missing import hide_others
 from ...knowledge.models import Knowledge
-from ...personal.own.members import within
-from ...personal.own.mixture import mix, scale_weights
+from ...models.own.members import within
+from ...models.own.mixture import mix, scale_weights
 from ..tuning.rowtrust import RowChoice, RowCost, class_costs, learn_rows, number_costs
 from .temperature import EXPERT, StackMember
 

@@ -19,10 +19,10 @@ from ...core.metrics import decide
 from ...core.one_shot import Foresight, Posterior, leave_out
 from ...core.tree import Params
 from ...knowledge.models import Knowledge
-from ...personal.benefit import Brought
-from ...personal.client import Client, NumberClient
-from ...personal.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
-from ...personal.own.baseline import (
+from ...models.benefit import Brought
+from ...models.client import Client, NumberClient
+from ...models.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from ...models.own.baseline import (
     FOLDS,
     Own,
     OwnModel,
@@ -31,8 +31,8 @@ from ...personal.own.baseline import (
     own_numbers,
     own_order,
 )
-from ...personal.own.members import NumberMember, OrderMember, mask_logits, within
-from ...personal.own.mixture import (
+from ...models.own.members import NumberMember, OrderMember, mask_logits, within
+from ...models.own.mixture import (
     SHARED,
     class_weights,
     mix,
@@ -40,7 +40,7 @@ from ...personal.own.mixture import (
     scale_weights,
     start_weights,
 )
-from ...personal.regressor import network_number
+from ...models.regressor import network_number
 from ..one_shot import exact_rows
 from .one_shot import sign_line
 from .report import compare, gain_of, left_out, measure_line

@@ -20,10 +20,10 @@ from ...core.conformal import class_misses, number_misses
 from ...core.examples import Examples
 from ...core.inject import fill_trust
 from ...core.metrics import bins_error, bins_interval, brier, held_shares, ranked_score, reliability
-from ...personal.distribution import Distribution
-from ...personal.own.members import ClassMember, OrderMember
-from ...personal.own.mixture import NumberMixture, mix
-from ...personal.tasks import LEVEL, NOMINAL, SCORED_LEVELS
+from ...models.distribution import Distribution
+from ...models.own.members import ClassMember, OrderMember
+from ...models.own.mixture import NumberMixture, mix
+from ...models.tasks import LEVEL, NOMINAL, SCORED_LEVELS
 from .report import Verdict
 from .rows import nll_rows
 

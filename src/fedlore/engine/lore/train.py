@@ -22,8 +22,8 @@ from ...core.tree import Params, Payload
 from ...core.wire import Reply, Task, Transport
 from ...errors import ConfigError, FedloreError
 from ...knowledge.views import reread_rows
-from ...personal.client import Client, Member, NumberClient, knowledge_within
-from ...personal.tasks import Classification, Regression
+from ...models.client import Client, Member, NumberClient, knowledge_within
+from ...models.tasks import Classification, Regression
 from ...privacy.filters import Placement, filter_context, guard_transport
 from ...privacy.settings import filters_of, privacy_lines
 from ..loop import Local

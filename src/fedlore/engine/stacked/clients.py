@@ -14,7 +14,7 @@ from ...core.ordinal import Ordered
 from ...core.rng import key
 from ...core.scaler import Scaler
 from ...errors import FedloreError
-from ...personal.client import Client
+from ...models.client import Client
 from ..client import lesson_of, ready, see_rows
 from ..loop import Recipe
 from .lipschitz import spread_rows

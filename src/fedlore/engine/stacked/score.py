@@ -12,7 +12,7 @@ from ...core.inject import fill_trust, guard, inject
 from ...core.metrics import decide, find_median
 from ...core.scaler import Scaler
 from ...core.tree import Params
-from ...personal.client import Client, Measure
+from ...models.client import Client, Measure
 from ..client import see_rows
 from .clients import Ears, ears_of
 from .params import StackedParams

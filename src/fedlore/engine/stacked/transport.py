@@ -8,7 +8,7 @@ from torch import nn
 
 from ...core.wire import Reply, Task
 from ...errors import ConfigError, FedloreError
-from ...personal.client import Client
+from ...models.client import Client
 from ..client import Memory
 from ..loop import Recipe, gram_of, own_params
 from .clients import ClientSource, LazyClients, Population, ResidentClients, StackedRows

@@ -12,8 +12,8 @@ from ...core.metrics import decide
 from ...core.rng import stream
 from ...errors import ConfigError, FedloreError
 from ...knowledge.views import Recalibrated, reread_rows
-from ...personal.classifier import Personal
-from ...personal.client import Client
+from ...models.classifier import Personal
+from ...models.client import Client
 from ..training import Fitted
 
 #: Above 1/2 the word of an expert who says one class is final; soft experts have further to go.

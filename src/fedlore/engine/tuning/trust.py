@@ -21,9 +21,9 @@ from ...core.rng import key, stream
 from ...errors import ConfigError, FedloreError
 from ...knowledge.missing import hear, hide_others
 from ...knowledge.rowtrust import RowTrust
-from ...personal.classifier import Personal
-from ...personal.client import Client, Member, NumberClient, P, Predictor, trust_anew
-from ...personal.regressor import PersonalRegressor
+from ...models.classifier import Personal
+from ...models.client import Client, Member, NumberClient, P, Predictor, trust_anew
+from ...models.regressor import PersonalRegressor
 from ..training import Fitted
 from .oof import GRID, Cached, Train, check_folds, held_out, hits, least_loss, loss, most_hits
 from .rowtrust import class_costs, learn_rows, number_costs

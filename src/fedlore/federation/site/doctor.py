@@ -16,7 +16,7 @@ from pathlib import Path
 from ...errors import FedloreError
 from ...kernel.findings import errors
 from ...knowledge.findings.checkup import check_file
-from ...personal.own.baseline import missing_learners
+from ...models.own.baseline import missing_learners
 from ...privacy.settings import remarks_on
 from ..kits.certificates import check_dates, read_site_key
 from ..remote import AHEAD, BEHIND

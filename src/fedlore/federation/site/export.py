@@ -10,7 +10,7 @@ from ...engine.lore import Trial
 from ...engine.lore.rows import number_task
 from ...errors import FedloreError
 from ...knowledge.signing import find_signature
-from ...personal.tasks import Classification, Regression
+from ...models.tasks import Classification, Regression
 from ..journal import read_state
 from ..terms import Terms, read_terms
 from .folder import agree_schema, check_same, read_kit

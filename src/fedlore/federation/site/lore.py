@@ -21,9 +21,9 @@ from ...engine.lore.train import mixture_scores
 from ...errors import FedloreError
 from ...knowledge.rowtrust import RowTrust
 from ...knowledge.views import Recalibrated
-from ...personal.classifier import Personal
-from ...personal.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
-from ...personal.own.members import (
+from ...models.classifier import Personal
+from ...models.ensemble import Beside, Foreseen, ForeseenNumber, NumberBeside
+from ...models.own.members import (
     Sight,
     read_own_members,
     see_classes,
@@ -31,7 +31,7 @@ from ...personal.own.members import (
     see_order,
     write_own_members,
 )
-from ...personal.regressor import PersonalRegressor
+from ...models.regressor import PersonalRegressor
 from ..journal import read_state, write_state
 from ..terms import Terms
 from .folder import Kit, Store, agree_schema

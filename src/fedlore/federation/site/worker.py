@@ -12,7 +12,7 @@ from ...core.wire import TASK_KINDS, Reply, Task, digest, find_flaw, wanted_of
 from ...engine import Client, Recipe, Site, answer, ready
 from ...engine.loop import own_params, recall
 from ...errors import FedloreError
-from ...personal.tasks import Classification
+from ...models.tasks import Classification
 from ...privacy.settings import read_marks
 from ..books import SiteBooks
 from ..journal import write_state

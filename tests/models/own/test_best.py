@@ -11,7 +11,7 @@ from fedlore.answers import Bins, Measured, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.personal.own import (
+from fedlore.models.own import (
     baseline,
     folds,
     missing_learners,
@@ -19,10 +19,10 @@ from fedlore.personal.own import (
     own_numbers,
     own_order,
 )
-from fedlore.personal.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
-from fedlore.personal.own.linear import Ridge
-from fedlore.personal.own.members import see_classes, see_numbers, see_order
-from fedlore.personal.own.trees import ExtraTrees
+from fedlore.models.own.baseline import ALONE, FOLDS, fold_seed, predict_held_out
+from fedlore.models.own.linear import Ridge
+from fedlore.models.own.members import see_classes, see_numbers, see_order
+from fedlore.models.own.trees import ExtraTrees
 from fedlore_coke.plants import coking_plants
 
 GRADES = 20

@@ -25,8 +25,8 @@ from fedlore.knowledge import Feature, Formula, Schema
 from fedlore.knowledge.intervals import Band, Between
 from fedlore.knowledge.models import Knowledge
 from fedlore.knowledge.scope import count_inputs
-from fedlore.personal.regressor import PersonalRegressor
-from fedlore.personal.tasks import Regression
+from fedlore.models.regressor import PersonalRegressor
+from fedlore.models.tasks import Regression
 
 from ..engine.federation import federation
 
@@ -227,7 +227,7 @@ def test_no_rows_and_many_rows_are_decoded_alike(monkeypatch):
     regressor = trained().model("site-0")
     told = KNOWN.annotate(SITES[0].test, Line(CUT), training=False)
     whole = regressor.predict(told)
-    monkeypatch.setattr("fedlore.personal.regressor.NUMBER_BLOCK", 7)
+    monkeypatch.setattr("fedlore.models.regressor.NUMBER_BLOCK", 7)
     torch.testing.assert_close(regressor.predict(told), whole, rtol=1e-6, atol=1e-6)
     assert number_violation(regressor.predict(told), told.sets) == 0.0
     none = SITES[0].test.x[:0]

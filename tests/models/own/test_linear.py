@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from fedlore.core.rng import stream
-from fedlore.personal.own import linear as ordinal
-from fedlore.personal.own.linear import (
+from fedlore.models.own import linear as ordinal
+from fedlore.models.own.linear import (
     LogisticLearner,
     OrdinalLinear,
     Ridge,

@@ -9,7 +9,7 @@ from fedlore.answers import Bins, Measured, Sets
 from fedlore.core.examples import Examples
 from fedlore.core.inject import inject
 from fedlore.errors import FedloreError
-from fedlore.personal.own import Mixture, NumberMixture
+from fedlore.models.own import Mixture, NumberMixture
 from tests.strategies import Case, cases
 
 

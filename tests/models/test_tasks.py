@@ -27,7 +27,7 @@ from fedlore import (
 )
 from fedlore.engine import Training
 from fedlore.engine.tuning import Tuning
-from fedlore.personal import TASKS, task_for, task_of
+from fedlore.models import TASKS, task_for, task_of
 
 from ..engine.federation import CLASSES, FEATURES, federation
 from .test_regressor import CUT, PLAN, SITES

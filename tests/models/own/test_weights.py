@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.personal.own import class_weights, number_weights, start_weights
-from fedlore.personal.own.mixture import onto_simplex
+from fedlore.models.own import class_weights, number_weights, start_weights
+from fedlore.models.own.mixture import onto_simplex
 
 
 def members(seed, rows=40, count=4, errors=(1.0, 1.0, 1.0, 1.0)):

@@ -10,9 +10,9 @@ from fedlore import Examples, FedloreError, Knowledge, Personal, Schema
 from fedlore.core.inject import inject
 from fedlore.core.nets import mlp
 from fedlore.kernel.schema import Feature
-from fedlore.personal.answers import DECIDED
-from fedlore.personal.ensemble import Beside, NumberBeside
-from fedlore.personal.tasks import Classification
+from fedlore.models.answers import DECIDED
+from fedlore.models.ensemble import Beside, NumberBeside
+from fedlore.models.tasks import Classification
 
 K = 4
 

@@ -3,7 +3,7 @@
 import torch
 
 from fedlore.core.examples import Examples
-from fedlore.personal.own.baseline import once, own_order, remembering
+from fedlore.models.own.baseline import once, own_order, remembering
 
 
 def rows(shift: float = 0.0) -> Examples:

@@ -8,16 +8,16 @@ import torch
 from fedlore.core.examples import Examples
 from fedlore.core.rng import stream
 from fedlore.errors import FedloreError
-from fedlore.personal.own import (
+from fedlore.models.own import (
     ClassMember,
     NumberMember,
     OrderMember,
     read_own_members,
     write_own_members,
 )
-from fedlore.personal.own.linear import LogisticLearner, Ridge
-from fedlore.personal.own.trees import BoostedTrees, Boosting, ExtraTrees
-from tests.personal.own.test_best import numbers
+from fedlore.models.own.linear import LogisticLearner, Ridge
+from fedlore.models.own.trees import BoostedTrees, Boosting, ExtraTrees
+from tests.models.own.test_best import numbers
 
 pytest.importorskip("sklearn")
 
@@ -123,7 +123,7 @@ def test_tensors_of_nobody_and_tensors_that_lack_are_refused(members):
 
 def test_members_have_a_limit(members, monkeypatch):
     said, tensors = write_own_members(members)
-    monkeypatch.setattr("fedlore.personal.own.members.MOST_BYTES", 1000)
+    monkeypatch.setattr("fedlore.models.own.members.MOST_BYTES", 1000)
     with pytest.raises(FedloreError, match="may take 1000 bytes"):
         write_own_members(members)
     with pytest.raises(FedloreError, match="may take 1000 bytes"):

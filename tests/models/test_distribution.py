@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedlore import FedloreError
 from fedlore.answers import Bins, Sets
-from fedlore.personal.distribution import Distribution
+from fedlore.models.distribution import Distribution
 
 from ..answers.strategies import as_sets, bins, cases
 

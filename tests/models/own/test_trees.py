@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlore.core.rng import stream
-from fedlore.personal.own.trees import (
+from fedlore.models.own.trees import (
     BoostedTrees,
     Boosting,
     ExtraTrees,
@@ -91,7 +91,7 @@ def test_one_class_alone_is_said_of_every_row(rows):
 
 def test_leaves_are_limited_where_tables_would_grow_too_large(rows, monkeypatch):
     x, y, _ = rows
-    monkeypatch.setattr("fedlore.personal.own.trees._BYTES", 10 * 24 * 20)
+    monkeypatch.setattr("fedlore.models.own.trees._BYTES", 10 * 24 * 20)
     forest = ExtraTrees("", trees=10).fit(x, y, 1)
     assert len(forest.values) <= 10 * 20
 
@@ -100,7 +100,7 @@ def test_many_rows_are_cut_into_parts(rows, monkeypatch):
     x, y, at = rows
     forest = ExtraTrees("", trees=10).fit(x, y, 1)
     whole = forest(at)
-    monkeypatch.setattr("fedlore.personal.own.trees.AT_ONCE", 70)
+    monkeypatch.setattr("fedlore.models.own.trees.AT_ONCE", 70)
     assert torch.equal(forest(at), whole)
 
 
