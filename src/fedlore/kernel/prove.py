@@ -206,13 +206,13 @@ def stays_inside(known: Known, budget: int = CERTIFIED) -> Verdict:
 
 
 def leaves_range(known: Known, x: Array) -> Array:
-    """The rows whose prediction leaves their range, (n,)."""
+    """The rows whose prediction leaves their range, (n,); one that is refused leaves nothing."""
     if known.line is not None:
-        said, sets = points_of(known, x)[0], sets_of(known, x)
-        out: Array = ~np.isnan(said) & ~sets.holds(said) & ~sets.refused
+        (said, silent), sets = points_of(known, x), sets_of(known, x)
+        out: Array = ~np.isnan(said) & ~sets.holds(said) & ~sets.refused & ~silent
         return out
-    rows, refused = range_of(known, x)
-    return ((prior_of(known, x)[0] > 0) & ~rows).any(1) & ~refused
+    (said, silent), (rows, refused) = prior_of(known, x), range_of(known, x)
+    return ((said > 0) & ~rows).any(1) & ~refused & ~silent
 
 
 def _class_stays(known: Any, source: Any, boxes: Boxes) -> Array:
