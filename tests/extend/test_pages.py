@@ -21,8 +21,7 @@ from fedlore.federation.site.doctor import _knowledge
 from fedlore.federation.site.folder import read_kit
 from fedlore.federation.site.worker import Worker
 from fedlore.federation.terms import terms_of
-from fedlore.testing.clients import CLASSES, FEATURES, small_federation
-from fedlore.testing.laws import same_payloads
+from fedlore.testing.clients import CLASSES, FEATURES, same_payloads, small_federation
 from fedlore_coke.starter import write_starter
 
 from ..federation.inside import Inside, reference, small

@@ -210,7 +210,7 @@ def relaid(reply):
     [
         (lambda r: {"upload": {}}, "without masks"),
         (lambda r: {"upload": {"model": {"w": torch.zeros(2)}}}, "without masks"),
-        (lambda r: {"rows": 12}, "none may be told"),
+        (lambda r: {"rows": 12}, "none may be shown"),
         (cut, "of another kind or number"),
         (relaid, "names"),
     ],
@@ -270,7 +270,7 @@ def test_messages_of_the_protocol_are_bytes(folder):
 
     assert judged("keys", {"next": {"public": torch.zeros(32).byte()}}) is None
     assert "bytes" in judged("unmask", {"seeds": {"a": torch.zeros(33)}})
-    assert "none may be told" in judged("unmask", {}, rows=1)
+    assert "none may be shown" in judged("unmask", {}, rows=1)
     assert "none were asked" in judged("finish", {"model": {"w": torch.zeros(1)}})
     moments = {n: torch.zeros(s).double() for n, s in (("rows", ()), ("sum", 17), ("squares", 17))}
     layout, _ = summands({"moments": moments})

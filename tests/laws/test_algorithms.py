@@ -3,9 +3,9 @@
 import pytest
 
 from fedlore.testing.algorithm import ALGORITHM_LAWS
-from fedlore.testing.laws import Postbox as Post
-from fedlore.testing.laws import own_models as own
-from fedlore.testing.laws import same_payloads as assert_close
+from fedlore.testing.clients import Postbox as Post
+from fedlore.testing.clients import own_models as own
+from fedlore.testing.clients import same_payloads as assert_close
 
 from .lists import each_algorithm, each_engine, each_law
 

@@ -1,6 +1,6 @@
 """The sums that SCAFFOLD and Scaffnew live on, in both engines."""
 
-from fedlore.testing.engine import ENGINE_LAWS
+from fedlore.testing.algorithm import ENGINE_LAWS
 
 from .lists import each_engine, each_law
 

@@ -11,8 +11,14 @@ from fedlore.core.models import Logistic, Mlp, OrdinalNet, make_network
 from fedlore.engine import Local, Recipe
 from fedlore.engine.stacked.params import StackedParams
 from fedlore.engine.training import why_not_stacked
-from fedlore.testing.clients import CLASSES, FEATURES, small_federation, small_rows
-from fedlore.testing.laws import own_models, same_payloads
+from fedlore.testing.clients import (
+    CLASSES,
+    FEATURES,
+    own_models,
+    same_payloads,
+    small_federation,
+    small_rows,
+)
 from fedlore.testing.model import MODEL_LAWS, training_lowers_the_loss
 
 from .lists import each_engine, each_law, names, recipe_for

@@ -9,9 +9,8 @@ from fedlore import ConfigError, FedAvg
 from fedlore.core.one_shot import Basis, Exact
 from fedlore.engine.one_shot import solve_together
 from fedlore.privacy.filters import SiteFilters, guard_transport
-from fedlore.testing.clients import FEATURES, small_federation
+from fedlore.testing.clients import FEATURES, Postbox, small_federation
 from fedlore.testing.filter import make_filter, why_not
-from fedlore.testing.laws import Postbox
 
 from .lists import each_engine, recipe_for
 from .test_filters import FILTERS, each_filter

@@ -612,7 +612,7 @@ def test_what_can_be_seen_of_a_single_masked_reply_is_looked_at():
         return masked_flaw(Task("train", 1), Reply("a", 1, upload, rows), like)
 
     assert judge(whole) is None
-    assert "none may be told" in judge(whole, rows=12)
+    assert "none may be shown" in judge(whole, rows=12)
     for words in (masked["words"][:-1], masked["words"].float(), masked["words"][None]):
         assert "another kind or number" in judge(whole | {"masked": masked | {"words": words}})
     assert "names" in judge(whole | {"masked": masked | {"layout": pack_message(b"[]")}})

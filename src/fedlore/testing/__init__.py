@@ -1,9 +1,8 @@
 """The laws for other people's plug-ins, to be called from a test of their own."""
 
-from .algorithm import ALGORITHM_LAWS, check_algorithm
-from .engine import ENGINE_LAWS, check_engine
+from .algorithm import ALGORITHM_LAWS, ENGINE_LAWS, check_algorithm, check_engine
+from .clients import check_laws
 from .filter import FILTER_LAWS, PASSAGE_LAWS, check_filter
-from .laws import check_laws
 from .model import MODEL_LAWS, check_model
 from .source import SOURCE_LAWS, check_source
 

@@ -22,8 +22,16 @@ from ..privacy.filters import (
     guard_transport,
 )
 from .algorithm import ENGINES
-from .clients import EXAMPLES, small_federation, small_recipe
-from .laws import MakeEngine, Postbox, check_laws, expect, start_of
+from .clients import (
+    EXAMPLES,
+    MakeEngine,
+    Postbox,
+    check_laws,
+    expect,
+    small_federation,
+    small_recipe,
+    start_of,
+)
 
 WEIGHTS: tuple[Weights, ...] = ("equal", "size")
 
@@ -196,8 +204,8 @@ def mean_members(
 
 def _near(found: Payload, wanted: Payload, error: float) -> None:
     """Refuse bundles whose relative error is larger."""
-    told, asked = ({k: set(b) for k, b in p.items()} for p in (found, wanted))
-    expect(told == asked, f"the mean holds {told}, the plain one {asked}")
+    held, asked = ({k: set(b) for k, b in p.items()} for p in (found, wanted))
+    expect(held == asked, f"the mean holds {held}, the plain one {asked}")
     for key, bundle in wanted.items():
         gap = tree.norm(tree.sub(found[key], bundle)) / (tree.norm(bundle) or 1.0)
         expect(gap < error, f"the mean of '{key}' is off by {gap:.2g}, allowed is {error:g}")

@@ -8,8 +8,18 @@ from ..core.models import ModelKind, make_network
 from ..engine import Local, Recipe, federate
 from ..engine.stacked import Stacked
 from ..engine.training import why_not_stacked
-from .clients import CLASSES, FEATURES, small_federation, small_recipe, small_rows
-from .laws import check_laws, expect, own_models, same_payloads, start_of
+from .clients import (
+    CLASSES,
+    FEATURES,
+    check_laws,
+    expect,
+    own_models,
+    same_payloads,
+    small_federation,
+    small_recipe,
+    small_rows,
+    start_of,
+)
 
 
 def check_model(kind: ModelKind, *, hears: bool = False) -> None:

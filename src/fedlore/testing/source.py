@@ -18,7 +18,7 @@ from ..knowledge.findings.checkup import check_file
 from ..knowledge.sources.catalog import SOURCE_KINDS, leaves, plain, plugin_named
 from ..knowledge.sources.kind import Asked, SourceKind
 from ..knowledge.sources.reasons import reasons_of
-from .laws import check_laws, expect
+from .clients import check_laws, expect
 
 
 def check_source(kind: SourceKind, files: Mapping[str, bytes], rows: Tensor) -> None:

@@ -260,10 +260,10 @@ def find_columns(
         if name in found:
             wrong.append(f"the column '{name}' is there twice")
         found.setdefault(name, position)
-        told = (units or {}).get(position, unit)
-        if name in features and told is not None and not _same_unit(told, features[name]):
+        stated = (units or {}).get(position, unit)
+        if name in features and stated is not None and not _same_unit(stated, features[name]):
             own = features[name].unit
-            wrong.append(f"the column '{name}' is in [{told}], the model takes it in [{own}]")
+            wrong.append(f"the column '{name}' is in [{stated}], the model takes it in [{own}]")
     for name in asked:
         if name not in found:
             sought = features[name].column or name if name in features else name
@@ -279,9 +279,9 @@ def passed_over(titles: Sequence[str], schema: Schema, also: Sequence[str]) -> t
     return tuple(t for t in titles if not {t, t.strip(), name_and_unit(t)[0]} & known)
 
 
-def _same_unit(told: str, feature: Feature) -> bool:
+def _same_unit(stated: str, feature: Feature) -> bool:
     """A feature without a unit is not contradicted by one."""
-    return not feature.unit or " ".join(told.split()) == " ".join(feature.unit.split())
+    return not feature.unit or " ".join(stated.split()) == " ".join(feature.unit.split())
 
 
 def _near(name: str, titles: Sequence[str]) -> str:

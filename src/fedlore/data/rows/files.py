@@ -279,9 +279,9 @@ def open_parquet(path: Path, form: FileForm) -> ParquetFile:
         raise FedloreError(f"cannot read '{path}': {error}") from None
     units = {}
     for i, name in enumerate(schema.names):
-        told = (schema.field(i).metadata or {}).get(b"unit")
-        if told is not None:
-            units[i] = told.decode("utf-8", "replace").strip()
+        stated = (schema.field(i).metadata or {}).get(b"unit")
+        if stated is not None:
+            units[i] = stated.decode("utf-8", "replace").strip()
         if schema.names.count(name) > 1:
             raise FedloreError(f"'{path}': the column '{name}' is there twice")
     return ParquetFile(path, list(schema.names), units)
@@ -405,8 +405,8 @@ def _columns(columns: Mapping[str, Any], place: str = "") -> Frame:
         ready[name] = column
     lengths = {name: len(cells) for name, cells in ready.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
-        raise FedloreError(f"{place or 'rows'}: the columns differ in length: {told}")
+        lines = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
+        raise FedloreError(f"{place or 'rows'}: the columns differ in length: {lines}")
     n = next(iter(lengths.values()), 0)
     return Frame(list(ready), list(ready.values()), range(2, n + 2), place)
 

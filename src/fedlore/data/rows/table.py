@@ -119,8 +119,8 @@ def read_chunks(
     words = [p for p in (*places, *copied) if p not in numbers]
     problems = Problems(source.place)
     count = 0
-    told = on_progress or (lambda share: None)
-    for batch in source.batches([*places, *copied], words, told):
+    report = on_progress or (lambda share: None)
+    for batch in source.batches([*places, *copied], words, report):
         if mark:
             problems = Problems(source.place, most=None)
         if batch.odd:

@@ -141,7 +141,7 @@ class _Upload:
 
     kind: str
     round: int
-    told: bytes  # the layout
+    packed: bytes  # the layout
     values: int
     weight: float
     digest: bytes  # of the numbers
@@ -165,11 +165,11 @@ class CkksSite:
         if not reply.upload:
             return replace(reply, rows=0)
         layout, flat = summands(reply.upload)
-        told = json.dumps(layout).encode()
+        packed = json.dumps(layout).encode()
         values = _join(flat)
         by_size = self._scheme.weights == "size" and task.kind == "train"
         weight = float(reply.rows) if by_size else 1.0
-        found = hashlib.sha256(told + values.tobytes() + str(weight).encode()).digest()
+        found = hashlib.sha256(packed + values.tobytes() + str(weight).encode()).digest()
         last = self._last
         if last is not None and (last.kind, last.round, last.digest) == (
             task.kind,
@@ -182,7 +182,9 @@ class CkksSite:
         about = json.dumps({"layout": layout, "key": self._named}).encode()
         hidden = replace(reply, upload={"ckks": {**bundle, "about": pack_message(about)}}, rows=0)
         loss = self._loss(values, weight, parameters)
-        self._last = _Upload(task.kind, task.round, told, values.size, weight, found, hidden, loss)
+        self._last = _Upload(
+            task.kind, task.round, packed, values.size, weight, found, hidden, loss
+        )
         return hidden
 
     def summed(self, task: Task) -> Sequence[str] | None:
@@ -348,21 +350,21 @@ class CkksServer:
 
     def _usual(self, task: Task, replies: Mapping[str, Reply]) -> tuple[Layout, list[str]]:
         """The layout and the key that most sites have, and those sites."""
-        told: dict[str, bytes] = {}
+        headers: dict[str, bytes] = {}
         for site, reply in replies.items():
             try:
-                told[site] = raw_bytes(reply.upload["ckks"]["about"])
-                _layout(told[site])
+                headers[site] = raw_bytes(reply.upload["ckks"]["about"])
+                _layout(headers[site])
             except (KeyError, FedloreError):
-                told.pop(site, None)
+                headers.pop(site, None)
                 _log.warning("round %s: '%s' sent no encrypted upload", task.round, site)
-        if not told:
+        if not headers:
             raise RoundVoid("nobody sent an encrypted upload")
-        usual = Counter(told.values()).most_common(1)[0][0]
-        for site in told:
-            if told[site] != usual:
+        usual = Counter(headers.values()).most_common(1)[0][0]
+        for site in headers:
+            if headers[site] != usual:
                 _log.warning("round %s: '%s' has another key or other tensors", task.round, site)
-        return _layout(usual), [site for site, about in told.items() if about == usual]
+        return _layout(usual), [site for site, about in headers.items() if about == usual]
 
     def _decrypted(
         self, task: Task, total: Sequence[Any], members: list[str], values: int
@@ -408,7 +410,7 @@ def _answer(reply: Reply, values: int) -> Vector | None:
 def encrypted_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
     """Why an encrypted reply cannot be used; what is inside the server half finds out."""
     if reply.rows:
-        return f"a count of {reply.rows} rows where none may be told"
+        return f"a count of {reply.rows} rows where none may be shown"
     wrong = find_bad_metric(reply.metrics)
     if wrong is not None:
         return wrong

@@ -160,8 +160,8 @@ class SiteHalf:
         return self._last[1]
 
     def _noised(self, task: Task, reply: Reply) -> Reply:
-        told = {k: v for k, v in reply.metrics.items() if k not in DONE}
-        shown = replace(reply, rows=1, metrics=told)  # the number of rows is about the rows
+        metrics = {k: v for k, v in reply.metrics.items() if k not in DONE}
+        shown = replace(reply, rows=1, metrics=metrics)  # the number of rows is about the rows
         if not reply.upload:
             return shown
         plan, dp = self._noising, self._noising.dp

@@ -181,7 +181,7 @@ def survivors_of(task: Task) -> tuple[str, ...]:
 def masked_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
     """Why a reply of the protocol cannot be used: all that can be seen of a single one."""
     if reply.rows:
-        return f"a count of {reply.rows} rows where none may be told"
+        return f"a count of {reply.rows} rows where none may be shown"
     kinds = {t.dtype for key, b in reply.upload.items() if key != "masked" for t in b.values()}
     if task.kind not in SUMMED:
         return "tensors where bytes were asked for" if kinds - {torch.uint8} else None
@@ -190,8 +190,8 @@ def masked_flaw(task: Task, reply: Reply, like: Payload) -> str | None:
     bare = set(reply.upload) != {"masked", "sealed", "next"} or set(bundle) != {"words", "layout"}
     if bare or kinds - {torch.uint8}:
         return "an upload without masks"
-    words, told = bundle["words"], bundle["layout"]
-    if not torch.equal(told, pack_message(json.dumps(layout).encode())):
+    words, packed = bundle["words"], bundle["layout"]
+    if not torch.equal(packed, pack_message(json.dumps(layout).encode())):
         return MISFIT
     if words.dtype != torch.int64 or words.shape != (encode_words(layout),):
         return "masked words of another kind or number than asked for"

@@ -167,22 +167,22 @@ class SumServer:
 
 def alike(replies: Mapping[str, Reply], round: int) -> tuple[Layout, dict[str, Words]]:
     """The layout that most sites have, and the masked words of those sites."""
-    told: dict[str, bytes] = {}
+    layouts: dict[str, bytes] = {}
     found: dict[str, Words] = {}
     for site, reply in replies.items():
         try:
             bundle = reply.upload["masked"]
-            told[site] = raw_bytes(bundle["layout"])
+            layouts[site] = raw_bytes(bundle["layout"])
             words = bundle["words"]
-            if words.dtype != torch.int64 or words.shape != (encode_words(_layout(told[site])),):
+            if words.dtype != torch.int64 or words.shape != (encode_words(_layout(layouts[site])),):
                 raise FedloreError("words that do not fit their layout")
             found[site] = words.numpy().view(np.uint64)
         except (KeyError, FedloreError) as error:
             _log.warning("round %s: '%s' sent no masked upload: %s", round, site, error)
     if not found:
         raise RoundVoid("nobody sent a masked upload")
-    usual = Counter(told[site] for site in found).most_common(1)[0][0]
-    for site in [site for site in found if told[site] != usual]:
+    usual = Counter(layouts[site] for site in found).most_common(1)[0][0]
+    for site in [site for site in found if layouts[site] != usual]:
         _log.warning("round %s: '%s' has other tensors than the rest", round, site)
         del found[site]
     return _layout(usual), found
@@ -194,21 +194,21 @@ def unmask(
     """Take every mask that is left away from the sum of the survivors' words, in place."""
     survivors = sorted(promised)
     lost = [site for site in pact.cohort if site not in promised]
-    told = {kind: {s: _read_shares(r, kind) for s, r in shares.items()} for kind in _SHARED}
+    given = {kind: {s: _read_shares(r, kind) for s, r in shares.items()} for kind in _SHARED}
     for site in survivors:
         said = _split(promised[site], COMMITMENT)
-        seeds = {s: mine[site] for s, mine in told["seeds"].items() if site in mine}
+        seeds = {s: mine[site] for s, mine in given["seeds"].items() if site in mine}
         add_mask(total, _secret(pact, seeds, site, said[0]), -1)
         for place, other in enumerate(lost):  # what it would have taken away is still there
             at = place * SHARE
-            pairs = {s: m[site][at : at + SHARE] for s, m in told["pairs"].items() if site in m}
+            pairs = {s: m[site][at : at + SHARE] for s, m in given["pairs"].items() if site in m}
             promise = said[1 + others_of(pact, site).index(other)]
             add_mask(total, _secret(pact, pairs, site, promise), -sign(site, other))
 
 
-def _secret(pact: Pact, told: Mapping[str, bytes], site: str, promise: bytes) -> bytes:
-    """One secret of a site from the shares of it that others told."""
-    found = {pact.point(s): share for s, share in sorted(told.items())}
+def _secret(pact: Pact, shares: Mapping[str, bytes], site: str, promise: bytes) -> bytes:
+    """One secret of a site from the shares of it that others hold."""
+    found = {pact.point(s): share for s, share in sorted(shares.items())}
     if len(found) < pact.threshold:
         raise RoundVoid(f"{len(found)} shares of '{site}', {pact.threshold} are needed")
     try:
@@ -242,9 +242,9 @@ def _read_shares(reply: Reply, bundle: str) -> dict[str, bytes]:
         return {}
 
 
-def _layout(told: bytes) -> Layout:
+def _layout(packed: bytes) -> Layout:
     try:
-        found = json.loads(told)
+        found = json.loads(packed)
     except ValueError:
         raise FedloreError("a layout that cannot be read") from None
     return read_summands(found)

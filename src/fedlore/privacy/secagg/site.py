@@ -110,8 +110,8 @@ class MaskSite:
         bound = Binding.of(pact, keys)
         weight = reply.rows if pact.weights == "size" else 1
         layout, words = pact.numbers.encode(reply.upload, weight)
-        told = json.dumps(layout).encode()
-        found = hashlib.sha256(told + words.tobytes()).digest()
+        packed = json.dumps(layout).encode()
+        found = hashlib.sha256(packed + words.tobytes()).digest()
         if self._session is not None and self._session.bound == bound:
             before, hidden = self._session.masked
             if before != found:  # the difference of two uploads under one mask is not hidden
@@ -136,7 +136,7 @@ class MaskSite:
         sealed = {"boxes": boxes, "promises": promises(pact, secrets, self.name)}
         masked = torch.from_numpy(words.view(np.int64))
         upload = {
-            "masked": {"words": masked, "layout": pack_message(told)},
+            "masked": {"words": masked, "layout": pack_message(packed)},
             "sealed": packed_all(sealed),
             "next": self._announce(),
         }
@@ -147,7 +147,7 @@ class MaskSite:
 
     def _read(self, task: Task) -> tuple[Pact, dict[str, bytes]]:
         """The pact and the keys that a task brings, if they are what they must be."""
-        pact, told = read_pact(task), raw_all(task.sent, KEYS)
+        pact, signed = read_pact(task), raw_all(task.sent, KEYS)
         if len(set(pact.cohort)) < len(pact.cohort) or self.name not in pact.cohort:
             raise FedloreError("the cohort of this round does not name this site, or one twice")
         if pact != self._agree(task, pact.cohort):
@@ -155,14 +155,14 @@ class MaskSite:
                 "the parameters of this round (cohort, threshold, fixed-point bits, weights) are "
                 "not those that this site works out"
             )
-        keys = {site: value[:KEY] for site, value in told.items()}
+        keys = {site: value[:KEY] for site, value in signed.items()}
         every = list(keys.values())
         if len(set(every)) < len(every) or any(len(key) != KEY for key in every):
             raise FedloreError("keys of this round are malformed, or two are the same")
         if set(keys) != set(pact.cohort):
             raise FedloreError("the directory of keys is not that of the cohort of this round")
         if self._identity is not None:
-            for site, value in told.items():
+            for site, value in signed.items():
                 self._identity.check(site, key_text(self._run, site, keys[site]), value[KEY:])
         return pact, keys
 
