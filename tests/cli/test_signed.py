@@ -1,5 +1,7 @@
 """signed = true from the command line: training, export and serving refuse drafts."""
 
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
@@ -98,10 +100,12 @@ def test_calibrate_does_not_write_over_a_signed_file(world, tmp_path):
     (tmp_path / "range.csv").write_bytes((world / "sites/east/range.csv").read_bytes())
     sign(known)
     rows = write_rows(tmp_path / "rows.csv", "classes", 7)
-    before = known.read_bytes()
+    other = tmp_path / "other" / "knowledge.toml"
+    shutil.copytree(tmp_path, other.parent)
+    before = other.read_bytes()
     assert "is signed and is not written over" in refused(
-        "calibrate", known, "--data", rows, "--out", known
+        "calibrate", known, "--data", rows, "--out", other
     )
-    assert known.read_bytes() == before
+    assert other.read_bytes() == before
     said = typed("calibrate", known, "--data", rows, "--out", tmp_path / "n" / "knowledge.toml")
     assert "knowledge.toml is a draft" in said and check_signed(known).signer == "Ann"

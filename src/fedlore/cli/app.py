@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..errors import FedloreError
 from .commands import OWN, Command, all_commands, find_command
-from .paths import check_doors
+from .paths import check_doors, check_outputs
 from .screen import ExitCode, add_options, explain_stop
 
 
@@ -67,16 +67,21 @@ def load_command(name: str) -> click.Command:
     group = typer.main.get_command(holder)
     assert isinstance(group, click.Group)
     add_options(group.commands[name], name)
-    _guard(group.commands[name], name, known.paths)
+    _guard(group.commands[name], name, known.paths, known.writes)
     return group.commands[name]
 
 
-def _guard(command: click.Command, name: str, paths: Mapping[str, tuple[str, ...]]) -> None:
-    """Every command looks at its inputs first, and says a sentence when it is stopped."""
+def _guard(
+    command: click.Command,
+    name: str,
+    paths: Mapping[str, tuple[str, ...]],
+    writes: Mapping[str, str],
+) -> None:
+    """Every command looks at its paths first, and says a sentence when it is stopped."""
     if isinstance(command, click.Group):
         for below, one in command.commands.items():
             own = {k.removeprefix(f"{below} "): v for k, v in paths.items() if f"{below} " in k}
-            _guard(one, f"{name} {below}", own)
+            _guard(one, f"{name} {below}", own, {})
         return
     inner = command.callback
     assert inner is not None
@@ -84,6 +89,7 @@ def _guard(command: click.Command, name: str, paths: Mapping[str, tuple[str, ...
     def guarded(**given: object) -> object:
         with explain_stop("files are written whole or not at all; the same command begins anew"):
             check_doors(name, paths, given)
+            check_outputs(name, paths, writes, given)
             return inner(**given)
 
     command.callback = guarded

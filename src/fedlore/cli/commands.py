@@ -33,11 +33,14 @@ class Command:
     panel: str = OTHERS
     # parameter -> kinds of `paths.PATH_KINDS`; of a command below another "below parameter"
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    writes: Mapping[str, str] = field(default_factory=dict)  # parameter -> the kind it writes
 
 
-def _own(place: str, panel: str, help: str, **paths: str) -> Command:
+def _own(
+    place: str, panel: str, help: str, writes: Mapping[str, str] | None = None, **paths: str
+) -> Command:
     kinds = {name.replace("__", " "): tuple(said.split()) for name, said in paths.items()}
-    return Command(f"fedlore.cli.{place}", help, panel, kinds)
+    return Command(f"fedlore.cli.{place}", help, panel, kinds, writes or {})
 
 
 OWN: dict[str, Command] = {
@@ -46,12 +49,14 @@ OWN: dict[str, Command] = {
         FIRST,
         "Train and compare approaches on your own files; a finished approach is not run again.",
         config="federation",
+        writes={"out": "run"},
     ),
     "draft": _own(
         "draft:draft_command",
         KNOWING,
         "Write a knowledge.toml with the columns, levels, units and scope of a table.",
         rows="rows",
+        writes={"out": "knowledge"},
     ),
     "studio": _own(
         "studio:studio_command",
@@ -75,6 +80,7 @@ OWN: dict[str, Command] = {
         "Add a statistical range, calibrated on data, to knowledge without rules for one.",
         knowledge="knowledge",
         data="rows",
+        writes={"out": "knowledge"},
     ),
     "tune": _own(
         "tune:tune_sites",
@@ -139,6 +145,7 @@ OWN: dict[str, Command] = {
         "Write one site's model with its knowledge, schema and scaling to one file.",
         source="run kit coordinator bundle",
         knowledge="knowledge",
+        writes={"out": "bundle", "onnx": "graph"},
     ),
     "predict": _own(
         "predict:predict_command",
@@ -147,6 +154,7 @@ OWN: dict[str, Command] = {
         bundle="bundle",
         file="rows",
         calibrate="rows",
+        writes={"out": "rows", "store": "bundle"},
     ),
     "serve": _own(
         "serve:serve_command",
@@ -163,12 +171,14 @@ OWN: dict[str, Command] = {
         bundle="bundle",
         measured="rows",
         reference="rows",
+        writes={"record": "record", "page": "page", "metrics": "metrics"},
     ),
     "certify": _own(
         "export:certify_command",
         AT_WORK,
         "Write a range certificate for a bundle whose knowledge is tables and formulas.",
         bundle="bundle",
+        writes={"out": "certificate"},
     ),
     "update": _own(
         "update:update_command",
@@ -177,6 +187,7 @@ OWN: dict[str, Command] = {
         bundle="bundle",
         knowledge="knowledge",
         data="rows",
+        writes={"out": "bundle"},
     ),
     "algorithms": _own(
         "engines:algorithms",

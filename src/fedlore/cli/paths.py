@@ -26,15 +26,67 @@ _FOLDERS = ("site", "bundle", "kit", "coordinator", "run", "federation")
 def check_doors(
     command: str, paths: Mapping[str, tuple[str, ...]], given: Mapping[str, object]
 ) -> None:
-    """Refuse what cannot be meant, in one sentence that says what to do.
-
-    A parameter without kinds is written to.
-    """
+    """Refuse what cannot be meant, in one sentence that says what to do."""
     for name, value in given.items():
         kinds = paths.get(name)
         if kinds is not None and value is not None:
             for one in value if isinstance(value, list | tuple) else (value,):
                 _check(command, Path(str(one)), kinds)
+
+
+def check_outputs(
+    command: str,
+    paths: Mapping[str, tuple[str, ...]],
+    writes: Mapping[str, str],
+    given: Mapping[str, object],
+) -> None:
+    """Refuse to write over what the command reads, and over a file of another kind.
+
+    What already has the kind that is written may be replaced; it is so whole or not at all.
+    """
+    inputs = [place for name in paths for place in _given(given.get(name))]
+    outputs = [(name, place) for name in writes for place in _given(given.get(name))]
+    for number, (name, place) in enumerate(outputs):
+        option, written = f"--{name.replace('_', '-')}", writes[name]
+        if any(_same(place, one) for one in inputs):
+            raise ConfigError(
+                f"{option} '{place}' is an input of this command and would be lost: "
+                "name another file"
+            )
+        if any(_same(place, other) for _, other in outputs[:number]):
+            raise ConfigError(f"{option} '{place}' is written twice: name two files")
+        found = recognise(place) if place.exists() else None
+        if found is not None and found != written:
+            raise ConfigError(
+                f"{option} '{place}' is {PATH_KINDS[found][0]}, and fedlore {command} would "
+                f"write {WRITTEN[written]} over it: name another file"
+            )
+
+
+#: What commands write -> in words.
+WRITTEN = {
+    "bundle": "a bundle",
+    "certificate": "a certificate",
+    "graph": "an ONNX graph",
+    "knowledge": "a knowledge.toml",
+    "metrics": "lines for Prometheus",
+    "page": "a page",
+    "record": "a monitor's record",
+    "rows": "answers",
+    "run": "results",
+}
+
+
+def _given(value: object) -> list[Path]:
+    values = value if isinstance(value, list | tuple) else (value,)
+    return [Path(str(one)) for one in values if one is not None and str(one) != "-"]
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there yet
+        return one.resolve() == other.resolve()
 
 
 def _check(command: str, path: Path, kinds: tuple[str, ...]) -> None:
